@@ -2,15 +2,9 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
 import { type DeliverDeps, deliverEvents } from '../src/delivery/deliver.js';
-import {
-  isRetriedShortly,
-  isSoon,
-  type Outcome,
-  type Report,
-  reportOf,
-  type Waiting,
-} from '../src/delivery/outcome.js';
+import { isRetriedShortly, isSoon, type Report, reportOf } from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import type { Outcome, Waiting } from '../src/redis/owed/standing.js';
 import { spanFor, type Tracing } from '../src/tracing.js';
 import { type Drained, drainClient } from '../src/upkeep/drain.js';
 import { runSweep, type SweepDeps, type Swept } from '../src/upkeep/sweep.js';
@@ -18,7 +12,6 @@ import { runSweep, type SweepDeps, type Swept } from '../src/upkeep/sweep.js';
 /** `tracing` is undefined if it is off. */
 export type ActivityDeps = DeliverDeps & SweepDeps & { tracing?: Tracing | undefined };
 
-/** Returns all activities of the workflows. */
 export function createActivities(deps: ActivityDeps) {
   return {
     /** Waits for the first attempts of these events for a short time, and begins those that have not begun. */
@@ -65,10 +58,7 @@ export function createActivities(deps: ActivityDeps) {
     /** Has a client's courier send what is due, and plans when to look again. */
     drain(clientToken: string): Promise<Drained> {
       const { cancellationSignal } = Context.current();
-      return withHeartbeat(
-        () => drainClient(deps, clientToken, cancellationSignal),
-        () => deps.couriers.flowOf(clientToken),
-      );
+      return withHeartbeat(() => drainClient(deps, clientToken, cancellationSignal));
     },
 
     /** Finds owed assets that nothing works on. */

@@ -30,7 +30,7 @@ export function shapesCommand(): Command {
     .description(`Measures every shape of load beside the floor.\n${list}`)
     .argument('[names...]', 'all when none is named')
     .option('--duration <seconds>', 'of one round', positive, 10)
-    .option('--warm-up <seconds>', 'before each round', positive, 2)
+    .option('--warm-up <seconds>', 'before each round; less measures the compiler', positive, 8)
     .option('--rounds <n>', 'of each side, in turns', positive, 3)
     .option('--profile', 'CPU profiles of the service and the floor beside the results')
     .option('--pid <name=pid>', 'count this process too (of a server that was given)', pidOption, {})

@@ -17,7 +17,7 @@ import { PortPlan } from './ports.js';
 import { startRedis } from './redis.js';
 import { restartOnChange } from './restartOnChange.js';
 import { claimFolder, Supervisor, stopOnSignals } from './supervisor.js';
-import { startTemporal } from './temporal.js';
+import { searchAttributeBytes, startTemporal } from './temporal.js';
 
 /** Further targets, allowed beside public addresses. */
 const loopback = '127.0.0.0/8,::1/128';
@@ -64,6 +64,7 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
     ADMIN_PORT: String(adminPort),
     REDIS_URL: redisUrl,
     TEMPORAL_ADDRESS: temporal.address,
+    ...(isTemporalGiven() ? {} : { SEARCH_ATTRIBUTE_BYTES: String(searchAttributeBytes) }),
     ...localSettings(ports.all()),
   };
   Object.assign(state, { redisUrl, temporalAddress: temporal.address, apiUrl, environment });

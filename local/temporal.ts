@@ -44,6 +44,7 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
       ...Object.entries(sqlitePragmas).flatMap(([k, v]) => ['--sqlite-pragma', `${k}=${v}`]),
       ...Object.entries(searchAttributes).flatMap(([k, v]) => ['--search-attribute', `${k}=${v}`]),
       ...limits.flatMap((name) => ['--dynamic-config-value', `${name}=${perSecond}`]),
+      ...Object.entries(sizes).flatMap(([k, v]) => ['--dynamic-config-value', `${k}=${v}`]),
       ...Object.entries(visibility).flatMap(([k, v]) => ['--dynamic-config-value', `${k}=${v}`]),
       ...Object.entries(pings).flatMap(([k, v]) => ['--dynamic-config-value', `${k}="${v}"`]),
       ...(options.args ?? []),
@@ -88,6 +89,13 @@ const limits = [
   'system.visibilityPersistenceMaxReadQPS',
   'system.visibilityPersistenceMaxWriteQPS',
 ];
+
+/** The ids of all events of a group fit into its search attributes. */
+export const searchAttributeBytes = 1_048_576;
+const sizes = {
+  'frontend.searchAttributesSizeOfValueLimit': searchAttributeBytes,
+  'frontend.searchAttributesTotalSizeLimit': 2 * searchAttributeBytes,
+};
 
 /**
  * Lists lag by half a second: a workflow that has closed by then is written once instead of twice. The search attributes are those

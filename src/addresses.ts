@@ -1,108 +1,77 @@
 /** Reads where the servers are: Redis from REDIS_URL, Temporal from the variables TEMPORAL_*. */
-import type { TLSConfig } from '@temporalio/client';
-import { loadClientConnectConfig } from '@temporalio/envconfig';
-
-interface RedisNode {
-  host: string;
-  port: number;
-}
+import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 
 interface Credentials {
   username?: string;
   password?: string;
 }
 
+interface RedisServers extends Credentials {
+  tls: boolean;
+  nodes: { host: string; port: number }[];
+}
+
 export type RedisAddress =
   | { kind: 'single'; url: string }
-  /** Some of its nodes: one that answers names the others. */
-  | ({ kind: 'cluster'; nodes: RedisNode[]; tls: boolean } & Credentials)
-  /** `name`: the primary's name in the Sentinels. */
-  | ({
-      kind: 'sentinel';
-      sentinels: RedisNode[];
-      name: string;
-      db: number;
-      tls: boolean;
-      sentinel: Credentials;
-    } & Credentials);
+  /** `nodes`: some of the cluster's; one that answers names the others. */
+  | ({ kind: 'cluster' } & RedisServers)
+  /** `nodes`: the Sentinels, which know the primary by its `name`; `sentinel`: their own credentials. */
+  | ({ kind: 'sentinel'; name: string; db: number; sentinel: Credentials } & RedisServers);
 
-const forms = {
+const form = /^redis(s?)(?:\+(cluster|sentinel))?:\/\/(?:([^@/:]*)(?::([^@/]*))?@)?([^/?]*)(.*)$/s;
+
+const wrong = {
   scheme: 'must start with redis:// or rediss://',
+  several: 'names several nodes: begin with redis+cluster:// or redis+sentinel://',
   cluster: 'must be redis+cluster://host:port of one or several nodes of the cluster, separated by commas',
   clusterDb: 'must name no database: a cluster has only 0',
   sentinel: 'must be redis+sentinel://host:port,host:port/master-name[/db]',
-  several: 'names several nodes: begin with redis+cluster:// or redis+sentinel://',
 };
 
 /**
- * Reads the address of one Redis, of the nodes of a cluster, or of the Sentinels that know which Redis is the primary. In a cluster's, credentials stand once, before the first node. Sentinels have
- * their own credentials, `?sentinel_username=...&sentinel_password=...`; those before the hosts are the primary's.
+ * Reads the address of one Redis, of the nodes of a cluster, or of the Sentinels that know which Redis is the primary.
+ * Credentials stand once, before the first host. Sentinels have their own, `?sentinel_username=...&sentinel_password=...`;
+ * those before the hosts are the primary's.
  * @throws RangeError saying what is wrong, without the address: it may hold a password
  */
 export function readRedisAddress(url: string): RedisAddress {
-  const scheme = /^rediss?(?:\+(sentinel|cluster))?:\/\//.exec(url);
-  if (scheme === null) throw new RangeError(forms.scheme);
-  if (scheme[1] === 'cluster') return clusterAddress(url);
-  if (scheme[1] === 'sentinel') return sentinelAddress(url);
-  const [hosts = ''] = url.replace(/^rediss?:\/\/([^/]*@)?/, '').split('/');
-  if (hosts.includes(',')) throw new RangeError(forms.several);
+  const found = form.exec(url);
+  if (found === null) throw new RangeError(wrong.scheme);
+  const [, s, kind, username, password, hosts = '', rest = ''] = found;
+  const common = { tls: s === 's', username: decoded(username), password: decoded(password) };
+  if (kind === 'cluster') {
+    if (!/^(\/0?)?$/.test(rest)) throw new RangeError(wrong.clusterDb);
+    return { kind, nodes: nodesIn(hosts, 6379, wrong.cluster), ...common };
+  }
+  if (kind === 'sentinel') {
+    const [, name, db = '0', query] = /^\/([^/?]+)(?:\/(\d+))?\/?(?:\?(.*))?$/.exec(rest) ?? [];
+    if (name === undefined) throw new RangeError(wrong.sentinel);
+    const asked = new URLSearchParams(query);
+    const sentinel = {
+      username: asked.get('sentinel_username') || undefined,
+      password: asked.get('sentinel_password') || undefined,
+    };
+    const nodes = nodesIn(hosts, 26379, wrong.sentinel);
+    return { kind, nodes, name: decodeURIComponent(name), db: Number(db), sentinel, ...common };
+  }
+  if (hosts.includes(',')) throw new RangeError(wrong.several);
   return { kind: 'single', url };
 }
 
-function clusterAddress(url: string): RedisAddress {
-  const [, scheme, credentials, rest = ''] = /^(rediss?)\+cluster:\/\/(?:([^@/]*)@)?(.*)$/.exec(url) ?? [];
-  const nodes = rest.split(',').map((part) => {
-    const [, host = '', path = ''] = /^([^/]*)(.*)$/.exec(part.trim()) ?? [];
-    if (!/^(\/0?)?$/.test(path)) throw new RangeError(forms.clusterDb);
-    return nodeOf(host, 6379, forms.cluster);
+const decoded = (given: string | undefined) => (given ? decodeURIComponent(given) : undefined);
+
+/** @throws RangeError with this message */
+function nodesIn(hosts: string, defaultPort: number, message: string) {
+  return hosts.split(',').map((text) => {
+    const [, v6, name, port = defaultPort] =
+      /^(?:\[([0-9a-f:]+)\]|([^\s:,@/?[\]]+))(?::(\d{1,5}))?$/i.exec(text.trim()) ?? [];
+    const host = v6 ?? name;
+    if (host === undefined) throw new RangeError(message);
+    return { host, port: Number(port) };
   });
-  return { kind: 'cluster', nodes, tls: scheme === 'rediss', ...credentialsOf(credentials) };
 }
 
-function sentinelAddress(url: string): RedisAddress {
-  const found = /^(rediss?)\+sentinel:\/\/(?:([^@/]*)@)?([^/?]+)\/([^/?]+)(?:\/(\d+))?\/?(?:\?(.*))?$/.exec(
-    url,
-  );
-  if (found === null) throw new RangeError(forms.sentinel);
-  const [, scheme, credentials, hosts = '', name = '', db, query] = found;
-  const asked = new URLSearchParams(query ?? '');
-  const [username, password] = [asked.get('sentinel_username'), asked.get('sentinel_password')];
-  return {
-    kind: 'sentinel',
-    sentinels: hosts.split(',').map((host) => nodeOf(host.trim(), 26379, forms.sentinel)),
-    name: decodeURIComponent(name),
-    db: Number(db ?? 0),
-    tls: scheme === 'rediss',
-    sentinel: { ...(username && { username }), ...(password && { password }) },
-    ...credentialsOf(credentials),
-  };
-}
-
-function nodeOf(text: string, defaultPort: number, form: string): RedisNode {
-  const [, v6, name, port] = /^(?:\[([0-9a-f:]+)\]|([^\s:,@/?[\]]+))(?::(\d{1,5}))?$/i.exec(text) ?? [];
-  const host = v6 ?? name;
-  if (host === undefined) throw new RangeError(form);
-  return { host, port: port === undefined ? defaultPort : Number(port) };
-}
-
-function credentialsOf(text: string | undefined): Credentials {
-  if (!text) return {};
-  const colon = text.indexOf(':');
-  const [username, password] = colon < 0 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 1)];
-  return {
-    ...(username !== '' && { username: decodeURIComponent(username) }),
-    ...(password !== '' && { password: decodeURIComponent(password) }),
-  };
-}
-
-/** The options that every connection to Temporal shares. */
-export interface TemporalConnectionOptions {
-  address: string;
-  apiKey?: string;
-  tls: TLSConfig | boolean;
-  /** Sent along with every call. */
-  metadata?: Record<string, string>;
-}
+export type TemporalConnectionOptions = ClientConnectConfig['connectionOptions'] & { address: string };
 
 /**
  * Reads Temporal's own variables (`TEMPORAL_*`) with Temporal's library: its connection, or a profile of its file.
@@ -121,13 +90,8 @@ export function readTemporalVariables(given: Record<string, string>): {
   const disableFile = given.TEMPORAL_CONFIG_FILE === undefined && given.TEMPORAL_PROFILE === undefined;
   try {
     const { namespace, connectionOptions } = loadClientConnectConfig({ overrideEnvVars: given, disableFile });
-    const {
-      address = '127.0.0.1:7233',
-      apiKey,
-      tls = false,
-      metadata,
-    } = connectionOptions as Partial<TemporalConnectionOptions>;
-    return { namespace, connection: { address, apiKey, tls, metadata } };
+    const { address = '127.0.0.1:7233', tls = false, ...others } = connectionOptions;
+    return { namespace, connection: { address, tls, ...others } };
   } catch (err) {
     throw new Error(`TEMPORAL_*: ${reasonOf(err as NodeJS.ErrnoException)}`);
   }

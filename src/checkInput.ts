@@ -16,8 +16,6 @@ export function checkInput<T>(
   return { problem: shortened(problems.join('; ')) };
 }
 
-const notValid = 'is not valid';
-
 /** Replaces the library's own messages, which name its types and operators. A schema's own messages stay. */
 const inOurWords = {
   error: (issue: z.core.$ZodRawIssue): string => {
@@ -35,7 +33,7 @@ const inOurWords = {
       case 'too_big':
         return `must have at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'items'}`;
       default:
-        return notValid;
+        return 'is not valid';
     }
   },
 };

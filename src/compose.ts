@@ -1,24 +1,23 @@
 import type { Client } from '@temporalio/client';
-import type { ActivityDeps } from '../activities/index.js';
 import { type Config, deliveryOf } from './config.js';
 import { Accepting } from './delivery/accept.js';
 import { Couriers } from './delivery/couriers.js';
 import { Outbox } from './delivery/outbox.js';
-import type { DeliveryMetrics } from './delivery/send.js';
-import type { OutboxMetrics } from './delivery/workflowStarts.js';
 import type { Logger } from './log.js';
-import { createNotices, type Notices } from './notices/notices.js';
+import type { Metrics } from './metrics.js';
+import { createNotices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
 import { joinProcesses } from './redis/connection/processes.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
-import { type CatchUps, createCatchUps } from './temporal/catchUps.js';
+import { createCatchUps } from './temporal/catchUps.js';
 import type { Tracing } from './tracing.js';
 
 export type Role = 'api' | 'worker' | 'all';
 
-export interface DeliveryOptions {
+/** The parts of a process that do not depend on others. */
+export interface Parts {
   role: Role;
   config: Config;
   db: Db;
@@ -26,41 +25,30 @@ export interface DeliveryOptions {
   sender: Sender;
   secretBox: SecretBox;
   log: Logger;
-  metrics: DeliveryMetrics & OutboxMetrics;
+  metrics: Metrics;
   /** Undefined: tracing is off. */
   tracing?: Tracing | undefined;
 }
 
-export interface Delivering {
-  catchUps: CatchUps;
-  notices: Notices;
-  /** Undefined without a worker. */
-  couriers: Couriers | undefined;
-  outbox: Outbox;
-  accepting: Accepting;
-  /** Undefined without a worker. */
-  activityDeps: ActivityDeps | undefined;
-  /** Starts the workflows that wait, then leaves the budget of starts to other processes; call it after the API has ended. */
-  endStarts(): Promise<void>;
-  /** Ends deliveries; call it after the API and the worker have ended. */
-  close(): Promise<void>;
-}
+export type Delivering = Awaited<ReturnType<typeof startDelivering>>;
 
-/** Builds the parts of a process that accept and deliver, each after the parts that it needs. @throws errors of Redis */
-export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
-  const { role, config, db, temporal, log, metrics } = options;
-  const taskQueue = config.TASK_QUEUE;
+/**
+ * Builds the parts of a process that accept and deliver, each after the parts that it needs. Returns all parts: the
+ * dependencies of the API and of the activities. @throws errors of Redis
+ */
+export async function startDelivering(parts: Parts) {
+  const { role, config, db, log } = parts;
   const settings = deliveryOf(config);
-  const catchUps = createCatchUps({ temporal, db, taskQueue, log });
+  const catchUps = createCatchUps({ ...parts, taskQueue: config.TASK_QUEUE });
   const history = countAttempts(db, log);
-  const notices = createNotices({ db, catchUps, log, metrics });
+  const notices = createNotices({ ...parts, catchUps });
   const couriers =
-    role === 'api' ? undefined : new Couriers({ ...options, settings, catchUps, notices, history });
+    role === 'api' ? undefined : new Couriers({ ...parts, settings, catchUps, notices, history });
   // A worker alone accepts no events.
   const processes = role === 'worker' ? undefined : await joinProcesses(db, log);
   const outbox = new Outbox({
-    temporal,
-    taskQueue,
+    ...parts,
+    taskQueue: config.TASK_QUEUE,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
     processes: () => processes?.count() ?? 1,
     // Where a worker shares the process, no delivery waits for the start: fewer starts cost Temporal less.
@@ -68,31 +56,19 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     // An eager start would run on this process's version, whichever version the operator has chosen.
     eager: role === 'all' && config.TEMPORAL_WORKER_BUILD_ID === undefined,
     publicUrl: config.PUBLIC_URL,
-    log,
-    metrics,
-    tracing: options.tracing,
+    searchAttributeBytes: config.SEARCH_ATTRIBUTE_BYTES,
   });
-  const accepting = new Accepting({ db, settings, outbox, couriers, catchUps, log, metrics });
+  const accepting = new Accepting({ ...parts, settings, outbox, couriers, catchUps });
   return {
-    catchUps,
-    notices,
+    ...{ ...parts, settings, catchUps, notices, outbox, accepting },
+    /** Undefined without a worker. */
     couriers,
-    outbox,
-    accepting,
-    activityDeps: couriers && {
-      db,
-      couriers,
-      settings,
-      catchUps,
-      notices,
-      log,
-      metrics,
-      tracing: options.tracing,
-    },
+    /** Starts the workflows that wait, then leaves the budget of starts to other processes; call it after the API has ended. */
     async endStarts() {
       await outbox.close();
       await processes?.close();
     },
+    /** Ends deliveries; call it after the API and the worker have ended. */
     async close() {
       await couriers?.close();
       await history.close();

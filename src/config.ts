@@ -19,24 +19,15 @@ const list = z.string().transform((v) =>
     .map((s) => s.trim())
     .filter(Boolean),
 );
-const scheduleSeconds = list
-  .refine((l) => l.length > 0 && l.every((s) => Number(s) > 0 && Number.isFinite(Number(s))), {
-    message: 'must be a comma-separated list of positive seconds',
-  })
+const listOf = (isValid: (item: string) => boolean, items: string) =>
+  list.refine((l) => l.every(isValid), { message: `must be a comma-separated list of ${items}` });
+const scheduleSeconds = listOf((s) => Number(s) > 0 && Number.isFinite(Number(s)), 'positive seconds')
+  .refine((l) => l.length > 0, { message: 'must be a comma-separated list of positive seconds' })
   .transform((l) => l.map(Number));
-const cidrs = list.refine((l) => l.every((c) => ipaddr.isValidCIDR(c)), {
-  message: 'must be a comma-separated list of CIDR ranges such as 10.0.0.0/8',
-});
-
-const ports = list
-  .refine((l) => l.every((text) => /^\d+$/.test(text) && port.safeParse(text).success), {
-    message: 'must be a comma-separated list of ports from 1 to 65535',
-  })
-  .transform((l) => l.map(Number));
-
-const namesOrCidrs = list.refine((l) => l.every(isNameOrCidr), {
-  message: 'must be a comma-separated list of host names, IP addresses or CIDR ranges',
-});
+const cidrs = listOf(ipaddr.isValidCIDR, 'CIDR ranges such as 10.0.0.0/8');
+const isPort = (text: string) => /^\d+$/.test(text) && port.safeParse(text).success;
+const ports = listOf(isPort, 'ports from 1 to 65535').transform((l) => l.map(Number));
+const namesOrCidrs = listOf(isNameOrCidr, 'host names, IP addresses or CIDR ranges');
 
 function isNameOrCidr(text: string): boolean {
   if (isIP(text) !== 0 || ipaddr.isValidCIDR(text)) return true;
@@ -108,6 +99,8 @@ export const environmentSchema = z.object({
   DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
   /** Workflow starts of all processes together; events in between share the next. */
   WORKFLOWS_PER_SECOND: z.coerce.number().positive().max(10_000).default(10),
+  /** What Temporal accepts as a search attribute's value: `frontend.searchAttributesSizeOfValueLimit` of its dynamic configuration. */
+  SEARCH_ATTRIBUTE_BYTES: z.coerce.number().int().min(2048).max(1_048_576).default(2048),
   /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that it is on its disk. */
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
   /** Replicas that must have an accepted event on their disks too. */
@@ -156,7 +149,8 @@ export function readConfig(
   env: NodeJS.ProcessEnv = process.env,
   defaults: Record<string, string> = {},
 ): Config {
-  const given = { ...defaults, ...givenIn(env) };
+  const notEmpty = Object.entries(env).filter(([, value]) => value);
+  const given = { ...defaults, ...(Object.fromEntries(notEmpty) as Record<string, string>) };
   const parsed = settings.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
   try {
@@ -176,39 +170,33 @@ export function readConfig(
   throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
 }
 
-/** When a write counts as safe. */
-export interface Durability {
-  /** The store is durable by itself, as some managed stores are: nothing is confirmed. */
-  trusted: boolean;
-  /** Replicas that must have a write on their disks too. */
-  ackReplicas: number;
+/** Returns the part of Redis' options that the settings decide. */
+export function redisOptions(config: Config) {
+  const { REDIS_URL, KEY_PREFIX, REDIS_DURABILITY, REDIS_ACK_REPLICAS, SEGMENT_RETENTION_DAYS = 0 } = config;
+  return {
+    url: REDIS_URL,
+    prefix: KEY_PREFIX,
+    /**
+     * When a write counts as safe: if it is trusted, nothing is confirmed; else it must be on the server's disk and on those
+     * of so many replicas.
+     */
+    durability: { trusted: REDIS_DURABILITY === 'trusted', ackReplicas: REDIS_ACK_REPLICAS },
+    /** After how long without an event an asset's known segments are forgotten; 0: never. */
+    keepSegmentsSeconds: Math.ceil(SEGMENT_RETENTION_DAYS * 86_400),
+  };
 }
 
-export function durabilityOf(config: Config): Durability {
-  return { trusted: config.REDIS_DURABILITY === 'trusted', ackReplicas: config.REDIS_ACK_REPLICAS };
-}
+export type Durability = ReturnType<typeof redisOptions>['durability'];
 
 /** The settings that decide when and how notifications are sent. */
-export interface DeliverySettings {
-  retryScheduleMs: readonly number[];
-  retryWindowMs: number;
-  failingAfter: number;
-  probeScheduleMs: readonly number[];
-  suspendAfterMs: number;
-  /** How long an attempt holds its asset: its timeout, and 5 s for a short wait before it, the resolver, and to settle it. */
-  leaseMs: number;
-  maxInFlight: number;
-  drainPerSecond: number;
-  retentionMs: number;
-}
+export type DeliverySettings = ReturnType<typeof deliveryOf>;
 
-export function deliveryOf(config: Config): DeliverySettings {
+export function deliveryOf(config: Config) {
+  const { retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs } = config;
   return {
+    ...{ retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs },
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
-    retryWindowMs: config.retryWindowMs,
-    failingAfter: config.failingAfter,
-    probeScheduleMs: config.probeScheduleMs,
-    suspendAfterMs: config.suspendAfterMs,
+    /** How long an attempt holds its asset: its timeout, and 5 s for a short wait before it, the resolver, and to settle it. */
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,
     maxInFlight: config.MAX_IN_FLIGHT,
     drainPerSecond: config.DRAIN_PER_SECOND,
@@ -216,22 +204,13 @@ export function deliveryOf(config: Config): DeliverySettings {
   };
 }
 
-/** Returns after how long without an event an asset's known segments are forgotten, s; 0: never. */
-export function keepSegmentsSeconds({ SEGMENT_RETENTION_DAYS = 0 }: Config): number {
-  return Math.ceil(SEGMENT_RETENTION_DAYS * 86_400);
-}
-
-function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {
-  const all = Object.entries(env);
-  return Object.fromEntries(all.filter((entry): entry is [string, string] => (entry[1] ?? '') !== ''));
-}
-
-/** Returns whether the environment itself sets one of these. */
-export function isGiven(...names: string[]): boolean {
-  return names.some((name) => (process.env[name] ?? '') !== '');
+/** Returns whether the environment itself sets the Redis server. */
+export function isRedisGiven(): boolean {
+  return Boolean(process.env.REDIS_URL);
 }
 
 /** Returns whether the environment itself sets the Temporal server, by its address or by a profile. */
 export function isTemporalGiven(): boolean {
-  return isGiven('TEMPORAL_ADDRESS', 'TEMPORAL_PROFILE', 'TEMPORAL_CONFIG_FILE');
+  const { TEMPORAL_ADDRESS, TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE } = process.env;
+  return Boolean(TEMPORAL_ADDRESS || TEMPORAL_PROFILE || TEMPORAL_CONFIG_FILE);
 }

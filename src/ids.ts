@@ -7,16 +7,13 @@ type Branded<B> = string & { readonly [brand]: B };
 export type AccountId = Branded<'AccountId'>;
 export type ClientId = Branded<'ClientId'>;
 export type ClientToken = Branded<'ClientToken'>;
-export type NotificationId = Branded<'NotificationId'>;
 
 /** `A-Z a-z 0-9 _ -`, 1 to 64 (contract, "Words"). */
 export const clientTokenPattern = /^[A-Za-z0-9_-]{1,64}$/;
 /** `A-Z a-z 0-9 . _ : -`, 1 to 128 (contract, section 4). */
 export const eventIdPattern = /^[A-Za-z0-9._:-]{1,128}$/;
 
-export function isClientToken(value: string): value is ClientToken {
-  return clientTokenPattern.test(value);
-}
+export const isClientToken = (value: string): value is ClientToken => clientTokenPattern.test(value);
 
 /** Returns the client that gets the notices of an account, or of the `platform`. No client token of a customer has a colon. */
 export const noticesClient = (accountId: string): ClientToken => `notices:${accountId}` as ClientToken;
@@ -38,36 +35,26 @@ export function notificationId(event: {
   platformId: string;
   eventId: string;
   segments: readonly string[];
-}): NotificationId {
+}): string {
   const parts = [event.clientToken, event.platformId, event.eventId, ...new Set([...event.segments].sort())];
-  return idFromBytes(digestOf(parts));
-}
-
-function digestOf(parts: readonly string[]): Buffer {
   let all = '';
   for (const part of parts) all += `${Buffer.byteLength(part)}:${part}`;
-  return hash('sha256', all, 'buffer').subarray(0, idBytes);
+  return idFromBytes(hash('sha256', all, 'buffer').subarray(0, idBytes));
 }
 
-export function idFromBytes(bytes: Buffer): NotificationId {
-  return `msg_${bytes.toString('base64url')}` as NotificationId;
-}
+export const idFromBytes = (bytes: Buffer): string => `msg_${bytes.toString('base64url')}`;
 
 /** Returns the 16 bytes of a notification id, as the known segments of an asset hold them. */
-export function idToBytes(id: string): Buffer {
-  return Buffer.from(id.slice('msg_'.length), 'base64url');
-}
+export const idToBytes = (id: string): Buffer => Buffer.from(id.slice('msg_'.length), 'base64url');
 
 /** Returns the id for the 16 bytes that a known asset holds; undefined if they are all zero. */
-export function idOfAnswer(bytes: unknown): NotificationId | undefined {
+export function idOfAnswer(bytes: unknown): string | undefined {
   return Buffer.isBuffer(bytes) && bytes.length === idBytes && bytes.some((b) => b !== 0)
     ? idFromBytes(bytes)
     : undefined;
 }
 
-export function isNotificationId(value: string): value is NotificationId {
-  return /^msg_[A-Za-z0-9_-]{22}$/.test(value);
-}
+export const isNotificationId = (value: string): boolean => /^msg_[A-Za-z0-9_-]{22}$/.test(value);
 
 /** 48 bits: with 200 segments on one asset, one new segment in 10^12 would be mistaken for a known one. */
 const fingerprintBytes = 6;

@@ -7,25 +7,15 @@ export type { Logger };
  * the redaction list is a second safeguard.
  */
 export function createLogger(level: string, role: string): Logger {
+  const secrets = ['access_token', 'client_secret', 'signing_secret', 'authorization', 'headers'];
   return pino({
     level,
     base: { role, pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
     redact: {
       paths: [
-        'access_token',
-        'client_secret',
-        'signing_secret',
-        'authorization',
-        '*.access_token',
-        '*.client_secret',
-        '*.signing_secret',
-        '*.authorization',
-        'err.body',
-        'err.command',
-        'err.previousErrors',
-        'headers',
-        '*.headers',
+        ...secrets.flatMap((name) => [name, `*.${name}`]),
+        ...['err.body', 'err.command', 'err.previousErrors'],
       ],
       censor: '[redacted]',
     },

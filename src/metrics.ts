@@ -1,25 +1,12 @@
+/** The metrics of the service, and when each is counted. No account, client, asset or URL is ever a label. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { type DeliveryMetrics, ownFailureCauses } from './delivery/send.js';
-import type { OutboxMetrics } from './delivery/workflowStarts.js';
+import { ownFailureCauses } from './delivery/send.js';
 import { attemptErrors } from './outgoing/failures.js';
-import type { CommandObserver } from './redis/connection/observeCommands.js';
+import type { CommandObserver } from './redis/connection/db.js';
 import { redisErrorClasses } from './redis/connection/unavailable.js';
 import type { Counts } from './redis/records/counts.js';
 import { endpointStates } from './redis/records/endpoint.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/connection.js';
-
-/** The metrics of the service. No account, client, asset or URL is ever a label. */
-export interface Metrics extends DeliveryMetrics, OutboxMetrics {
-  registry: Registry;
-  answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
-  tokenMinted(): void;
-  /** An enrichment event was answered. */
-  eventAnswered(result: EventResult): void;
-  redisAnswered: CommandObserver;
-  temporalAnswered: CallObserver;
-  /** Shows a number of this process, read at each scrape; undefined leaves the metric out of that scrape. */
-  watch(name: WatchedMetric, read: () => number | undefined): void;
-}
 
 /** `queued`: it makes a notification; `repeated`: it had made one before; `unknown`: answered with 503. */
 const eventResults = [
@@ -56,137 +43,138 @@ const lagBuckets = [
 ];
 const redisBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
 const latencyBuckets = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const groupBuckets = [1, 2, 5, 10, 25, 50, 100, 250, 500];
 
-export function createMetrics(): Metrics {
+/** The values of each label that show from the start; none for a label whose values are not known in advance. */
+type Labels = Record<string, readonly string[]>;
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+export function createMetrics() {
   const registry = new Registry();
-  const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  const counter = (name: string, help: string, labelNames: string[] = []) =>
-    new Counter({ name, help, labelNames, registers });
-  const histogram = (name: string, help: string, buckets: number[], labelNames: string[] = []) =>
-    new Histogram({ name, help, buckets, labelNames, registers });
+
+  // Prometheus sees the first event as a rise only if its counter was there before, at 0.
+  const counter = (name: string, help: string, labels: Labels = {}) => {
+    const made = new Counter({ name, help, labelNames: Object.keys(labels), registers: [registry] });
+    for (const values of combinations(labels)) made.inc(values, 0);
+    return made;
+  };
+  const histogram = (name: string, help: string, buckets: number[], labels: Labels = {}) => {
+    const labelNames = Object.keys(labels);
+    const made = new Histogram({ name, help, buckets, labelNames, registers: [registry] });
+    for (const values of combinations(labels)) made.zero(values);
+    return made;
+  };
 
   const requests = histogram(
     'asset_update_http_request_duration_seconds',
     'HTTP requests by route and status',
     latencyBuckets,
-    ['method', 'route', 'status'],
+    { method: [], route: [], status: [] },
   );
   const tokens = counter('asset_update_access_tokens_minted_total', 'Access tokens minted');
-  const attempts = histogram(
-    'asset_update_attempt_duration_seconds',
-    'Attempts by outcome and error class',
-    latencyBuckets,
-    ['outcome', 'error'],
-  );
-  const ownFailures = counter(
-    'asset_update_own_failures_total',
-    'Attempts that could not be made because of an own failure: they count against no endpoint',
-    ['cause'],
-  );
-  const ended = counter(
-    'asset_update_notifications_ended_total',
-    'Notifications by the state in which they ended',
-    ['state'],
-  );
-  const entered = counter(
-    'asset_update_endpoint_state_changes_total',
-    'Changes of state of endpoints, by the state entered',
-    ['state'],
-  );
-  const groups = histogram(
-    'asset_update_group_events',
-    'Events per enrichment workflow',
-    [1, 2, 5, 10, 25, 50, 100, 250, 500],
-  );
+  const events = counter('asset_update_events_total', 'Enrichment events answered, by result', {
+    result: eventResults,
+  });
+  const groups = histogram('asset_update_group_events', 'Events per enrichment workflow', groupBuckets);
   const withoutWorkflow = counter(
     'asset_update_events_without_workflow_total',
     'Accepted events that got no workflow: too many already waited for Temporal in this process',
   );
-
-  const events = counter('asset_update_events_total', 'Enrichment events answered, by result', ['result']);
+  const attempts = histogram(
+    'asset_update_attempt_duration_seconds',
+    'Attempts by outcome and error class',
+    latencyBuckets,
+    { outcome: ['failed'], error: attemptErrors },
+  );
+  attempts.zero({ outcome: 'delivered', error: '' });
+  const ownFailures = counter(
+    'asset_update_own_failures_total',
+    'Attempts that could not be made because of an own failure: they count against no endpoint',
+    { cause: ownFailureCauses },
+  );
   const firstAttempts = histogram(
     'asset_update_accept_to_first_attempt_seconds',
     'From the acceptance of an event to the beginning of its first attempt',
     lagBuckets,
-    ['priority'],
+    { priority: ['live', 'backfill'] },
   );
   const deliveries = histogram(
     'asset_update_accept_to_delivered_seconds',
     'From the acceptance of an event to the 2xx',
     lagBuckets,
-    ['priority'],
+    { priority: ['live', 'backfill'] },
+  );
+  const ended = counter(
+    'asset_update_notifications_ended_total',
+    'Notifications by the state in which they ended',
+    { state: ['delivered', 'superseded', 'cancelled', 'failed', 'not_needed'] },
+  );
+  const entered = counter(
+    'asset_update_endpoint_state_changes_total',
+    'Changes of state of endpoints, by the state entered',
+    { state: endpointStates },
   );
   const redisCommands = histogram(
     'asset_update_redis_command_duration_seconds',
     'Redis commands from sending to the answer, failures included',
     redisBuckets,
   );
-  const redisErrors = counter('asset_update_redis_errors_total', 'Redis commands that failed, by cause', [
-    'error',
-  ]);
+  const redisErrors = counter('asset_update_redis_errors_total', 'Redis commands that failed, by cause', {
+    error: redisErrorClasses,
+  });
   const temporalCalls = histogram(
     'asset_update_temporal_call_duration_seconds',
     'Temporal calls about workflows, failures included',
     latencyBuckets,
-    ['call'],
+    { call: observedCalls },
   );
   const temporalErrors = counter(
     'asset_update_temporal_errors_total',
     'Temporal calls about workflows that failed, by cause',
-    ['call', 'error'],
+    { call: observedCalls, error: temporalErrorClasses },
   );
 
-  // Each counter begins at 0, because Prometheus does not see the first event as a rise otherwise.
-  for (const result of eventResults) events.inc({ result }, 0);
-  for (const state of ['delivered', 'superseded', 'cancelled', 'failed', 'not_needed'])
-    ended.inc({ state }, 0);
-  for (const state of endpointStates) entered.inc({ state }, 0);
-  for (const cause of ownFailureCauses) ownFailures.inc({ cause }, 0);
-  for (const error of redisErrorClasses) redisErrors.inc({ error }, 0);
-  for (const call of observedCalls) {
-    temporalCalls.zero({ call });
-    for (const error of temporalErrorClasses) temporalErrors.inc({ call, error }, 0);
-  }
-  attempts.zero({ outcome: 'delivered', error: '' });
-  for (const error of attemptErrors) attempts.zero({ outcome: 'failed', error });
-  for (const priority of ['live', 'backfill']) {
-    firstAttempts.zero({ priority });
-    deliveries.zero({ priority });
-  }
-
+  const redisAnswered: CommandObserver = (milliseconds, error) => {
+    redisCommands.observe(milliseconds / 1000);
+    if (error !== undefined) redisErrors.inc({ error });
+  };
+  const temporalAnswered: CallObserver = (call, milliseconds, error) => {
+    temporalCalls.observe({ call }, milliseconds / 1000);
+    if (error !== undefined) temporalErrors.inc({ call, error });
+  };
   return {
-    registry,
-    eventAnswered: (result) => events.inc({ result }),
-    firstAttempted: (priority, milliseconds) =>
+    ...{ registry, redisAnswered, temporalAnswered },
+    attempted: ({ ok, error = '' }: { ok: boolean; error?: string }, milliseconds: number) =>
+      attempts.observe({ outcome: ok ? 'delivered' : 'failed', error }, milliseconds / 1000),
+    ownFailure: (cause: string) => ownFailures.inc({ cause }),
+    firstAttempted: (priority: string, milliseconds: number) =>
       firstAttempts.observe({ priority }, Math.max(0, milliseconds) / 1000),
-    delivered: (priority, milliseconds) => deliveries.observe({ priority }, Math.max(0, milliseconds) / 1000),
-    redisAnswered(milliseconds, error) {
-      redisCommands.observe(milliseconds / 1000);
-      if (error !== undefined) redisErrors.inc({ error });
-    },
-    temporalAnswered(call, milliseconds, error) {
-      temporalCalls.observe({ call }, milliseconds / 1000);
-      if (error !== undefined) temporalErrors.inc({ call, error });
-    },
-    answered: ({ method, route, status }, milliseconds) =>
-      requests.observe({ method, route, status }, milliseconds / 1000),
+    delivered: (priority: string, milliseconds: number) =>
+      deliveries.observe({ priority }, Math.max(0, milliseconds) / 1000),
+    ended: (state: string) => ended.inc({ state }),
+    entered: (state: string) => entered.inc({ state }),
+    answered: (request: { method: string; route: string; status: number }, milliseconds: number) =>
+      requests.observe(request, milliseconds / 1000),
+    started: (events: number) => groups.observe(events),
+    withoutWorkflow: (events: number) => withoutWorkflow.inc(events),
     tokenMinted: () => tokens.inc(),
-    attempted: (result, milliseconds) =>
-      attempts.observe(
-        { outcome: result.ok ? 'delivered' : 'failed', error: result.error ?? '' },
-        milliseconds / 1000,
-      ),
-    ended: (state) => ended.inc({ state }),
-    entered: (state) => entered.inc({ state }),
-    started: (events) => groups.observe(events),
-    withoutWorkflow: (events) => withoutWorkflow.inc(events),
-    ownFailure: (cause) => ownFailures.inc({ cause }),
-    watch: (name, read) => watchNumber(registry, name, watched[name], read),
+    eventAnswered: (result: EventResult) => events.inc({ result }),
+    /** Shows a number of this process, read at each scrape; undefined leaves the metric out of that scrape. */
+    watch: (name: WatchedMetric, read: () => number | undefined) =>
+      watchNumber(registry, name, watched[name], read),
   };
 }
 
-/** Shows a number that is read at each scrape; undefined leaves it out. */
+function combinations(labels: Labels): Record<string, string>[] {
+  let all: Record<string, string>[] = [{}];
+  for (const [name, values] of Object.entries(labels)) {
+    all = all.flatMap((some) => values.map((value) => ({ ...some, [name]: value })));
+  }
+  return all;
+}
+
 function watchNumber(
   registry: Registry,
   name: string,
@@ -205,39 +193,30 @@ function watchNumber(
   });
 }
 
-const gauges: Record<string, { help: string; of: (counts: Counts) => number | undefined }> = {
-  asset_update_owed_notifications: {
-    help: 'Notifications that clients are owed',
-    of: ({ counted }) => counted?.owed,
-  },
-  asset_update_owed_clients: {
-    help: 'Clients that are owed something',
-    of: ({ counted }) => counted?.owedClients,
-  },
-  asset_update_overdue_clients: {
-    help: 'Clients with owed assets that could have been sent more than 2 minutes ago',
-    of: ({ counted }) => counted?.overdueClients,
-  },
-  asset_update_oldest_overdue_seconds: {
-    help: 'For how long something could have been sent to the client furthest behind; 0 if to none',
-    of: ({ counted }) => counted && Math.max(counted.oldestOverdueMs, 0) / 1000,
-  },
-  asset_update_catch_ups_running: {
-    help: 'Running catch-up workflows',
-    of: ({ counted }) => counted?.catchUps,
-  },
-  asset_update_counts_age_seconds: {
-    help: 'How long ago the sweep counted owed notifications, endpoints and catch-ups',
-    of: ({ counted }) => counted && counted.ageMs / 1000,
-  },
-  asset_update_broken_clients: {
-    help: 'Clients whose keys cannot be read or contradict each other; must stay 0',
-    of: ({ ended }) => ended?.brokenClients,
-  },
-  asset_update_sweep_completed_timestamp_seconds: {
-    help: 'When a sweep last completed',
-    of: ({ ended }) => ended && ended.atMs / 1000,
-  },
+const counted: Record<string, [help: string, value: (counts: Counts) => number | undefined]> = {
+  asset_update_owed_notifications: ['Notifications that clients are owed', (c) => c.counted?.owed],
+  asset_update_owed_clients: ['Clients that are owed something', (c) => c.counted?.owedClients],
+  asset_update_overdue_clients: [
+    'Clients with owed assets that could have been sent more than 2 minutes ago',
+    (c) => c.counted?.overdueClients,
+  ],
+  asset_update_oldest_overdue_seconds: [
+    'For how long something could have been sent to the client furthest behind; 0 if to none',
+    (c) => c.counted && Math.max(c.counted.oldestOverdueMs, 0) / 1000,
+  ],
+  asset_update_catch_ups_running: ['Running catch-up workflows', (c) => c.counted?.catchUps],
+  asset_update_counts_age_seconds: [
+    'How long ago the sweep counted owed notifications, endpoints and catch-ups',
+    (c) => c.counted && c.counted.ageMs / 1000,
+  ],
+  asset_update_broken_clients: [
+    'Clients whose keys cannot be read or contradict each other; must stay 0',
+    (c) => c.ended?.brokenClients,
+  ],
+  asset_update_sweep_completed_timestamp_seconds: [
+    'When a sweep last completed',
+    (c) => c.ended && c.ended.atMs / 1000,
+  ],
 };
 
 /**
@@ -254,8 +233,8 @@ export function watchCounts({ registry }: { registry: Registry }, read: () => Pr
       });
     return underWay;
   };
-  for (const [name, { help, of }] of Object.entries(gauges)) {
-    watchNumber(registry, name, help, async () => of(await counts()));
+  for (const [name, [help, value]] of Object.entries(counted)) {
+    watchNumber(registry, name, help, async () => value(await counts()));
   }
   new Gauge({
     name: 'asset_update_endpoints',
@@ -263,9 +242,9 @@ export function watchCounts({ registry }: { registry: Registry }, read: () => Pr
     labelNames: ['state'],
     registers: [registry],
     async collect() {
-      const { counted } = await counts();
+      const { endpoints } = await counts();
       this.reset();
-      for (const [state, count] of Object.entries(counted?.endpoints ?? {})) this.set({ state }, count);
+      if (endpoints) for (const state of endpointStates) this.set({ state }, endpoints[state]);
     },
   });
 }

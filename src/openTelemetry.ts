@@ -7,7 +7,6 @@ import {
   DiagLogLevel,
   diag,
   isSpanContextValid,
-  type Link,
   ROOT_CONTEXT,
   type Span,
   type SpanContext,
@@ -25,27 +24,18 @@ import {
 } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
 import type { Logger } from './log.js';
-import type { SpanAttributes, SpanOptions, TracedSpan, Traceparent, Tracing } from './tracing.js';
+import { withTimeout } from './promises.js';
+import type { SpanOptions, TracedSpan, Traceparent, Tracing } from './tracing.js';
 
-interface TracingOptions {
-  /** Of the service; `OTEL_SERVICE_NAME` takes precedence. */
-  name: string;
-  version: string;
-  log: Logger;
-}
-
-const kinds = {
-  server: SpanKind.SERVER,
-  client: SpanKind.CLIENT,
-  producer: SpanKind.PRODUCER,
-  internal: SpanKind.INTERNAL,
-};
 /** An unreachable collector must not delay the end of a process. */
 const closeWithinMs = 3000;
 
-/** Starts the exporter. Callers pass traceparents on; no context is kept per request. */
-export function startTracing({ name, version, log }: TracingOptions): Tracing {
-  diag.setLogger(diagnostics(log), DiagLogLevel.WARN);
+/**
+ * Starts the exporter. Callers pass traceparents on; no context is kept per request.
+ * @param service its name gives way to `OTEL_SERVICE_NAME`
+ */
+export function startTracing({ name, version }: { name: string; version: string }, log: Logger): Tracing {
+  diag.setLogger(diagnostics(log), DiagLogLevel.ERROR);
   const resource = defaultResource()
     .merge(resourceFromAttributes({ 'service.name': name, 'service.version': version }))
     .merge(detectResources({ detectors: [envDetector] }));
@@ -54,34 +44,27 @@ export function startTracing({ name, version, log }: TracingOptions): Tracing {
     spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())],
   });
   const tracer = provider.getTracer(name, version);
+  const ignore = () => undefined;
   return {
     begin: (name, options) => begin(tracer, name, options),
-    async close() {
-      let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, closeWithinMs);
-      });
-      await Promise.race([provider.shutdown().catch(() => undefined), late]);
-      clearTimeout(timer);
-    },
+    close: () => withTimeout(provider.shutdown().catch(ignore), closeWithinMs, ignore),
   };
 }
 
 function begin(
   tracer: Tracer,
   name: string,
-  { kind = 'internal', parent, links = [], attributes = {} }: SpanOptions,
+  { kind = 'INTERNAL', parent, links = [], attributes }: SpanOptions,
 ): TracedSpan {
-  const above = contextOf(parent);
-  const context = above === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, above);
-  const linked = links.flatMap((one): Link[] => {
-    const its = contextOf(one);
-    return its === undefined ? [] : [{ context: its }];
-  });
-  const span = tracer.startSpan(name, { kind: kinds[kind], attributes, links: linked }, context);
+  const linked = links.map((link) => ({ context: contextOf(link) }));
+  const span = tracer.startSpan(
+    name,
+    { kind: SpanKind[kind], attributes, links: linked.filter(({ context }) => isSpanContextValid(context)) },
+    trace.setSpanContext(ROOT_CONTEXT, contextOf(parent)),
+  );
   return {
     traceparent: traceparentOf(span),
-    end(more: SpanAttributes = {}, error?: string) {
+    end(more = {}, error) {
       span.setAttributes(more);
       if (error !== undefined) {
         span.setAttribute('error.type', error);
@@ -100,20 +83,19 @@ function traceparentOf(span: Span): Traceparent {
 /** W3C Trace Context, section 3.2.2: later versions have further parts. */
 const traceparent = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 
-function contextOf(given: Traceparent | undefined): SpanContext | undefined {
-  const [, traceId, spanId, flags] = traceparent.exec(given ?? '') ?? [];
-  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
-  const context = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
-  return isSpanContextValid(context) ? context : undefined;
+/** Returns a context that is not valid, and begins a trace, for a text that is no traceparent. */
+function contextOf(given: Traceparent = ''): SpanContext {
+  const [, traceId = '', spanId = '', flags = ''] = traceparent.exec(given) ?? [];
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
 }
 
 /** Logs once that spans cannot be exported, without the library's text, which quotes the collector's answer. */
 function diagnostics(log: Logger): DiagLogger {
   let isTold = false;
-  const tell = (): void => {
+  const quiet = () => undefined;
+  const error = () => {
     if (!isTold) log.warn('spans cannot be exported: check OTEL_EXPORTER_OTLP_ENDPOINT and the collector');
     isTold = true;
   };
-  const quiet = (): void => undefined;
-  return { error: tell, warn: quiet, info: quiet, debug: quiet, verbose: quiet };
+  return { error, warn: quiet, info: quiet, debug: quiet, verbose: quiet };
 }

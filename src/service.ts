@@ -4,30 +4,21 @@ import type { ActivityDeps } from '../activities/index.js';
 import { createReadiness, listenAdmin, lookEveryMs } from './api/admin.js';
 import { createApi } from './api/app.js';
 import { listen } from './api/server.js';
-import { type Role, startDelivering } from './compose.js';
-import { type Config, durabilityOf, keepSegmentsSeconds } from './config.js';
+import { type Parts, type Role, startDelivering } from './compose.js';
+import { type Config, redisOptions } from './config.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics, watchCounts } from './metrics.js';
 import { targetPolicyOf } from './outgoing/address.js';
 import { createSender } from './outgoing/post.js';
 import { product } from './product.js';
 import { checkExpiry, checkLayout, closeDb, openDb, waitForRedis } from './redis/connection/db.js';
+import { firstAnswer } from './redis/connection/nodes.js';
 import { readCounts } from './redis/records/counts.js';
 import { createSecretBox } from './redis/records/secretBox.js';
 import { askServer, clientOf, connect, untilAvailable } from './temporal/connection.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
-import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
-import type { Tracing } from './tracing.js';
-import {
-  connectNative,
-  freeSdkPort,
-  installRuntime,
-  type Running,
-  readSdkMetrics,
-  startWorkers,
-} from './worker.js';
-
-export type { Role } from './compose.js';
+import { createSweepSchedule } from './temporal/sweepSchedule.js';
+import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';
 
 /** Runs a role until SIGTERM or SIGINT, then stops it in order: accepts no new work, finishes work under way, closes connections. */
 export async function run(role: Role, config: Config): Promise<void> {
@@ -35,16 +26,13 @@ export async function run(role: Role, config: Config): Promise<void> {
   const sdkPort = role === 'api' ? undefined : await freeSdkPort();
   installRuntime(log, sdkPort);
   const stop = stopSignal(log);
-  const tracing = await openTracing(config, log);
+  // OpenTelemetry takes memory and time to load.
+  const tracing =
+    config.OTEL_TRACES_EXPORTER === 'otlp'
+      ? (await import('./openTelemetry.js')).startTracing(product, log)
+      : undefined;
   const metrics = createMetrics();
-  const db = openDb({
-    url: config.REDIS_URL,
-    prefix: config.KEY_PREFIX,
-    keepSegmentsSeconds: keepSegmentsSeconds(config),
-    log,
-    observe: metrics.redisAnswered,
-    durability: durabilityOf(config),
-  });
+  const db = openDb({ ...redisOptions(config), log, observe: metrics.redisAnswered });
   await waitForRedis(db, 60_000);
   // The first durable write says whether the store can confirm writes.
   await db.durably(checkLayout).answer;
@@ -61,7 +49,8 @@ export async function run(role: Role, config: Config): Promise<void> {
     maxSockets: config.maxSockets,
   });
   const secretBox = createSecretBox(config.SECRETS_KEY);
-  if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');
+  if (config.SECRETS_KEY === undefined)
+    log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');
   if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {
     log.warn(
       { http: config.ALLOW_HTTP_TARGETS, ranges: config.ALLOWED_TARGET_CIDRS },
@@ -72,16 +61,15 @@ export async function run(role: Role, config: Config): Promise<void> {
   const delivering = await startDelivering({
     ...{ role, config, db, temporal, sender, secretBox, log, metrics, tracing },
   });
-  const { accepting, activityDeps, catchUps, couriers, notices, outbox } = delivering;
-  const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
+  const { accepting, couriers, outbox } = delivering;
   const workers =
-    native === undefined || activityDeps === undefined
+    native === undefined || couriers === undefined
       ? undefined
-      : await startWorkersAndSweep(config, native, activityDeps, schedule);
+      : await startWorkersAndSweep(native, { ...delivering, couriers });
 
   let ending = false;
   const readiness = createReadiness({
-    redis: () => db.nodes.ping(),
+    redis: () => firstAnswer(db.nodes, (server) => server.ping()),
     temporal: () => askServer(connection, lookEveryMs),
     ending: () => ending,
   });
@@ -91,31 +79,8 @@ export async function run(role: Role, config: Config): Promise<void> {
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
   metrics.watch('asset_update_posts_waiting', () => sender.waiting());
-  if (workers !== undefined) {
-    metrics.watch('asset_update_retries_under_way', () => workers.inUse().retries);
-    metrics.watch('asset_update_upkeep_under_way', () => workers.inUse().upkeep);
-    metrics.watch('asset_update_sweep_schedule_paused', () => {
-      const paused = schedule.isPaused();
-      return paused === undefined ? undefined : Number(paused);
-    });
-  }
   const closing = new AbortController();
-  const app = createApi({
-    config,
-    db,
-    log,
-    temporal,
-    accepting,
-    catchUps,
-    notices,
-    sender,
-    secretBox,
-    metrics,
-    targetPolicy,
-    readiness,
-    closing: closing.signal,
-    tracing,
-  });
+  const app = createApi({ ...delivering, targetPolicy, readiness, closing: closing.signal });
   const api = role === 'worker' ? undefined : await listen(config, app);
   const admin = await listenAdmin(config, metrics, readiness, async () =>
     sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
@@ -146,34 +111,27 @@ export async function run(role: Role, config: Config): Promise<void> {
   log.info('ended');
 }
 
-/** Loads OpenTelemetry only if tracing is on. */
-async function openTracing(config: Config, log: Logger): Promise<Tracing | undefined> {
-  if (config.OTEL_TRACES_EXPORTER !== 'otlp') return undefined;
-  const { startTracing } = await import('./openTelemetry.js');
-  return startTracing({ ...product, log });
-}
-
-const guardEveryMs = 60_000;
-
-async function startWorkersAndSweep(
-  config: Config,
-  connection: NativeConnection,
-  deps: ActivityDeps,
-  schedule: SweepSchedule,
-): Promise<Running> {
-  const { log } = deps;
+async function startWorkersAndSweep(connection: NativeConnection, deps: ActivityDeps & Parts) {
+  const { config, temporal, log, metrics } = deps;
+  const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
-  await untilAvailable(() => schedule.ensure(), log);
-  const running = await startWorkers(config, connection, deps);
+  await untilAvailable(config.TEMPORAL_ADDRESS, log, () => schedule.ensure());
+  const { shutdown, ended, inUse } = await startWorkers(config, connection, deps);
+  metrics.watch('asset_update_retries_under_way', () => inUse().retries);
+  metrics.watch('asset_update_upkeep_under_way', () => inUse().upkeep);
+  metrics.watch('asset_update_sweep_schedule_paused', () => {
+    const paused = schedule.isPaused();
+    return paused === undefined ? undefined : Number(paused);
+  });
   // Temporal may lose its store while workers run, and anybody may change the schedule in its UI.
   const guard = setInterval(() => {
     schedule.ensure().catch((err: unknown) => {
       log.warn({ err }, 'the schedule of the sweep could not be checked; next try in a minute');
     });
-  }, guardEveryMs);
-  const ended = running.ended.finally(() => clearInterval(guard));
-  ended.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
-  return { ...running, ended };
+  }, 60_000);
+  const guarded = ended.finally(() => clearInterval(guard));
+  guarded.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
+  return { shutdown, ended: guarded };
 }
 
 function stopSignal(log: Logger): Promise<void> {

@@ -1,4 +1,5 @@
 /** The tracing interface of the service. `openTelemetry.ts` implements it; if tracing is off, there is no `Tracing` and nothing is loaded. */
+import type { SpanKind } from '@opentelemetry/api';
 
 /** Identifies a span across processes: the W3C header `traceparent`, `00-<trace id>-<span id>-<flags>`. */
 export type Traceparent = string;
@@ -6,7 +7,7 @@ export type Traceparent = string;
 export type SpanAttributes = Record<string, string | number | boolean>;
 
 export interface SpanOptions {
-  kind?: 'server' | 'client' | 'producer' | 'internal';
+  kind?: keyof typeof SpanKind;
   /** The span joins this trace. Without it, or if it is invalid, the span begins a trace. */
   parent?: Traceparent;
   /** Spans of other traces that led to this one. */

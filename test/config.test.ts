@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { keepSegmentsSeconds, readConfig } from '../src/config.js';
+import { readConfig, redisOptions } from '../src/config.js';
 
 describe('the settings', () => {
   for (const name of ['TRUSTED_PROXIES', 'ALLOWED_TARGET_CIDRS']) {
@@ -75,7 +75,8 @@ describe('the settings', () => {
       () => readConfig({ SEGMENT_RETENTION_DAYS: '44', OWED_RETENTION_DAYS: '31' }),
       /SEGMENT_RETENTION_DAYS: must be at least 45/,
     );
-    assert.equal(keepSegmentsSeconds(readConfig({ SEGMENT_RETENTION_DAYS: '44' })), 44 * 86_400);
-    assert.equal(keepSegmentsSeconds(readConfig({})), 0);
+    const { keepSegmentsSeconds } = redisOptions(readConfig({ SEGMENT_RETENTION_DAYS: '44' }));
+    assert.equal(keepSegmentsSeconds, 44 * 86_400);
+    assert.equal(redisOptions(readConfig({})).keepSegmentsSeconds, 0);
   });
 });

@@ -15,7 +15,7 @@ export interface Program {
   /** Resolves with the exit code. */
   ended: Promise<number | null>;
   /** Ends it as an orchestrator does, or by Ctrl-C. Resolves with its exit code. */
-  stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<number | null>;
+  stop(signal?: 'SIGTERM' | 'SIGINT' | 'SIGKILL'): Promise<number | null>;
   /** Waits until it answers. @throws with what it said if it ends before */
   until(what: string, look: () => Promise<unknown>): Promise<void>;
 }

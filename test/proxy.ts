@@ -1,35 +1,9 @@
 /** A TCP proxy between the service and a server, that can do what a broken network does. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-export interface Proxy {
-  url: string;
-  port: number;
-  /**
-   * The next command that holds `text` reaches the server and is answered; the answer is lost with the connection.
-   * Resolves when that has happened.
-   */
-  cutBeforeReply(text: string): Promise<void>;
-  /** From now on nothing gets through, without an error to either side; what is sent is kept. */
-  hang(): void;
-  /** Lets through what was kept, and all that follows. */
-  release(): void;
-  /**
-   * Half open: what is connected now is dead for good without either side being told, as behind a router that
-   * forgot it; a new connection is taken and gets nothing through until `reach`.
-   */
-  forget(): void;
-  /** New connections get through again. */
-  reach(): void;
-  /** New connections lead to another server; what is connected now stays where it is, as after a failover. */
-  lead(targetUrl: string): void;
-  /** Both ways, for what is connected and for what will be. */
-  slow(line: { latencyMs?: number; bytesPerSecond?: number }): void;
-  /** While true every answer ends half way in a reset. */
-  resetAnswers(on: boolean): void;
-  close(): Promise<void>;
-}
+export type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
-export async function startProxy(targetUrl: string): Promise<Proxy> {
+export async function startProxy(targetUrl: string) {
   let target = new URL(targetUrl);
   const sockets = new Set<Socket>();
   const pairs = new Set<{ forgotten: boolean }>();
@@ -107,36 +81,50 @@ export async function startProxy(targetUrl: string): Promise<Proxy> {
   return {
     url: `redis://127.0.0.1:${port}`,
     port,
-    cutBeforeReply: (text) =>
-      new Promise((resolve) => {
+    /**
+     * The next command that holds `text` reaches the server and is answered; the answer is lost with the connection.
+     * Resolves when that has happened.
+     */
+    cutBeforeReply: (text: string) =>
+      new Promise<void>((resolve) => {
         cut = { text, done: resolve };
       }),
-    hang() {
+    /** From now on nothing gets through, without an error to either side; what is sent is kept. */
+    hang(): void {
       hanging = true;
     },
-    release() {
+    /** Lets through what was kept, and all that follows. */
+    release(): void {
       hanging = false;
       for (const write of kept) write();
       kept = [];
     },
-    forget() {
+    /**
+     * Half open: what is connected now is dead for good without either side being told, as behind a router that
+     * forgot it; a new connection is taken and gets nothing through until `reach`.
+     */
+    forget(): void {
       unreachable = true;
       for (const pair of pairs) pair.forgotten = true;
     },
-    reach() {
+    /** New connections get through again. */
+    reach(): void {
       unreachable = false;
     },
-    lead(targetUrl) {
+    /** New connections lead to another server; what is connected now stays where it is, as after a failover. */
+    lead(targetUrl: string): void {
       target = new URL(targetUrl);
     },
-    slow(wanted) {
+    /** Both ways, for what is connected and for what will be. */
+    slow(wanted: typeof line): void {
       line = wanted;
     },
-    resetAnswers(on) {
+    /** While true every answer ends half way in a reset. */
+    resetAnswers(on: boolean): void {
       resetting = on;
     },
     close: () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         for (const socket of sockets) socket.destroy();
         server.close(() => resolve());
       }),

@@ -1,66 +1,54 @@
-/** A publisher of a running service, who may also publish events: an account with a token, its clients and its calls. */
+/** A publisher of a service in a process of its own, who may also publish events. */
 import assert from 'node:assert/strict';
 import { createLogger } from '../src/log.js';
-import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
-import { createAccount } from '../src/redis/records/accounts.js';
+import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createClient } from '../src/redis/records/clients.js';
 import { redisPatience, servers } from './servers.js';
-import { newToken } from './service.js';
+import { type Json, newCustomer } from './service.js';
 
-export interface Publisher {
-  db: Db;
-  account: { account_id: string; client_id: string; client_secret: string };
-  token: string;
-  newClient(): Promise<string>;
-  /** Calls the API with its token. @throws unless the answer is a success */
-  call(
+export type Publisher = Awaited<ReturnType<typeof newPublisher>>;
+
+export async function newPublisher({ url, prefix }: { url: string; prefix: string }) {
+  const log = createLogger('silent', 'test');
+  const db = openDb({ url: servers().redisUrl, prefix, log, ...redisPatience() });
+  await waitForRedis(db, 5000);
+  const account = await newCustomer({ url, db }, ['push_notifications', 'enrichments']);
+
+  /** Calls the API with the account's token. @throws unless the answer is a success */
+  async function call(
     method: string,
     path: string,
-    query?: Record<string, string>,
+    query: Record<string, string> = {},
     body?: unknown,
-    headers?: Record<string, string>,
-  ): Promise<Record<string, unknown>>;
-  register(client: string, url: string): Promise<void>;
-  /** Publishes an event of an asset. @returns the id of its notification */
-  publish(client: string, asset: string, headers?: Record<string, string>): Promise<string>;
-  close(): void;
-}
+    headers: Record<string, string> = {},
+  ): Promise<Json> {
+    const answer = await fetch(`${url}/${path}?${new URLSearchParams(query)}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${account.token}`,
+        ...(body ? { 'content-type': 'application/json' } : {}),
+        ...headers,
+      },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    });
+    const told = (await answer.json()) as Json;
+    assert.ok(answer.ok, `${path}: ${JSON.stringify(told)}`);
+    return told;
+  }
 
-export async function newPublisher(service: { url: string; prefix: string }): Promise<Publisher> {
-  const log = createLogger('silent', 'test');
-  const db = openDb({ url: servers().redisUrl, prefix: service.prefix, log, ...redisPatience() });
-  await waitForRedis(db, 5000);
-  const scopes = ['push_notifications', 'enrichments'];
-  const account = await createAccount(db, { name: 'Example Media', scopes });
-  const token = await newToken(service, account);
-  const publisher: Publisher = {
-    ...{ db, account, token },
-    async newClient() {
-      const client = { accountId: account.account_id, name: 'Example Site' };
-      return (await createClient(db, client)).clientToken;
+  return {
+    ...{ db, account, call, token: account.token },
+    async newClient(): Promise<string> {
+      return (await createClient(db, { accountId: account.account_id, name: 'Example Site' })).clientToken;
     },
-    async call(method, path, query = {}, body = undefined, headers = {}) {
-      const answer = await fetch(`${service.url}/${path}?${new URLSearchParams(query)}`, {
-        method,
-        headers: {
-          authorization: `Bearer ${token}`,
-          ...(body ? { 'content-type': 'application/json' } : {}),
-          ...headers,
-        },
-        ...(body ? { body: JSON.stringify(body) } : {}),
-      });
-      const told = (await answer.json()) as Record<string, unknown>;
-      assert.ok(answer.ok, `${path}: ${JSON.stringify(told)}`);
-      return told;
+    async register(client_token: string, url: string): Promise<void> {
+      await call('POST', 'register_push_notifications', { client_token, url });
     },
-    async register(client_token, url) {
-      await publisher.call('POST', 'register_push_notifications', { client_token, url });
-    },
-    async publish(client_token, platform_id, headers) {
+    /** Publishes an event of an asset. @returns the id of its notification */
+    async publish(client_token: string, platform_id: string, headers?: Record<string, string>) {
       const event = { client_token, platform_id, segments: ['iab:17'] };
-      return String((await publisher.call('POST', 'enrichments', {}, event, headers)).notification_id);
+      return String((await call('POST', 'enrichments', {}, event, headers)).notification_id);
     },
     close: () => db.redis.disconnect(),
   };
-  return publisher;
 }

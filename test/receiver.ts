@@ -5,11 +5,13 @@ import type { AddressInfo } from 'node:net';
 export interface Received {
   path: string;
   headers: IncomingHttpHeaders;
+  /** Names and values in turn, as they came. */
+  rawHeaders: string[];
   body: string;
   at: number;
 }
 
-type Answer = number | 'hang' | { status: number; headers: Record<string, string> };
+type Answer = number | 'hang' | { status: number; headers?: Record<string, string>; body?: string };
 
 export interface Receiver {
   url: string;
@@ -47,13 +49,14 @@ export async function startReceiver(): Promise<Receiver> {
       body += chunk.toString();
     });
     req.on('end', async () => {
-      const one = { path: req.url ?? '', headers: req.headers, body, at: Date.now() };
+      const { headers, rawHeaders } = req;
+      const one = { path: req.url ?? '', headers, rawHeaders, body, at: Date.now() };
       received.push(one);
       const answer = await receiver.answer(one);
       if (answer === 'hang') return;
       setTimeout(() => {
         if (typeof answer === 'number') res.writeHead(answer).end();
-        else res.writeHead(answer.status, answer.headers).end();
+        else res.writeHead(answer.status, answer.headers).end(answer.body);
       }, receiver.delayMs);
     });
   });
@@ -67,7 +70,7 @@ export async function startReceiver(): Promise<Receiver> {
 }
 
 /** Has a receiver answer 200 to nothing until the gate is opened. */
-export function closeGate(receiver: Receiver): { open(): void } {
+export function closeGate(receiver: Receiver): ReturnType<typeof startGate> {
   const gate = startGate();
   receiver.answer = async () => {
     await gate.closed;

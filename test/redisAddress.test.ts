@@ -12,7 +12,8 @@ describe('REDIS_URL', () => {
   });
 
   it('names one or several nodes of a cluster', () => {
-    const one = { kind: 'cluster', nodes: [{ host: 'a', port: 6379 }], tls: false };
+    const credentials = { username: undefined, password: undefined };
+    const one = { kind: 'cluster', nodes: [{ host: 'a', port: 6379 }], tls: false, ...credentials };
     assert.deepEqual(clusterOf('redis+cluster://a'), one);
     assert.deepEqual(clusterOf('redis+cluster://a:6379/0'), one);
     const nodes = [
@@ -33,8 +34,8 @@ describe('REDIS_URL', () => {
         'rediss+sentinel://:secret@s1:26380,s2/the-primary/2?sentinel_username=u&sentinel_password=p%26w',
     });
     assert.deepEqual(readRedisAddress(REDIS_URL), {
-      ...{ kind: 'sentinel', name: 'the-primary', db: 2, tls: true, password: 'secret' },
-      sentinels: [
+      ...{ kind: 'sentinel', name: 'the-primary', db: 2, tls: true, username: undefined, password: 'secret' },
+      nodes: [
         { host: 's1', port: 26380 },
         { host: 's2', port: 26379 },
       ],

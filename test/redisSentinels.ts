@@ -1,24 +1,16 @@
 /** A primary with two replicas, and three Sentinels that watch it. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { type Child, startChild } from '../local/child.js';
 import { freePort } from '../local/ports.js';
 import { type RedisServer, startRedis } from '../local/redis.js';
-
-export interface SentinelSet {
-  /** Names the Sentinels. */
-  url: string;
-  /** Kills whatever server is the primary now. */
-  killPrimary(): Promise<void>;
-  stop(): Promise<void>;
-}
+import { until } from './receiver.js';
 
 const name = 'the-primary';
 const downAfterMs = 2000;
 
-export async function startSentinels(options: { dir: string; binary: string }): Promise<SentinelSet> {
+export async function startSentinels(options: { dir: string; binary: string }) {
   const { dir, binary } = options;
   const start = (n: number, args: readonly string[] = []): Promise<RedisServer> =>
     startRedis({ dir: join(dir, `redis-${n}`), binary, args: ['--repl-diskless-sync-delay', '0', ...args] });
@@ -31,8 +23,10 @@ export async function startSentinels(options: { dir: string; binary: string }): 
   for (const sentinel of asked) sentinel.on('error', () => undefined);
   await untilAllKnown(asked);
   return {
+    /** Names the Sentinels. */
     url: `redis+sentinel://${ports.map((port) => `127.0.0.1:${port}`).join()}/${name}`,
-    async killPrimary() {
+    /** Kills whatever server is the primary now. */
+    async killPrimary(): Promise<void> {
       const [, port] = (await (asked[0] as Redis).call(
         'SENTINEL',
         'GET-MASTER-ADDR-BY-NAME',
@@ -42,7 +36,7 @@ export async function startSentinels(options: { dir: string; binary: string }): 
       process.kill(server.pid, 'SIGKILL');
       await server.child.exited;
     },
-    async stop() {
+    async stop(): Promise<void> {
       for (const sentinel of asked) sentinel.disconnect();
       await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
       await Promise.all(redisServers.map((server) => server.stop()));
@@ -76,14 +70,11 @@ async function startSentinel(dir: string, binary: string, port: number, primary:
 
 /** Each Sentinel has found the two others and the two replicas. */
 async function untilAllKnown(sentinels: readonly Redis[]): Promise<void> {
-  const end = Date.now() + 30_000;
   for (const sentinel of sentinels) {
-    for (;;) {
+    await until('the Sentinels know each other', async () => {
       const flat = ((await sentinel.call('SENTINEL', 'MASTER', name).catch(() => [])) as string[]) ?? [];
       const value = (field: string): string | undefined => flat[flat.indexOf(field) + 1];
-      if (value('num-other-sentinels') === '2' && value('num-slaves') === '2') break;
-      if (Date.now() > end) throw new Error('the Sentinels did not find each other within 30 s');
-      await sleep(100);
-    }
+      return value('num-other-sentinels') === '2' && value('num-slaves') === '2';
+    });
   }
 }

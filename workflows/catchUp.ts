@@ -13,17 +13,13 @@ import type { Activities } from '../activities/index.js';
 import { notificationStateKey, upkeepQueueOf } from '../src/temporal/workflowIds.js';
 import type { Drained } from '../src/upkeep/drain.js';
 
-export const wakeSignal = defineSignal('wake');
-
-export interface CatchUpInput {
-  clientToken: string;
-}
+const wakeSignal = defineSignal('wake');
 
 /** Catch-up always plans again after this time, which bounds the cost of a lost wake-up. */
 const longestSleepMs = 3_600_000;
 
 /** Delivers one client's owed assets, until nothing waits. One workflow per client. */
-export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
+export async function catchUp({ clientToken }: { clientToken: string }): Promise<void> {
   const { drain } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
     startToCloseTimeout: '1m',
@@ -60,13 +56,11 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
 
 /** Makes the memo, which operators can read even while no worker runs. */
 function memoOf(clientToken: string, result: Drained) {
-  return {
-    what: `Catch-up: what ${clientToken} is owed`,
-    owed: result.owed,
-    since: result.owed === 0 ? null : new Date(result.oldestAt).toISOString(),
-    why: result.owed === 0 ? 'nothing is owed any more' : whyOf(result),
-    next: result.owed === 0 ? null : new Date(Date.now() + Math.max(result.inMs, 0)).toISOString(),
-  };
+  const { owed, oldestAt, inMs } = result;
+  const what = `Catch-up: what ${clientToken} is owed`;
+  if (owed === 0) return { what, owed, since: null, why: 'nothing is owed any more', next: null };
+  const [since, next] = [oldestAt, Date.now() + inMs].map((at) => new Date(at).toISOString());
+  return { what, owed, since, why: whyOf(result), next };
 }
 
 function whyOf({ reason, lastError }: Drained): string {
@@ -77,6 +71,6 @@ function detailsOf(result: Drained): string {
   if (result.owed === 0) return 'Nothing is owed any more.';
   return (
     `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${whyOf(result)}; ` +
-    `looking again in ${Math.ceil(result.inMs / 1000)} s. Delivered since it had something to send: ${result.delivered}.`
+    `looking again in ${Math.ceil(result.inMs / 1000)} s.`
   );
 }

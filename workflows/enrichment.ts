@@ -9,10 +9,11 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { highest, isRetriedShortly, isSoon, type Outcome, type Report } from '../src/delivery/outcome.js';
+import { highest, isRetriedShortly, isSoon, type Report } from '../src/delivery/outcome.js';
 import type { EnrichmentInput } from '../src/delivery/workflowStarts.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
-import { httpStatusKey, listsOf, notificationStateKey, workflowIds } from '../src/temporal/workflowIds.js';
+import type { Outcome } from '../src/redis/owed/standing.js';
+import { httpStatusKey, notificationStateKey, workflowIds } from '../src/temporal/workflowIds.js';
 
 const { deliver } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',
@@ -42,7 +43,8 @@ export async function enrichment({ events }: EnrichmentInput): Promise<Enrichmen
       left = indexesOf(report, isRetriedShortly);
       if (left.length === 0) hideProgress();
     }
-    return finish(events, report);
+    showState(stateOf(report), report);
+    return resultOf(events, report);
   } catch (err) {
     if (!isCancellation(err)) throw err;
     upsertSearchAttributes([{ key: notificationStateKey, value: 'waiting' }]);
@@ -72,28 +74,21 @@ function merge(first: Report, unfinished: number[], second: Report): Report {
   };
 }
 
-function finish(events: ClaimedEvent[], report: Report): EnrichmentResult {
-  const outcomes = report.rest.map(({ outcome }) => outcome);
-  const status = worstStatusOf(report);
-  upsertSearchAttributes([
-    { key: notificationStateKey, value: stateOf(outcomes) },
-    ...(status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
-  ]);
-  return resultOf(events, report);
-}
-
-/** Shows the waiting events. A group too large for its search attributes is now found by them. */
+/** Shows how many events wait, and why. */
 function showProgress(events: ClaimedEvent[], report: Report): void {
   const waiting = report.rest.filter(({ outcome }) => outcome.state === 'waiting');
-  const status = worstStatusOf(report);
-  upsertSearchAttributes([
-    ...(listsOf(events).cut ? listsOf(waiting.map(({ index }) => events[index] as ClaimedEvent)).lists : []),
-    { key: notificationStateKey, value: 'waiting' },
-    ...(status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
-  ]);
+  showState('waiting', report);
   const words = `${waiting.length} of ${events.length} wait: ${reasonsOf(waiting.map(({ outcome }) => outcome))}`;
   setCurrentDetails(words);
   upsertMemo({ progress: words });
+}
+
+function showState(state: Outcome['state'], report: Report): void {
+  const status = worstStatusOf(report);
+  upsertSearchAttributes([
+    { key: notificationStateKey, value: state },
+    ...(status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
+  ]);
 }
 
 function hideProgress(): void {
@@ -132,13 +127,7 @@ interface GroupResult {
   worst_status?: number;
   slowest_milliseconds?: number;
   /** The first hundred that were not delivered. */
-  not_delivered?: (Named & OneResult)[];
-}
-
-interface Named {
-  client_token: string;
-  platform_id: string;
-  notification_id: string;
+  not_delivered?: (OneResult & { client_token: string; platform_id: string; notification_id: string })[];
 }
 
 const maxNamed = 100;
@@ -155,18 +144,15 @@ const states: readonly Outcome['state'][] = [
 ];
 
 /** Returns the least finished state of the events that were not delivered; `delivered` if all were. */
-function stateOf(rest: readonly Outcome[]): Outcome['state'] {
-  return states.find((state) => rest.some((outcome) => outcome.state === state)) ?? 'delivered';
+function stateOf({ rest }: Report): Outcome['state'] {
+  return states.find((state) => rest.some(({ outcome }) => outcome.state === state)) ?? 'delivered';
 }
 
 /** Returns the highest HTTP status of all events; undefined if no receiver answered. */
-function worstStatusOf(report: Report): number | undefined {
-  const all = [report.status, ...report.rest.map(({ outcome }) => outcome.status)];
-  const known = all.filter((status) => status !== undefined);
-  return known.length === 0 ? undefined : Math.max(...known);
+function worstStatusOf({ status, rest }: Report): number | undefined {
+  return rest.reduce((worst, { outcome }) => highest(worst, outcome.status), status);
 }
 
-/** Makes an enrichment's result. */
 function resultOf(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
   const { delivered, status, milliseconds, rest } = report;
   if (events.length === 1) {
@@ -175,24 +161,23 @@ function resultOf(events: readonly ClaimedEvent[], report: Report): EnrichmentRe
       ? { state: 'delivered', status, milliseconds }
       : shown(events[0], other.outcome);
   }
-  const result: GroupResult = { events: events.length, delivered };
-  for (const { outcome } of rest) result[outcome.state] = Number(result[outcome.state] ?? 0) + 1;
-  const worst = worstStatusOf(report);
-  if (worst !== undefined) result.worst_status = worst;
-  if (milliseconds !== undefined) result.slowest_milliseconds = milliseconds;
+  const counts: Record<string, number> = {};
+  for (const { outcome } of rest) counts[outcome.state] = (counts[outcome.state] ?? 0) + 1;
   const named = rest
     .filter(({ outcome }) => outcome.state === 'waiting' || outcome.state === 'failed')
     .slice(0, maxNamed)
-    .map(({ index, outcome }) => ({
-      ...nameOf(events[index] as ClaimedEvent),
-      ...shown(events[index], outcome),
-    }));
-  if (named.length > 0) result.not_delivered = named;
-  return result;
-}
-
-function nameOf({ clientToken, platformId, notificationId }: ClaimedEvent): Named {
-  return { client_token: clientToken, platform_id: platformId, notification_id: notificationId };
+    .map(({ index, outcome }) => {
+      const event = events[index] as ClaimedEvent;
+      const { clientToken, platformId, notificationId } = event;
+      const names = { client_token: clientToken, platform_id: platformId, notification_id: notificationId };
+      return { ...names, ...shown(event, outcome) };
+    });
+  return {
+    ...{ events: events.length, delivered, ...counts },
+    worst_status: worstStatusOf(report),
+    slowest_milliseconds: milliseconds,
+    not_delivered: named.length > 0 ? named : undefined,
+  };
 }
 
 function shown(event: ClaimedEvent | undefined, outcome: Outcome): OneResult {

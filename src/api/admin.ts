@@ -1,10 +1,11 @@
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Config } from '../config.js';
 import type { Metrics } from '../metrics.js';
 import { withTimeout } from '../promises.js';
+import type { Readiness } from './endpoints/health.js';
 import type { ListeningServer } from './server.js';
-import type { Readiness } from './step.js';
 
 /**
  * Opens the operators' port of a process, on ADMIN_HOST: GET /metrics, /healthz, /readyz.
@@ -35,20 +36,15 @@ export async function listenAdmin(
     };
     answer().catch(() => res.headersSent || res.writeHead(500).end());
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(config.ADMIN_PORT, config.ADMIN_HOST, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  server.listen(config.ADMIN_PORT, config.ADMIN_HOST);
+  await once(server, 'listening');
   return {
     port: (server.address() as AddressInfo).port,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
   };
 }
 
@@ -77,21 +73,19 @@ export function createReadiness(ask: {
 
 /** Checks whether a server answers. While a call is under way no other is made. */
 function sharedLook(ask: () => Promise<unknown>): () => Promise<boolean> {
-  let beganAtMs = Number.NEGATIVE_INFINITY;
-  let isUnderWay = false;
+  let nextAtMs = 0;
   let answer = Promise.resolve(false);
   return () => {
     const nowMs = performance.now();
-    if (!isUnderWay && nowMs - beganAtMs >= lookEveryMs) {
-      beganAtMs = nowMs;
-      isUnderWay = true;
+    if (nowMs >= nextAtMs) {
+      nextAtMs = Number.POSITIVE_INFINITY;
       const asked = ask().then(
         () => true,
         () => false,
       );
       answer = withTimeout(asked, lookEveryMs, () => false);
       void asked.then(() => {
-        isUnderWay = false;
+        nextAtMs = nowMs + lookEveryMs;
       });
     }
     return answer;

@@ -1,38 +1,97 @@
 import { randomUUID } from 'node:crypto';
-import Router, { type RouterContext, type RouterMiddleware } from '@koa/router';
-import Koa, { type Middleware } from 'koa';
+import Router from '@koa/router';
+import Koa, { type Context } from 'koa';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
-import { ApiError, answerErrors } from './apiError.js';
+import { ApiError, problemOf, toApiError } from './apiError.js';
 import { mountConsole } from './console/mount.js';
 import { endpoints } from './endpoints.js';
-import { docsFileEndpoints } from './reference/docs.js';
+import { docsFiles } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';
-import type { ApiDeps, Step } from './step.js';
-
-export type { ApiDeps } from './step.js';
+import type { ApiDeps, Services, Step } from './step.js';
+import { accountLimits, createTokenLimits, Remembered } from './steps/limits.js';
+import { tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
-export function createApi(deps: ApiDeps): Koa {
+export function createApi(services: Services): Koa {
+  const { db, config, log, metrics } = services;
+  const deps: ApiDeps = {
+    ...services,
+    findToken: tokenFinder(db),
+    countCall: accountLimits(db, config.ACCOUNT_RATE_PER_SECOND),
+    tokenLimits: createTokenLimits(db, config.TOKEN_RATE_PER_SECOND),
+    auditedTokens: new Remembered<true>(10_000),
+  };
   // A path in another case is another path, so that rules of a proxy by path hold here too.
   const router = new Router({ sensitive: true });
-  for (const { method, path, middlewares } of [...endpoints, openapiEndpoint]) {
-    router[method](path.replaceAll(/\{(\w+)\}/g, ':$1'), ...middlewares(deps));
+  const literal = new Map<string, { path: string; answer: (ctx: Context) => unknown }>();
+  for (const { method, path, middleware } of [...endpoints, openapiEndpoint]) {
+    const answer = middleware(deps);
+    router[method](path.replaceAll(/\{(\w+)\}/g, ':$1'), answer);
+    if (!path.includes('{')) literal.set(`${method.toUpperCase()} ${path}`, { path, answer });
   }
-  for (const [path, file] of docsFileEndpoints) router.get(path, ...file);
+  for (const [path, file] of Object.entries(docsFiles)) {
+    router.get(path, async (ctx) => {
+      ctx.body = await file(ctx);
+    });
+  }
   mountConsole(router, deps);
 
   const app = new Koa();
   app.use(nameRequest);
-  app.use(observe(deps.log, deps.metrics));
-  app.use(answerErrors(deps.log));
+  app.use(observe(log, metrics));
+  app.use(answerErrors(log));
   app.use(checkHead);
-  app.use(literalRoutes(router));
+  // A path without parameters is looked up. The router tries every pattern for each request, which takes at least 8 % of the
+  // service's CPU for a token call (figures in docs/dependencies.md).
+  app.use((ctx, next) => {
+    const found = literal.get(`${ctx.method} ${ctx.path}`);
+    if (found === undefined) return next();
+    ctx._matchedRoute = found.path;
+    return found.answer(ctx);
+  });
   app.use(router.routes());
   app.use(router.allowedMethods());
   // Errors after the answer was handed over, such as a caller that hung up.
-  app.on('error', (err: NodeJS.ErrnoException) => deps.log.debug({ reason: err.code }, 'connection error'));
+  app.on('error', (err: NodeJS.ErrnoException) => log.debug({ reason: err.code }, 'connection error'));
   return app;
+}
+
+/** Answers every error of a request that was read. server.ts refuses those that could not be read. */
+function answerErrors(log: Logger): Step {
+  return async (ctx, next) => {
+    try {
+      await next();
+      if (ctx.status >= 400 && !ctx.body) throw unanswered(ctx.status);
+    } catch (err) {
+      const { requestId: request_id } = ctx.state;
+      const known = toApiError(err);
+      if (known === undefined) {
+        // Never the error itself: a Redis error carries its command with the arguments.
+        const { name: type, message, stack } = err as Error;
+        log.error({ err: { type, message, stack }, request_id }, 'unexpected error');
+      }
+      if (known?.status === 503) log.debug({ reason: reasonOf(known), request_id }, 'answered 503');
+      const answered = known ?? new ApiError('server_error', 'Something went wrong on our side');
+      ctx.status = answered.status;
+      ctx.set(answered.headers);
+      // Do not wait for the rest of a body that was too long.
+      if (answered.status === 413) ctx.set('Connection', 'close');
+      ctx.body = problemOf(answered, ctx.path, request_id);
+    }
+  };
+}
+
+/** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller it is the same. */
+const unanswered = (status: number): ApiError =>
+  status === 404
+    ? new ApiError('not_found', 'There is nothing at this address')
+    : new ApiError('method_not_allowed', 'This method is not allowed at this path');
+
+/** Returns the messages of an error's causes, without the errors: a Redis error carries its command with the arguments. */
+function reasonOf({ cause }: Error): string {
+  if (!(cause instanceof Error)) return String(cause ?? 'a dependency does not answer');
+  return cause.cause === undefined ? cause.message : `${cause.message}: ${reasonOf(cause)}`;
 }
 
 /** Refuses requests that Node's server would refuse without a body: without Host, or with an unknown Expect. */
@@ -57,28 +116,6 @@ const nameRequest: Step = (ctx, next) => {
   ctx.res.setHeader('X-Request-Id', requestId);
   return next();
 };
-
-/**
- * Finds a route without parameters by a look-up. The router, which comes after this, tries every pattern for each
- * request and composes its middlewares again, which takes at least 8 % of the service's CPU for a token call (figures in
- * docs/dependencies.md). The router handles all other requests: parameters, HEAD, OPTIONS, and methods not allowed.
- */
-function literalRoutes(router: Router): Middleware {
-  const routes = new Map<string, { path: string; handle: RouterMiddleware }>();
-  for (const { path, methods, stack } of router.stack) {
-    const [handle] = stack;
-    if (typeof path !== 'string' || path.includes(':') || handle === undefined || stack.length > 1) continue;
-    for (const method of methods) {
-      if (method !== 'HEAD') routes.set(`${method} ${path}`, { path, handle });
-    }
-  }
-  return (ctx, next) => {
-    const route = routes.get(`${ctx.req.method} ${ctx.path}`);
-    if (route === undefined) return next();
-    ctx._matchedRoute = route.path;
-    return route.handle(ctx as RouterContext, next);
-  };
-}
 
 /**
  * Writes one log line and one measurement per request: the route's pattern, never the path, query or headers. Successes

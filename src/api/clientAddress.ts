@@ -11,27 +11,17 @@ const hopsAtMost = 16;
 export function clientAddress(req: IncomingMessage, trusted: readonly string[]): string {
   let address = normal(req.socket.remoteAddress ?? '') ?? 'unknown';
   if (trusted.length === 0) return address;
-  for (const hop of lastHops(req.headers['x-forwarded-for'])) {
-    const before = normal(hop);
+  const hops = String(req.headers['x-forwarded-for'] ?? '').split(',');
+  for (const hop of hops.slice(-hopsAtMost).reverse()) {
+    const before = normal(hop.trim());
     if (!before || !isTrusted(address, trusted)) break;
     address = before;
   }
   return address;
 }
 
-/** Returns whether a trusted proxy called this process. */
 export function isFromTrustedProxy(req: IncomingMessage, trusted: readonly string[]): boolean {
   return isTrusted(normal(req.socket.remoteAddress ?? '') ?? '', trusted);
-}
-
-/** The newest first. */
-function* lastHops(header: string | string[] | undefined): Iterable<string> {
-  let rest = Array.isArray(header) ? header.join(',') : (header ?? '');
-  for (let hops = 0; hops < hopsAtMost && rest !== ''; hops++) {
-    const comma = rest.lastIndexOf(',');
-    yield rest.slice(comma + 1).trim();
-    rest = rest.slice(0, Math.max(0, comma));
-  }
 }
 
 /** Returns the range of one caller: an IPv4 address, or the /64 of an IPv6 address, which one machine may use entirely. */

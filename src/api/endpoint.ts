@@ -1,14 +1,17 @@
 /** Declares the calls of the API, each once: the router carries out a declaration, and `/openapi.json` describes it. */
-import type { Middleware } from 'koa';
+import type { Context } from 'koa';
 import { z } from 'zod';
-import { ApiError } from './apiError.js';
+import type { Db } from '../redis/connection/db.js';
+import type { AccessToken } from '../redis/records/accessTokens.js';
+import { getAccount } from '../redis/records/accounts.js';
+import { noticesClientOf } from '../redis/records/notices.js';
 import type { ErrorCode } from './errors.js';
 import { clientTokenText } from './reference/schemas.js';
-import { type ApiDeps, composeSteps, type Step } from './step.js';
-import { readJson } from './steps/json.js';
+import type { ApiContext, ApiDeps } from './step.js';
+import { checked, jsonReader } from './steps/body.js';
 import type { AccountRate } from './steps/limits.js';
-import { type PublisherState, requireOwnClient, requireToken, type TokenState } from './steps/publisher.js';
-import { refuseUnknownParameters } from './steps/query.js';
+import { bearerToken, ownClient, requireSigningSecretsScope, type Subject } from './steps/publisher.js';
+import { type Parameters, readQuery, required } from './steps/query.js';
 
 /** The groups of calls, in the order of the description. */
 export const tags = {
@@ -35,11 +38,20 @@ export interface Description {
   /** The parameters of the query, each with a description and an example. */
   query?: z.ZodObject;
   inPath?: z.ZodObject;
-  body?: Body;
-  /** The answers other than errors, by status. */
-  answers: Record<number, Answer>;
+  body?: {
+    schema: z.ZodType;
+    /** The content types; JSON if absent. */
+    types?: readonly string[];
+    /** By what each shows. */
+    examples: Record<string, unknown>;
+  };
+  /** The status of the result; 200 if absent. */
+  status?: 202;
+  result: Result;
+  /** By status. */
+  otherResults?: Record<number, Result>;
   /** The errors, without those that any call may answer. */
-  codes: readonly ErrorCode[];
+  codes?: readonly ErrorCode[];
   /** The rate of the account that the call counts towards. */
   rate?: AccountRate;
   under?: 'oauth';
@@ -47,15 +59,7 @@ export interface Description {
   after503?: string;
 }
 
-interface Body {
-  schema: z.ZodType;
-  /** The content types; JSON if absent. */
-  types?: readonly string[];
-  /** By what each shows. */
-  examples: Record<string, unknown>;
-}
-
-interface Answer {
+interface Result {
   what: string;
   /** Of the JSON. Absent: `type` says what the answer is. */
   schema?: z.ZodType;
@@ -64,123 +68,139 @@ interface Answer {
 }
 
 export interface Endpoint extends Description {
-  middlewares: (deps: ApiDeps) => Middleware[];
+  middleware: (deps: ApiDeps) => (ctx: Context) => Promise<void>;
 }
 
-interface Steps<State> {
-  /** The steps in their order; of a call about a client those after the caller and the client are known and the body is read. */
-  steps: (deps: ApiDeps) => Step<State>[];
+interface Request {
+  ctx: ApiContext;
+  /** The parameters of the query, none of them unknown or empty. */
+  parameters: Parameters;
 }
 
-/** Declares a call whose steps are all its own, after the rules of all calls. */
-export const endpoint = <State>(of: Description & Steps<State>): Endpoint & Steps<State> =>
-  declared(of, of.steps);
-
-/** Every call begins with the same rules, which its declaration decides, before anything is looked up. */
-const declared = <State, All extends State>(
-  of: Description & Steps<State>,
-  steps: (deps: ApiDeps) => Step<All>[],
-): Endpoint & Steps<State> => ({
-  ...of,
-  middlewares: (deps) => composeSteps<All>(refuseUnknown(of), requireType(of), ...steps(deps)),
-});
-
-const refuseUnknown = ({ query, security }: Description): Step => {
-  const known = Object.keys(query?.shape ?? {});
-  if (security === 'tokenAnywhere') known.push('access_token');
-  return (ctx, next) => {
-    refuseUnknownParameters(ctx, known);
-    return next();
+/** Declares a call. @param of.answer returns the body */
+export const endpoint = (
+  of: Description & { answer: (deps: ApiDeps, request: Request) => unknown },
+): Endpoint => {
+  const known = Object.keys(of.query?.shape ?? {});
+  if (of.security === 'tokenAnywhere') known.push('access_token');
+  const middleware = (deps: ApiDeps) => async (ctx: Context) => {
+    const parameters = readQuery(ctx.querystring, known);
+    ctx.status = of.status ?? 200;
+    ctx.body = await of.answer(deps, { ctx: ctx as ApiContext, parameters });
   };
+  return { ...of, middleware };
 };
-
-/** Requires JSON for a body of JSON. A form says more about its types, and reads them itself. */
-const requireType = ({ body }: Description): Step => {
-  if (body === undefined || body.types !== undefined) return (_, next) => next();
-  return (ctx, next) => {
-    const [type = ''] = (ctx.req.headers['content-type'] ?? '').split(';', 1);
-    if (type.trim().toLowerCase() === 'application/json') return next();
-    throw new ApiError('unsupported_media_type', 'The content type must be application/json');
-  };
-};
-
-type Declared<State> = Omit<Description, 'description' | 'security'> & {
-  description?: string;
-} & Steps<State>;
 
 export const clientParameter = clientTokenText.describe('The client, a child of the account.');
 
 /** Which tokens may make a call. */
 const tokens = {
   any: 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
-  /** The platform's, too: `requireOwnClient` lets it name any client. */
   orPlatform:
     'Ask for a token with the scope `push_notifications`; any scope of the account is accepted. The platform’s token (scope `enrichments`) is accepted for every client.',
-  /** `requireSigningSecretsScope` is one of the steps. */
   signingSecrets:
     'If the account has the scope `signing_secrets`, ask for a token with it; otherwise any scope of the account is accepted.',
 };
 
-interface JsonState {
-  json: unknown;
+/** A call with a token. Its query and body are parsed by their schemas. */
+export interface Call<Query = unknown, Body = unknown> {
+  ctx: ApiContext;
+  token: AccessToken;
+  query: Query;
+  body: Body;
 }
 
-interface WithToken {
+export type ClientCall = Call & { client: Subject };
+
+interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
+  extends Omit<Description, 'description' | 'security'> {
+  description?: string;
   by?: keyof typeof tokens;
-  body?: Body & { atMostBytes: number };
+  query?: Query;
+  body?: Description['body'] & { schema: Body; atMostBytes: number };
+  /** False for a call that does not count towards the rate. */
+  isCounted?: (call: Call<z.output<Query>, z.output<Body>>) => boolean;
+  /** Returns the body of the answer. */
+  answer: (deps: ApiDeps, call: Call<z.output<Query>, z.output<Body>> & About) => unknown;
 }
 
-/** Declares a call about one client, which a publisher's token makes. */
-export function clientEndpoint<State extends PublisherState>({
-  by = 'any',
-  ...of
-}: Declared<State> & WithToken): Endpoint & Steps<State> {
-  const call = {
-    ...withToken(of, by, ['unknown_client']),
-    query: z.object({ client_token: clientParameter, ...of.query?.shape }),
-  };
-  return declared<State, State & JsonState>(call, (deps) => [
-    noStore,
-    requireToken<State & JsonState>(deps.db),
-    requireOwnClient(deps.db, { orPlatform: by === 'orPlatform' }),
-    ...(of.body ? [readJson(of.body.atMostBytes)] : []),
-    ...of.steps(deps),
-  ]);
+export interface TokenEndpoint<About> extends Endpoint {
+  /** Carries the call out for a known caller; `query` and `body` are not parsed yet. */
+  carryOut: (deps: ApiDeps, call: Call & About) => Promise<unknown>;
 }
 
-/** Forbids storing the answer: it may hold secrets and is soon out of date. */
-const noStore: Step = (ctx, next) => {
-  ctx.set('Cache-Control', 'no-store');
-  return next();
-};
-
-/** Declares a call about the account of the token. */
-export const accountEndpoint = <State extends TokenState>({
-  by = 'any',
-  ...of
-}: Declared<State> & WithToken): Endpoint & Steps<State> =>
-  declared<State, State & JsonState>(withToken(of, by, []), (deps) => [
-    noStore,
-    requireToken<State & JsonState>(deps.db),
-    ...(of.body ? [readJson(of.body.atMostBytes)] : []),
-    ...of.steps(deps),
-  ]);
-
-/** Adds what a call with a token says of it, and the errors that it has in common with others. */
-function withToken<State>(of: Declared<State>, by: keyof typeof tokens, codes: readonly ErrorCode[]) {
-  const rate = of.rate && `Counts towards the account’s rate \`${of.rate}\`.`;
-  return {
-    ...of,
-    description: [of.description, rate, tokens[by]].filter(Boolean).join(' '),
-    security: 'token' as const,
-    codes: [
-      'invalid_token' as const,
-      ...codes,
-      ...of.codes,
-      ...(of.rate ? (['too_many_requests'] as const) : []),
-      ...(of.body ? (['body_too_long', 'unsupported_media_type'] as const) : []),
-      ...(by === 'signingSecrets' ? (['insufficient_scope'] as const) : []),
-      'temporarily_unavailable' as const,
-    ],
+/** Returns what declares calls with a token, which are about what `find` finds. */
+const tokenEndpoint =
+  <About extends object>(
+    find: (db: Db, request: Request & { token: AccessToken; by: keyof typeof tokens }) => Promise<About>,
+    { query: ownQuery = {}, codes: ownCodes = [] as ErrorCode[] } = {},
+  ) =>
+  <Query extends z.ZodObject, Body extends z.ZodType>({
+    by = 'any',
+    isCounted = () => true,
+    answer,
+    ...of
+  }: Declared<About, Query, Body>): TokenEndpoint<About> => {
+    const { query, body, rate } = of;
+    const readJson = body && jsonReader(body.atMostBytes);
+    const carryOut = async (deps: ApiDeps, given: Call & About) => {
+      const call = {
+        ...given,
+        query: query && checked(query, given.query),
+        body: body && checked(body.schema, given.body),
+      } as Call<z.output<Query>, z.output<Body>> & About;
+      if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, call.token);
+      if (rate && isCounted(call)) await deps.countCall(call.ctx, rate, call.token.accountId);
+      return answer(deps, call);
+    };
+    return {
+      ...endpoint({
+        ...of,
+        description: [of.description, rate && `Counts towards the account’s rate \`${rate}\`.`, tokens[by]]
+          .filter(Boolean)
+          .join(' '),
+        security: 'token',
+        query: z.object({ ...ownQuery, ...query?.shape }),
+        codes: [
+          'invalid_token',
+          ...ownCodes,
+          ...(of.codes ?? []),
+          ...(rate ? (['too_many_requests'] as const) : []),
+          ...(body ? (['body_too_long', 'unsupported_media_type'] as const) : []),
+          ...(by === 'signingSecrets' ? (['insufficient_scope'] as const) : []),
+          'temporarily_unavailable',
+        ],
+        answer: async (deps, { ctx, parameters }) => {
+          // It may hold secrets and is soon out of date.
+          ctx.set('Cache-Control', 'no-store');
+          const token = await deps.findToken(bearerToken(ctx));
+          const about = await find(deps.db, { ctx, parameters, token, by });
+          const json = await readJson?.(ctx.req);
+          return carryOut(deps, { ctx, token, query: Object.fromEntries(parameters), body: json, ...about });
+        },
+      }),
+      carryOut,
+    };
   };
+
+export const accountEndpoint = tokenEndpoint(async () => ({}));
+
+export const clientEndpoint = tokenEndpoint<{ client: Subject }>(
+  async (db, { parameters, token, by }) => {
+    const { accountId, scopes } = token;
+    const isAnyAllowed = by === 'orPlatform' && scopes.includes('enrichments');
+    const clientToken = required(parameters, 'client_token');
+    return { client: await ownClient(db, { clientToken, accountId, isAnyAllowed }) };
+  },
+  { query: { client_token: clientParameter }, codes: ['unknown_client'] },
+);
+
+/** Declares a call about the client that gets the account's notices. */
+export const noticesEndpoint = tokenEndpoint<{ client: Subject }>(async (db, { token }) => ({
+  client: await noticesClient(db, token.accountId),
+}));
+
+export async function noticesClient(db: Db, accountId: AccessToken['accountId']): Promise<Subject> {
+  const account = await getAccount(db, accountId);
+  return { clientToken: noticesClientOf({ accountId, scopes: account?.scopes ?? [] }), accountId };
 }

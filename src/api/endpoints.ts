@@ -1,65 +1,49 @@
 /** Every call of the API in the order of its description, without `/openapi.json`, which describes them. */
 import type { Endpoint } from './endpoint.js';
-import { clientsEndpoint, pushNotificationsEndpoint } from './endpoints/clients.js';
-import { createLinkEndpoint } from './endpoints/consoleSessions.js';
-import { enrichmentsEndpoint } from './endpoints/enrichments.js';
-import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
-import {
-  noticesSecretEndpoint,
-  noticesUrlEndpoint,
-  removeNoticesUrlEndpoint,
-  rotateNoticesSecretEndpoint,
-  setNoticesUrlEndpoint,
-} from './endpoints/notices.js';
-import {
-  assetEndpoint,
-  eventEndpoint,
-  notificationEndpoint,
-  notificationsEndpoint,
-} from './endpoints/notifications.js';
-import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
-import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/requestHeaders.js';
-import {
-  recoverEndpoint,
-  redeliverEndpoint,
-  replayEndpoint,
-  resumeEndpointEndpoint,
-} from './endpoints/sendAgain.js';
-import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
-import { checkReceiverEndpoint, testNotificationEndpoint } from './endpoints/testNotification.js';
-import { accessTokenEndpoint, revokeTokenEndpoint } from './endpoints/tokens.js';
-import { updatesEndpoint } from './endpoints/updates.js';
+import * as clients from './endpoints/clients.js';
+import * as consoleSessions from './endpoints/consoleSessions.js';
+import * as enrichments from './endpoints/enrichments.js';
+import * as health from './endpoints/health.js';
+import * as notices from './endpoints/notices.js';
+import * as notifications from './endpoints/notifications.js';
+import * as registration from './endpoints/registerPushNotifications.js';
+import * as requestHeaders from './endpoints/requestHeaders.js';
+import * as sendAgain from './endpoints/sendAgain.js';
+import * as signingSecret from './endpoints/signingSecret.js';
+import * as testNotification from './endpoints/testNotification.js';
+import * as tokens from './endpoints/tokens.js';
+import * as updates from './endpoints/updates.js';
 import { docsEndpoint } from './reference/docs.js';
 
 export const endpoints: readonly Endpoint[] = [
-  accessTokenEndpoint,
-  revokeTokenEndpoint,
-  registerPushNotificationsEndpoint,
-  clientsEndpoint,
-  createLinkEndpoint,
-  pushNotificationsEndpoint,
-  signingSecretEndpoint,
-  rotateSigningSecretEndpoint,
-  testNotificationEndpoint,
-  checkReceiverEndpoint,
-  resumeEndpointEndpoint,
-  requestHeadersEndpoint,
-  setRequestHeadersEndpoint,
-  updatesEndpoint,
-  notificationsEndpoint,
-  notificationEndpoint,
-  redeliverEndpoint,
-  recoverEndpoint,
-  replayEndpoint,
-  eventEndpoint,
-  assetEndpoint,
-  noticesSecretEndpoint,
-  rotateNoticesSecretEndpoint,
-  setNoticesUrlEndpoint,
-  noticesUrlEndpoint,
-  removeNoticesUrlEndpoint,
-  enrichmentsEndpoint,
-  healthzEndpoint,
-  readyzEndpoint,
+  tokens.accessTokenEndpoint,
+  tokens.revokeTokenEndpoint,
+  registration.registerPushNotificationsEndpoint,
+  clients.clientsEndpoint,
+  consoleSessions.createLinkEndpoint,
+  clients.pushNotificationsEndpoint,
+  signingSecret.signingSecretEndpoint,
+  signingSecret.rotateSigningSecretEndpoint,
+  testNotification.testNotificationEndpoint,
+  testNotification.checkReceiverEndpoint,
+  sendAgain.resumeEndpointEndpoint,
+  requestHeaders.requestHeadersEndpoint,
+  requestHeaders.setRequestHeadersEndpoint,
+  updates.updatesEndpoint,
+  notifications.notificationsEndpoint,
+  notifications.notificationEndpoint,
+  sendAgain.redeliverEndpoint,
+  sendAgain.recoverEndpoint,
+  sendAgain.replayEndpoint,
+  notifications.eventEndpoint,
+  notifications.assetEndpoint,
+  notices.noticesSecretEndpoint,
+  notices.rotateNoticesSecretEndpoint,
+  notices.setNoticesUrlEndpoint,
+  notices.noticesUrlEndpoint,
+  notices.removeNoticesUrlEndpoint,
+  enrichments.enrichmentsEndpoint,
+  health.healthzEndpoint,
+  health.readyzEndpoint,
   docsEndpoint,
 ];

@@ -3,16 +3,6 @@
  * `/docs/errors` explains it. A new error is a new row here, and its code is named in docs/reference/calls.md.
  */
 
-interface ErrorEntry {
-  status: number;
-  meaning: string;
-  remedy: string;
-  /** The `error` of an answer under /oauth, if RFC 6749, section 5.2, has another word for it. */
-  oauth?: string;
-}
-
-const invalidRequest = { oauth: 'invalid_request' };
-
 export const errors = {
   invalid_request: {
     status: 400,
@@ -23,13 +13,11 @@ export const errors = {
     status: 400,
     meaning: 'The query or the form has more parameters than any call takes.',
     remedy: 'Send only the parameters that the call knows.',
-    ...invalidRequest,
   },
   malformed_request: {
     status: 400,
     meaning: 'The first line, the headers or the framing are not valid HTTP/1.1.',
     remedy: 'Check the client library and the proxies in between.',
-    ...invalidRequest,
   },
   invalid_event: {
     status: 400,
@@ -154,13 +142,11 @@ export const errors = {
     status: 405,
     meaning: 'The path has no such method.',
     remedy: 'Use one of the methods in the header `Allow`.',
-    ...invalidRequest,
   },
   request_timeout: {
     status: 408,
     meaning: 'The headers took more than 10 s, or the whole request more than 30 s.',
     remedy: 'Send it again on a new connection.',
-    ...invalidRequest,
   },
   cursor_expired: {
     status: 410,
@@ -172,19 +158,16 @@ export const errors = {
     status: 413,
     meaning: 'The body is longer than the call accepts, compressed or decompressed.',
     remedy: 'Send less in one call: events in smaller batches.',
-    ...invalidRequest,
   },
   unsupported_media_type: {
     status: 415,
     meaning: 'The call does not accept the content type, the charset or the content encoding.',
     remedy: 'Send the type that the message names, in UTF-8, uncompressed or as gzip, deflate or br.',
-    ...invalidRequest,
   },
   expectation_failed: {
     status: 417,
     meaning: 'The header `Expect` asks for something other than `100-continue`.',
     remedy: 'Leave the header out.',
-    ...invalidRequest,
   },
   too_many_requests: {
     status: 429,
@@ -195,7 +178,6 @@ export const errors = {
     status: 431,
     meaning: 'The path, the query and the headers have more than 32 KiB.',
     remedy: 'Send shorter ones.',
-    ...invalidRequest,
   },
   server_error: {
     status: 500,
@@ -213,11 +195,18 @@ export const errors = {
     remedy:
       'Wait as `Retry-After` says. A call that only reads can be repeated; the description of every other call says what a repeat does.',
   },
-} as const satisfies Record<string, ErrorEntry>;
+} as const satisfies Record<string, { status: number; meaning: string; remedy: string }>;
 
 export type ErrorCode = keyof typeof errors;
 
 export const errorCodes = Object.keys(errors) as ErrorCode[];
 
-/** The `error` of an answer under /oauth. */
-export const oauthErrorOf = (code: ErrorCode): string => (errors[code] as ErrorEntry).oauth ?? code;
+/** RFC 6749, section 5.2, has one word for these. */
+const invalidUnderOauth: readonly ErrorCode[] = [
+  ...(['too_many_parameters', 'malformed_request', 'method_not_allowed', 'request_timeout'] as const),
+  ...(['body_too_long', 'unsupported_media_type', 'expectation_failed', 'headers_too_long'] as const),
+];
+
+/** Returns the `error` of an answer under /oauth. */
+export const oauthErrorOf = (code: ErrorCode): string =>
+  invalidUnderOauth.includes(code) ? 'invalid_request' : code;

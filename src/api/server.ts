@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type Koa from 'koa';
 import type { Config } from '../config.js';
 import { ApiError, problemOf } from './apiError.js';
+import type { ErrorCode } from './errors.js';
 
 export interface ListeningServer {
   port: number;
@@ -71,13 +73,9 @@ export async function listen(
   });
   server.setTimeout(limits.silenceMs);
   server.maxConnections = limits.connections;
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(config.PORT, config.HOST, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  server.listen(config.PORT, config.HOST);
+  await once(server, 'listening');
+
   function drain(): void {
     draining = true;
     for (const res of underWay.values()) if (res?.headersSent === false) res.setHeader('Connection', 'close');
@@ -86,12 +84,11 @@ export async function listen(
   return {
     port: (server.address() as AddressInfo).port,
     drain,
-    close: () =>
-      new Promise((resolve, reject) => {
-        drain();
-        server.close((err) => (err ? reject(err) : resolve()));
-        server.closeIdleConnections();
-      }),
+    async close() {
+      drain();
+      server.close();
+      await once(server, 'close');
+    },
   };
 }
 
@@ -115,7 +112,11 @@ export function refuseBytes(
     socket.destroy();
     return;
   }
-  const refusal = refusalOf(err.code);
+  const [code, message] = refusals[err.code ?? ''] ?? [
+    'malformed_request',
+    'The request is not valid HTTP/1.1',
+  ];
+  const refusal = new ApiError(code, message);
   const requestId = String(answer?.getHeader('x-request-id') ?? randomUUID());
   const body = JSON.stringify(problemOf(refusal, answer?.req.url ?? '/', requestId));
   const head = [
@@ -129,16 +130,9 @@ export function refuseBytes(
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
 }
 
-/** Translates the codes of Node's HTTP server and of its parser, llhttp. */
-function refusalOf(code: string | undefined): ApiError {
-  switch (code) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new ApiError('request_timeout', 'The request took too long');
-    case 'HPE_HEADER_OVERFLOW':
-      return new ApiError('headers_too_long', 'The path, the query and the headers are too long');
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new ApiError('body_too_long', 'The body is too long');
-    default:
-      return new ApiError('malformed_request', 'The request is not valid HTTP/1.1');
-  }
-}
+/** By the codes of Node's HTTP server and of its parser, llhttp. */
+const refusals: Record<string, [ErrorCode, string]> = {
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request took too long'],
+  HPE_HEADER_OVERFLOW: ['headers_too_long', 'The path, the query and the headers are too long'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['body_too_long', 'The body is too long'],
+};

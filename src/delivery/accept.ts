@@ -11,7 +11,7 @@ import {
   claimEvents,
   withoutWorkflow,
 } from '../redis/owed/claim.js';
-import { announceClaims, forgetAnnouncement } from '../redis/owed/owedClients.js';
+import { announceClaims } from '../redis/owed/owedClients.js';
 import { newNonce } from '../redis/owed/turn.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Couriers } from './couriers.js';
@@ -103,24 +103,21 @@ export class Accepting {
       await safe;
       return claim;
     } finally {
-      if (claimed === undefined) ticket?.leave();
-      else ticket?.fill(claimed);
+      ticket?.fill(claimed);
     }
   }
 
   #claim(event: ArrivedEvent): Promise<Decided> {
-    const { clientToken } = event;
-    return new Promise((resolve, reject) => {
-      const arrival = { event, resolve, reject };
-      const queue = this.#claiming.get(clientToken) ?? this.#ready.get(clientToken);
-      if (queue === undefined) this.#makeReady(clientToken, [arrival]);
-      else queue.push(arrival);
-    });
+    return new Promise((resolve, reject) => this.#queue(event.clientToken, [{ event, resolve, reject }]));
   }
 
-  #makeReady(clientToken: string, queue: Arrival[]): void {
-    this.#ready.set(clientToken, queue);
-    this.#schedule();
+  #queue(clientToken: string, arrivals: Arrival[]): void {
+    const queue = this.#claiming.get(clientToken) ?? this.#ready.get(clientToken);
+    if (queue !== undefined) queue.push(...arrivals);
+    else if (arrivals.length > 0) {
+      this.#ready.set(clientToken, arrivals);
+      this.#schedule();
+    }
   }
 
   #schedule(): void {
@@ -138,17 +135,13 @@ export class Accepting {
       left -= next.length;
       this.#ready.delete(clientToken);
       this.#claiming.set(clientToken, queue);
-      void this.#claimNext(clientToken, next);
+      void this.#claimTogether(clientToken, next).then(() => {
+        this.#claiming.delete(clientToken);
+        this.#queue(clientToken, queue);
+      });
       if (left === 0) break;
     }
     if (this.#ready.size > 0) this.#schedule();
-  }
-
-  async #claimNext(clientToken: string, arrivals: Arrival[]): Promise<void> {
-    await this.#claimTogether(clientToken, arrivals);
-    const queue = this.#claiming.get(clientToken) ?? [];
-    this.#claiming.delete(clientToken);
-    if (queue.length > 0) this.#makeReady(clientToken, queue);
   }
 
   async #claimTogether(clientToken: string, arrivals: Arrival[]): Promise<void> {
@@ -168,7 +161,8 @@ export class Accepting {
         const claim = claimed.claims[i] as Claim;
         if (claim.kind !== 'claimed') this.#undelivered = Math.min(this.#undelivered + 1, maxExtraClaims);
         else if (claim.supersedes) metrics.ended('superseded');
-        if (claim.kind === 'unknown_client') forgetAnnouncement(db, clientToken);
+        // Made-up client tokens are not kept.
+        if (claim.kind === 'unknown_client') db.nodes.announced.delete(clientToken);
         resolve({ claim, safe });
       }
     } catch (err) {

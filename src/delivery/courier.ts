@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isOutOfMemory, isRedisUnavailable } from '../redis/connection/unavailable.js';
-import type { WaitReason } from '../redis/owed/standing.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
+import { type Outcome, type Waiting, waiting } from '../redis/owed/standing.js';
 import {
   newNonce,
   runTurn,
@@ -9,41 +9,36 @@ import {
   type Takes,
   type Turn,
   type Turned,
+  type Verdict,
 } from '../redis/owed/turn.js';
-import type { Outcome, Waiting } from './outcome.js';
-import { type Answered, conclude, type DeliveryDeps, type Sent, send } from './send.js';
+import { conclude, type DeliveryDeps, type OwnFailure, send } from './send.js';
 
 /** The most assets taken, and verdicts settled, in one turn: its script must not delay Redis for others. */
 export const mostPerTurn = 64;
-/** A courier waits for what is due within this time. */
+/** What is due within this time counts as flowing. */
 export const soonMs = 1000;
+/** A courier waits for what is due within this time, for example the first retry. Workflows time what is due later. */
+const aheadMs = 15_000;
 /** Gathers what a rate allows within this time into one turn. */
 const shortestWaitMs = 20;
-const redisPausesMs = { first: 50, longest: 500, full: 1000 };
+const redisPausesMs = { first: 50, longest: 500 };
 const restsMs = { first: 1000, longest: 20_000 };
 /** A stopping process gives up the verdicts that Redis does not take within this time. */
 const closeWithinMs = 10_000;
 
-/** The progress of one client's courier, as Temporal shows it. */
-export interface Flow {
-  delivered: number;
-  failed: number;
-  /** Why nothing more is sent now. */
-  reason: WaitReason;
-}
-
 /**
- * Sends one client's notifications from this process. It runs turns while something is in flight or due within a second: a turn
+ * Sends one client's notifications from this process. It runs turns while something is in flight or due within seconds: a turn
  * settles what has ended and takes the oldest due, whoever claimed it. Turns never overlap. A verdict is kept until Redis has
  * settled it, and nothing is taken meanwhile.
  */
 export class Courier {
-  readonly flow: Flow = { delivered: 0, failed: 0, reason: 'due' };
-  #answered: Answered[] = [];
+  #verdicts: Verdict[] = [];
   #givenBack: { taken: Taken; inMs: number }[] = [];
-  #looks: { taken: Taken; resolve(maySend: boolean): void }[] = [];
-  /** Nonces of claims whose answer was lost: they may have taken something. */
-  #lost: string[] = [];
+  /**
+   * Nonces of calls whose answers were lost, and how many turns have named each. Two turns do: Redis may run a lost call after
+   * the first of them.
+   */
+  readonly #lost = new Map<string, number>();
   #inFlight = 0;
   #isAsked = false;
   #isTurning = false;
@@ -55,16 +50,20 @@ export class Courier {
   readonly #onIdle: (() => void)[] = [];
   readonly #onTurned: (() => void)[] = [];
 
-  /** @param told `outcome` hears the end of each attempt, `idle` that nothing is left to do */
+  /** @param told `begun` and `ended` hear of each attempt, `idle` that nothing is left to do */
   constructor(
     readonly clientToken: string,
     readonly deps: DeliveryDeps,
-    readonly told: { outcome(notificationId: string, outcome: Outcome): void; idle(): void },
+    readonly told: {
+      begun(notificationId: string): void;
+      ended(notificationId: string, outcome: Outcome): void;
+      idle(): void;
+    },
   ) {}
 
   /** How many assets a claim may take for this courier. */
   get most(): number {
-    if (this.#isClosed || this.#answered.length >= mostPerTurn) return 0;
+    if (this.#isClosed || this.#verdicts.length >= mostPerTurn) return 0;
     if (this.#restMs === 0) return mostPerTurn;
     return this.#inFlight === 0 && performance.now() >= this.#restsUntil ? 1 : 0;
   }
@@ -76,10 +75,10 @@ export class Courier {
     else this.#wait(takes.nextInMs);
   }
 
-  /** Finds what a claim may have taken whose answer was lost. */
+  /** Makes due again what a claim may have taken whose answer was lost. */
   find(nonce: string): void {
-    this.#lost.push(nonce);
-    this.#turnSoon();
+    this.#lost.set(nonce, 0);
+    void this.poke();
   }
 
   /** Runs a turn. Resolves when the turn has ended. */
@@ -113,12 +112,9 @@ export class Courier {
   async #turnWhileNeeded(): Promise<void> {
     let nextInMs: number | undefined;
     do nextInMs = await this.#turn();
-    while (
-      this.#isAsked ||
-      this.#answered.length + this.#givenBack.length + this.#looks.length + this.#lost.length > 0
-    );
+    while (this.#isAsked || this.#verdicts.length + this.#givenBack.length > 0);
     this.#isTurning = false;
-    this.#wait(nextInMs);
+    this.#wait(this.#lost.size > 0 ? Math.min(nextInMs ?? soonMs, soonMs) : nextInMs);
   }
 
   /** Waits for the next attempt's end or for what is due next, whichever comes first; ends if there is neither. */
@@ -127,12 +123,12 @@ export class Courier {
     const restMs = this.#restMs === 0 ? 0 : Math.max(this.#restsUntil - performance.now(), 0);
     const inMs =
       nextInMs === undefined || this.#isClosed ? undefined : Math.max(nextInMs, restMs, shortestWaitMs);
-    if (inMs !== undefined && (inMs <= soonMs || restMs > 0 || this.#inFlight > 0)) {
-      this.#timer = setTimeout(() => void this.poke(), inMs);
-    } else if (this.#inFlight === 0) {
-      for (const resolve of this.#onIdle.splice(0)) resolve();
-      this.told.idle();
-    }
+    const isBusy = this.#inFlight > 0 || restMs > 0;
+    const isAwaited = inMs !== undefined && (inMs <= aheadMs || isBusy);
+    if (isAwaited) this.#timer = setTimeout(() => void this.poke(), inMs);
+    if (this.#inFlight > 0 || (isAwaited && (inMs <= soonMs || isBusy))) return;
+    for (const resolve of this.#onIdle.splice(0)) resolve();
+    if (!isAwaited) this.told.idle();
   }
 
   /** Settles and takes in one call. @returns in how many ms something is due */
@@ -147,32 +143,20 @@ export class Courier {
   }
 
   async #settleAndTake(): Promise<number | undefined> {
-    const answered = this.#answered.splice(0, mostPerTurn);
+    const verdicts = this.#verdicts.splice(0, mostPerTurn);
     const givenBack = this.#givenBack.splice(0);
-    const looks = this.#looks.splice(0);
-    const [lost] = this.#lost.splice(0, 1);
-    const turn: Turn = {
-      nonce: lost ?? newNonce(),
-      isRepeat: lost !== undefined,
-      most: this.most,
-      verdicts: answered.map(({ verdict }) => verdict),
-      looks: looks.map(({ taken }) => taken),
-      givenBack,
-    };
-    const turned = await this.#ask(turn);
-    // Without an answer nothing is sent: after the lease the asset is due again.
-    for (const [i, { resolve }] of looks.entries()) resolve(turned?.maySend[i] ?? false);
-    if (turned === undefined) {
-      // What was sent is sent again after its lease.
-      for (const { verdict } of answered) this.#tellWaiting(verdict.taken, 'in_flight');
-      return undefined;
+    const turned = await this.#ask({ nonce: newNonce(), most: this.most, verdicts, givenBack });
+    for (const [i, verdict] of verdicts.entries()) {
+      const { taken } = verdict;
+      if (turned === undefined) {
+        // What was sent is sent again after its lease.
+        this.told.ended(taken.notificationId, waiting('in_flight', undefined));
+        continue;
+      }
+      const outcome = conclude(this.deps, this.clientToken, verdict, turned.settled[i] as Settled);
+      this.told.ended(taken.notificationId, outcome);
     }
-    for (const [i, one] of answered.entries()) {
-      const outcome = conclude(this.deps, this.clientToken, one, turned.settled[i] as Settled);
-      if (outcome.state === 'delivered') this.flow.delivered++;
-      else if (!one.result.ok) this.flow.failed++;
-      this.told.outcome(one.verdict.taken.notificationId, outcome);
-    }
+    if (turned === undefined) return undefined;
     this.#goOn(turned);
     return turned.nextInMs;
   }
@@ -180,61 +164,55 @@ export class Courier {
   /** Repeats a turn until Redis answers. @returns undefined if Redis refuses it for good, or the process ends */
   async #ask(turn: Turn): Promise<Turned | undefined> {
     const { db, settings, log } = this.deps;
-    const hasSent =
-      (turn.verdicts?.length ?? 0) + (turn.givenBack?.length ?? 0) + (turn.looks?.length ?? 0) > 0;
-    let isFull = false;
-    let closedAt: number | undefined;
+    const { verdicts = [], givenBack = [] } = turn;
+    const giveUpAt = performance.now() + closeWithinMs;
     for (let pauseMs = redisPausesMs.first; ; pauseMs = Math.min(2 * pauseMs, redisPausesMs.longest)) {
+      if (this.#isClosed && verdicts.length + givenBack.length === 0) return undefined;
+      const lost = [...this.#lost.keys()];
       try {
-        if (!isFull) return await runTurn(db, this.clientToken, turn, settings);
-        // Redis has no memory left: it settles, and nothing is taken for a while.
-        const settled = await runTurn(db, this.clientToken, { ...turn, most: 0 }, settings, 'settle');
-        return { ...settled, nextInMs: Math.max(settled.nextInMs ?? 0, redisPausesMs.full) };
+        const turned = await runTurn(db, this.clientToken, { ...turn, lost }, settings);
+        for (const nonce of lost) {
+          const named = (this.#lost.get(nonce) ?? 0) + 1;
+          if (named === 1) this.#lost.set(nonce, named);
+          else this.#lost.delete(nonce);
+        }
+        return turned;
       } catch (err) {
-        if (this.#isClosed) closedAt ??= performance.now();
-        const isOver = closedAt !== undefined && performance.now() - closedAt > closeWithinMs;
+        const isOver = this.#isClosed && performance.now() > giveUpAt;
         if (isOver || !isRedisUnavailable(err)) {
           log.warn({ err, client_token: this.clientToken }, 'attempts could not be settled or taken');
           return undefined;
         }
-        if (isOutOfMemory(err) && hasSent && !isFull) {
-          isFull = true;
-          continue;
-        }
-        // Nothing was sent: whoever pokes next asks again.
-        if (!hasSent && !turn.isRepeat && (isOutOfMemory(err) || this.#isClosed)) return undefined;
-        turn.isRepeat = true;
+        if (turn.most > 0) this.#lost.set(turn.nonce, 0);
+        // The next turn takes, once this one is settled.
+        turn.most = 0;
         await sleep(pauseMs);
       }
     }
   }
 
-  #goOn({ taken, reason, wakeCatchUp }: Takes): void {
-    this.flow.reason = reason;
+  #goOn({ taken, wakeCatchUp }: Takes): void {
     if (wakeCatchUp) this.deps.catchUps.signal(this.clientToken);
-    for (const one of taken) void this.#attempt(one);
+    for (const one of taken) {
+      this.told.begun(one.notificationId);
+      void this.#attempt(one);
+    }
   }
 
   async #attempt(taken: Taken): Promise<void> {
     this.#inFlight++;
-    const sent = await send(this.deps, this.clientToken, taken, () => this.#maySend(taken));
+    const sent = await send(this.deps, this.clientToken, taken);
     this.#inFlight--;
-    if (sent.kind === 'answered') {
+    if (sent === undefined) this.#giveBack(taken, 'due');
+    else if ('cause' in sent) this.#rest(taken, sent);
+    else {
       this.#restMs = 0;
-      this.#answered.push(sent);
-    } else if (sent.kind === 'own_failure') this.#rest(taken, sent);
-    else this.#tellWaiting(taken, 'due');
+      this.#verdicts.push(sent);
+    }
     this.#turnSoon();
   }
 
-  #maySend(taken: Taken): Promise<boolean> {
-    return new Promise((resolve) => {
-      this.#looks.push({ taken, resolve });
-      this.#turnSoon();
-    });
-  }
-
-  #rest(taken: Taken, { cause, err }: Extract<Sent, { kind: 'own_failure' }>): void {
+  #rest(taken: Taken, { cause, err }: OwnFailure): void {
     if (performance.now() >= this.#restsUntil) {
       this.#restMs = Math.min(Math.max(2 * this.#restMs, restsMs.first), restsMs.longest);
       this.#restsUntil = performance.now() + this.#restMs;
@@ -244,12 +222,11 @@ export class Courier {
         'an attempt could not be made because of an own failure: the next one follows after a pause',
       );
     }
-    const inMs = Math.max(this.#restsUntil - performance.now(), 0);
-    this.#givenBack.push({ taken, inMs });
-    this.#tellWaiting(taken, 'own_failure', inMs);
+    this.#giveBack(taken, 'own_failure', Math.max(this.#restsUntil - performance.now(), 0));
   }
 
-  #tellWaiting({ notificationId }: Taken, reason: Waiting['reason'], inMs = 0): void {
-    this.told.outcome(notificationId, { state: 'waiting', reason, at: Date.now() + inMs, failures: 0 });
+  #giveBack(taken: Taken, reason: Waiting['reason'], inMs = 0): void {
+    this.#givenBack.push({ taken, inMs });
+    this.told.ended(taken.notificationId, waiting(reason, inMs));
   }
 }

@@ -1,7 +1,9 @@
+import { once } from 'node:events';
+import { withTimeout } from '../promises.js';
 import { type ClaimedEvent, claimAgain } from '../redis/owed/claim.js';
-import { standingsOf } from '../redis/owed/standing.js';
+import { ended, type Outcome, type Standing, standingsOf, waiting } from '../redis/owed/standing.js';
 import type { Couriers } from './couriers.js';
-import { endedState, isSoon, type Outcome, outcomeOfStanding } from './outcome.js';
+import { isSoon } from './outcome.js';
 import type { DeliveryDeps } from './send.js';
 
 export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'catchUps'> {
@@ -10,21 +12,16 @@ export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'cat
 
 /** Events that another process sends are looked up in Redis at this interval. */
 const lookEveryMs = 1000;
-const shortestWaitMs = 20;
 /** A call holds one of Temporal's slots: it waits this long for a client's place or rate, then catch-up waits. */
 const crowdedMs = 500;
 
-/** When a call ends. */
-interface Over {
-  readonly endAt: number;
-  readonly crowdedUntil: number;
-  readonly signal: AbortSignal;
-  readonly happens: Promise<void>;
-  /** Clients with something to wait for within this call. The call ends when none is left. */
-  readonly awake: Set<unknown>;
+/** A call of an activity, for events of some clients. */
+interface Call {
+  over: AbortSignal;
+  isOver: Promise<unknown>;
+  crowdedUntil: number;
   /** As far as they are known, by notification. */
-  readonly outcomes: Map<string, Outcome>;
-  end(): void;
+  outcomes: Map<string, Outcome>;
 }
 
 /**
@@ -41,129 +38,98 @@ export async function deliverEvents(
   outcomes = new Map<string, Outcome>(),
 ): Promise<Outcome[]> {
   const ending = new AbortController();
-  const happens = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()));
+  const over = ending.signal;
   const end = () => ending.abort();
   const timer = setTimeout(end, forMs);
   cancelled?.addEventListener('abort', end, { once: true });
-  const now = Date.now();
-  const over = {
-    endAt: now + forMs,
-    crowdedUntil: now + crowdedMs,
-    signal: ending.signal,
-    happens,
-    awake: new Set(),
-    outcomes,
-    end,
-  };
+  const call: Call = { over, isOver: once(over, 'abort'), crowdedUntil: Date.now() + crowdedMs, outcomes };
+  const byClient = new Map<string, Deliveries>();
+  for (const event of events) {
+    const own = byClient.get(event.clientToken) ?? new Deliveries(deps, event.clientToken, call);
+    byClient.set(event.clientToken, own);
+    own.left.set(event.notificationId, event);
+  }
   try {
-    const byClient = new Map<string, ClaimedEvent[]>();
-    for (const event of events) {
-      const own = byClient.get(event.clientToken) ?? [];
-      byClient.set(event.clientToken, own);
-      own.push(event);
-    }
-    const all = [...byClient].map(([clientToken, own]) => new Deliveries(deps, clientToken, own, over));
-    for (const one of all) over.awake.add(one);
-    await Promise.all(all.map((one) => one.see()));
-    return events.map(({ notificationId }) => outcomes.get(notificationId) ?? unknown);
+    await Promise.all([...byClient.values()].map((one) => one.see()));
+    return events.map(
+      ({ notificationId }) => outcomes.get(notificationId) ?? waiting('in_flight', undefined),
+    );
   } finally {
-    deps.couriers.forget(events.map(({ notificationId }) => notificationId));
     clearTimeout(timer);
     cancelled?.removeEventListener('abort', end);
   }
 }
 
-const unknown: Outcome = { state: 'waiting', reason: 'in_flight', failures: 0 };
-
 /** Events of one client, until their outcomes are known. */
 class Deliveries {
-  readonly #left: Map<string, ClaimedEvent>;
+  readonly left = new Map<string, ClaimedEvent>();
 
   constructor(
     readonly deps: DeliverDeps,
     readonly clientToken: string,
-    events: readonly ClaimedEvent[],
-    readonly over: Over,
-  ) {
-    this.#left = new Map(events.map((event) => [event.notificationId, event]));
-  }
+    readonly call: Call,
+  ) {}
 
   async see(): Promise<void> {
     const { couriers } = this.deps;
-    const unknownHere = () => [...this.#left.keys()].filter((id) => !couriers.knows(id));
-    for (;;) {
-      const told = [...this.#left.keys()].map(async (id) => this.#note(id, await couriers.outcomeOf(id)));
+    const unknownHere = () => [...this.left.keys()].filter((id) => !couriers.knows(id));
+    while (this.left.size > 0) {
       if (unknownHere().some((id) => this.#isDue(id))) await this.#wait(couriers.poke(this.clientToken));
       // Another process sends the rest, or the rest waits.
-      if (unknownHere().length > 0) await this.#look(unknownHere());
-      if (this.#left.size === 0 || this.#nextAt() > Date.now() + lookEveryMs) this.#sleep();
-      if (this.#left.size === 0) return;
-      await this.#wait(Promise.all(told), unknownHere().length === 0 ? this.over.endAt : this.#nextAt());
-      this.over.awake.add(this);
-      if (this.over.signal.aborted || couriers.isClosed) {
+      await this.#look(unknownHere());
+      const here = [...this.left.keys()].flatMap((id) => {
+        const outcome = couriers.outcomeOf(id);
+        return outcome === undefined ? [] : outcome.then((known) => this.#note(id, known));
+      });
+      await this.#wait(here.length === this.left.size ? Promise.all(here) : undefined, lookEveryMs);
+      if (this.call.over.aborted || couriers.isClosed) {
         // A last look: an attempt may have ended just now.
-        await this.#look([...this.#left.keys()]);
+        await this.#look([...this.left.keys()]);
         return;
       }
     }
   }
 
-  #sleep(): void {
-    this.over.awake.delete(this);
-    if (this.over.awake.size === 0) this.over.end();
-  }
-
   #note(id: string, outcome: Outcome): void {
-    this.over.outcomes.set(id, outcome);
+    this.call.outcomes.set(id, outcome);
+    const now = Date.now();
     const isCrowded = outcome.state === 'waiting' && (outcome.reason === 'full' || outcome.reason === 'rate');
-    if (!isSoon(outcome) || (isCrowded && Date.now() > this.over.crowdedUntil)) this.#left.delete(id);
+    // The courier or another call of the activity makes a later retry.
+    const isLater =
+      outcome.state === 'waiting' && outcome.reason === 'retry' && (outcome.at ?? 0) > now + lookEveryMs;
+    if (!isSoon(outcome) || isLater || (isCrowded && now > this.call.crowdedUntil)) this.left.delete(id);
   }
 
   #isDue(id: string): boolean {
-    const outcome = this.over.outcomes.get(id);
+    const outcome = this.call.outcomes.get(id);
     if (outcome?.state !== 'waiting') return true;
     return outcome.reason === 'due' || (outcome.reason === 'retry' && (outcome.at ?? 0) <= Date.now());
-  }
-
-  /** Returns when to look again, ms: when a retry is due, else after a while. */
-  #nextAt(): number {
-    const now = Date.now();
-    const times = [...this.#left.keys()].map((id) => {
-      const outcome = this.over.outcomes.get(id);
-      const isRetry = outcome?.state === 'waiting' && outcome.reason === 'retry';
-      return isRetry ? Math.max(outcome.at ?? 0, now + shortestWaitMs) : now + lookEveryMs;
-    });
-    return Math.min(...times);
   }
 
   /** Reads from Redis how these events stand, and claims again those that Redis has lost. */
   async #look(ids: readonly string[]): Promise<void> {
     const { db, settings, catchUps } = this.deps;
-    const { clientToken } = this;
-    const events = ids.flatMap((id) => this.#left.get(id) ?? []);
-    const standings = await standingsOf(db, clientToken, events, settings.maxInFlight);
+    const events = ids.flatMap((id) => this.left.get(id) ?? []);
+    const standings = await standingsOf(db, this.clientToken, events, settings.maxInFlight);
     for (const [i, event] of events.entries()) {
-      const { notificationId: id } = event;
-      const standing = standings[i];
-      if (standing === undefined) continue;
-      if (standing.kind !== 'lost') this.#note(id, outcomeOfStanding(standing));
-      else {
-        const { claim, wakeCatchUp } = await claimAgain(db, event);
-        if (wakeCatchUp) catchUps.signal(clientToken);
-        if (claim.kind === 'ended') this.#note(id, { state: endedState(claim.state) });
-        else if (claim.kind === 'not_needed') this.#note(id, { state: 'not_needed' });
-        else if (claim.kind !== 'claimed') this.#note(id, { state: 'unknown' });
+      const standing = standings[i] as Standing;
+      if (standing !== 'lost') {
+        this.#note(event.notificationId, standing);
+        continue;
       }
+      const { claim, wakeCatchUp } = await claimAgain(db, event);
+      if (wakeCatchUp) catchUps.signal(this.clientToken);
+      if (claim.kind === 'claimed') continue;
+      const state =
+        claim.kind === 'ended' ? claim.state : claim.kind === 'not_needed' ? claim.kind : undefined;
+      this.#note(event.notificationId, ended(state));
     }
   }
 
-  /** Waits for `work`, at most until `at` (ms), or until the time of the call is over. */
-  async #wait(work: Promise<unknown>, at = this.over.endAt): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, at - Date.now());
-    });
-    await Promise.race([work, this.over.happens, late]);
-    clearTimeout(timer);
+  /** Waits for `work`, at most for this time, or until the time of the call is over. */
+  async #wait(work?: Promise<unknown>, forMs = this.deps.settings.leaseMs): Promise<void> {
+    const { isOver } = this.call;
+    const first = work === undefined ? isOver : Promise.race([work, isOver]);
+    await withTimeout(first, forMs, () => undefined);
   }
 }

@@ -15,14 +15,12 @@ export interface OutboxDeps extends StartDeps {
   maxQueuedEvents?: number;
 }
 
-/** A reserved place in a workflow, to be filled or given back. */
+/** A reserved place in a workflow. */
 export interface Ticket {
   /** The value that the claim writes into the notification's record; undefined if the event has its own workflow. */
   group: string | undefined;
-  /** Puts the claimed event into the workflow. */
-  fill(event: ClaimedEvent): void;
-  /** Gives the place back: nothing was claimed. */
-  leave(): void;
+  /** Puts the claimed event into the workflow; undefined: nothing was claimed. */
+  fill(event: ClaimedEvent | undefined): void;
 }
 
 const maxGroupEvents = 500;
@@ -33,7 +31,6 @@ const closePollMs = 50;
 /** While starts fail or wait, groups wait at least so long. */
 const restMs = 100;
 
-/** A workflow whose events are being collected. */
 interface Collected {
   workflowId: string;
   group: string | undefined;
@@ -43,8 +40,6 @@ interface Collected {
   open: number;
   /** It accepts no further event. */
   isClosed: boolean;
-  /** Its start was taken from the budget. */
-  isPaid: boolean;
 }
 
 /**
@@ -67,13 +62,13 @@ export class Outbox {
   constructor(readonly deps: OutboxDeps) {
     this.#ids = workflowIds(deps.taskQueue);
     this.#budget = new StartBudget(deps.workflowsPerSecond, deps.processes);
-    this.#starts = new WorkflowStarts(deps, ({ events }) => this.#forget(events));
+    this.#starts = new WorkflowStarts(deps);
   }
 
   /** Returns a place in the event's workflow, or the place that it already has; undefined if the outbox is full. */
   reserve(event: ArrivedEvent): Ticket | undefined {
     const known = this.#workflowOf.get(event.notificationId);
-    if (known !== undefined) return { group: known.group, fill() {}, leave() {} };
+    if (known !== undefined) return { group: known.group, fill() {} };
     if (this.#queuedEvents >= (this.deps.maxQueuedEvents ?? 20_000)) {
       this.deps.metrics.withoutWorkflow(1);
       return undefined;
@@ -83,11 +78,10 @@ export class Outbox {
     if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
       const own = collect(this.#ids.enrichment(event.clientToken, event.notificationId), undefined);
       own.isClosed = true;
-      own.isPaid = true;
-      return this.#ticketOf(own, 0);
+      return this.#ticket(own, 0);
     }
     const bytes = bytesOf(event);
-    return this.#ticketOf(this.#groupFor(bytes), bytes);
+    return this.#ticket(this.#groupFor(bytes), bytes);
   }
 
   /** Returns how many events wait for their workflow. */
@@ -98,10 +92,8 @@ export class Outbox {
   /** Starts waiting workflows for a bounded time. The sweep finds owed assets of the rest. */
   async close(): Promise<void> {
     const endAt = performance.now() + closeWithinMs;
-    for (const group of this.#groups.splice(0)) this.#closeCollected(group);
-    while (this.#queuedEvents > 0 && performance.now() < endAt) {
-      await Promise.race([this.#starts.nextEnd(), sleep(closePollMs)]);
-    }
+    while (this.#groups.length > 0) this.#closeGroup();
+    while (this.#queuedEvents > 0 && performance.now() < endAt) await sleep(closePollMs);
     clearTimeout(this.#startingGroups);
     this.#starts.close();
   }
@@ -109,11 +101,8 @@ export class Outbox {
   /** Returns the open group, or a new one if an event of so many bytes does not fit into it. */
   #groupFor(bytes: number): Collected {
     let group = this.#groups.at(-1);
-    if (
-      group === undefined ||
-      group.events.length + group.open >= maxGroupEvents ||
-      group.bytes + bytes > maxGroupBytes
-    ) {
+    const size = group === undefined ? maxGroupEvents : group.events.length + group.open;
+    if (group === undefined || size >= maxGroupEvents || group.bytes + bytes > maxGroupBytes) {
       const name = randomBytes(9).toString('base64url');
       group = collect(this.#ids.group(name), name);
       this.#groups.push(group);
@@ -124,20 +113,20 @@ export class Outbox {
     return group;
   }
 
-  #ticketOf(its: Collected, bytes: number): Ticket {
+  #ticket(its: Collected, bytes: number): Ticket {
     its.open++;
     return {
       group: its.group,
       fill: (event) => {
         its.open--;
-        its.events.push(event);
-        this.#workflowOf.set(event.notificationId, its);
-        this.#startIfComplete(its);
-      },
-      leave: () => {
-        its.open--;
-        its.bytes -= bytes;
-        this.#queuedEvents--;
+        if (event !== undefined) {
+          its.events.push(event);
+          this.#workflowOf.set(event.notificationId, its);
+        } else {
+          its.bytes -= bytes;
+          this.#queuedEvents--;
+          if (its.group === undefined) this.#budget.giveBack();
+        }
         this.#startIfComplete(its);
       },
     };
@@ -156,34 +145,31 @@ export class Outbox {
   /** Starts the oldest groups: those before the last are full, and the last one starts within the budget. */
   #startGroups(): void {
     while (this.#groups.length > 0 && this.#starts.isCaughtUp) {
-      const isFull = this.#groups.length > 1;
-      if (!isFull && !this.#budget.takeAll()) break;
-      const group = this.#groups.shift() as Collected;
-      group.isPaid = !isFull;
-      this.#closeCollected(group);
+      if (this.#groups.length === 1 && !this.#budget.takeAll()) break;
+      this.#closeGroup();
     }
     if (this.#groups.length > 0) this.#startGroupsLater();
   }
 
-  #closeCollected(its: Collected): void {
-    its.isClosed = true;
-    this.#startIfComplete(its);
+  #closeGroup(): void {
+    const group = this.#groups.shift() as Collected;
+    group.isClosed = true;
+    this.#startIfComplete(group);
   }
 
   #startIfComplete(its: Collected): void {
-    if (!its.isClosed || its.open > 0) return;
-    if (its.events.length > 0) this.#starts.add(its);
-    else if (its.isPaid) this.#budget.giveBack();
+    if (its.isClosed && its.open === 0 && its.events.length > 0) void this.#start(its);
   }
 
-  #forget(events: ClaimedEvent[]): void {
+  async #start({ workflowId, events }: Collected): Promise<void> {
+    await this.#starts.start({ workflowId, events });
     this.#queuedEvents -= events.length;
     for (const { notificationId } of events) this.#workflowOf.delete(notificationId);
   }
 }
 
 function collect(workflowId: string, group: string | undefined): Collected {
-  return { workflowId, group, events: [], bytes: 0, open: 0, isClosed: false, isPaid: false };
+  return { workflowId, group, events: [], bytes: 0, open: 0, isClosed: false };
 }
 
 /** Returns an upper bound for the payload of an event. */
@@ -196,7 +182,7 @@ function bytesOf(event: ArrivedEvent): number {
  * processes have equal shares.
  */
 export class StartBudget {
-  #left: number;
+  #left = Number.POSITIVE_INFINITY;
   #countedAt = performance.now();
 
   /** @param processes how many share it now */
@@ -204,7 +190,7 @@ export class StartBudget {
     readonly perSecond: number,
     readonly processes: () => number,
   ) {
-    this.#left = this.#burst();
+    this.#count();
   }
 
   /** Takes one start. @returns false if none is left */
@@ -229,21 +215,17 @@ export class StartBudget {
 
   /** Returns when the next start can be taken (ms); below 0 if it can be taken now. */
   nextInMs(): number {
-    this.#count();
-    return ((1 - this.#left) / this.#share()) * 1000;
+    const share = this.#count();
+    return ((1 - this.#left) / share) * 1000;
   }
 
-  #share(): number {
-    return this.perSecond / this.processes();
-  }
-
-  #burst(): number {
-    return Math.max(1, this.#share());
-  }
-
-  #count(): void {
+  /** Adds the starts of the time since the last count. @returns this process's starts per second */
+  #count(): number {
     const now = performance.now();
-    this.#left = Math.min(this.#burst(), this.#left + ((now - this.#countedAt) / 1000) * this.#share());
+    const share = this.perSecond / this.processes();
+    const earned = ((now - this.#countedAt) / 1000) * share;
+    this.#left = Math.min(Math.max(1, share), this.#left + earned);
     this.#countedAt = now;
+    return share;
   }
 }

@@ -1,8 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
+import type { Metrics } from '../metrics.js';
 import type { ClaimedEvent } from '../redis/owed/claim.js';
 import { isOverLimit, isTemporalUnavailable } from '../temporal/connection.js';
-import { listsOf, notificationStateKey } from '../temporal/workflowIds.js';
+import { clientTokenKey, eventIdKey, notificationStateKey, platformIdKey } from '../temporal/workflowIds.js';
 import { spanFor, type Tracing } from '../tracing.js';
 
 export interface StartDeps {
@@ -10,150 +12,142 @@ export interface StartDeps {
   taskQueue: string;
   /** Whether the worker of this process takes the first workflow task, which the answer to a start then brings. */
   eager: boolean;
+  /** The size of a search attribute that the server accepts; a list counts as one. */
+  searchAttributeBytes: number;
   /** Where browsers reach the console; undefined: unknown. */
   publicUrl?: string | undefined;
   log: Logger;
-  metrics: OutboxMetrics;
+  metrics: Pick<Metrics, 'started' | 'withoutWorkflow'>;
   /** Undefined: tracing is off. */
   tracing?: Tracing | undefined;
 }
 
-export interface OutboxMetrics {
-  /** Counts a started workflow and its number of events. */
-  started(events: number): void;
-  /** Counts accepted events that get no workflow. */
-  withoutWorkflow(events: number): void;
-}
-
-/** The input of the workflow `enrichment`. */
 export interface EnrichmentInput {
   events: ClaimedEvent[];
 }
 
-export interface WorkflowStart {
+interface WorkflowStart extends EnrichmentInput {
   workflowId: string;
-  events: ClaimedEvent[];
-  /** How often its start found Temporal unavailable. */
-  failures?: number;
 }
 
-/** Bounds the starts under way, so that a slow server is not asked for more and more. */
+/** With so many starts under way Temporal is slow: events gather in groups. */
 const concurrency = 32;
 /** Links in the details of a group. */
 const maxLinks = 10;
 const retryPauseMs = { first: 250, longest: 2000 };
-/** So many different workflows that fail one after the other are an outage; fewer have a fault of their own. */
+/** So many different workflows whose starts fail are an outage; fewer have a fault of their own. */
 const outageAfter = 3;
 
-/** Starts workflows in their order. One that fails waits by itself, behind the others. In an outage one is tried at a time. */
+/** Starts workflows. Those whose start finds Temporal unavailable are tried again in turn, and delay no other. */
 export class WorkflowStarts {
-  readonly #ready: WorkflowStart[] = [];
-  readonly #starting = new Set<Promise<void>>();
-  /** Workflows whose start found Temporal unavailable since one was last started. */
-  readonly #failed = new Set<string>();
-  readonly #pauses = new Set<NodeJS.Timeout>();
+  #underWay = 0;
+  /** Workflows under way whose last start found Temporal unavailable. */
+  #failing = 0;
+  #retries = Promise.resolve();
+  #pauseMs = 0;
+  #isClosed = false;
 
-  /** @param onEnd called with each start that Temporal has accepted, or refused for good */
-  constructor(
-    readonly deps: StartDeps,
-    readonly onEnd: (start: WorkflowStart) => void,
-  ) {}
+  constructor(readonly deps: StartDeps) {}
 
-  /** Whether no start waits, and Temporal is available. */
+  /** Whether Temporal is available and keeps up. */
   get isCaughtUp(): boolean {
-    return this.#ready.length === 0 && !this.#isOutage;
+    return this.#underWay < concurrency && this.#failing < outageAfter;
   }
 
-  get #isOutage(): boolean {
-    return this.#failed.size >= outageAfter;
+  /** Resolves once Temporal has accepted the start, or refused it for good. */
+  async start(start: WorkflowStart): Promise<void> {
+    this.#underWay++;
+    const unavailable = await this.#try(start);
+    if (unavailable !== undefined) await this.#tryAgain(start, unavailable);
+    this.#underWay--;
   }
 
-  add(start: WorkflowStart): void {
-    this.#ready.push(start);
-    this.#startReady();
-  }
-
-  /** Resolves when one of the starts under way has ended. */
-  async nextEnd(): Promise<void> {
-    await Promise.race(this.#starting);
+  /** Tries again, one call at a time with the other failing starts, after pauses that grow until a start succeeds. */
+  async #tryAgain(start: WorkflowStart, unavailable: unknown): Promise<void> {
+    this.#failing++;
+    if (this.#failing === 1) this.#pauseMs = retryPauseMs.first;
+    if (this.#failing === outageAfter) {
+      this.deps.log.warn(`${reasonOf(unavailable)}: events are delivered, their workflows wait`);
+    }
+    for (let isOver = false; !isOver; ) {
+      this.#retries = this.#retries.then(async () => {
+        await sleep(this.#pauseMs, undefined, { ref: false });
+        const isStarted = !this.#isClosed && (await this.#try(start)) === undefined;
+        const longerMs = Math.min(Math.max(2 * this.#pauseMs, retryPauseMs.first), retryPauseMs.longest);
+        this.#pauseMs = isStarted ? 0 : longerMs;
+        isOver = isStarted || this.#isClosed;
+      });
+      await this.#retries;
+    }
+    this.#failing--;
   }
 
   close(): void {
-    for (const pause of this.#pauses) clearTimeout(pause);
+    this.#isClosed = true;
   }
 
-  #startReady(): void {
-    while (this.#ready.length > 0 && this.#starting.size < (this.#isOutage ? 1 : concurrency)) {
-      // In an outage the next one is tried when a pause is over.
-      if (this.#isOutage && this.#pauses.size > 0) return;
-      const started = this.#start(this.#ready.shift() as WorkflowStart);
-      this.#starting.add(started);
-      void started.then(() => {
-        this.#starting.delete(started);
-        this.#startReady();
-      });
-    }
-  }
-
-  async #start(start: WorkflowStart): Promise<void> {
+  /** @returns the error if Temporal is unavailable */
+  async #try(start: WorkflowStart): Promise<unknown> {
     const { log, metrics, tracing } = this.deps;
     const { workflowId, events } = start;
     const span = tracing?.begin('StartWorkflow:enrichment', {
-      kind: 'producer',
+      kind: 'PRODUCER',
       ...spanFor(events.map(({ trace }) => trace)),
       attributes: { temporalWorkflowId: workflowId, 'asset_update.events': events.length },
     });
     try {
       await startEnrichment(this.deps, start);
       span?.end();
-      this.#failed.clear();
-      this.onEnd(start);
       metrics.started(events.length);
     } catch (err) {
-      span?.end({}, isTemporalUnavailable(err) ? 'unavailable' : 'refused');
-      if (isTemporalUnavailable(err)) {
-        this.#tryAgainLater(start, err);
-        return;
-      }
-      this.#failed.clear();
-      this.onEnd(start);
+      const isUnavailable = isTemporalUnavailable(err);
+      span?.end({}, isUnavailable ? 'unavailable' : 'refused');
+      if (isUnavailable) return err;
       metrics.withoutWorkflow(events.length);
       log.error({ err, workflow_id: workflowId }, 'a workflow cannot be started');
     }
-  }
-
-  #tryAgainLater(start: WorkflowStart, err: unknown): void {
-    const wasOutage = this.#isOutage;
-    this.#failed.add(start.workflowId);
-    if (this.#isOutage && !wasOutage)
-      this.deps.log.warn(`${reasonOf(err)}: events are delivered, their workflows wait`);
-    start.failures = (start.failures ?? 0) + 1;
-    const pauseMs = Math.min(retryPauseMs.first * 2 ** (start.failures - 1), retryPauseMs.longest);
-    const pause = setTimeout(() => {
-      this.#pauses.delete(pause);
-      this.#ready.push(start);
-      this.#startReady();
-    }, pauseMs);
-    this.#pauses.add(pause);
+    return undefined;
   }
 }
 
 async function startEnrichment(
-  { temporal, taskQueue, eager, publicUrl }: StartDeps,
+  { temporal, taskQueue, eager, publicUrl, searchAttributeBytes }: StartDeps,
   { workflowId, events }: WorkflowStart,
 ): Promise<void> {
-  const input: EnrichmentInput = { events };
   // workflows/enrichment.ts
   await temporal.workflow.start('enrichment', {
     workflowId,
     taskQueue,
-    args: [input],
+    args: [{ events } satisfies EnrichmentInput],
     // The same id means the same input: a repeat joins the running workflow.
     workflowIdConflictPolicy: 'USE_EXISTING',
     requestEagerStart: eager,
     staticSummary: summaryOf(events),
     staticDetails: publicUrl && linksOf(events, publicUrl),
-    typedSearchAttributes: [...listsOf(events).lists, { key: notificationStateKey, value: 'delivering' }],
+    typedSearchAttributes: [
+      ...searchListsOf(events, searchAttributeBytes),
+      { key: notificationStateKey, value: 'delivering' },
+    ],
+  });
+}
+
+/** Returns the search attributes that are lists, with as many values each as the server accepts. */
+export function searchListsOf(
+  events: readonly Pick<ClaimedEvent, 'clientToken' | 'platformId' | 'eventId'>[],
+  mostBytes: number,
+) {
+  return [
+    { key: clientTokenKey, value: fitting(new Set(events.map((e) => e.clientToken)), mostBytes) },
+    { key: platformIdKey, value: fitting(new Set(events.map((e) => e.platformId)), mostBytes) },
+    { key: eventIdKey, value: fitting(new Set(events.map((e) => e.eventId)), mostBytes) },
+  ];
+}
+
+function fitting(values: Set<string>, mostBytes: number): string[] {
+  let bytes = 2;
+  return [...values].filter((value) => {
+    bytes += Buffer.byteLength(JSON.stringify(value)) + 1;
+    return bytes <= mostBytes;
   });
 }
 

@@ -17,18 +17,16 @@ interface NoticesDeps {
   metrics: { ended(state: string): void };
 }
 
-export interface Notices {
-  /** Claims the notices of a client soon, without a wait for the caller. If that fails, the sweep claims them. */
-  tell(clientToken: string): void;
-  /** Claims the notices of a client. @throws any error of Redis; the notices are kept */
-  claim(clientToken: string): Promise<void>;
-}
+export type Notices = ReturnType<typeof createNotices>;
 
-export function createNotices(deps: NoticesDeps): Notices {
+export function createNotices(deps: NoticesDeps) {
+  /** Claims the notices of a client. @throws any error of Redis; the notices are kept */
+  const claim = (clientToken: string) => claimNotices(deps, clientToken);
   return {
-    claim: (clientToken) => claimNotices(deps, clientToken),
-    tell(clientToken) {
-      claimNotices(deps, clientToken).catch((err: unknown) =>
+    claim,
+    /** Claims the notices of a client soon, without a wait for the caller. If that fails, the sweep claims them. */
+    tell(clientToken: string): void {
+      claim(clientToken).catch((err: unknown) =>
         deps.log.warn({ err, client_token: clientToken }, 'a notice is not claimed yet; the sweep claims it'),
       );
     },
@@ -41,22 +39,21 @@ async function claimNotices(deps: NoticesDeps, clientToken: string): Promise<voi
   if (notices.length === 0) return;
   // Nothing about a URL for notices makes a notice, nor does a deleted client.
   const client = isNoticesClient(clientToken) ? undefined : await getClient(db, clientToken);
-  const recipients: ClientToken[] = [];
-  for (const of of client === undefined ? [] : [client.accountId, 'platform']) {
-    if (await getRegistration(db, noticesClient(of))) recipients.push(noticesClient(of));
-  }
   for (const notice of notices) {
-    if (client !== undefined && recipients.length > 0) {
+    if (client !== undefined) {
       const { owed } = await getEndpoint(db, clientToken);
-      const body = bodyOf(notice, { ...client, owed });
-      for (const recipient of recipients) await claim(deps, recipient, clientToken, notice, body);
+      const body = noticeBody(notice, { ...client, owed });
+      for (const recipient of [client.accountId, 'platform'].map(noticesClient)) {
+        if (await getRegistration(db, recipient))
+          await claimNotice(deps, recipient, clientToken, notice, body);
+      }
     }
     await dropNotice(db, clientToken, notice);
   }
 }
 
 /** Claims a notice for one recipient. A repeat finds the same notification. Catch-up delivers it. */
-async function claim(
+async function claimNotice(
   { db, catchUps, metrics }: NoticesDeps,
   recipient: ClientToken,
   about: string,
@@ -64,12 +61,8 @@ async function claim(
   body: string,
 ): Promise<void> {
   const change = `${kind}:${at}`;
-  const event = {
-    clientToken: recipient,
-    platformId: field === 'state_notice' ? about : `${about}/secret`,
-    eventId: change,
-    segments: [change],
-  };
+  const platformId = field === 'state_notice' ? about : `${about}/secret`;
+  const event = { clientToken: recipient, platformId, eventId: change, segments: [change] };
   await announceClaims(db, recipient);
   const [made] = await claimOnly(db, recipient, [
     {
@@ -88,7 +81,7 @@ async function claim(
 }
 
 /** Returns the body of a notice (contract, section 5b). */
-export function bodyOf(
+export function noticeBody(
   { kind, at, reason, since, attempts_failed }: Omit<Notice, 'field' | 'stored'>,
   client: { accountId: string; clientToken: string; owed: number },
 ): string {
@@ -105,10 +98,10 @@ export function bodyOf(
 }
 
 /** Returns the body of `notices.changed` (contract, section 5b). */
-export const changedBody = (of: { accountId: string; at: number; change: 'replaced' | 'removed' }): string =>
+export const changedBody = (accountId: string, at: number, change: 'replaced' | 'removed'): string =>
   JSON.stringify({
     event: 'notices.changed',
-    account_id: of.accountId,
-    at: new Date(of.at).toISOString(),
-    reason: `the URL for notices was ${of.change}: this one gets no more`,
+    account_id: accountId,
+    at: new Date(at).toISOString(),
+    reason: `the URL for notices was ${change}: this one gets no more`,
   });

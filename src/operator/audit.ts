@@ -10,52 +10,41 @@ export function addAuditCommand(add: AddCommand): void {
     .option('--of <id>', 'only what names this client, account or notification');
 }
 
-interface Entry {
-  atMs: number;
-  who: string;
-  what: string;
-  target: string;
-  before: unknown;
-  after: unknown;
-  /** The account of an API call. */
-  call?: { account_id: string; address: string; token_fingerprint: string; request_id: string };
-}
-
-async function audit(operator: Operator, { since, of }: { since?: number; of?: string }): Promise<void> {
+async function audit(operator: Operator, { since = 0, of }: { since?: number; of?: string }) {
   const db = await operator.db();
   const onBroken = (clientToken: string) =>
     operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`);
+  const from = String(Math.max(0, Math.floor(since)));
   const [commands, states, calls] = await Promise.all([
-    listChanges(db, { since }),
+    listChanges(db, from),
     listStateChanges(db, { since, onBroken }),
-    listCalls(db, { since }),
+    listCalls(db, from),
   ]);
-  const all: Entry[] = [
+  const all = [
     // A call comes before its effects, also within one millisecond.
     ...calls.map(entryOfCall),
-    ...commands,
+    ...commands.map(({ atMs, id: _, ...command }) => ({ at: atMs, ...command })),
+    // An operator's change of a state has its own entry.
     ...states.filter(({ by }) => by !== 'operator').map(entryOfState),
   ];
   const entries = all
     .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
-    .sort((a, b) => a.atMs - b.atMs);
+    .sort((a, b) => a.at - b.at)
+    .map((entry) => ({ ...entry, at: moment(entry.at) }));
   operator.answer(
-    entries.map(({ atMs, who, what, target, before, after, call }) => {
-      return { at: moment(atMs), who, what, target, before, after, ...call };
-    }),
-    () =>
-      table(
-        ['AT', 'WHO', 'WHAT', 'TARGET', 'BEFORE', 'AFTER'],
-        entries.map((e) => [moment(e.atMs), e.who, e.what, e.target, brief(e.before), brief(e.after)]),
-        of === undefined ? 'Nothing was changed.' : `Nothing was done about ${of}.`,
-      ),
+    entries,
+    table(
+      ['AT', 'WHO', 'WHAT', 'TARGET', 'BEFORE', 'AFTER'],
+      entries.map((e) => [e.at, e.who, e.what, e.target, brief(e.before), brief(e.after)]),
+      of === undefined ? 'Nothing was changed.' : `Nothing was done about ${of}.`,
+    ),
   );
 }
 
-function entryOfCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall): Entry {
+function entryOfCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
   const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
   return {
-    atMs,
+    at: atMs,
     who: `${accountId} from ${address}`,
     what,
     // A link to the console belongs to no single client.
@@ -63,26 +52,21 @@ function entryOfCall({ atMs, accountId, clientToken, what, about, ...caller }: R
     before: null,
     // The first token of a day is asked for without one.
     after: token_fingerprint === '' ? about : { ...about, token: token_fingerprint },
-    call: { account_id: accountId, address, token_fingerprint, request_id },
+    ...{ account_id: accountId, address, token_fingerprint, request_id },
   };
 }
 
-/** Returns a change of state by the service or a publisher; an operator's change has its own entry. */
-function entryOfState({ atMs, clientToken, from, to, why, by }: StateChange): Entry {
+function entryOfState({ atMs, clientToken, from, to, why, by }: StateChange) {
   const [before, after] = [{ state: from }, { state: to, why }];
-  return { atMs, who: `the ${by}`, what: 'registration state', target: clientToken, before, after };
+  return { at: atMs, who: `the ${by}`, what: 'registration state', target: clientToken, before, after };
 }
 
 /** At most so much of a value is in a row; `--json` has all of it. */
 const briefLength = 50;
 
 function brief(value: unknown): string {
-  if (value === null || value === undefined) return '-';
-  const text =
-    typeof value !== 'object'
-      ? String(value)
-      : Object.entries(value)
-          .map(([name, inner]) => `${name}=${typeof inner === 'object' ? JSON.stringify(inner) : inner}`)
-          .join(' ');
-  return text.length > briefLength ? `${text.slice(0, briefLength)}…` : text;
+  const text = Object.entries(value ?? {})
+    .map(([name, inner]) => `${name}=${typeof inner === 'object' ? JSON.stringify(inner) : inner}`)
+    .join(' ');
+  return text.length > briefLength ? `${text.slice(0, briefLength)}…` : text || '-';
 }

@@ -16,7 +16,7 @@ import {
   rotateSigningSecret,
 } from '../redis/records/secrets.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
-import { facts, moment, parseClientToken, span, table } from './terminal.js';
+import { moment, parseClientToken, span, table } from './terminal.js';
 
 export function addClientCommands(add: AddCommand): void {
   add('create', 'create a client', create)
@@ -49,10 +49,7 @@ function boundOrDefault(text: string): Bound {
   throw new InvalidArgumentError('Give a whole number of at least 1, or "default".');
 }
 
-async function create(
-  operator: Operator,
-  wanted: { account: string; name: string; token?: ClientToken },
-): Promise<void> {
+async function create(operator: Operator, wanted: { account: string; name: string; token?: ClientToken }) {
   const box = createSecretBox(operator.config().SECRETS_KEY);
   const { account: account_id, name, token } = wanted;
   const { clientToken } = await operator.change(async (db) => {
@@ -61,14 +58,13 @@ async function create(
     return made;
   });
   await operator.record('client create', clientToken, null, { account_id, name });
-  const answer = { client_token: clientToken, account_id, name };
-  operator.answer(answer, () => facts(answer));
+  operator.answer({ client_token: clientToken, account_id, name });
 }
 
 /** Clients read at the same time. */
 const concurrency = 100;
 
-async function list(operator: Operator, wanted: { account?: string; name?: string }): Promise<void> {
+async function list(operator: Operator, wanted: { account?: string; name?: string }) {
   const db = await operator.db();
   const text = wanted.name?.toLowerCase() ?? '';
   const found = (await listClients(db, wanted.account)).filter(({ name, clientToken }) =>
@@ -82,16 +78,13 @@ async function list(operator: Operator, wanted: { account?: string; name?: strin
     const state = registration ? (endpoint?.state ?? 'unreadable') : 'not_registered';
     return { ...present(client), state, url: registration?.url ?? null };
   });
-  operator.answer(clients, () =>
-    table(
-      ['CLIENT', 'NAME', 'ACCOUNT', 'STATE', 'HOST', 'IN FLIGHT', 'PER SECOND'],
-      clients.map((c) => [
-        ...[c.client_token, c.name, c.account_id, c.state, c.url && new URL(c.url).host],
-        ...[c.max_in_flight, c.max_per_second],
-      ]),
-      text === '' ? 'There are no clients.' : `No client is named like "${wanted.name}".`,
-    ),
-  );
+  const rows = clients.map((c) => [
+    ...[c.client_token, c.name, c.account_id, c.state, c.url && new URL(c.url).host],
+    ...[c.max_in_flight, c.max_per_second],
+  ]);
+  const none = text === '' ? 'There are no clients.' : `No client is named like "${wanted.name}".`;
+  const head = ['CLIENT', 'NAME', 'ACCOUNT', 'STATE', 'HOST', 'IN FLIGHT', 'PER SECOND'];
+  operator.answer(clients, table(head, rows, none));
 }
 
 async function set(
@@ -99,7 +92,7 @@ async function set(
   token: ClientToken,
   { maxInFlight, maxPerSecond }: { maxInFlight?: Bound; maxPerSecond?: Bound },
   command: Command,
-): Promise<void> {
+) {
   if (maxInFlight === undefined && maxPerSecond === undefined) {
     command.error('Give --max-in-flight, --max-per-second, or both.');
   }
@@ -109,10 +102,10 @@ async function set(
   const after = present(await operator.change((db) => setClient(db, token, wanted)));
   const boundsOf = ({ max_in_flight, max_per_second }: typeof after) => ({ max_in_flight, max_per_second });
   await operator.record('client set', token, boundsOf(before), boundsOf(after));
-  operator.answer(after, () => facts(after));
+  operator.answer(after);
 }
 
-async function remove(operator: Operator, token: ClientToken): Promise<void> {
+async function remove(operator: Operator, token: ClientToken) {
   const before = present(await requireClient(operator, token));
   const db = await operator.db();
   const registration = await getRegistration(db, token);
@@ -122,7 +115,7 @@ async function remove(operator: Operator, token: ClientToken): Promise<void> {
   // If this fails, the sweep finishes it.
   const { cancelled } = await clearDeletedClient(db, token);
   const answer = { client_token: token, deleted: true, removed_url: registration?.url, cancelled };
-  operator.answer(answer, () => `${token} is deleted. Owed notifications cancelled: ${cancelled}.`);
+  operator.answer(answer, `${token} is deleted. Owed notifications cancelled: ${cancelled}.`);
 }
 
 function present(client: Client) {
@@ -135,7 +128,7 @@ function present(client: Client) {
   };
 }
 
-async function reencrypt(operator: Operator): Promise<void> {
+async function reencrypt(operator: Operator) {
   const keys = operator.config().SECRETS_KEY;
   const key_id = keys?.[0]?.id;
   if (key_id === undefined) throw new Refused('SECRETS_KEY is not set: there is no key to encrypt with.');
@@ -150,25 +143,18 @@ async function reencrypt(operator: Operator): Promise<void> {
   }
   operator.answer(
     { key_id, reencrypted, unchanged },
-    () =>
-      `${reencrypted} signing secrets and request headers are now encrypted with the key "${key_id}"; ` +
+    `${reencrypted} signing secrets and request headers are now encrypted with the key "${key_id}"; ` +
       `${unchanged} were already.`,
   );
 }
 
-async function rotate(
-  operator: Operator,
-  token: ClientToken,
-  { now = false }: { now?: boolean },
-): Promise<void> {
+async function rotate(operator: Operator, token: ClientToken, { now = false }: { now?: boolean }) {
   await requireClient(operator, token);
-  const { until, endOfOld } = await rotateSecret(operator, token, now);
+  const { previous_valid_until, old } = await rotateSecret(operator, token, now);
   await operator.record('secrets rotate', token, null, { old_ones_end: now ? 'now' : 'in 24 h' });
   const readBy = 'its publisher reads it with GET /push_notifications/signing_secret';
-  operator.answer(
-    { client_token: token, previous_valid_until: until },
-    () => `${token} has a new signing secret; ${readBy}. ${endOfOld}`,
-  );
+  const said = `${token} has a new signing secret; ${readBy}. ${old}`;
+  operator.answer({ client_token: token, previous_valid_until }, said);
 }
 
 /**
@@ -177,19 +163,16 @@ async function rotate(
  * @returns until when the old one also signs, ISO 8601 (null if it has ended), and the same in words
  * @throws Refused while ten earlier ones still sign
  */
-export async function rotateSecret(
-  operator: Operator,
-  clientToken: string,
-  now: boolean,
-): Promise<{ until: string | null; endOfOld: string }> {
+export async function rotateSecret(operator: Operator, clientToken: string, now: boolean) {
   const box = createSecretBox(operator.config().SECRETS_KEY);
   if (now) {
     await operator.change((db) => replaceSigningSecret(db, box, clientToken));
-    return { until: null, endOfOld: 'Every earlier one has ended.' };
+    return { previous_valid_until: null, old: 'Every earlier one has ended.' };
   }
   const done = await operator.change((db) => rotateSigningSecret(db, box, clientToken));
   if (done.outcome === 'rotated') {
-    return { until: moment(done.previousValidUntilMs) ?? null, endOfOld: 'The old one also signs for 24 h.' };
+    const previous_valid_until = moment(done.previousValidUntilMs);
+    return { previous_valid_until, old: 'The old one also signs for 24 h.' };
   }
   throw new Refused(
     `Ten earlier signing secrets of ${clientToken} still sign; the oldest ends in ${span(done.waitMs)}. ` +

@@ -1,23 +1,36 @@
 /** `doctor`: checks settings, Redis and Temporal, and says what to do. */
+import { styleText } from 'node:util';
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
-import { checkRedis, type Finding, fail, ok, warn } from './redisChecks.js';
+import { checkRedis, type Finding, finding } from './redisChecks.js';
 import { type AddCommand, type Operator, Refused, reasonOf } from './session.js';
-import { amount, paint, span, table } from './terminal.js';
+import { amount, span, table } from './terminal.js';
 
 export function addDoctorCommand(add: AddCommand): void {
   add('doctor', 'check settings, Redis and Temporal; exit status 1 if a check fails', doctor);
 }
 
-async function doctor(operator: Operator): Promise<void> {
+const levels = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
+
+async function doctor(operator: Operator) {
   const findings = await examine(operator);
-  const levels = findings.map(({ level }) => level);
-  const level = levels.includes('fail') ? 'fail' : levels.includes('warn') ? 'warn' : 'ok';
-  operator.answer(
-    { level, findings: findings.map(({ todo, ...finding }) => ({ ...finding, do: todo ?? null })) },
-    () => describe(findings),
+  const failed = findings.filter(({ level }) => level === 'fail').length;
+  const rows = findings.map(({ level, check, found }) => [level, check, found]);
+  const lines = table(['', 'CHECK', 'FOUND'], rows, '').replace(/^(ok|warn|fail)\b/gm, (level) =>
+    styleText(levels[level as Finding['level']], level),
   );
-  const failed = levels.filter((each) => each === 'fail').length;
+  const amiss = findings.filter(({ level }) => level !== 'ok');
+  const todos = amiss.map(({ check, todo }) => `\n  ${check}: ${todo}`).join('');
+  operator.answer(
+    {
+      level: failed > 0 ? 'fail' : amiss.length > 0 ? 'warn' : 'ok',
+      findings: findings.map(({ check, level, found, todo }) => ({
+        ...{ check, level, found },
+        do: level === 'ok' ? null : todo,
+      })),
+    },
+    `${lines}\n\n${todos === '' ? 'Every check is ok.' : `What to do:${todos}`}`,
+  );
   if (failed > 0) throw new Refused(`${amount(failed, 'check')} failed.`);
 }
 
@@ -30,50 +43,39 @@ async function examine(operator: Operator): Promise<Finding[]> {
     config = operator.config();
   } catch (err) {
     const todo = 'Correct each setting that is named; .env.example lists all settings.';
-    return [fail('settings', reasonOf(err), todo)];
+    return [finding('settings', 'fail', reasonOf(err), todo)];
   }
-  const [redis, temporal] = await Promise.all([
-    attempt('redis', 'Correct REDIS_URL, or start the server.', async () =>
-      checkRedis(await operator.db(), config),
-    ),
-    attempt(
-      'temporal',
-      'Correct TEMPORAL_ADDRESS (and TEMPORAL_TLS, TEMPORAL_API_KEY), or start the server.',
-      async () => {
-        const temporal = await operator.temporal();
-        return await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
-          checkTemporal(temporal, config),
-        );
-      },
-    ),
+  // A server that cannot be checked is a finding.
+  const unavailable = (check: string, todo: string) => (err: unknown) => {
+    return [finding(check, 'fail', reasonOf(err), `Correct ${todo}, or start the server.`)];
+  };
+  const redis = operator.db().then((db) => checkRedis(db, config));
+  const temporal = operator.temporal().then((client) => checkTemporal(client, config));
+  const servers = await Promise.all([
+    redis.catch(unavailable('redis', 'REDIS_URL')),
+    temporal.catch(unavailable('temporal', 'TEMPORAL_ADDRESS (and TEMPORAL_TLS, TEMPORAL_API_KEY)')),
   ]);
-  return [...checkSettings(config), ...redis, ...temporal];
-}
-
-/** A server that cannot be checked is a finding too. */
-async function attempt(check: string, todo: string, look: () => Promise<Finding[]>): Promise<Finding[]> {
-  try {
-    return await look();
-  } catch (err) {
-    return [fail(check, reasonOf(err), todo)];
-  }
+  return [...checkSettings(config), ...servers.flat()];
 }
 
 function checkSettings({ SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }: Config): Finding[] {
-  const allowed = [...(ALLOW_HTTP_TARGETS ? ['http'] : []), ...ALLOWED_TARGET_CIDRS];
+  const key = SECRETS_KEY?.[0]?.id;
+  const targets = [...(ALLOW_HTTP_TARGETS ? ['http'] : []), ...ALLOWED_TARGET_CIDRS];
   return [
-    SECRETS_KEY !== undefined
-      ? ok('settings SECRETS_KEY', `Signing secrets are encrypted with the key "${SECRETS_KEY[0]?.id}".`)
-      : warn(
+    key !== undefined
+      ? finding('settings SECRETS_KEY', 'ok', `Signing secrets are encrypted with the key "${key}".`)
+      : finding(
           'settings SECRETS_KEY',
+          'warn',
           'There is no SECRETS_KEY: signing secrets are readable in Redis and in its backups.',
           'Set SECRETS_KEY to <id>:<base64 of 32 bytes>, for the service and for this command, then run: secrets reencrypt',
         ),
-    allowed.length === 0
-      ? ok('settings targets', 'Notifications go to public https addresses only.')
-      : warn(
+    targets.length === 0
+      ? finding('settings targets', 'ok', 'Notifications go to public https addresses only.')
+      : finding(
           'settings targets',
-          `Notifications may also go to ${allowed.join(', ')}.`,
+          'warn',
+          `Notifications may also go to ${targets.join(', ')}.`,
           'That is for trying the service out ("npm start" sets it). In production leave ALLOW_HTTP_TARGETS and ALLOWED_TARGET_CIDRS unset.',
         ),
   ];
@@ -83,29 +85,28 @@ function checkSettings({ SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }
 const notFound = 5;
 
 async function checkTemporal(temporal: Client, config: Config): Promise<Finding[]> {
-  const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: taskQueue } = config;
+  const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE } = config;
   try {
-    return [
+    return await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => [
       await checkNamespace(temporal, namespace),
-      await checkSweep(temporal, taskQueue),
+      await checkSweep(temporal, TASK_QUEUE),
       await checkWorkers(temporal, config),
-    ];
+    ]);
   } catch (err) {
     const { isGrpcServiceError } = await import('@temporalio/client');
     if (!isGrpcServiceError(err) || err.code !== notFound) throw err;
     const todo = `temporal operator namespace create --namespace ${namespace} --retention 168h, or correct TEMPORAL_NAMESPACE.`;
-    return [fail('temporal namespace', `There is no namespace ${namespace}.`, todo)];
+    return [finding('temporal namespace', 'fail', `There is no namespace ${namespace}.`, todo)];
   }
 }
 
 async function checkNamespace({ workflowService }: Client, namespace: string): Promise<Finding> {
-  const check = 'temporal namespace';
   const { config } = await workflowService.describeNamespace({ namespace });
   const retentionMs = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) * 1000;
+  const level = retentionMs >= 86_400_000 ? 'ok' : 'warn';
   const found = `${namespace} keeps closed workflows for ${span(retentionMs)}.`;
-  if (retentionMs >= 86_400_000) return ok(check, found);
   const todo = `After that they can no longer be looked up. temporal operator namespace update --namespace ${namespace} --retention 168h`;
-  return warn(check, found, todo);
+  return finding('temporal namespace', level, found, todo);
 }
 
 /** The sweep starts every 15 seconds: three starts missed. */
@@ -114,33 +115,33 @@ const sweepLateMs = 60_000;
 async function checkSweep(temporal: Client, taskQueue: string): Promise<Finding> {
   const check = 'temporal sweep';
   const { workflowIds } = await import('../temporal/workflowIds.js');
-  const scheduleId = workflowIds(taskQueue).sweep;
   const { ScheduleNotFoundError } = await import('@temporalio/client');
+  const scheduleId = workflowIds(taskQueue).sweep;
   try {
     const { state, info } = await temporal.schedule.getHandle(scheduleId).describe();
     if (state.paused) {
       const found = `The schedule of the sweep is paused: ${state.note ?? ''}`;
-      return fail(check, found, `temporal schedule toggle --unpause --schedule-id ${scheduleId}`);
+      return finding(check, 'fail', found, `temporal schedule toggle --unpause --schedule-id ${scheduleId}`);
     }
     const started = info.recentActions.map((action) => action.takenAt.getTime());
     const ranAt = Math.max(info.createdAt.getTime(), info.lastUpdatedAt?.getTime() ?? 0, ...started);
     const ago = Math.max(Date.now() - ranAt, 0);
-    const found = `The sweep last ran ${span(ago)} ago; it is due every 15 s.`;
     // While a long sweep runs, no other is started.
-    if (info.runningActions.length > 0 || ago <= sweepLateMs) return ok(check, found);
-    return fail(check, found, "Check the schedule in Temporal's UI, and the server's log.");
+    const level = info.runningActions.length > 0 || ago <= sweepLateMs ? 'ok' : 'fail';
+    const found = `The sweep last ran ${span(ago)} ago; it is due every 15 s.`;
+    return finding(check, level, found, "Check the schedule in Temporal's UI, and the server's log.");
   } catch (err) {
     if (!(err instanceof ScheduleNotFoundError)) throw err;
     const found = 'There is no schedule for the sweep; a worker creates it when it starts.';
-    return fail(check, found, 'Start a worker with the same TASK_QUEUE.');
+    return finding(check, 'fail', found, 'Start a worker with the same TASK_QUEUE.');
   }
 }
 
 async function checkWorkers(temporal: Client, config: Config): Promise<Finding> {
   const count = await countWorkers(temporal, config);
-  if (count > 0) return ok('temporal workers', `${count} asked for work in the last 90 s.`);
+  if (count > 0) return finding('temporal workers', 'ok', `${count} asked for work in the last 90 s.`);
   const todo = `Start one (npm run worker), with TASK_QUEUE=${config.TASK_QUEUE}.`;
-  return fail('temporal workers', 'No worker asks for work.', todo);
+  return finding('temporal workers', 'fail', 'No worker asks for work.', todo);
 }
 
 /** A worker asks again after a minute at most. */
@@ -149,29 +150,11 @@ const polledWithinMs = 90_000;
 /** Counts the workers that asked for workflow tasks lately. */
 export async function countWorkers(
   { workflowService }: Client,
-  { TEMPORAL_NAMESPACE, TASK_QUEUE }: Config,
+  { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: name }: Config,
 ): Promise<number> {
-  const { pollers } = await workflowService.describeTaskQueue({
-    namespace: TEMPORAL_NAMESPACE,
-    taskQueue: { name: TASK_QUEUE },
-    taskQueueType: 1,
-  });
+  const asked = { namespace, taskQueue: { name }, taskQueueType: 1 };
+  const { pollers } = await workflowService.describeTaskQueue(asked);
   const lately = Date.now() - polledWithinMs;
-  const polled = (pollers ?? []).filter(
-    (poller) => Number(poller.lastAccessTime?.seconds ?? 0) * 1000 > lately,
-  );
-  return new Set(polled.map((poller) => poller.identity)).size;
-}
-
-const colours = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
-
-function describe(findings: readonly Finding[]): string {
-  const lines = table(
-    ['', 'CHECK', 'FOUND'],
-    findings.map(({ level, check, found }) => [level, check, found]),
-    '',
-  ).replace(/^(ok|warn|fail)\b/gm, (level) => paint(colours[level as Finding['level']], level));
-  const todos = findings.filter((finding) => finding.todo !== undefined);
-  if (todos.length === 0) return `${lines}\n\nEvery check is ok.`;
-  return [lines, '', 'What to do:', ...todos.map(({ check, todo }) => `  ${check}: ${todo}`)].join('\n');
+  const polled = pollers.filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds) * 1000 > lately);
+  return new Set(polled.map(({ identity }) => identity)).size;
 }

@@ -6,6 +6,8 @@ import { notificationOfEvent } from '../redis/notifications/notificationPages.js
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
 import { decisionInWords, explainAsset } from '../redis/owed/decisions.js';
+import type { WaitReason } from '../redis/owed/standing.js';
+import { getEndpoint } from '../redis/records/endpoint.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
 import { facts, fromNow, moment, table } from './terminal.js';
 
@@ -20,23 +22,27 @@ async function explain(
   platformId: string | undefined,
   { event }: { event?: string },
   command: Command,
-): Promise<void> {
+) {
   if ((platformId === undefined) === (event === undefined)) command.error('Give <platform-id> or --event.');
   await requireClient(operator, token);
   if (event !== undefined) return await showResult(operator, token, event);
-  const why = await explainAsset(await operator.db(), token, platformId ?? '');
+  const db = await operator.db();
+  const why = await explainAsset(db, token, platformId ?? '');
   const { lastEvent, lastNotification: last } = why;
-  const answer = {
-    client_token: token,
-    platform_id: platformId,
-    known_segments: why.knownSegments,
-    last_event: lastEvent
-      ? { event_id: lastEvent.eventId, at: moment(lastEvent.at), decision: lastEvent.decision }
-      : null,
-    last_notification: last ? await present(operator, last) : null,
-    catch_up_id: (await operator.workflowIds()).catchUp(token),
-  };
-  operator.answer(answer, () =>
+  const shown = last && (await present(operator, last));
+  const { owed } = await getEndpoint(db, token);
+  const catchUp = (await operator.workflowIds()).catchUp(token);
+  operator.answer(
+    {
+      client_token: token,
+      platform_id: platformId,
+      known_segments: why.knownSegments,
+      last_event: lastEvent
+        ? { event_id: lastEvent.eventId, at: moment(lastEvent.at), decision: lastEvent.decision }
+        : null,
+      last_notification: shown ?? null,
+      catch_up_id: owed > 0 ? catchUp : null,
+    },
     facts({
       client: token,
       asset: platformId,
@@ -48,13 +54,13 @@ async function explain(
       reason: last?.reason,
       attempts: last?.attempts.length,
       'next attempt': last && describeNext(last),
-      workflow: answer.last_notification && workflowInWords(answer.last_notification),
-      'catch-up': answer.catch_up_id,
+      workflow: shown && workflowInWords(shown),
+      'catch-up': owed > 0 ? catchUp : 'none: its client is owed nothing',
     }),
   );
 }
 
-async function showResult(operator: Operator, token: ClientToken, eventId: string): Promise<void> {
+async function showResult(operator: Operator, token: ClientToken, eventId: string) {
   const found = await notificationOfEvent(await operator.db(), token, eventId);
   if (found !== undefined) return await answerWith(operator, found);
   throw new Refused(
@@ -64,12 +70,8 @@ async function showResult(operator: Operator, token: ClientToken, eventId: strin
 }
 
 /** Answers with a notification and its attempts. */
-export async function answerWith(operator: Operator, n: NotificationRecord): Promise<void> {
+export async function answerWith(operator: Operator, n: NotificationRecord) {
   const shown = await present(operator, n);
-  operator.answer(shown, () => describe(n, shown));
-}
-
-function describe(n: NotificationRecord, shown: WorkflowOf): string {
   const head = facts({
     notification: n.notificationId,
     client: n.clientToken,
@@ -91,7 +93,7 @@ function describe(n: NotificationRecord, shown: WorkflowOf): string {
     ]),
     'No attempts yet.',
   );
-  return `${head}\n\n${attempts}`;
+  operator.answer(shown, `${head}\n\n${attempts}`);
 }
 
 /** Presents a notification as the API does, alone or in a list, with its client and its workflow. */
@@ -100,27 +102,22 @@ export async function present(operator: Operator, n: NotificationRecord | Listed
   return { notification_id, client_token: n.clientToken, ...(await workflowOf(operator, n)), ...rest };
 }
 
-interface WorkflowOf {
-  workflow_id: string | null;
-  workflow_url?: string;
-}
-
-/** Returns where an operator finds it: a link if the address of Temporal's UI is known. */
+/** Returns the workflow's id, and a link if the address of Temporal's UI is known. */
 async function workflowOf(
   operator: Operator,
   { clientToken, notificationId, group }: ListedNotification,
-): Promise<WorkflowOf> {
+): Promise<{ workflow_id: string | null; workflow_url?: string }> {
   if (group === withoutWorkflow) return { workflow_id: null };
-  const { TEMPORAL_NAMESPACE } = operator.config();
   const ids = await operator.workflowIds();
   const workflow_id = group === undefined ? ids.enrichment(clientToken, notificationId) : ids.group(group);
-  const ui = operator.temporalUi();
+  const ui = operator.temporalUi()?.replace(/\/$/, '');
   if (ui === undefined) return { workflow_id };
-  const path = `/namespaces/${encodeURIComponent(TEMPORAL_NAMESPACE)}/workflows/${encodeURIComponent(workflow_id)}`;
-  return { workflow_id, workflow_url: `${ui.replace(/\/$/, '')}${path}` };
+  const namespace = encodeURIComponent(operator.config().TEMPORAL_NAMESPACE);
+  const workflow_url = `${ui}/namespaces/${namespace}/workflows/${encodeURIComponent(workflow_id)}`;
+  return { workflow_id, workflow_url };
 }
 
-function workflowInWords({ workflow_id, workflow_url }: WorkflowOf): string {
+function workflowInWords({ workflow_id, workflow_url }: Awaited<ReturnType<typeof workflowOf>>): string {
   return workflow_url ?? workflow_id ?? 'none: too many events were waiting for Temporal';
 }
 
@@ -136,32 +133,19 @@ function stateInWords({ state, by, endedAt, attempts }: NotificationRecord): str
 }
 
 /** Describes when the next attempt is made, and the reason if another rule than the retry delay decides it. */
-export function describeNext({
-  waitingReason,
-  nextAttemptAt,
-  clientToken,
-}: ListedNotification): string | undefined {
-  switch (waitingReason) {
-    case undefined:
-      return undefined;
-    case 'due':
-      return 'now';
-    case 'rate':
-    case 'full':
-      return 'in its turn';
-    case 'in_flight':
-      return 'under way now';
-    case 'retry':
-      return fromNow(nextAttemptAt);
-    case 'failing':
-      return `probe ${fromNow(nextAttemptAt)}: the endpoint is failing`;
-    case 'not_before':
-      return `${fromNow(nextAttemptAt)}: the endpoint asked to wait (Retry-After)`;
-    case 'paused':
-      return 'not while its client is paused, or its account disabled';
-    case 'suspended':
-      return `not while it is suspended: registration resume ${clientToken}`;
-    case 'no_registration':
-      return 'once a URL is registered';
-  }
+export function describeNext(n: ListedNotification): string | undefined {
+  const at = fromNow(n.nextAttemptAt);
+  const words: Record<WaitReason, string> = {
+    due: 'now',
+    rate: 'in its turn',
+    full: 'in its turn',
+    in_flight: 'under way now',
+    retry: at,
+    failing: `probe ${at}: the endpoint is failing`,
+    not_before: `${at}: the endpoint asked to wait (Retry-After)`,
+    paused: 'not while its client is paused, or its account disabled',
+    suspended: `not while it is suspended: registration resume ${n.clientToken}`,
+    no_registration: 'once a URL is registered',
+  };
+  return n.waitingReason && words[n.waitingReason];
 }

@@ -1,24 +1,19 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { InvalidArgumentError, Option } from 'commander';
 import type { ClientToken } from '../ids.js';
-import { mapInPages } from '../promises.js';
-import type { Db } from '../redis/connection/db.js';
-import { listNotifications, newestNotifications } from '../redis/notifications/notificationPages.js';
+import { newestNotifications } from '../redis/notifications/notificationPages.js';
 import {
   findNotification,
   getNotification,
-  type ListedNotification,
   type NotificationRecord,
   type NotificationState,
   notificationStates,
 } from '../redis/notifications/notifications.js';
-import type { Place } from '../redis/notifications/place.js';
 import {
   cancelNotification,
   recoverFailed,
   redeliver as redeliverNotification,
 } from '../redis/notifications/redeliver.js';
-import type { WaitReason } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { answerWith, describeNext, present } from './explain.js';
@@ -53,10 +48,13 @@ function parseLimit(text: string): number {
   throw new InvalidArgumentError('Give a whole number from 1 to 10000.');
 }
 
-async function list(operator: Operator, options: ListOptions): Promise<void> {
-  if (options.client !== undefined) await requireClient(operator, options.client);
-  const found = await findNewest(await operator.db(), options);
-  operator.answer(await Promise.all(found.map((n) => present(operator, n))), () =>
+async function list(operator: Operator, options: ListOptions) {
+  const db = await operator.db();
+  const client = options.client && (await requireClient(operator, options.client));
+  const clientTokens = (client ? [client] : await listClients(db)).map(({ clientToken }) => clientToken);
+  const found = await newestNotifications(db, clientTokens, options);
+  operator.answer(
+    await Promise.all(found.map((n) => present(operator, n))),
     table(
       ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'NEXT'],
       found.map((n) => {
@@ -68,46 +66,11 @@ async function list(operator: Operator, options: ListOptions): Promise<void> {
   );
 }
 
-/** Clients whose notifications are read at the same time. */
-const concurrency = 50;
-
-async function findNewest(db: Db, options: ListOptions): Promise<ListedNotification[]> {
-  if (options.client !== undefined) return await findNewestOfClient(db, options.client, options);
-  const clientTokens = (await listClients(db)).map((client) => client.clientToken);
-  if (options.state === undefined || options.state === 'waiting') {
-    const waitingOnly = options.state === 'waiting';
-    return await newestNotifications(db, clientTokens, { ...options, waitingOnly });
-  }
-  const found = await mapInPages(clientTokens, concurrency, (token) =>
-    findNewestOfClient(db, token, options),
-  );
-  return found
-    .flat()
-    .sort((a, b) => b.acceptedAt - a.acceptedAt)
-    .slice(0, options.limit);
-}
-
-async function findNewestOfClient(
-  db: Db,
-  clientToken: ClientToken,
-  { state, since, limit }: ListOptions,
-): Promise<ListedNotification[]> {
-  const found: ListedNotification[] = [];
-  let behind: Place | undefined;
-  do {
-    const wanted = { limit: limit - found.length, state, since, behind };
-    const page = await listNotifications(db, clientToken, wanted);
-    found.push(...page.notifications);
-    behind = page.next;
-  } while (behind !== undefined && found.length < limit);
-  return found;
-}
-
-async function show(operator: Operator, id: string): Promise<void> {
+async function show(operator: Operator, id: string) {
   await answerWith(operator, await requireNotification(operator, id));
 }
 
-async function redeliver(operator: Operator, id: string): Promise<void> {
+async function redeliver(operator: Operator, id: string) {
   const { clientToken, state } = await requireNotification(operator, id);
   const db = await operator.db();
   if ((await getRegistration(db, clientToken)) === undefined) {
@@ -117,18 +80,15 @@ async function redeliver(operator: Operator, id: string): Promise<void> {
   await operator.wake(clientToken);
   await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: dueId });
   const due = await getNotification(db, clientToken, dueId);
-  const waits = due && !isSentNow.includes(due.waitingReason) && describeNext(due);
+  const reason = due?.waitingReason;
+  const isSentNow = due === undefined || reason === undefined || reason === 'due' || reason === 'in_flight';
+  const how = isSentNow ? 'due now' : `owed. Next attempt: ${describeNext(due)}`;
+  const which = dueId === id ? `${id} (it was ${state})` : `Its asset is owed by the newer ${dueId}, which`;
   const answer = { notification_id: dueId, client_token: clientToken, previous_state: state };
-  operator.answer({ ...answer, waiting_reason: due?.waitingReason ?? null }, () => {
-    const which = dueId === id ? `${id} (it was ${state})` : `Its asset is owed by the newer ${dueId}, which`;
-    return `${which} is ${waits ? `owed. Next attempt: ${waits}` : 'due now'}.`;
-  });
+  operator.answer({ ...answer, waiting_reason: reason ?? null }, `${which} is ${how}.`);
 }
 
-/** Of a notification that was made due. */
-const isSentNow: readonly (WaitReason | undefined)[] = ['due', 'in_flight', undefined];
-
-async function cancel(operator: Operator, id: string): Promise<void> {
+async function cancel(operator: Operator, id: string) {
   const { clientToken, state, platformId } = await requireNotification(operator, id);
   if (!(await operator.change((db) => cancelNotification(db, clientToken, id)))) {
     const now = await requireNotification(operator, id);
@@ -137,14 +97,14 @@ async function cancel(operator: Operator, id: string): Promise<void> {
   const before = { client_token: clientToken, platform_id: platformId, state };
   await operator.record('notification cancel', id, before, { state: 'cancelled' });
   const answer = { notification_id: id, client_token: clientToken, state: 'cancelled' };
-  operator.answer(answer, () => `${id} is cancelled.`);
+  operator.answer(answer, `${id} is cancelled.`);
 }
 
 async function recover(
   operator: Operator,
   token: ClientToken,
   { since, until = Date.now(), dryRun = false }: { since: number; until?: number; dryRun?: boolean },
-): Promise<void> {
+) {
   await requireClient(operator, token);
   const { count } = await operator.change((db) => recoverFailed(db, token, { since, until, dryRun }));
   if (!dryRun) {
@@ -152,9 +112,8 @@ async function recover(
     await operator.record('notification recover', token, range, { count });
     if (count > 0) await operator.wake(token);
   }
-  operator.answer({ client_token: token, count, dry_run: dryRun }, () =>
-    dryRun ? `${count} would be owed again.` : `${count} are owed again.`,
-  );
+  const said = dryRun ? `${count} would be owed again.` : `${count} are owed again.`;
+  operator.answer({ client_token: token, count, dry_run: dryRun }, said);
 }
 
 /** @throws Refused if there is no such notification */

@@ -1,10 +1,10 @@
 /** What `npm start` runs for this project folder: `.data/run.json`, which it writes (local/runState.ts) for commands and the next start. */
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
-/** The folder of the clone, found from this file: it runs from `src/` under tsx and from `dist/src/` when built. */
-export const projectDir = findUp(dirname(fileURLToPath(import.meta.url)));
+/** The folder of the clone, which has package.json. */
+export const projectDir = dirname(createRequire(import.meta.url).resolve('#manifest'));
 
 /** The folder of `npm start`'s data: `DATA_DIR`, else `.data/` in the clone. */
 export const dataDir = (): string => process.env.DATA_DIR || join(projectDir, '.data');
@@ -29,10 +29,3 @@ export function readRunState<State extends RunningHere = RunningHere>(dir = data
 }
 
 export const runStateFile = (dir: string): string => join(dir, 'run.json');
-
-function findUp(from: string): string {
-  if (existsSync(join(from, 'package-lock.json'))) return from;
-  const parent = dirname(from);
-  if (parent === from) throw new Error('the project folder (the one with package-lock.json) was not found');
-  return findUp(parent);
-}

@@ -57,15 +57,13 @@ export function createProgram(open: (options: { json?: boolean; as?: string }) =
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
     .configureHelp({ showGlobalOptions: true })
-    .configureOutput({ outputError: (message, write) => write(inOwnWords(message)) })
-    .showHelpAfterError('See: operator --help')
+    .showHelpAfterError('See: operator <command> --help')
     .addHelpText('after', afterHelp)
     .exitOverride();
   const addTo =
-    (parent: Command, path = ''): AddCommand =>
+    (parent: Command): AddCommand =>
     (name, description, carryOut) => {
       const command = parent.command(name).description(description);
-      command.showHelpAfterError(`See: operator ${path}${command.name()} --help`);
       for (const argument of command.registeredArguments) {
         const parse = parsers[argument.name()];
         if (parse !== undefined) argument.argParser(parse);
@@ -73,16 +71,13 @@ export function createProgram(open: (options: { json?: boolean; as?: string }) =
       // Untyped, as commander passes them.
       return command.action((...given) => carryOut(open(program.opts()), ...(given as never)));
     };
-  const group = (name: string, description: string) => {
-    const command = program.command(name).description(description);
-    return addTo(command.showHelpAfterError(`See: operator ${name} --help`), `${name} `);
-  };
+  const add = addTo(program);
+  const group = (name: string, description: string) => addTo(program.command(name).description(description));
   addAccountCommands(group('account', 'manage accounts of media companies and of the platform'));
   addClientCommands(group('client', 'manage clients: sites, apps and channels of an account'));
   addRegistrationCommands(group('registration', 'show and change the URL and state of clients'));
   addNotificationCommands(group('notification', 'list, send again, recover or cancel notifications'));
   addNoticesCommands(group('notices', 'the URLs for notices about endpoints and secrets'));
-  const add = addTo(program);
   addExplainCommand(add);
   addStatusCommand(add);
   addDoctorCommand(add);
@@ -92,20 +87,3 @@ export function createProgram(open: (options: { json?: boolean; as?: string }) =
   addDemoCommand(add);
   return program;
 }
-
-/** Says wrong usage as the help does, not as the parser does. */
-function inOwnWords(message: string): string {
-  return wordings.reduce((text, [theirs, ours]) => text.replace(theirs, ours), message);
-}
-
-const wordings: [RegExp, string][] = [
-  [/^error: /, ''],
-  [/^command-argument value '(.*)' is invalid for argument '(.*)'\. /s, '<$2> cannot be "$1". '],
-  [/^option '(-\S+).*?' argument '(.*)' is invalid\. /s, '$1 cannot be "$2". '],
-  [/^option '(.+)' argument missing/, 'A value is missing: $1.'],
-  [/^required option '(.+)' not specified/, 'An option is missing: $1.'],
-  [/^missing required argument '(.+)'/, 'An argument is missing: <$1>.'],
-  [/^too many arguments for '(.+)'\. Expected (\d+) .* got (\d+)\./, '$1 takes $2 arguments, not $3.'],
-  [/^unknown (\w+) '(.+)'/, 'There is no $1 $2.'],
-  [/\n\((Did you mean .+)\)/, ' $1'],
-];

@@ -1,5 +1,6 @@
 /** Registrations: the URL and state of clients, and of the clients that get notices. */
 import { Option } from 'commander';
+import { presentRegistration } from '../api/endpoints/present.js';
 import { type ClientToken, noticesClient } from '../ids.js';
 import { targetPolicyOf } from '../outgoing/address.js';
 import { checkTarget, originOf } from '../outgoing/target.js';
@@ -46,12 +47,13 @@ export function addNoticesCommands(add: AddCommand): void {
   );
 }
 
-async function show(operator: Operator, token: ClientToken): Promise<void> {
+async function show(operator: Operator, token: ClientToken) {
   await requireClient(operator, token);
   const found = await getRegistration(await operator.db(), token);
   if (found === undefined) throw new Refused(`${token} has no URL.`);
   const endpoint = await getEndpoint(await operator.db(), token);
-  operator.answer(present(found, endpoint), () =>
+  operator.answer(
+    present(found, endpoint),
     facts({
       client: token,
       url: found.url,
@@ -69,7 +71,7 @@ async function show(operator: Operator, token: ClientToken): Promise<void> {
   );
 }
 
-async function list(operator: Operator, { state }: { state?: Endpoint['state'] }): Promise<void> {
+async function list(operator: Operator, { state }: { state?: Endpoint['state'] }) {
   const db = await operator.db();
   const found = await listRegistrations(db);
   const tokens = found.map(({ clientToken }) => clientToken);
@@ -79,24 +81,18 @@ async function list(operator: Operator, { state }: { state?: Endpoint['state'] }
     .filter(({ endpoint }) => state === undefined || endpoint.state === state);
   operator.answer(
     rows.map((row) => present(row.registration, row.endpoint)),
-    () =>
-      table(
-        ['CLIENT', 'STATE', 'OWED', 'SINCE', 'LAST SUCCESS', 'LAST ERROR', 'URL'],
-        rows.map(({ registration: r, endpoint: e }) => [
-          r.clientToken,
-          stateInWords(e),
-          e.owed,
-          fromNow(e.oldestOwedAt),
-          fromNow(e.lastSuccessAt),
-          lastErrorOf(e),
-          r.url,
-        ]),
-        state === undefined ? 'Nothing is registered.' : `No registration is ${state}.`,
-      ),
+    table(
+      ['CLIENT', 'STATE', 'OWED', 'SINCE', 'LAST SUCCESS', 'LAST ERROR', 'URL'],
+      rows.map(({ registration: r, endpoint: e }) => [
+        ...[r.clientToken, stateInWords(e), e.owed, fromNow(e.oldestOwedAt), fromNow(e.lastSuccessAt)],
+        ...[lastErrorOf(e), r.url],
+      ]),
+      state === undefined ? 'Nothing is registered.' : `No registration is ${state}.`,
+    ),
   );
 }
 
-async function reset(operator: Operator, token: ClientToken): Promise<void> {
+async function reset(operator: Operator, token: ClientToken) {
   await requireClient(operator, token);
   const removed = await operator.change((db) => resetRegistration(db, token));
   if (removed === undefined) throw new Refused(`${token} has no URL.`);
@@ -104,11 +100,10 @@ async function reset(operator: Operator, token: ClientToken): Promise<void> {
   const before = { url: originOf(removed_url) };
   await operator.record('registration reset', token, before, { url: null, owed });
   await operator.wake(token);
-  const answer = { client_token: token, removed_url, owed };
-  operator.answer(answer, () => facts(answer));
+  operator.answer({ client_token: token, removed_url, owed });
 }
 
-async function change(operator: Operator, token: ClientToken, { url }: { url: string }): Promise<void> {
+async function change(operator: Operator, token: ClientToken, { url }: { url: string }) {
   await requireClient(operator, token);
   await checkTarget(url, targetPolicyOf(operator.config()));
   const changed = await operator.change((db) => changeRegistration(db, token, url));
@@ -116,14 +111,13 @@ async function change(operator: Operator, token: ClientToken, { url }: { url: st
   const before = { url: originOf(changed.previous_url) };
   await operator.record('registration change', token, before, { url: originOf(changed.url) });
   await operator.wake(token);
-  const answer = { client_token: token, previous_url: changed.previous_url, url: changed.url };
-  operator.answer(answer, () => facts(answer));
+  operator.answer({ client_token: token, previous_url: changed.previous_url, url: changed.url });
 }
 
 const pause = (operator: Operator, token: ClientToken) => switchTo(operator, token, 'pause');
 const resume = (operator: Operator, token: ClientToken) => switchTo(operator, token, 'resume');
 
-async function switchTo(operator: Operator, token: ClientToken, verb: 'pause' | 'resume'): Promise<void> {
+async function switchTo(operator: Operator, token: ClientToken, verb: 'pause' | 'resume') {
   await requireClient(operator, token);
   const db = await operator.db();
   const before = await getEndpoint(db, token);
@@ -134,33 +128,29 @@ async function switchTo(operator: Operator, token: ClientToken, verb: 'pause' | 
   const { state, owed, held } = await getEndpoint(db, token);
   await operator.record(`registration ${verb}`, token, { state: before.state }, { state });
   await operator.wake(token);
-  const hasUrl = (await getRegistration(db, token)) !== undefined;
-  operator.answer({ client_token: token, previous_state: before.state, state, owed }, () => {
-    if (!hasUrl) return `${token} has no URL; the next one is ${verb === 'pause' ? 'paused' : 'not paused'}.`;
-    const was = state === before.state ? '' : ` (was ${before.state})`;
-    const probed = ' A probe goes out now; once it succeeds, the rest follows.';
-    const follows = verb === 'resume' && state === 'failing' ? probed : '';
-    const isHeld = ' Its account is disabled, so nothing is sent.';
-    return `${token} is ${state}${was}; owed: ${owed}.${held ? isHeld : follows}`;
-  });
+  const answer = { client_token: token, previous_state: before.state, state, owed };
+  if ((await getRegistration(db, token)) === undefined) {
+    const next = verb === 'pause' ? 'paused' : 'not paused';
+    return operator.answer(answer, `${token} has no URL; the next one is ${next}.`);
+  }
+  const was = state === before.state ? '' : ` (was ${before.state})`;
+  const probed = verb === 'resume' && state === 'failing';
+  const follows = probed ? ' A probe goes out now; once it succeeds, the rest follows.' : '';
+  const why = held ? ' Its account is disabled, so nothing is sent.' : follows;
+  operator.answer(answer, `${token} is ${state}${was}; owed: ${owed}.${why}`);
 }
 
-async function showNotices(operator: Operator, of: string): Promise<void> {
+async function showNotices(operator: Operator, of: string) {
   await show(operator, await requireNoticesUrl(operator, of));
 }
 
-async function rotateNoticesSecret(
-  operator: Operator,
-  of: string,
-  { now = false }: { now?: boolean },
-): Promise<void> {
-  const { until, endOfOld } = await rotateSecret(operator, await requireNoticesUrl(operator, of), now);
+async function rotateNoticesSecret(operator: Operator, of: string, { now = false }: { now?: boolean }) {
+  const client = await requireNoticesUrl(operator, of);
+  const { previous_valid_until, old } = await rotateSecret(operator, client, now);
   await operator.record('notices rotate-secret', of, null, { old_ones_end: now ? 'now' : 'in 24 h' });
   const readBy = 'the account reads it with GET /notices/signing_secret';
-  operator.answer(
-    { account_id: of, previous_valid_until: until },
-    () => `The notices of ${of} have a new signing secret; ${readBy}. ${endOfOld}`,
-  );
+  const said = `The notices of ${of} have a new signing secret; ${readBy}. ${old}`;
+  operator.answer({ account_id: of, previous_valid_until }, said);
 }
 
 /** @param of an account's id, or `platform` @returns the client that gets the notices @throws Refused */
@@ -175,19 +165,10 @@ function present(registration: Registration, endpoint: Endpoint) {
   return {
     client_token: registration.clientToken,
     account_id: registration.accountId,
-    url: registration.url,
-    state: endpoint.state,
+    ...presentRegistration(registration, endpoint),
     held: endpoint.held,
-    state_since: moment(endpoint.lastChange?.atMs) ?? null,
-    state_reason: endpoint.lastChange?.why ?? null,
-    registered_at: moment(registration.registeredAtMs) ?? null,
-    owed: endpoint.owed,
-    owed_since: moment(endpoint.oldestOwedAt) ?? null,
-    last_success_at: moment(endpoint.lastSuccessAt) ?? null,
-    last_failure_at: moment(endpoint.lastFailureAt) ?? null,
-    last_error: endpoint.lastError ?? null,
+    owed_since: moment(endpoint.oldestOwedAt),
     last_status: endpoint.lastStatus ?? null,
-    next_attempt_at: moment(endpoint.nextAttemptAt) ?? null,
     in_flight: endpoint.inFlight,
   };
 }

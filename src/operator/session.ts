@@ -1,32 +1,18 @@
 /** One run of the command line: the servers, opened when first needed, the output, the audit, and refusals. */
 import { hostname, userInfo } from 'node:os';
-import type { Connection } from '@temporalio/client';
+import type { Client as TemporalClient } from '@temporalio/client';
 import type { Command } from 'commander';
-import {
-  ConfigError,
-  durabilityOf,
-  isGiven,
-  isTemporalGiven,
-  keepSegmentsSeconds,
-  readConfig,
-} from '../config.js';
+import { type Config, isRedisGiven, isTemporalGiven, readConfig, redisOptions } from '../config.js';
 import { createLogger, messageOf } from '../log.js';
-import { ResolverUnavailable, TargetRefused } from '../outgoing/target.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Account, getAccount } from '../redis/records/accounts.js';
 import { recordChange } from '../redis/records/audit.js';
-import {
-  type Client,
-  ClientTokenTaken,
-  getClient,
-  UnknownAccount,
-  UnknownClient,
-} from '../redis/records/clients.js';
+import { type Client, getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { projectDir, type RunningHere, readRunState } from './npmStart.js';
 import { waitForReads } from './redisChecks.js';
+import { facts, type Value } from './terminal.js';
 
 /** What commands work with. */
 export type Operator = ReturnType<typeof openSession>;
@@ -48,51 +34,21 @@ export class RedisAway extends Refused {}
 /** A person waits: after 5 s the command says that a server does not answer. */
 const patienceMs = 5000;
 
+const log = createLogger('silent', 'operator');
+
 /** @throws Refused if the given operator's name is not valid */
-export function openSession(options: { json?: boolean; as?: string }) {
-  const who = whoOf(options.as);
-  const running = once(runningHere);
-  const config = once(() => readConfig(process.env, running()?.environment));
-  let connection: Promise<Connection> | undefined;
-  let store: Db | undefined;
+export function openSession({ json = false, as }: { json?: boolean; as?: string }) {
+  const who = whoOf(as);
+  let ran: RunningHere | undefined;
+  let read: Config | undefined;
+  let store: Promise<Db> | undefined;
+  let client: Promise<TemporalClient> | undefined;
 
-  const db = once(async () => {
-    const given = isGiven('REDIS_URL') && config().REDIS_URL;
-    const url = addressOf('REDIS_URL', given, running()?.redisUrl);
-    store = openDb({
-      url,
-      prefix: config().KEY_PREFIX,
-      keepSegmentsSeconds: keepSegmentsSeconds(config()),
-      durability: durabilityOf(config()),
-      log: createLogger('silent', 'operator'),
-      commandTimeoutMs: patienceMs,
-    });
-    try {
-      await waitForReads(store, patienceMs);
-    } catch {
-      throw new RedisAway(`Redis does not answer at ${withoutPassword(url)}.`);
-    }
-    return store;
-  });
-
-  const temporal = once(async () => {
-    // Loaded only when needed, because it takes half of a command's start time.
-    const { Client, Connection } = await import('@temporalio/client');
-    const given = isTemporalGiven() && config().TEMPORAL_ADDRESS;
-    const address = addressOf('TEMPORAL_ADDRESS', given, running()?.temporalAddress);
-    connection = Connection.connect({
-      ...config().temporalConnection,
-      address,
-      connectTimeout: patienceMs,
-    });
-    try {
-      const namespace = config().TEMPORAL_NAMESPACE;
-      return new Client({ connection: await connection, namespace });
-    } catch {
-      throw new Refused(`Temporal does not answer at ${address}.`);
-    }
-  });
-
+  // If the environment names both servers, they may be other ones than those of `npm start`.
+  const running = () => (ran ??= (isRedisGiven() && isTemporalGiven() ? undefined : readRunState()) ?? {});
+  const config = () => (read ??= readConfig(process.env, running().environment));
+  const db = () => (store ??= connectRedis(config(), running()));
+  const temporal = () => (client ??= connectTemporal(config(), running()));
   /** Makes a change; resolves once it is on Redis' disk. */
   const change = async <T>(write: (db: Db) => Promise<T>): Promise<T> =>
     await (await db()).durably(write).safe;
@@ -104,17 +60,17 @@ export function openSession(options: { json?: boolean; as?: string }) {
     /** Returns the ids of workflows. Loaded only when needed, like Temporal's client. */
     workflowIds: async () => (await import('../temporal/workflowIds.js')).workflowIds(config().TASK_QUEUE),
     /** Returns the address of Temporal's UI; undefined if its port is unknown. */
-    temporalUi: () => config().TEMPORAL_UI_URL ?? running()?.temporalUiUrl,
+    temporalUi: () => config().TEMPORAL_UI_URL ?? running().temporalUiUrl,
     /** Returns where the service listens. */
-    api: () => running()?.apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
-    /** Prints the one value with `--json`, else the text. Each command calls it once, at its end. */
-    answer(value: unknown, forPeople: () => string) {
-      const shown = options.json ? JSON.stringify(value, null, 2) : forPeople();
+    api: () => running().apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
+    /** Prints the one value with `--json`, else the text, by default the value's facts. Each command calls it once, at its end. */
+    answer(value: object, text = facts(value as Record<string, Value>)) {
+      const shown = json ? JSON.stringify(value, null, 2) : text;
       if (shown !== '') process.stdout.write(`${shown}\n`);
     },
     /** Prints a line of progress, for people only. */
     tell(line: string) {
-      if (!options.json) process.stdout.write(`${line}\n`);
+      if (!json) process.stdout.write(`${line}\n`);
     },
     /** Records a change under the operator's name. */
     async record(what: string, target: string, before: unknown, after: unknown) {
@@ -129,12 +85,7 @@ export function openSession(options: { json?: boolean; as?: string }) {
       try {
         if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
         const { createCatchUps } = await import('../temporal/catchUps.js');
-        const deps = {
-          temporal: await temporal(),
-          db: await db(),
-          taskQueue: config().TASK_QUEUE,
-          log: createLogger('silent', 'operator'),
-        };
+        const deps = { temporal: await temporal(), db: await db(), taskQueue: config().TASK_QUEUE, log };
         await createCatchUps(deps).wakeNow(clientToken);
       } catch (err) {
         warn(
@@ -143,10 +94,43 @@ export function openSession(options: { json?: boolean; as?: string }) {
       }
     },
     async close() {
-      if (store !== undefined) closeDb(store);
-      await connection?.then((c) => c.close()).catch(() => {});
+      await Promise.allSettled([store?.then(closeDb), client?.then(({ connection }) => connection.close())]);
     },
   };
+}
+
+async function connectRedis(config: Config, { redisUrl }: RunningHere): Promise<Db> {
+  const url = addressOf('REDIS_URL', isRedisGiven() ? config.REDIS_URL : redisUrl);
+  const db = openDb({ ...redisOptions(config), url, log, commandTimeoutMs: patienceMs });
+  try {
+    await waitForReads(db, patienceMs);
+    return db;
+  } catch {
+    closeDb(db);
+    throw new RedisAway(`Redis does not answer at ${withoutPassword(url)}.`);
+  }
+}
+
+async function connectTemporal(config: Config, { temporalAddress }: RunningHere): Promise<TemporalClient> {
+  // Loaded only when needed, because it takes half of a command's start time.
+  const { Client, Connection } = await import('@temporalio/client');
+  const given = isTemporalGiven() ? config.TEMPORAL_ADDRESS : temporalAddress;
+  const address = addressOf('TEMPORAL_ADDRESS', given);
+  try {
+    const options = { ...config.temporalConnection, address, connectTimeout: patienceMs };
+    const connection = await Connection.connect(options);
+    return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
+  } catch {
+    throw new Refused(`Temporal does not answer at ${address}.`);
+  }
+}
+
+function addressOf(name: 'REDIS_URL' | 'TEMPORAL_ADDRESS', address: string | undefined): string {
+  if (address !== undefined) return address;
+  throw new Refused(
+    `No servers found: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
+      'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
+  );
 }
 
 /** @throws Refused if there is no such account */
@@ -165,40 +149,11 @@ export async function requireClient(operator: Operator, clientToken: string): Pr
 
 /** Returns why a command was not carried out, for the person who typed it. */
 export function reasonOf(err: unknown): string {
-  if (err instanceof Refused || err instanceof ConfigError) return err.message;
-  if (err instanceof Error && spoken.some((kind) => err instanceof kind))
-    return err.message.charAt(0).toUpperCase() + err.message.slice(1);
+  if (err instanceof Refused) return err.message;
   if (isRedisUnavailable(err))
     return 'Redis does not answer or is full; the command may or may not have taken effect.';
-  return err instanceof Error ? `${err.name}: ${err.message}` : String(err);
-}
-
-/** Errors of the store and the guard whose message is meant for people. */
-const spoken = [
-  TargetRefused,
-  ResolverUnavailable,
-  UnknownAccount,
-  UnknownClient,
-  ClientTokenTaken,
-  SecretUnreadable,
-];
-
-/** Returns undefined if the environment names both servers, which may be different ones. */
-function runningHere(): RunningHere | undefined {
-  return isGiven('REDIS_URL') && isTemporalGiven() ? undefined : readRunState();
-}
-
-function addressOf(
-  name: 'REDIS_URL' | 'TEMPORAL_ADDRESS',
-  given: string | false,
-  running: string | undefined,
-): string {
-  if (given !== false) return given;
-  if (running !== undefined) return running;
-  throw new Refused(
-    `No servers found: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
-      'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
-  );
+  const reason = messageOf(err);
+  return reason.charAt(0).toUpperCase() + reason.slice(1);
 }
 
 function hostInUrl(host: string): string {
@@ -210,32 +165,22 @@ function withoutPassword(url: string): string {
   return url.replace(/\?.*$/, '').replace(/(\/\/|,)[^@/,]*@/g, '$1');
 }
 
-function once<T>(make: () => T): () => T {
-  let made: { value: T } | undefined;
-  return () => {
-    made ??= { value: make() };
-    return made.value;
-  };
-}
-
-const unnamed = 'unnamed';
-
 /** `NAME (login)` if a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */
 function whoOf(as: string | undefined): string {
   // SUDO_USER is the login of the person who called `sudo`. The image sets IN_CONTAINER: its login names no person.
   const { OPERATOR_NAME, SUDO_USER, IN_CONTAINER } = process.env;
   const name = (as ?? (OPERATOR_NAME || undefined))?.trim();
-  if (name !== undefined && (!/^[^\p{Cc}\p{Cf}]{1,64}$/u.test(name) || name === unnamed)) {
+  if (name !== undefined && (!/^[^\p{Cc}\p{Cf}]{1,64}$/u.test(name) || name === 'unnamed')) {
     throw new Refused(
       'A name (--as, OPERATOR_NAME) has 1 to 64 characters, none of them a control character.',
     );
   }
-  if (IN_CONTAINER === 'true') return `${name ?? unnamed} (container ${hostname()})`;
+  if (IN_CONTAINER === 'true') return `${name ?? 'unnamed'} (container ${hostname()})`;
   const login = SUDO_USER || ownLogin();
   return name === undefined ? login : `${name} (${login})`;
 }
 
-const isUnnamed = (who: string): boolean => who.startsWith(`${unnamed} (`);
+const isUnnamed = (who: string): boolean => who.startsWith('unnamed (');
 
 /** A user id without an entry in the system's list, as used by orchestrators, has no name. */
 function ownLogin(): string {

@@ -1,4 +1,5 @@
 /** `status`: whether it is us or them, and the clients that are worst off. */
+import { styleText } from 'node:util';
 import { type Config, deliveryOf } from '../config.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
@@ -9,7 +10,7 @@ import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
 import { askRedis } from './redisChecks.js';
 import { type AddCommand, type Operator, RedisAway, Refused, reasonOf } from './session.js';
-import { amount, facts, fromNow, lastErrorOf, moment, paint, span, table } from './terminal.js';
+import { amount, facts, fromNow, lastErrorOf, moment, span, table } from './terminal.js';
 
 export function addStatusCommand(add: AddCommand): void {
   add('status', 'say whether it is us or them, and show the worst clients', status);
@@ -38,61 +39,52 @@ interface ClientStatus {
   clientToken: string;
   endpoint: Endpoint;
   situation: Situation;
-  /** How long the next attempt is overdue, ms; 0 if it is not. */
-  overdueMs: number;
   todo: string;
 }
 
-async function status(operator: Operator): Promise<void> {
+async function status(operator: Operator) {
   await look(operator).catch((err: unknown) => {
     const isAway = err instanceof RedisAway || isRedisUnavailable(err);
     throw isAway ? new Refused(`It is us. ${reasonOf(err)}`) : err;
   });
 }
 
-async function look(operator: Operator): Promise<void> {
+async function look(operator: Operator) {
   const db = await operator.db();
-  const [redis, temporal, { ended }] = await Promise.all([
-    askRedis(db),
-    askTemporal(operator),
-    readCounts(db),
-  ]);
+  const asked = [askRedis(db), askTemporal(operator), readCounts(db)] as const;
+  const [redis, temporal, { ended }] = await Promise.all(asked);
   const { clients, broken } = await readClients(db, operator.config());
-  const servers = [redis.slow, redis.refuses, temporal.problem].filter((problem) => problem !== undefined);
-  if (temporal.workers === 0) servers.push('No worker asks Temporal for work.');
-  const ours = [...servers, ...ownProblems(clients, broken, ended?.atMs)];
-  const { verdict, because } = judge(ours, clients);
-  const lagMs = clients.reduce((most, { overdueMs }) => Math.max(most, overdueMs), 0);
-  const owed = clients.reduce((sum, { endpoint }) => sum + endpoint.owed, 0);
-  const owedClients = clients.filter(({ endpoint }) => endpoint.owed > 0).length;
+  const late = clients.filter(({ situation }) => situation === 'late');
+  late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
+  const ours = [redis.problem, temporal.problem, ...ownProblems(late, broken, ended?.atMs)];
+  if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
+  const { verdict, because } = judge(ours.filter(Boolean).join(' '), clients);
+
+  const lagMs = late[0]?.endpoint.overdueMs ?? 0;
+  const owing = clients.filter(({ endpoint }) => endpoint.owed > 0);
+  const owed = totalOwed(owing);
+  const rank = ({ situation }: ClientStatus) => situations.indexOf(situation);
   const worst = clients
     .filter(({ situation }) => situation !== 'clear')
-    .sort(
-      (a, b) =>
-        situations.indexOf(a.situation) - situations.indexOf(b.situation) ||
-        b.endpoint.owed - a.endpoint.owed,
-    )
+    .sort((a, b) => rank(a) - rank(b) || b.endpoint.owed - a.endpoint.owed)
     .slice(0, named);
+  const [colour, words] = headings[verdict];
+  const parts = facts({
+    redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', refuses writes' : ''}`,
+    temporal: temporal.problem ?? 'ok',
+    workers: temporal.workers ?? 'unknown',
+    owed: `${owed} to ${amount(owing.length, 'client')}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
+  });
+  const shown = verdict === 'fine' ? worst.slice(0, namedWhenFine) : worst;
   operator.answer(
     {
-      ...{ verdict, because, lag_seconds: Math.round(lagMs / 1000), owed, owed_clients: owedClients },
-      redis: redis.refuses ?? redis.slow ?? 'ok',
+      ...{ verdict, because, lag_seconds: Math.round(lagMs / 1000), owed, owed_clients: owing.length },
+      redis: redis.problem ?? 'ok',
       temporal: temporal.problem ?? 'ok',
       workers: temporal.workers ?? null,
       worst: worst.map(present),
     },
-    () => {
-      const [colour, words] = headings[verdict];
-      const parts = facts({
-        redis: `answers in ${span(redis.answerMs)}${redis.refuses === undefined ? '' : ', refuses writes'}`,
-        temporal: temporal.problem ?? 'ok',
-        workers: temporal.workers ?? 'unknown',
-        owed: `${owed} to ${amount(owedClients, 'client')}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
-      });
-      const shown = verdict === 'fine' ? worst.slice(0, namedWhenFine) : worst;
-      const rows = shown.length === 0 ? '' : `\n\n${worstTable(shown)}`;
-      return `${paint(colour, words)} ${because}\n\n${parts}${rows}`;
-    },
+    [`${styleText(colour, words)} ${because}`, parts, ...worstTable(shown)].join('\n\n'),
   );
 }
 
@@ -142,9 +134,8 @@ async function readClients(db: Db, config: Config): Promise<{ clients: ClientSta
           const client = await getClient(db, clientToken);
           if (client === undefined) return;
           const situation = classify(endpoint);
-          const overdueMs = endpoint.overdueMs > lateMs ? endpoint.overdueMs : 0;
           const todo = todos[situation].replace('CLIENT', clientToken).replace('ACCOUNT', client.accountId);
-          clients.push({ clientToken, endpoint, situation, overdueMs, todo });
+          clients.push({ clientToken, endpoint, situation, todo });
         },
         () => void broken.add(clientToken),
       ),
@@ -177,26 +168,28 @@ function classify(endpoint: Endpoint): Situation {
 /** The sweep runs every 15 seconds; the alert waits as long (deploy/prometheus/alerts.yml). */
 const sweptWithinMs = 180_000;
 
-/** @param sweptAtMs undefined: no sweep has completed yet */
-function ownProblems(clients: readonly ClientStatus[], broken: readonly string[], sweptAtMs?: number) {
+/**
+ * @param late the one that is late for longest first
+ * @param sweptAtMs undefined: no sweep has completed yet
+ */
+function ownProblems(late: readonly ClientStatus[], broken: readonly string[], sweptAtMs = Date.now()) {
   const problems: string[] = [];
-  const unsweptMs = Date.now() - (sweptAtMs ?? Date.now());
+  const unsweptMs = Date.now() - sweptAtMs;
   if (unsweptMs > sweptWithinMs) problems.push(`No sweep has completed for ${span(unsweptMs)}.`);
   if (broken.length > 0)
     problems.push(`The keys of some clients are broken: ${broken.slice(0, named).join(', ')}.`);
-  const late = clients.filter(({ situation }) => situation === 'late');
-  const [latest] = late.sort((a, b) => b.overdueMs - a.overdueMs);
-  if (latest !== undefined) {
+  if (late[0] !== undefined) {
     const are = late.length === 1 ? '1 client is' : `${late.length} clients are`;
-    const long = `for ${span(latest.overdueMs)} (${latest.clientToken})`;
+    const { endpoint, clientToken } = late[0];
+    const long = `for ${span(endpoint.overdueMs)} (${clientToken})`;
     problems.push(`${are} owed something that could be sent and is not, ${long}.`);
   }
   return problems;
 }
 
 /** `us`: the service fails to do something that it could do; `them`: only receivers prevent deliveries. */
-function judge(ours: readonly string[], clients: readonly ClientStatus[]) {
-  if (ours.length > 0) return { verdict: 'us', because: ours.join(' ') } as const;
+function judge(ours: string, clients: readonly ClientStatus[]) {
+  if (ours !== '') return { verdict: 'us', because: ours } as const;
   const theirs = say(clients, ['failing', 'suspended', 'not_before']);
   if (theirs !== '') return { verdict: 'them', because: `Endpoints: ${theirs}.` } as const;
   const waiting = say(clients, ['retrying', 'draining', 'paused', 'held', 'no_url']);
@@ -209,37 +202,39 @@ function say(clients: readonly ClientStatus[], which: readonly Situation[]): str
   return which
     .flatMap((situation) => {
       const among = clients.filter((client) => client.situation === situation);
-      const owed = among.reduce((sum, { endpoint }) => sum + endpoint.owed, 0);
-      return among.length === 0 ? [] : [`${among.length} ${inWords(situation)} (owed ${owed})`];
+      return among.length === 0 ? [] : `${among.length} ${inWords(situation)} (owed ${totalOwed(among)})`;
     })
     .join(', ');
 }
 
+const totalOwed = (clients: readonly ClientStatus[]): number =>
+  clients.reduce((sum, { endpoint }) => sum + endpoint.owed, 0);
+
 const inWords = (situation: Situation): string => situation.replace('_', ' ');
 
-function present({ clientToken, endpoint, situation, overdueMs, todo }: ClientStatus) {
+function present({ clientToken, endpoint, situation, todo }: ClientStatus) {
   return {
     client_token: clientToken,
     state: endpoint.state,
     situation,
     do: todo,
     owed: endpoint.owed,
-    owed_since: moment(endpoint.oldestOwedAt) ?? null,
-    overdue_seconds: Math.round(overdueMs / 1000),
-    next_attempt_at: moment(endpoint.nextAttemptAt) ?? null,
+    owed_since: moment(endpoint.oldestOwedAt),
+    overdue_seconds: situation === 'late' ? Math.round(endpoint.overdueMs / 1000) : 0,
+    next_attempt_at: moment(endpoint.nextAttemptAt),
     failures: endpoint.failures,
     last_error: endpoint.lastError ?? null,
     last_status: endpoint.lastStatus ?? null,
-    last_success_at: moment(endpoint.lastSuccessAt) ?? null,
+    last_success_at: moment(endpoint.lastSuccessAt),
   };
 }
 
-function worstTable(worst: readonly ClientStatus[]): string {
+function worstTable(worst: readonly ClientStatus[]): string[] {
   const head = ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
   const rows = worst.map(({ clientToken, situation, endpoint, todo }) => [
     clientToken,
     ...[inWords(situation), endpoint.owed, fromNow(endpoint.oldestOwedAt), fromNow(endpoint.nextAttemptAt)],
     ...[endpoint.failures, lastErrorOf(endpoint), todo],
   ]);
-  return table(head, rows, '');
+  return rows.length === 0 ? [] : [table(head, rows, '')];
 }

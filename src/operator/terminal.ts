@@ -1,8 +1,7 @@
 /**
  * What people type and read: arguments and options; times, amounts, tables and lists of facts in plain characters, because they
- * are read, piped and pasted. Colours only at a terminal.
+ * are read, piped and pasted.
  */
-import { styleText } from 'node:util';
 import { InvalidArgumentError } from 'commander';
 import { type ClientToken, isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
 
@@ -33,8 +32,8 @@ export function parseMoment(text: string): number {
 }
 
 /** Writes a time for programs: ISO 8601, UTC. */
-export function moment(atMs: number | undefined): string | undefined {
-  return atMs === undefined || !Number.isFinite(atMs) ? undefined : new Date(atMs).toISOString();
+export function moment(atMs: number | undefined): string | null {
+  return atMs === undefined ? null : new Date(atMs).toISOString();
 }
 
 /** Writes a time for people: `3 min ago`, `in 20 s`. */
@@ -61,7 +60,7 @@ export function lastErrorOf({ lastError, lastStatus }: { lastError?: string; las
   return [lastError, lastStatus].filter((part) => part !== undefined).join(' ');
 }
 
-type Value = string | number | boolean | undefined | null;
+export type Value = string | number | boolean | undefined | null;
 
 /** Returns a table with a heading, or the text `none` if there are no rows. */
 export function table(head: readonly string[], rows: readonly (readonly Value[])[], none: string): string {
@@ -77,8 +76,7 @@ export function facts(of: Readonly<Record<string, Value>>): string {
 
 function columns(rows: readonly (readonly Value[])[]): string {
   const texts = rows.map((row) => row.map(printable));
-  const widthOf = (i: number) => texts.reduce((most, row) => Math.max(most, row[i]?.length ?? 0), 0);
-  const widths = texts[0]?.map((_, i) => widthOf(i)) ?? [];
+  const widths = texts[0]?.map((_, i) => Math.max(...texts.map((row) => row[i]?.length ?? 0))) ?? [];
   const lines = texts.map((row) => row.map((text, i) => text.padEnd(widths[i] ?? 0)).join('  '));
   return lines.map((line) => line.trimEnd()).join('\n');
 }
@@ -89,10 +87,4 @@ function columns(rows: readonly (readonly Value[])[]): string {
  */
 function printable(value: Value): string {
   return String(value ?? '').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}');
-}
-
-/** Colours text if standard output is a terminal; Node reads NO_COLOR, FORCE_COLOR and TERM=dumb. */
-export function paint(colour: 'red' | 'yellow' | 'green', text: string): string {
-  const showsColours = process.stdout.isTTY === true && process.stdout.hasColors();
-  return showsColours ? styleText(colour, text, { validateStream: false }) : text;
 }

@@ -8,8 +8,6 @@ export interface PostResult {
   error?: AttemptError;
   /** Set if the failure is an own failure of this process or host, not the receiver's. */
   ours?: Ours;
-  /** For logs and people: fixed words and error codes, no part of the URL, the headers or a body. */
-  detail?: string;
   /** Time from the start of the attempt until its result is known. */
   milliseconds: number;
   /** `Retry-After` of a 429 or 503, at most 24 h. */
@@ -34,8 +32,7 @@ export class Answer {
     headers: IncomingHttpHeaders,
   ) {
     this.isOk = status < 300;
-    if (status === 429 || status === 503)
-      this.#retryAfterMs = retryAfterMs(headers['retry-after'], Date.now());
+    if (status === 429 || status === 503) this.#retryAfterMs = retryAfterMs(headers['retry-after']);
   }
 
   add(chunk: Buffer): void {
@@ -45,15 +42,14 @@ export class Answer {
     this.bodyBytes += chunk.length;
   }
 
-  /** Makes the result of an answer that is no 2xx. */
-  failure(): Omit<PostResult, 'milliseconds'> {
+  /** Makes the result of an attempt with this answer. */
+  result(): Omit<PostResult, 'milliseconds'> {
     const { status } = this;
-    const redirect = status < 400;
+    if (this.isOk) return { ok: true, status };
     return {
       ok: false,
       status,
-      error: redirect ? 'redirect' : 'http_status',
-      detail: redirect ? `status ${status}, redirects are not followed` : `status ${status}`,
+      error: status < 400 ? 'redirect' : 'http_status',
       ...(this.#retryAfterMs !== undefined && { retryAfterMs: this.#retryAfterMs }),
       ...(this.#excerpt.length > 0 && { responseExcerpt: excerptOf(this.#excerpt) }),
     };
@@ -93,11 +89,11 @@ const asctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
  * Reads `Retry-After` (RFC 9110 section 10.2.3): seconds or any of the three HTTP dates.
  * @returns milliseconds from now, 0 for a date that has passed, at most 24 h; undefined when unreadable
  */
-function retryAfterMs(value: string | string[] | undefined, nowMs: number): number | undefined {
+function retryAfterMs(value: string | string[] | undefined): number | undefined {
   const text = (Array.isArray(value) ? value[0] : value)?.trim();
   if (text === undefined || text === '') return undefined;
   if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, dayMs);
   if (!weekday.test(text)) return undefined;
   const at = Date.parse(asctime.test(text) ? `${text} GMT` : text);
-  return Number.isNaN(at) ? undefined : Math.min(Math.max(at - nowMs, 0), dayMs);
+  return Number.isNaN(at) ? undefined : Math.min(Math.max(at - Date.now(), 0), dayMs);
 }

@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { isIP } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { Answer, excerptBytes, type PostResult } from './answer.js';
 import type { Connection } from './connection.js';
-import type { Connections, Origin, Waiter } from './connections.js';
+import type { Connections } from './connections.js';
 import { AttemptFailed, attemptFailed, saysStale } from './failures.js';
 
 /** A connection's right at one origin, and one of the process's sockets. */
@@ -16,107 +15,75 @@ interface Request {
   body: string | (() => Readable);
 }
 
-const noRequest: Request = { headers: {}, body: '' };
-
 /** The sender of attempts, which waits for them when it closes. */
 export interface Ledger {
   readonly connections: Connections;
   readonly timeoutMs: number;
-  posted(): void;
-  /** The result is known or no longer wanted, or the place was given back. */
-  ended(wasPosted: boolean): void;
-  /** Nothing more is read. */
-  over(attempt: Attempt): void;
+  /** Posts without a result. */
+  posting: number;
+  /** Called once, when the result is known or no longer wanted, or the place was given back. */
+  finish(): void;
 }
 
 /** The most bytes of an answer that are read to use its connection again. */
 const maxBodyBytes = 16 * 1024;
-/** How long a failed answer may take to show its first 1 KiB once its headers are there. */
-const excerptWaitMs = 1_000;
+/** How long a failed answer may take to end once its headers are there. */
+const failedBodyMs = 1_000;
 
 /**
- * One POST on one connection, from the wait for its place: waiting, naming (granted without a connection, it waits for a
- * permit to look up the name), ready, posted, over. It is settled once its result is known: with the headers of a 2xx, or the
- * excerpt of another answer. It is over once the rest of the body has been read in the background, within the same time. The
- * signal covers all of it until the result.
+ * One POST on one connection. Its result is known with the headers of a 2xx, or the excerpt of another answer. It is over
+ * once the rest of the body has been read in the background, within the same time. The signal covers it until the result.
  */
-export class Attempt implements Waiter, Dispatcher.DispatchHandler {
-  #state: 'waiting' | 'naming' | 'ready' | 'posted' | 'over' = 'waiting';
-  #isSettled = false;
-  #connection: Connection | undefined;
-  #endPermit: () => void = () => undefined;
-  #onGranted: (place: Place) => void = () => undefined;
-  #onResult: (result: PostResult) => void = () => undefined;
-  #onRejected: (reason: unknown) => void = () => undefined;
-
-  #request: Request = noRequest;
+export class Attempt implements Dispatcher.DispatchHandler {
+  #state: 'ready' | 'posted' | 'over' = 'ready';
+  #request: Request = { headers: {}, body: '' };
   #startedAtMs = 0;
   #timer: NodeJS.Timeout | undefined;
-  #mayReplace = true;
   #answerBegan = false;
   #answer: Answer | undefined;
-  #excerptTimer: NodeJS.Timeout | undefined;
+  #resolve: (result: PostResult) => void = () => undefined;
+  #reject: (reason: unknown) => void = () => undefined;
 
   constructor(
-    readonly origin: Origin,
+    readonly connection: Connection,
     readonly path: string,
-    readonly client: string,
     readonly signal: AbortSignal | undefined,
     readonly ledger: Ledger,
-  ) {}
-
-  /** Resolves to the place itself when it is granted. */
-  wait(): Promise<Place> {
-    this.signal?.addEventListener('abort', this.#onAbort, { once: true });
-    return new Promise((resolve, reject) => {
-      this.#onGranted = resolve;
-      this.#onRejected = reject;
-      this.ledger.connections.acquire(this);
-    });
-  }
-
-  granted(connection: Connection | undefined): void {
-    this.#connection = connection;
-    if (connection !== undefined || isIP(this.origin.host) !== 0) {
-      this.#becomeReady();
-      return;
-    }
-    this.#state = 'naming';
-    const { connections } = this.ledger;
-    connections.waiting++;
-    connections.guard.names.takePermit(this.origin.host, (end) => {
-      connections.waiting--;
-      this.#endPermit = end;
-      if (this.#state === 'naming') this.#becomeReady();
-      else end();
-    });
+  ) {
+    signal?.addEventListener('abort', this.#onAbort);
+    if (signal?.aborted) this.release();
   }
 
   /**
    * Makes one attempt; its time begins now. Call it once.
    * Rejects only when the signal of the place aborts, with its reason; everything else is a {@link PostResult}.
    */
-  post(request: Request): Promise<PostResult> {
-    if (this.signal?.aborted) return Promise.reject(this.signal.reason);
-    if (this.#state !== 'ready') return Promise.reject(new Error('a place is for one POST'));
+  async post(request: Request): Promise<PostResult> {
+    this.signal?.throwIfAborted();
+    if (this.#state !== 'ready') throw new Error('a place is for one POST');
     this.#state = 'posted';
-    this.ledger.posted();
     this.#request = request;
-    return new Promise((resolve, reject) => {
-      this.#onResult = resolve;
-      this.#onRejected = reject;
-      this.#startedAtMs = performance.now();
-      this.#timer = setTimeout(() => this.#onTimeout(), this.ledger.timeoutMs);
-      this.#send(this.#connection ?? this.ledger.connections.connect(this.origin));
-      this.#endPermit();
-    });
+    this.#startedAtMs = performance.now();
+    this.ledger.posting++;
+    try {
+      return await new Promise((resolve, reject) => {
+        this.#resolve = resolve;
+        this.#reject = reject;
+        this.#startTimer(this.ledger.timeoutMs);
+        this.#send();
+      });
+    } finally {
+      this.ledger.posting--;
+      this.#finish();
+    }
   }
 
   /** Gives the place back unused; has no effect once it is posted or given back. */
   release(): void {
     if (this.#state !== 'ready') return;
-    this.signal?.removeEventListener('abort', this.#onAbort);
-    this.#giveBack();
+    // A connection that was closed in the meantime would rest for ever.
+    this.#end(this.connection.used);
+    this.#finish();
   }
 
   onRequestStart(): void {}
@@ -128,142 +95,92 @@ export class Attempt implements Waiter, Dispatcher.DispatchHandler {
   onResponseStart(_controller: unknown, status: number, headers: IncomingHttpHeaders): void {
     if (this.#state === 'over' || status < 200) return;
     this.#answer = new Answer(status, headers);
-    if (this.#answer.isOk) this.#settle({ ok: true, status, ...this.#measured() });
-    else {
-      const waitMs = Math.min(excerptWaitMs, this.ledger.timeoutMs);
-      this.#excerptTimer = setTimeout(() => this.#settleFailedAnswer(), waitMs);
-    }
+    if (this.#answer.isOk) this.#settle(this.#answer.result());
+    else this.#startTimer(Math.min(failedBodyMs, this.ledger.timeoutMs - this.#elapsedMs()));
   }
 
   onResponseData(_controller: unknown, chunk: Buffer): void {
     const answer = this.#answer;
     if (this.#state === 'over' || answer === undefined) return;
     answer.add(chunk);
-    if (answer.bodyBytes >= excerptBytes) this.#settleFailedAnswer();
-    if (answer.bodyBytes > maxBodyBytes) this.end(false);
+    if (answer.bodyBytes >= excerptBytes) this.#settle(answer.result());
+    if (answer.bodyBytes > maxBodyBytes) this.#end(false);
   }
 
   onResponseEnd(): void {
-    if (this.#state === 'over') return;
-    this.#settleFailedAnswer();
-    if (this.#connection !== undefined) this.#connection.used = true;
-    this.end(true);
+    if (this.#state === 'over' || this.#answer === undefined) return;
+    this.#settle(this.#answer.result());
+    this.connection.used = true;
+    this.#end(true);
   }
 
   onResponseError(_controller: unknown, error: Error): void {
     if (this.#state === 'over') return;
-    const isStale = !this.#answerBegan && this.#connection?.used && saysStale(error);
-    if (this.#mayReplace && isStale) {
-      this.#mayReplace = false;
-      this.#connection?.destroy();
-      this.#send(this.ledger.connections.connect(this.origin));
-    } else this.#cut(() => attemptFailed(error));
+    const isStale = !this.#answerBegan && this.connection.used && saysStale(error);
+    if (!isStale) this.#fail(attemptFailed(error));
+    else {
+      this.connection.used = false;
+      this.#send();
+    }
   }
 
-  #onTimeout(): void {
-    if (this.#answer === undefined && this.#connection?.isLookingUp()) void this.#settleWithoutAddress();
-    else this.#cut(() => this.#tooLate());
+  async #onTimeout(): Promise<void> {
+    const late = new AttemptFailed('timeout');
+    if (!this.connection.isLookingUp) {
+      this.#fail(late);
+      return;
+    }
+    // Either one customer's name server is silent or the resolver itself; finding out takes up to a second.
+    const isSilent = this.ledger.connections.guard.names.isResolverSilent(this.#startedAtMs);
+    this.#end(false);
+    this.#fail((await isSilent) ? new AttemptFailed('dns', 'resolver') : late);
   }
 
-  #becomeReady(): void {
-    this.#state = 'ready';
-    this.#onGranted(this);
+  #startTimer(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#onTimeout(), ms);
   }
 
-  #send(connection: Connection): void {
-    const { path } = this;
+  #send(): void {
     const { headers, body } = this.#request;
-    this.#connection = connection;
-    connection.dispatch(
-      { path, method: 'POST', headers, body: typeof body === 'string' ? body : body() },
+    this.connection.dispatch(
+      { path: this.path, method: 'POST', headers, body: typeof body === 'string' ? body : body() },
       this,
     );
   }
 
-  /** Ends the attempt before the end of its answer. @param why it failed, if no answer came */
-  #cut(why: () => AttemptFailed): void {
-    if (this.#answer === undefined) this.#settleFailure(why(), this.#measured());
-    else this.#settleFailedAnswer();
-    this.end(false);
+  /** Ends the attempt before the end of its answer, or without one. */
+  #fail({ error, ours }: AttemptFailed): void {
+    this.#settle(this.#answer?.result() ?? { ok: false, error, ...(ours && { ours }) });
+    this.#end(false);
   }
 
-  /** Finds out whether one customer's name server is silent or the resolver itself, which takes up to a second. */
-  async #settleWithoutAddress(): Promise<void> {
-    const measured = this.#measured();
-    const silent = this.ledger.connections.guard.names.isSilentFor(this.origin.host);
-    this.end(false);
-    this.#settleFailure(
-      (await silent) ? new AttemptFailed('dns', 'no answer', 'resolver') : this.#tooLate(),
-      measured,
-    );
+  /** Gives the result, if there is none yet. */
+  #settle(result: Omit<PostResult, 'milliseconds' | 'remoteAddress'>): void {
+    const { remoteAddress } = this.connection;
+    const milliseconds = Math.round(this.#elapsedMs());
+    this.#resolve({ ...result, milliseconds, ...(remoteAddress !== undefined && { remoteAddress }) });
   }
 
-  #tooLate(): AttemptFailed {
-    return new AttemptFailed('timeout', `no answer within ${this.ledger.timeoutMs} ms`);
-  }
-
-  #settleFailure({ error, detail, ours }: AttemptFailed, measured: Measured): void {
-    this.#settle({ ok: false, error, detail, ...(ours && { ours }), ...measured });
-  }
-
-  /** Settles with an answer that is no 2xx, and what has come of its body. */
-  #settleFailedAnswer(): void {
-    if (!this.#isSettled && this.#answer !== undefined)
-      this.#settle({ ...this.#answer.failure(), ...this.#measured() });
-  }
-
-  #settle(result: PostResult): void {
-    if (this.#isSettled) return;
-    this.#isSettled = true;
-    clearTimeout(this.#excerptTimer);
-    this.signal?.removeEventListener('abort', this.#onAbort);
-    this.#onResult(result);
-    this.ledger.ended(true);
+  #elapsedMs(): number {
+    return performance.now() - this.#startedAtMs;
   }
 
   /** Gives the connection back; nothing more of an answer is read. */
-  end(isReusable: boolean): void {
+  #end(isReusable: boolean): void {
     this.#state = 'over';
     clearTimeout(this.#timer);
-    clearTimeout(this.#excerptTimer);
-    this.ledger.connections.release(this.origin, this.#connection, isReusable);
-    this.ledger.over(this);
+    this.ledger.connections.release(this.connection, isReusable);
   }
 
-  #giveBack(): void {
-    this.#endPermit();
-    // A connection that was closed in the meantime would rest for ever.
-    this.end(this.#connection?.used ?? false);
-    this.ledger.ended(false);
+  #finish(): void {
+    this.signal?.removeEventListener('abort', this.#onAbort);
+    this.ledger.finish();
   }
 
   readonly #onAbort = (): void => {
-    switch (this.#state) {
-      case 'waiting':
-        this.#state = 'over';
-        this.ledger.connections.leave(this);
-        this.ledger.over(this);
-        this.ledger.ended(false);
-        break;
-      case 'naming':
-      case 'ready':
-        this.#giveBack();
-        break;
-      case 'posted':
-      case 'over': // Cut, while its result is still found out.
-        this.#isSettled = true;
-        if (this.#state === 'posted') this.end(false);
-        this.ledger.ended(true);
-        break;
-    }
-    this.#onRejected(this.signal?.reason);
+    this.release();
+    this.#reject(this.signal?.reason);
+    if (this.#state === 'posted') this.#end(false);
   };
-
-  #measured(): Measured {
-    const milliseconds = Math.round(performance.now() - this.#startedAtMs);
-    const remoteAddress = this.#connection?.remoteAddress;
-    return remoteAddress === undefined ? { milliseconds } : { milliseconds, remoteAddress };
-  }
 }
-
-type Measured = Pick<PostResult, 'milliseconds' | 'remoteAddress'>;

@@ -1,5 +1,7 @@
 /** How an attempt fails, and whether the receiver or this host is the cause. */
 import { createSocket } from 'node:dgram';
+import type { LookupAddress } from 'node:dns';
+import { once } from 'node:events';
 import { isIPv6 } from 'node:net';
 
 /** The error class of a failed attempt, in the contract's words. */
@@ -18,73 +20,71 @@ export type AttemptError = (typeof attemptErrors)[number];
 /**
  * A failure of this process or its host:
  * - `descriptors`: the process or the system has no file descriptor or no memory for a socket
- * - `resolver`: the resolver does not answer anyone (see dns.ts)
+ * - `resolver`: the resolver does not answer anyone (see names.ts)
  * - `network`: no interface, no route to anywhere, or no local port left
  */
 export const ourFailures = ['descriptors', 'resolver', 'network'] as const;
 export type Ours = (typeof ourFailures)[number];
 
-/** An attempt that failed before there was an answer. `detail` is made of fixed words and error codes only. */
+/** An attempt that failed before there was an answer. */
 export class AttemptFailed extends Error {
   override name = 'AttemptFailed';
   constructor(
     readonly error: AttemptError,
-    readonly detail: string,
     /** Set if the failure is an own failure of this process or host, not the receiver's. */
     readonly ours?: Ours,
   ) {
-    super(`${error}: ${detail}`);
+    super(error);
   }
 }
 
-/** Returns the `code` of an error, if it has one. */
-export function codeOf(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !('code' in error)) return undefined;
-  return typeof error.code === 'string' ? error.code : undefined;
+/** Returns the `code` of an error. Its message is not for logs and people: it may hold names and addresses. */
+export function codeOf(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return typeof code === 'string' ? code : 'unknown error';
 }
 
+const unknownHostCodes = new Set(['ENOTFOUND', 'ENODATA', 'EBADNAME']);
+const staleCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
+const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
+
+/** Returns whether a lookup failed because the name does not exist, rather than because there was no answer. */
+export const saysUnknownHost = (error: unknown): boolean => unknownHostCodes.has(codeOf(error));
+
 /** Returns whether the server closed a kept connection while a request was on its way. */
-export function saysStale(error: Error): boolean {
-  return staleCodes.has(codeOf(error) ?? '');
+export const saysStale = (error: unknown): boolean => staleCodes.has(codeOf(error));
+
+/** Translates the error of a lookup. */
+export function lookupFailed(error: unknown): AttemptFailed {
+  if (error instanceof AttemptFailed) return error;
+  return new AttemptFailed('dns', oursByCode(codeOf(error)));
+}
+
+/** Translates the error of a connection that could not be opened. @param addresses all that were tried */
+export async function connectFailed(
+  error: unknown,
+  addresses: readonly LookupAddress[],
+  hasRoute: HasRoute,
+): Promise<AttemptFailed> {
+  const codes: string[] = (error instanceof AggregateError ? error.errors : [error]).map(codeOf);
+  // Of several addresses, the receiver's code takes precedence over one that this host may have caused.
+  const code = codes.find((code) => !routeCodes.has(code) && !oursByCode(code)) ?? codes[0] ?? '';
+  const tried = addresses.map(({ address }) => address);
+  return new AttemptFailed('connect', await oursWhileConnecting(code, tried, hasRoute));
 }
 
 /** Translates the error of a connection on which a request was or should have been sent. */
 export function attemptFailed(error: Error): AttemptFailed {
   if (error instanceof AttemptFailed) return error;
-  const code = codeOf(error) ?? unknownError;
+  const code = codeOf(error);
   // With TLS 1.3 a server judges the client only after the client's handshake is complete.
-  if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return new AttemptFailed('tls', code);
-  if (code.startsWith('UND_ERR_INVALID')) return new AttemptFailed('protocol', 'the request cannot be sent');
-  if (staleCodes.has(code)) return new AttemptFailed('protocol', `closed without an answer (${code})`);
-  return new AttemptFailed('protocol', `not a valid HTTP answer (${code})`, oursByCode(code));
+  if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return new AttemptFailed('tls');
+  return new AttemptFailed('protocol', oursByCode(code));
 }
-
-/** Translates the error of a connection that could not be opened. @param addresses all that were tried */
-export async function connectFailed(
-  error: Error,
-  addresses: readonly string[],
-  hasRoute: HasRoute,
-): Promise<AttemptFailed> {
-  if (error instanceof AttemptFailed) return error;
-  const code = codeOfAll(error);
-  return new AttemptFailed('connect', code, await oursWhileConnecting(code, addresses, hasRoute));
-}
-
-/** Returns one code. Of several addresses, the receiver's code takes precedence over one that this host may have caused. */
-function codeOfAll(error: Error): string {
-  if (!(error instanceof AggregateError)) return codeOf(error) ?? unknownError;
-  const codes = error.errors.map((one) => codeOf(one) ?? unknownError);
-  return codes.find((code) => !routeCodes.has(code) && !oursByCode(code)) ?? codes[0] ?? unknownError;
-}
-
-/** In the stead of a message, which may hold names and addresses. */
-export const unknownError = 'unknown error';
-const staleCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
-const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
-const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
 
 /** Returns the cause of an own failure that its code alone identifies. */
-export function oursByCode(code: string): Ours | undefined {
+function oursByCode(code: string): Ours | undefined {
   if (descriptorCodes.has(code)) return 'descriptors';
   return code === 'ENETDOWN' ? 'network' : undefined;
 }
@@ -123,15 +123,15 @@ const noRouteCodes = new Set([...routeCodes, 'EAFNOSUPPORT', 'ENETDOWN']);
  * Asks the kernel by connecting a datagram socket, which looks up the route and sends nothing. Any other
  * error counts as a route, so that a receiver is not excused by mistake.
  */
-export const hasRoute: HasRoute = (address) =>
-  new Promise((resolve) => {
-    const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
-    let ended = false;
-    const end = (error?: NodeJS.ErrnoException): void => {
-      if (!ended) socket.close();
-      ended = true;
-      resolve(!noRouteCodes.has(error?.code ?? ''));
-    };
-    socket.on('error', end);
-    socket.connect(443, address, end as () => void);
-  });
+export const hasRoute: HasRoute = async (address) => {
+  const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
+  try {
+    socket.connect(443, address);
+    await once(socket, 'connect');
+    return true;
+  } catch (error) {
+    return !noRouteCodes.has(codeOf(error));
+  } finally {
+    socket.close();
+  }
+};

@@ -1,9 +1,10 @@
 import type { TargetPolicy } from './address.js';
 import type { PostResult } from './answer.js';
 import { Attempt, type Ledger, type Place } from './attempt.js';
-import { Connections } from './connections.js';
-import { type AttemptError, type HasRoute, hasRoute } from './failures.js';
-import { type Names, systemNames } from './names.js';
+import type { Guard } from './connection.js';
+import { type ConnectionBounds, Connections } from './connections.js';
+import { type AttemptError, hasRoute } from './failures.js';
+import { systemNames } from './names.js';
 import { hostOf, parseUrl, portOf } from './target.js';
 
 export type { PostResult } from './answer.js';
@@ -39,7 +40,7 @@ interface PostRequest {
  * within the same attempt.
  *
  * The time of an attempt covers the name, the connection, TLS and the receiver. Before it begins, the service
- * waits for its own resources: a place, and a permit to look up a name.
+ * waits for its own resources: a place, and the right to look up a name.
  *
  * | the service | fails with `ours` |
  * |---|---|
@@ -47,130 +48,74 @@ interface PostRequest {
  * | has a resolver that does not answer; checking this may take up to a second more than `timeoutMs` | `resolver` |
  * | has no route to anywhere, no interface that is up, or no local port left | `network` |
  */
-export interface Sender {
-  /**
-   * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, one of the process's
-   * sockets, and for a new connection a permit to look up its name. Resolves immediately if there is room, and for a URL that
-   * cannot be posted to: its `post` says why. Rejects only when `signal` aborts, with its reason; the signal covers `post`
-   * too.
-   */
-  place(url: string, client: string, signal?: AbortSignal): Promise<Place>;
-  /** Waits for a place, then posts. */
-  post(request: PostRequest): Promise<PostResult>;
-  /** Returns how many posts have no result yet. */
-  inFlight(): number;
-  /** Returns how many wait for a place. */
-  waiting(): number;
-  /** Refuses new posts, waits for those that have a place or wait for one, closes all connections. */
-  close(): Promise<void>;
-}
+export type Sender = ReturnType<typeof createSender>;
 
-export interface SenderSettings {
+export interface SenderSettings extends Partial<Guard & ConnectionBounds> {
   policy: TargetPolicy;
   /** For one attempt: name, connection, TLS, request and answer. */
   timeoutMs: number;
-  /** Connections to one origin, with idle ones; unbounded if absent. */
-  connectionsPerOrigin?: number;
-  /** Connections to all origins, with idle ones; unbounded if absent. */
-  maxSockets?: number;
-  /** Certificate authorities in PEM instead of the built-in ones. */
-  ca?: string;
-  /** Used instead of the system's. */
-  names?: Names;
-  hasRoute?: HasRoute;
 }
 
-export function createSender(settings: SenderSettings): Sender {
-  return new ConnectionsSender(settings);
-}
+export function createSender(settings: SenderSettings) {
+  const { policy, timeoutMs, connectionsPerOrigin = Infinity, maxSockets = Infinity } = settings;
+  const connections = new Connections(
+    { ...settings, names: settings.names ?? systemNames, hasRoute: settings.hasRoute ?? hasRoute },
+    { connectionsPerOrigin, maxSockets, maxLookups: settings.maxLookups ?? 256 },
+  );
+  /** Places that are waited for or held, and posts without a result. */
+  let unfinished = 0;
+  let closing: Promise<void> | undefined;
+  let onQuiet = (): void => undefined;
+  const finish = (): void => {
+    unfinished--;
+    if (unfinished === 0) onQuiet();
+  };
+  const ledger: Ledger = { connections, timeoutMs, posting: 0, finish };
 
-class ConnectionsSender implements Sender, Ledger {
-  readonly timeoutMs: number;
-  readonly connections: Connections;
-  /** Those that are not over: an attempt is over once its answer is read. */
-  readonly #attempts = new Set<Attempt>();
-  #withoutResult = 0;
-  #inFlight = 0;
-  #closing: Promise<void> | undefined;
-  #onQuiet: () => void = () => undefined;
-
-  constructor(settings: SenderSettings) {
-    const {
-      policy,
-      ca,
-      names = systemNames,
-      connectionsPerOrigin = Infinity,
-      maxSockets = Infinity,
-    } = settings;
-    const guard = { policy, names, hasRoute: settings.hasRoute ?? hasRoute, ca };
-    this.connections = new Connections(guard, connectionsPerOrigin, maxSockets);
-    this.timeoutMs = settings.timeoutMs;
-  }
-
-  place(url: string, client: string, signal?: AbortSignal): Promise<Place> {
-    if (signal?.aborted) return Promise.reject(signal.reason);
-    if (this.#closing !== undefined) return refuse('connect', 'the sender is closed');
+  /**
+   * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, one of the process's
+   * sockets, and for a new connection the right to look up its name. Resolves immediately if there is room, and for a URL that
+   * cannot be posted to: its `post` says why. Rejects only when `signal` aborts, with its reason; the signal covers `post`
+   * too.
+   */
+  async function place(url: string, client: string, signal?: AbortSignal): Promise<Place> {
+    signal?.throwIfAborted();
+    if (closing !== undefined) return refuse('connect');
     const target = parseUrl(url);
-    if (target === undefined) return refuse('protocol', 'not a URL');
+    if (target === undefined) return refuse('protocol');
     const secure = target.protocol === 'https:';
-    if (!secure && !(target.protocol === 'http:' && this.connections.guard.policy.allowHttp)) {
-      return refuse('blocked_address', 'the scheme is not allowed');
+    if (!secure && !(target.protocol === 'http:' && policy.allowHttp)) return refuse('blocked_address');
+    unfinished++;
+    const to = { name: target.origin, host: hostOf(target), port: portOf(target), secure };
+    try {
+      const connection = await connections.acquire(to, client, signal);
+      return new Attempt(connection, target.pathname + target.search, signal, ledger);
+    } catch (error) {
+      finish();
+      throw error;
     }
-    const origin = this.connections.of(target.origin, () => ({
-      host: hostOf(target),
-      port: portOf(target),
-      secure,
-    }));
-    const attempt = new Attempt(origin, target.pathname + target.search, client, signal, this);
-    this.#attempts.add(attempt);
-    this.#withoutResult++;
-    return attempt.wait();
   }
 
-  async post({ url, client, headers, body, signal }: PostRequest): Promise<PostResult> {
-    const place = await this.place(url, client, signal);
-    return place.post({ headers, body });
-  }
-
-  inFlight(): number {
-    return this.#inFlight;
-  }
-
-  waiting(): number {
-    return this.connections.waiting;
-  }
-
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  }
-
-  posted(): void {
-    this.#inFlight++;
-  }
-
-  ended(wasPosted: boolean): void {
-    this.#withoutResult--;
-    if (wasPosted) this.#inFlight--;
-    if (this.#withoutResult === 0) this.#onQuiet();
-  }
-
-  over(attempt: Attempt): void {
-    this.#attempts.delete(attempt);
-  }
-
-  async #close(): Promise<void> {
-    if (this.#withoutResult > 0) {
-      await new Promise<void>((resolve) => {
-        this.#onQuiet = resolve;
-      });
-    }
-    for (const attempt of this.#attempts) attempt.end(false);
-    this.connections.destroy();
-  }
+  return {
+    place,
+    /** Waits for a place, then posts. */
+    post: async ({ url, client, headers, body, signal }: PostRequest): Promise<PostResult> =>
+      (await place(url, client, signal)).post({ headers, body }),
+    /** Returns how many posts have no result yet. */
+    inFlight: () => ledger.posting,
+    /** Returns how many wait for a place. */
+    waiting: () => connections.waiting,
+    /** Refuses new posts, waits for those that have a place or wait for one, closes all connections. */
+    close(): Promise<void> {
+      closing ??= new Promise<void>((resolve) => {
+        onQuiet = resolve;
+      }).then(() => connections.destroy());
+      if (unfinished === 0) onQuiet();
+      return closing;
+    },
+  };
 }
 
-function refuse(error: AttemptError, detail: string): Promise<Place> {
-  const result: PostResult = { ok: false, error, detail, milliseconds: 0 };
-  return Promise.resolve({ post: () => Promise.resolve(result), release: () => undefined });
+function refuse(error: AttemptError): Place {
+  return { post: async () => ({ ok: false, error, milliseconds: 0 }), release: () => undefined };
 }

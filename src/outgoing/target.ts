@@ -1,18 +1,10 @@
 import { isIP } from 'node:net';
 import { withTimeout } from '../promises.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
-import { saysUnknownHost } from './dns.js';
+import { saysUnknownHost } from './failures.js';
 import { type Lookup, systemNames } from './names.js';
 
-export type TargetRefusal =
-  | 'not_absolute'
-  | 'scheme'
-  | 'too_long'
-  | 'credentials'
-  | 'fragment'
-  | 'unknown_host'
-  | 'not_public'
-  | 'own_address';
+export type TargetRefusal = keyof typeof messages;
 
 /** The URL cannot be registered. The message names the rule, contains no part of the URL, and may be shown. */
 export class TargetRefused extends Error {
@@ -28,8 +20,8 @@ export class TargetRefused extends Error {
 /** DNS did not say in time whether the host exists. The URL may be fine. */
 export class ResolverUnavailable extends Error {
   override name = 'ResolverUnavailable';
-  constructor(options?: ErrorOptions) {
-    super('The name in the url could not be looked up: try again in 5 s', options);
+  constructor() {
+    super('The name in the url could not be looked up: try again in 5 s');
   }
 }
 
@@ -77,8 +69,7 @@ export async function checkTarget(
     addressesOfOwnNames(policy, lookup, timeoutMs),
   ]);
   if (found.length === 0) throw new TargetRefused('unknown_host', policy);
-  const withOwn =
-    own.length === 0 ? policy : { ...policy, ownAddresses: [...(policy.ownAddresses ?? []), ...own] };
+  const withOwn = { ...policy, ownAddresses: [...(policy.ownAddresses ?? []), ...own] };
   for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, withOwn), policy);
 }
 
@@ -115,7 +106,7 @@ export const originOf = (url: string): string => new URL(url).origin;
 
 /** Returns the host name or IP literal, without the brackets of an IPv6 address. */
 export function hostOf(url: URL): string {
-  return url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname;
+  return url.hostname.replace(/^\[|\]$/g, '');
 }
 
 export function portOf(url: URL): number {
@@ -129,10 +120,11 @@ const absoluteForm = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i;
 const unusualCharacters = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp} ]|^[^?#]*\\/u;
 const withCredentials = /^[^/]*\/\/[^/?#]*@/;
 
-const messages: Record<TargetRefusal, (policy: TargetPolicy) => string> = {
-  not_absolute: (policy) =>
+const messages = {
+  not_absolute: (policy: TargetPolicy) =>
     `The url must be an absolute ${policy.allowHttp ? 'http or https' : 'https'} URL, without spaces, backslashes and invisible characters`,
-  scheme: (policy) => `The url must start with ${policy.allowHttp ? 'https:// or http://' : 'https://'}`,
+  scheme: (policy: TargetPolicy) =>
+    `The url must start with ${policy.allowHttp ? 'https:// or http://' : 'https://'}`,
   too_long: () => `The url must not be longer than ${maxUrlBytes} bytes, percent-encoded`,
   credentials: () => 'The url must not contain a user name or password',
   fragment: () => 'The url must not contain a fragment (#)',
@@ -151,8 +143,6 @@ async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeou
       throw new ResolverUnavailable();
     });
   } catch (error) {
-    if (error instanceof ResolverUnavailable) throw error;
-    if (saysUnknownHost(error)) throw new TargetRefused('unknown_host', policy);
-    throw new ResolverUnavailable({ cause: error });
+    throw saysUnknownHost(error) ? new TargetRefused('unknown_host', policy) : new ResolverUnavailable();
   }
 }

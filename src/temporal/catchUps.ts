@@ -2,21 +2,12 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
 import { forgetWakeUp, mustWakeCatchUp } from '../redis/owed/owedClients.js';
-import { clientTokenKey, notificationStateKey, workflowIds } from './workflowIds.js';
+import { clientTokenKey, notificationStateKey, upkeepPriority, workflowIds } from './workflowIds.js';
 
-/** The catch-up workflows of an installation, one for each client that is owed something. */
-export interface CatchUps {
-  /** Wakes or starts a client's catch-up, unless it will plan before `inMs`. Never rejects: the sweep starts missing ones. */
-  wake(clientToken: string, inMs: number): Promise<void>;
-  /** Wakes or starts a client's catch-up now, if the client is owed something. @throws errors of Temporal or Redis */
-  wakeNow(clientToken: string): Promise<void>;
-  /** Wakes a catch-up that would plan too late, as a script has found. Concurrent calls for one client are one. */
-  signal(clientToken: string): void;
-  /** Ends a catch-up that does nothing and starts another. */
-  replace(clientToken: string): Promise<void>;
-}
+export type CatchUps = ReturnType<typeof createCatchUps>;
 
-export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: string; log: Logger }): CatchUps {
+/** Wakes the catch-up workflows of an installation, one for each client that is owed something. */
+export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: string; log: Logger }) {
   const { temporal, db, taskQueue, log } = deps;
   const ids = workflowIds(taskQueue);
   const signalling = new Set<string>();
@@ -25,6 +16,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     workflowId: ids.catchUp(clientToken),
     taskQueue,
     args: [{ clientToken }],
+    priority: upkeepPriority,
     staticSummary: `Catch-up: what ${clientToken} is owed`,
     typedSearchAttributes: [
       { key: clientTokenKey, value: [clientToken] },
@@ -42,28 +34,33 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     }
   }
 
-  async function wakeIfNeeded(clientToken: string, inMs: number): Promise<void> {
-    if (await mustWakeCatchUp(db, clientToken, inMs)) await signalWithStart(clientToken);
-  }
-
-  const logFailure = (clientToken: string) => (err: unknown) => {
-    log.warn({ err, client_token: clientToken }, 'catch-up could not be woken; the sweep starts it');
-  };
+  const logFailure = (client_token: string, err: unknown) =>
+    log.warn({ err, client_token }, 'catch-up could not be woken; the sweep starts it');
 
   return {
-    wake: (clientToken, inMs) => wakeIfNeeded(clientToken, inMs).catch(logFailure(clientToken)),
-    async wakeNow(clientToken) {
+    /** Wakes or starts a client's catch-up, unless it will plan before `inMs`. Never rejects: the sweep starts missing ones. */
+    async wake(clientToken: string, inMs: number): Promise<void> {
+      try {
+        if (await mustWakeCatchUp(db, clientToken, inMs)) await signalWithStart(clientToken);
+      } catch (err) {
+        logFailure(clientToken, err);
+      }
+    },
+    /** Wakes or starts a client's catch-up now, if the client is owed something. @throws errors of Temporal or Redis */
+    async wakeNow(clientToken: string): Promise<void> {
       const { owed, flight } = db.client(clientToken);
       if ((await db.redis.exists(owed, flight)) > 0) await signalWithStart(clientToken);
     },
-    signal(clientToken) {
+    /** Wakes a catch-up that would plan too late, as a script has found. Concurrent calls for one client are one. */
+    signal(clientToken: string): void {
       if (signalling.has(clientToken)) return;
       signalling.add(clientToken);
       void signalWithStart(clientToken)
-        .catch(logFailure(clientToken))
+        .catch((err: unknown) => logFailure(clientToken, err))
         .finally(() => signalling.delete(clientToken));
     },
-    async replace(clientToken) {
+    /** Ends a catch-up that does nothing and starts another. */
+    async replace(clientToken: string): Promise<void> {
       await temporal.workflow.start('catch-up', {
         ...options(clientToken),
         workflowIdConflictPolicy: 'TERMINATE_EXISTING',

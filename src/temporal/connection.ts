@@ -10,7 +10,7 @@ import {
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
-import type { Logger } from '../log.js';
+import { type Logger, messageOf } from '../log.js';
 
 /**
  * Connects a process without a worker. Returns immediately, even while Temporal is unavailable. Each call is tried once: the caller
@@ -37,7 +37,7 @@ export function clientOf(
   config: Config,
   observe?: CallObserver,
 ): Client {
-  const interceptors = observe === undefined ? {} : { workflow: [observeCalls(observe)] };
+  const interceptors = observe === undefined ? {} : { workflow: [observeCalls(connection, observe)] };
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
 }
 
@@ -48,15 +48,15 @@ export function askServer(connection: Connection | NativeConnection, withinMs: n
 
 /**
  * Repeats a call at the start of a process while Temporal is unavailable or not ready: its frontend answers some seconds before
- * its history service. @throws any other failure of the call
+ * its history service. It logs every 5 s for which server the process waits. @throws any other failure of the call
  */
-export async function untilAvailable(call: () => Promise<void>, log: Logger): Promise<void> {
-  for (let told = false; ; told = true) {
+export async function untilAvailable<T>(address: string, log: Logger, call: () => Promise<T>): Promise<T> {
+  for (let tries = 0; ; tries++) {
     try {
       return await call();
     } catch (err) {
       if (!isTemporalUnavailable(err)) throw err;
-      if (!told) log.warn({ err }, 'waiting for Temporal');
+      if (tries % 20 === 0) log.warn({ address, reason: messageOf(err) }, 'waiting for Temporal');
       await sleep(250);
     }
   }
@@ -72,14 +72,20 @@ type ObservedCall = (typeof observedCalls)[number];
 /** Called for every call about a workflow: its kind, its duration, ms, and the reason if it failed. */
 export type CallObserver = (call: ObservedCall, milliseconds: number, error?: TemporalErrorClass) => void;
 
-/** Times the calls of a client. "Not found" and "already started" are answers, not failures. */
-function observeCalls(observe: CallObserver): WorkflowClientInterceptor {
+/** A server that is frozen accepts connections and answers nothing: without a deadline a call would wait until it goes on. */
+const answerWithinMs = 10_000;
+
+/** Bounds and times the calls of a client. "Not found" and "already started" are answers, not failures. */
+function observeCalls(
+  connection: Connection | NativeConnection,
+  observe: CallObserver,
+): WorkflowClientInterceptor {
   const timed =
     (call: ObservedCall) =>
     async <Input, Answer>(input: Input, next: (input: Input) => Promise<Answer>): Promise<Answer> => {
       const calledAt = performance.now();
       try {
-        const answer = await next(input);
+        const answer = await connection.withDeadline(Date.now() + answerWithinMs, () => next(input));
         observe(call, performance.now() - calledAt);
         return answer;
       } catch (err) {
@@ -110,6 +116,8 @@ const resourceExhausted = 8;
 
 /** Returns whether a call failed because Temporal is unavailable or busy. */
 export function isTemporalUnavailable(err: unknown): boolean {
+  // A worker's connection fails with this error, which has no code: a closed port fails immediately.
+  if (err instanceof Error && err.name === 'TransportError') return true;
   const code = grpcCodeOf(err);
   return code !== undefined && unavailableCodes.has(code);
 }

@@ -2,24 +2,17 @@ import type { Connection } from '@temporalio/client';
 import { ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
 
-/** Numbers of `temporal.api.enums.v1.IndexedValueType`. */
-const keyword = 2;
-const int = 3;
-const keywordList = 7;
-const typeNames: Record<number, string> = {
-  [keyword]: 'Keyword',
-  [int]: 'Int',
-  [keywordList]: 'KeywordList',
-};
+/** The types' names by their numbers in `temporal.api.enums.v1.IndexedValueType`. */
+const typeNames = { 2: 'Keyword', 3: 'Int', 7: 'KeywordList' };
 
-/** The names of src/temporal/workflowIds.ts with the server's types. */
+/** The names of src/temporal/workflowIds.ts with the numbers of their types. */
 export const searchAttributeTypes = {
-  ClientToken: keywordList,
-  PlatformId: keywordList,
-  EventId: keywordList,
-  NotificationState: keyword,
-  HttpStatus: int,
-};
+  ClientToken: 7,
+  PlatformId: 7,
+  EventId: 7,
+  NotificationState: 2,
+  HttpStatus: 3,
+} as const;
 
 type Servers = Pick<Connection, 'operatorService' | 'workflowService'>;
 type Name = keyof typeof searchAttributeTypes;
@@ -41,43 +34,22 @@ export async function ensureSearchAttributes(
   namespace: string,
   log: Logger,
 ): Promise<void> {
-  const { missing, others, isListed } = await searchAttributesAmiss(connection, namespace);
-  if (!isListed && missing.length === 0) {
+  const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
+  if (listed === 'denied') {
+    const missing = await findMissingByQuery(connection, namespace);
+    if (missing.length > 0) throw cannotAdd(namespace, missing);
     log.info(
       'the search attributes exist: the server does not list them, but answers queries that name them',
     );
+    return;
   }
-  if (others.length > 0 || (!isListed && missing.length > 0)) {
-    throw cannotAdd(namespace, [...missing, ...others]);
-  }
-  if (missing.length === 0) return;
-  const searchAttributes = Object.fromEntries(missing.map((name) => [name, searchAttributeTypes[name]]));
-  const added = await unlessDenied(
-    connection.operatorService.addSearchAttributes({ namespace, searchAttributes }),
-  );
-  if (added === 'denied') throw cannotAdd(namespace, missing);
-}
-
-/**
- * Returns which search attributes the namespace lacks, and which it has with another type. If the server does not allow
- * listing them (`isListed` is false), those of another type are among the missing ones.
- */
-async function searchAttributesAmiss(
-  connection: Servers,
-  namespace: string,
-): Promise<{ missing: Name[]; others: Name[]; isListed: boolean }> {
-  const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
-  if (listed === 'denied') {
-    return { missing: await missingByQuery(connection, namespace), others: [], isListed: false };
-  }
-  const { customAttributes } = listed;
-  return {
-    missing: names.filter((name) => !(name in customAttributes)),
-    others: names.filter(
-      (name) => (customAttributes[name] ?? searchAttributeTypes[name]) !== searchAttributeTypes[name],
-    ),
-    isListed: true,
-  };
+  const found = listed.customAttributes;
+  const amiss = names.filter((name) => found[name] !== searchAttributeTypes[name]);
+  if (amiss.length === 0) return;
+  if (amiss.some((name) => name in found)) throw cannotAdd(namespace, amiss);
+  const searchAttributes = Object.fromEntries(amiss.map((name) => [name, searchAttributeTypes[name]]));
+  const adding = connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
+  if ((await unlessDenied(adding)) === 'denied') throw cannotAdd(namespace, amiss);
 }
 
 async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
@@ -90,10 +62,10 @@ async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
 }
 
 /** Finds missing attributes by a query for each: a query with a missing attribute, or with another type, is invalid. */
-async function missingByQuery(connection: Servers, namespace: string): Promise<Name[]> {
+async function findMissingByQuery(connection: Servers, namespace: string): Promise<Name[]> {
   const missing: Name[] = [];
   for (const name of names) {
-    const value = searchAttributeTypes[name] === int ? '0' : "'-'";
+    const value = typeNames[searchAttributeTypes[name]] === 'Int' ? '0' : "'-'";
     try {
       const query = `${name} = ${value}`;
       await connection.workflowService.countWorkflowExecutions({ namespace, query });
@@ -110,7 +82,7 @@ function codeOf(err: unknown): number {
 }
 
 function cannotAdd(namespace: string, missing: Name[]): ConfigError {
-  const typed = missing.map((name) => [name, typeNames[searchAttributeTypes[name]]] as const);
+  const typed = missing.map((name) => [name, typeNames[searchAttributeTypes[name]]]);
   const list = typed.map(([name, type]) => `${name} (${type})`).join(', ');
   const cloud = typed.map(([name, type]) => ` --search-attribute "${name}=${type}"`).join('');
   const own = typed.map(([name, type]) => ` --name ${name} --type ${type}`).join('');

@@ -6,9 +6,6 @@ import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 
 export interface Drained extends Omit<Plan, 'expired'> {
-  /** What this process has sent since the client last had nothing to send. */
-  delivered: number;
-  failed: number;
   lastError?: string;
 }
 
@@ -24,7 +21,6 @@ export async function drainClient(
   cancelled: AbortSignal,
 ): Promise<Drained> {
   const { couriers, db, metrics, settings } = deps;
-  const flow = couriers.flowOf(clientToken);
   const idle = couriers.untilIdle(clientToken).then(() => true);
   const ended = new Promise<false>((resolve) => {
     cancelled.addEventListener('abort', () => resolve(false), { once: true });
@@ -32,10 +28,9 @@ export async function drainClient(
   const isIdle = await withTimeout(Promise.race([idle, ended]), flowMs, () => false);
   const { expired, ...plan } = await planCatchUp(db, clientToken, settings);
   for (let i = 0; i < expired; i++) metrics.ended('failed');
-  const { delivered, failed } = couriers.flowOf(clientToken) ?? flow ?? { delivered: 0, failed: 0 };
   const inMs = Math.max(plan.inMs, isIdle ? soonMs : lookAgainMs);
   const endpoint = plan.owed > 0 ? await getEndpoint(db, clientToken) : undefined;
   const lastError =
     endpoint?.lastStatus === undefined ? endpoint?.lastError : `${endpoint.lastError} ${endpoint.lastStatus}`;
-  return { ...plan, inMs, delivered, failed, lastError };
+  return { ...plan, inMs, lastError };
 }

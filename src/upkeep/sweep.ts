@@ -9,9 +9,9 @@ import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailabl
 import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
 import { type Overview, readOverview, type WaitReason } from '../redis/owed/standing.js';
 import { getAccount } from '../redis/records/accounts.js';
-import { changesSince, tellUntil, toldUntil, writtenAtMs } from '../redis/records/audit.js';
+import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
-import { countEndpoints, noteCounted, noteSweepEnd, readCounts } from '../redis/records/counts.js';
+import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
 import { clearDeletedClient, deletionsUnderWay, endDeletion } from '../redis/records/deletion.js';
 import { listStateChanges, setHeld, tellStateChange } from '../redis/records/endpoint.js';
 import type { CatchUps } from '../temporal/catchUps.js';
@@ -62,7 +62,7 @@ export async function runSweep(deps: SweepDeps, heartbeat: (progress: Swept) => 
     .tellOperatorsChanges()
     .catch((err: unknown) => deps.log.error({ err }, 'operator changes could not be logged'));
   await sweep.clearDeletedClients();
-  await noteSweepEnd(deps.db, { brokenClients: sweep.broken.size });
+  await noteCounts(deps.db, 'ended', { brokenClients: sweep.broken.size });
   return sweep.counts;
 }
 
@@ -80,14 +80,17 @@ class Sweep {
   async superviseCatchUps(): Promise<void> {
     const { db, settings } = this.deps;
     const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0, catchUps: 0 };
-    const { counted } = await readCounts(db);
-    const looksAtAll =
-      counted?.endpoints === undefined || nowOf(db) - (counted.endpointsAt ?? 0) >= allEveryMs;
+    const { endpoints: before } = await readCounts(db);
+    const looksAtAll = before === undefined || before.ageMs >= allEveryMs;
     const supervise = async (clientToken: string): Promise<void> => {
       // A heartbeat for each client: a page of 500 may take a busy Redis longer than the heartbeat timeout.
       this.heartbeat(this.counts);
       this.counts.looked++;
-      if (looksAtAll) await this.#mendHold(clientToken);
+      if (looksAtAll) {
+        const client = await getClient(db, clientToken);
+        const account = client && (await getAccount(db, client.accountId));
+        if (account !== undefined) await setHeld(db, clientToken, account.disabled);
+      }
       const overview = await readOverview(db, clientToken, settings);
       if (!overview.isConsistent) {
         this.#noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
@@ -101,20 +104,14 @@ class Sweep {
       sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, lateMs);
       if (lateMs > overdueMs) await this.#wake(clientToken, lateMs);
     };
-    const pages = indexedClients(db, (err) => this.#noteAway(err));
-    for await (const page of pages) {
+    for await (const page of indexedClients(db, (err) => this.#noteAway(err))) {
       await mapInPages(page, concurrency, (clientToken) =>
-        this.#besideOthers(clientToken, () => supervise(clientToken)).catch((err: unknown) =>
-          this.#noteAway(err),
-        ),
+        this.#besideOthers(clientToken, () => supervise(clientToken)),
       );
     }
     const endpoints = looksAtAll ? await this.#lookAtAll() : undefined;
-    await noteCounted(db, {
-      ...sum,
-      endpoints: endpoints ?? counted?.endpoints,
-      endpointsAt: endpoints === undefined ? counted?.endpointsAt : nowOf(db),
-    });
+    await noteCounts(db, 'counted', sum);
+    if (endpoints !== undefined) await noteCounts(db, 'endpoints', endpoints);
   }
 
   /**
@@ -123,8 +120,8 @@ class Sweep {
    */
   async tellOperatorsChanges(): Promise<void> {
     const { db, log, metrics } = this.deps;
-    const from = await toldUntil(db);
-    const changes = await changesSince(db, from);
+    const from = (await db.redis.get(db.global.auditTold)) ?? '0-0';
+    const changes = await listChanges(db, `(${from}`);
     const last = changes.at(-1);
     if (last === undefined) return;
     for (const { who, what, target, before, after } of changes) {
@@ -138,7 +135,7 @@ class Sweep {
     for (const change of states) {
       if (change.by === 'operator' && change.atMs <= last.atMs) tellStateChange({ log, metrics }, change);
     }
-    await tellUntil(db, last.id);
+    await db.redis.set(db.global.auditTold, last.id);
   }
 
   /** Continues interrupted deletions, and clears keys that others wrote during a deletion. */
@@ -156,13 +153,6 @@ class Sweep {
         if (nowOf(db) - at > clearedAgainMs) await endDeletion(db, clientToken);
       });
     }
-  }
-
-  async #mendHold(clientToken: string): Promise<void> {
-    const { db } = this.deps;
-    const client = await getClient(db, clientToken);
-    const account = client && (await getAccount(db, client.accountId));
-    if (account !== undefined) await setHeld(db, clientToken, account.disabled);
   }
 
   async #wake(clientToken: string, lateMs: number): Promise<void> {
@@ -204,9 +194,11 @@ class Sweep {
     }
   }
 
-  /** Does one client's part. Broken keys of that client are counted, and the sweep continues. @throws if Redis is unavailable */
-  #besideOthers(clientToken: string, work: () => Promise<void>): Promise<void> {
-    return unlessBroken(work, (err) => this.#noteBroken(clientToken, { err }));
+  /** Does one client's part. If its keys are broken, or their part of Redis is away, that is noted and the sweep continues. */
+  async #besideOthers(clientToken: string, work: () => Promise<void>): Promise<void> {
+    await unlessBroken(work, (err) => this.#noteBroken(clientToken, { err })).catch((err: unknown) =>
+      this.#noteAway(err),
+    );
   }
 
   /** Counts a client with broken keys, and logs it once a sweep. */

@@ -6,7 +6,7 @@ import { DefaultLogger } from '@temporalio/worker';
 import { createActivities } from '../../activities/index.js';
 import type { Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
-import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
+import { closeGate, type Receiver, startGate, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
@@ -34,11 +34,7 @@ describe('The activity awaitDelivery', () => {
   }
 
   it('tells Temporal how many wait, and why, while a receiver is slow', async () => {
-    const gate = startGate();
-    receiver.answer = async () => {
-      await gate.closed;
-      return 200;
-    };
+    const gate = closeGate(receiver);
     const event = await claimed('slow');
     const env = new MockActivityEnvironment();
     const heartbeat = once(env, 'heartbeat');
@@ -61,11 +57,7 @@ describe('The activity awaitDelivery', () => {
   });
 
   it('ends immediately when it is cancelled; the attempt under way goes on', async () => {
-    const gate = startGate();
-    receiver.answer = async () => {
-      await gate.closed;
-      return 200;
-    };
+    const gate = closeGate(receiver);
     const events = [await claimed('slow'), await claimed('slow too')];
     const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
     const left = env
@@ -77,12 +69,7 @@ describe('The activity awaitDelivery', () => {
     assert.ok(failure instanceof ApplicationFailure, String(failure));
     assert.equal(failure.message, `waits: in_flight (slow to ${client}); 1 more of 2 wait`);
     gate.open();
-    for (const { notificationId } of events) {
-      await until(
-        'delivered',
-        async () => (await h.notification(client, notificationId))?.state === 'delivered',
-      );
-    }
+    for (const { notificationId } of events) await h.delivered(client, notificationId);
   });
 
   it('fails with the time of the retry that is due first, however late another client’s is', async () => {

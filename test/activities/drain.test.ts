@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { createActivities } from '../../activities/index.js';
-import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import type { Swept } from '../../src/upkeep/sweep.js';
-import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
+import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 
 /** Activities as they are, on a real Redis; no worker runs, so that nothing else delivers. */
@@ -24,24 +24,16 @@ describe('Activities of upkeep', () => {
 
   const inActivity = <T>(work: () => Promise<T>) => env.run(work) as Promise<T>;
 
-  const publishAll = async (client: string, name: string, count: number) => {
-    for (let i = 0; i < count; i++) await h.publish({ client, asset: `${name}-${i}` });
-  };
-
   it('a cancelled drain ends immediately and reports what is left; attempts under way are delivered', async () => {
     const client = await h.newClient(receiver.url);
-    const gate = startGate();
-    receiver.answer = async () => {
-      await gate.closed;
-      return 200;
-    };
-    await publishAll(client, 'begun', 3);
+    const gate = closeGate(receiver);
+    await h.publishAll(client, 'begun', 3);
     const result = inActivity(() => createActivities(h.deps).drain(client));
     await until('three POSTs are under way', () => receiver.received.length === 3);
     env.cancel();
     assert.equal((await result).owed, 3);
     gate.open();
-    await until('what had begun is delivered', async () => (await getEndpoint(h.db, client)).owed === 0);
+    await h.noneOwed(client);
     assert.equal(receiver.received.length, 3);
   });
 
@@ -51,7 +43,7 @@ describe('Activities of upkeep', () => {
     for (let i = 0; i < 3; i++) {
       const client = await h.newClient(receiver.url);
       await setPaused(h.db, client, true);
-      await publishAll(client, `paused-${i}`, 1);
+      await h.publishAll(client, `paused-${i}`, 1);
     }
     const swept = await inActivity(() => createActivities(h.deps).sweepOwedClients());
     assert.equal(swept.looked, 3);

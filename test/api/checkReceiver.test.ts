@@ -3,11 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/audit.js';
-import { getClient } from '../../src/redis/records/clients.js';
-import { register } from '../../src/redis/records/registrations.js';
-import { setRequestHeaders } from '../../src/redis/records/secrets.js';
-import { newCustomer, newToken, type RunningApi, sharedApi } from '../service.js';
-import { callAs, forgetSends } from './caller.js';
+import { type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
 
 interface Check {
   name: string;
@@ -25,9 +21,8 @@ interface Arrived {
 }
 
 describe('POST /push_notifications/check', () => {
-  let api: RunningApi;
-  let customer: Awaited<ReturnType<typeof newCustomer>>;
-  let token: string;
+  let h: Harness;
+  let customer: Customer;
   let secret: string;
   let server: Server;
   let url: string;
@@ -38,7 +33,7 @@ describe('POST /push_notifications/check', () => {
   let onHeaders: (request: IncomingMessage, response: ServerResponse) => void;
 
   before(async () => {
-    api = await sharedApi();
+    h = await sharedHarness();
     server = createServer((request, response) => {
       let body = '';
       let pieces = 0;
@@ -61,8 +56,7 @@ describe('POST /push_notifications/check', () => {
     arrived = [];
     onHeaders = () => undefined;
     answer = verify;
-    customer = await newCustomer(api);
-    token = await newToken(api, customer);
+    customer = await newCustomer(h);
     secret = (await call('GET', 'signing_secret')).body.signing_secret as string;
   });
   after(async () => {
@@ -81,10 +75,7 @@ describe('POST /push_notifications/check', () => {
   }
 
   const call = (method: string, what: string, query: Record<string, string> = {}) =>
-    callAs(api, { token, client_token: customer.client_token }, [
-      method,
-      `/push_notifications/${what}?${new URLSearchParams(query)}`.replace('/?', '?'),
-    ]);
+    customer.call(method, `/push_notifications/${what}?${new URLSearchParams(query)}`.replace('/?', '?'));
 
   async function check(): Promise<Check[]> {
     const { status, body } = await call('POST', 'check', { url });
@@ -126,57 +117,63 @@ describe('POST /push_notifications/check', () => {
     assert.equal(slow?.headers['content-length'], String(slow?.body.length));
   });
 
-  it('fails a receiver that verifies nothing at a wrong signature and an old timestamp', async () => {
-    answer = (_, response) => response.writeHead(200).end();
-    const checks = await check();
-    assert.deepEqual(verdicts(checks), { ...allOk, wrong_signature: 'fail', old_timestamp: 'fail' });
-    assert.match(checks[1]?.advice ?? '', /webhook-signature/);
-    assert.match(checks[2]?.advice ?? '', /webhook-timestamp/);
-  });
-
-  it('fails a receiver that refuses a known webhook-id at the second send', async () => {
-    const seen = new Set<string>();
-    answer = (one, response) => {
-      const id = one.headers['webhook-id'] ?? '';
-      if (seen.has(id)) response.writeHead(409).end();
-      else verify(one, response);
-      seen.add(id);
-    };
-    const checks = await check();
-    assert.deepEqual(verdicts(checks), { ...allOk, twice: 'fail' });
-    assert.match(checks[3]?.advice ?? '', /webhook-id/);
-  });
-
-  it('fails a receiver that reads only the first piece of a body, or answers before the body is complete, at the slow send', async () => {
-    onHeaders = (request, response) =>
-      request.once('data', (chunk: Buffer) => {
-        if (chunk.length < Number(request.headers['content-length'])) response.writeHead(400).end();
-      });
-    const checks = await check();
-    assert.deepEqual(verdicts(checks), { ...allOk, slow: 'fail' });
-    assert.equal(checks[4]?.answered[0]?.status, 400);
-    assert.deepEqual(verdicts([await test()]), { test: 'ok' }, 'the next one finds a connection');
-  });
+  const seen = new Set<string>();
+  const wrong: Record<string, [behave: () => void, failed: Record<string, RegExp>]> = {
+    'verifies nothing': [
+      () => {
+        answer = (_, response) => response.writeHead(200).end();
+      },
+      { wrong_signature: /webhook-signature/, old_timestamp: /webhook-timestamp/ },
+    ],
+    'refuses a known webhook-id': [
+      () => {
+        answer = (one, response) => {
+          const id = one.headers['webhook-id'] ?? '';
+          if (seen.has(id)) response.writeHead(409).end();
+          else verify(one, response);
+          seen.add(id);
+        };
+      },
+      { twice: /webhook-id/ },
+    ],
+    'reads only the first piece of a body, or answers before the body is complete': [
+      () => {
+        onHeaders = (request, response) =>
+          request.once('data', (chunk: Buffer) => {
+            if (chunk.length < Number(request.headers['content-length'])) response.writeHead(400).end();
+          });
+      },
+      { slow: /./ },
+    ],
+  };
+  for (const [what, [behave, failed]] of Object.entries(wrong)) {
+    it(`fails a receiver that ${what}`, async () => {
+      behave();
+      const checks = await check();
+      const fails = Object.fromEntries(Object.keys(failed).map((name) => [name, 'fail']));
+      assert.deepEqual(verdicts(checks), { ...allOk, ...fails });
+      for (const { name, advice } of checks) assert.match(advice, failed[name] ?? /./);
+      onHeaders = () => undefined;
+      answer = verify;
+      await customer.forgetSends();
+      assert.equal((await call('POST', 'test', { url })).body.status, 204, 'the next one finds a connection');
+    });
+  }
 
   it('sends to the registered URL, makes no notification and does not affect the registration', async () => {
     answer = (_, response) => response.writeHead(410).end();
-    const register = new URLSearchParams({ access_token: token, client_token: customer.client_token, url });
-    await fetch(`${api.url}/register_push_notifications?${register}`, { method: 'POST' });
+    await customer.register(url);
     const before = await call('GET', '');
     const { status } = await call('POST', 'check');
     assert.deepEqual([status, arrived.length], [200, 5]);
     assert.deepEqual((await call('GET', '')).body, before.body);
-    const { redis } = api.deps.db;
-    assert.equal(await redis.exists(api.deps.db.client(customer.client_token).notifications), 0);
+    assert.equal(await h.db.redis.exists(h.db.client(customer.client_token).notifications), 0);
   });
 
   it('sends a test to another URL than the registered one, without the request headers of the client', async () => {
-    const { db, secretBox } = api.deps;
-    await setRequestHeaders(db, secretBox, customer.client_token, { 'x-key': 'gate' });
-    const { accountId } = (await getClient(db, customer.client_token)) ?? assert.fail();
-    const registered = { clientToken: customer.client_token, accountId, url: `${url}&now` };
-    await register(db, secretBox, registered);
-    for (const other of [undefined, registered.url, url]) {
+    await customer.call('PUT', '/push_notifications/headers', { headers: { 'x-key': 'gate' } });
+    await customer.register(`${url}&now`);
+    for (const other of [undefined, `${url}&now`, url]) {
       assert.equal((await call('POST', 'test', other ? { url: other } : {})).body.status, 204);
     }
     assert.deepEqual(
@@ -199,8 +196,8 @@ describe('POST /push_notifications/check', () => {
       assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
     }
     assert.equal(arrived.length, 5);
-    await freshLimit();
-    await test();
+    await customer.forgetSends();
+    await call('POST', 'test', { url });
     const refused = await call('POST', 'check', { url });
     assert.equal(refused.status, 429);
     const seconds = Number(refused.headers.get('retry-after'));
@@ -210,7 +207,7 @@ describe('POST /push_notifications/check', () => {
 
   it('is in the audit, without the query of its URL', async () => {
     await check();
-    const calls = await listCalls(api.deps.db);
+    const calls = await listCalls(h.db);
     const mine = calls.filter(({ clientToken }) => clientToken === customer.client_token);
     assert.deepEqual(
       mine.map(({ what }) => what),
@@ -218,14 +215,4 @@ describe('POST /push_notifications/check', () => {
     );
     assert.ok(!JSON.stringify(mine).includes('in-query'));
   });
-
-  const freshLimit = () => forgetSends(api.deps.db, customer.client_token);
-
-  /** One test notification to the same receiver, as a check of its own. */
-  async function test(): Promise<Check> {
-    await freshLimit();
-    onHeaders = () => undefined;
-    const { body } = await call('POST', 'test', { url });
-    return { name: 'test', verdict: body.status === 204 ? 'ok' : 'fail' } as Check;
-  }
 });

@@ -2,49 +2,12 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { createReadiness, listenAdmin, lookEveryMs } from '../../src/api/admin.js';
 import { createMetrics } from '../../src/metrics.js';
-import { startProxy } from '../proxy.js';
 import { until } from '../receiver.js';
-import { itWithOneRedis, servers } from '../servers.js';
-import { startApi } from '../service.js';
 
 const never = () => new Promise<never>(() => undefined);
 const immediately = async () => undefined;
 
 describe('GET /healthz, GET /readyz', () => {
-  it('answers 200 {status, redis, temporal} when both answer', async () => {
-    const api = await startApi();
-    assert.equal((await fetch(`${api.url}/healthz`)).status, 200);
-    const ready = await fetch(`${api.url}/readyz`);
-    assert.equal(ready.status, 200);
-    assert.deepEqual(await ready.json(), { status: 'ready', redis: true, temporal: true });
-    await api.close();
-  });
-
-  itWithOneRedis('answers 503 while Redis is unavailable, and 200 when it is back', async () => {
-    const proxy = await startProxy(servers().redisUrl);
-    const cut = await startApi({ redisUrl: proxy.url });
-    proxy.hang();
-    const away = await fetch(`${cut.url}/readyz`);
-    assert.equal(away.status, 503);
-    assert.deepEqual(await away.json(), { status: 'not ready', redis: false, temporal: true });
-    proxy.release();
-    await until('it is ready', async () => (await fetch(`${cut.url}/readyz`)).status === 200);
-    await cut.close();
-    await proxy.close();
-  });
-
-  it('answers 200 while Temporal is unavailable, and says so', async () => {
-    const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
-    const cut = await startApi({ temporalAddress: new URL(proxy.url).host });
-    proxy.hang();
-    const away = await fetch(`${cut.url}/readyz`);
-    assert.equal(away.status, 200);
-    assert.deepEqual(await away.json(), { status: 'ready', redis: true, temporal: false });
-    proxy.release();
-    await cut.close();
-    await proxy.close();
-  });
-
   it('answers 503 once the process was told to stop, also on the admin port', async () => {
     let isEnding = false;
     const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => isEnding });

@@ -1,256 +1,335 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
+import { setScopes } from '../../src/redis/records/accounts.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
-import { callAs, type Json } from './caller.js';
+import { type Customer, type Harness, type Json, newCustomer, patient, sharedHarness } from '../service.js';
+import { mintedToken } from './credentials.js';
 
 describe('calls for the publisher’s engineers', () => {
-  let harness: Harness;
-  let api: RunningApi;
+  let h: Harness;
   let receiver: Receiver;
-  let customer: Awaited<ReturnType<typeof newCustomer>>;
-  let token: string;
+  let customer: Customer;
 
   before(async () => {
-    harness = await startHarness({
-      failingAfter: 1,
-      probeScheduleMs: [600_000],
-      RETRY_SCHEDULE_SECONDS: '600',
-    });
-    await harness.startWorker();
-    api = await startApi({ prefix: harness.db.prefix, env: { TASK_QUEUE: harness.taskQueue } });
+    h = await sharedHarness(patient);
   });
   beforeEach(async () => {
     receiver = await startReceiver();
-    customer = await newCustomer(api);
-    token = await newToken(api, customer);
+    customer = await newCustomer(h);
   });
   afterEach(() => receiver.close());
-  after(async () => {
-    await api.close();
-    await harness.close();
-  });
 
-  const call = (...asked: [method: string, path: string, body?: unknown]) =>
-    callAs(api, { token, client_token: asked[1] === '/clients' ? undefined : customer.client_token }, asked);
-
-  async function register(url = receiver.url): Promise<void> {
-    const query = new URLSearchParams({ access_token: token, client_token: customer.client_token, url });
-    const answer = await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
-    assert.equal(answer.status, 200);
+  const call: Customer['call'] = (...asked) => customer.call(...asked);
+  const read = async (path: string) => (await call('GET', path)).body;
+  const register = () => customer.register(receiver.url);
+  const publish = async (asset: string, eventId?: string, segments?: string[]) =>
+    (await h.publish({ client: customer.client_token, asset, eventId, segments })).id;
+  const reaches = (id: string, state: 'delivered' | 'failed') => h.reaches(customer.client_token, id, state);
+  async function delivered(asset: string, eventId?: string): Promise<string> {
+    const id = await publish(asset, eventId);
+    await reaches(id, 'delivered');
+    return id;
   }
-
-  const publish = (asset: string) => harness.publish({ client: customer.client_token, asset });
-  const stateIs = (id: string, state: string) =>
-    until(`${id} is ${state}`, async () => {
-      const { body } = await call('GET', `/notifications/${id}`);
-      return body.state === state && body;
+  const attempted = (id: string, times: number) =>
+    until(`${id} was attempted`, async () => {
+      const { attempts } = await read(`/notifications/${id}`);
+      return (attempts as Json[] | undefined)?.length === times;
     });
+  const pause = (isPaused: boolean) => setPaused(h.db, customer.client_token, isPaused);
 
   it('GET /clients lists the account’s clients, and no other', async () => {
-    await newCustomer(api);
+    await newCustomer(h);
     const one = { client_token: customer.client_token, name: 'Example Site' };
-    const before = await call('GET', '/clients');
-    assert.deepEqual(before.body, {
-      clients: [{ ...one, state: 'not_registered', owed: 0 }],
-      has_more: false,
-    });
+    const clients = [{ ...one, state: 'not_registered', owed: 0 }];
+    assert.deepEqual(await read('/clients'), { clients, has_more: false });
     await register();
-    const after = await call('GET', '/clients');
-    assert.deepEqual(after.body, {
-      clients: [{ ...one, state: 'active', url: receiver.url, owed: 0 }],
-      has_more: false,
-    });
+    const registered = [{ ...one, state: 'active', url: receiver.url, owed: 0 }];
+    assert.deepEqual(await read('/clients'), { clients: registered, has_more: false });
   });
 
   it('GET /push_notifications answers 404 when nothing is registered, then the registration and its state', async () => {
-    assert.deepEqual((await call('GET', '/push_notifications')).body.code, 'not_registered');
+    assert.equal((await read('/push_notifications')).code, 'not_registered');
     await register();
-    await stateIs((await publish('vid-1')).id, 'delivered');
-    const { body } = await call('GET', '/push_notifications');
-    const { registered_at: registeredAt, last_success_at: lastSuccessAt, ...rest } = body;
-    assert.ok(Date.parse(String(registeredAt)) <= Date.parse(String(lastSuccessAt)));
+    await delivered('vid-1');
+    const { registered_at: at, last_success_at: last, ...rest } = await read('/push_notifications');
+    assert.ok(Date.parse(String(at)) <= Date.parse(String(last)));
     assert.deepEqual(rest, {
-      url: receiver.url,
-      state: 'active',
-      state_since: registeredAt,
-      state_reason: 'registered',
-      owed: 0,
-      last_failure_at: null,
-      last_error: null,
-      next_attempt_at: null,
+      ...{ url: receiver.url, state: 'active', state_since: at, state_reason: 'registered', owed: 0 },
+      ...{ last_failure_at: null, last_error: null, next_attempt_at: null },
     });
   });
 
-  it('GET /push_notifications/signing_secret answers it before a URL exists, and keeps it over a reset', async () => {
-    const { body } = await call('GET', '/push_notifications/signing_secret');
-    assert.match(String(body.signing_secret), /^whsec_/);
-    await register();
-    assert.deepEqual((await call('GET', '/push_notifications/signing_secret')).body, body);
-  });
+  describe('/push_notifications/signing_secret', () => {
+    const path = '/push_notifications/signing_secret';
 
-  it('POST /push_notifications/signing_secret makes a new one, and the previous one still signs', async () => {
-    await register();
-    const old = String((await call('GET', '/push_notifications/signing_secret')).body.signing_secret);
-    const { body } = await call('POST', '/push_notifications/signing_secret');
-    assert.ok(Date.parse(String(body.previous_valid_until)) > Date.now());
-    await stateIs((await publish('vid-1')).id, 'delivered');
-    const [got] = receiver.received;
-    assert.ok(got);
-    for (const secret of [old, String(body.signing_secret)]) {
-      new Webhook(secret).verify(got.body, got.headers as Record<string, string>);
-    }
+    it('GET answers it before a URL exists; POST makes a new one, and the previous one still signs', async () => {
+      const old = String((await read(path)).signing_secret);
+      assert.match(old, /^whsec_/);
+      await register();
+      assert.equal((await read(path)).signing_secret, old);
+      const { body } = await call('POST', path);
+      assert.ok(Date.parse(String(body.previous_valid_until)) > Date.now());
+      await delivered('vid-1');
+      const [{ body: sent, headers } = assert.fail()] = receiver.received;
+      for (const secret of [old, String(body.signing_secret)])
+        new Webhook(secret).verify(sent, headers as Record<string, string>);
+    });
+
+    it('POST answers 429 with Retry-After while ten previous ones still sign, and loses no secret', async () => {
+      await read(path);
+      let last: unknown;
+      for (let i = 0; i < previousSigningSecretsAtMost; i++)
+        last = (await call('POST', path)).body.signing_secret;
+      const refused = await call('POST', path);
+      assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
+      const waitSeconds = Number(refused.headers.get('retry-after'));
+      assert.ok(waitSeconds > 23 * 3600 && waitSeconds <= 24 * 3600, String(waitSeconds));
+      assert.equal((await read(path)).signing_secret, last);
+    });
+
+    it('needs the scope signing_secrets once the account has it; earlier tokens lose only this right', async () => {
+      await setScopes(h.db, customer.account_id, ['push_notifications', 'signing_secrets']);
+      for (const method of ['GET', 'POST']) {
+        const refused = await call(method, path);
+        assert.deepEqual([refused.status, refused.body.code], [403, 'insufficient_scope']);
+        const says = 'Bearer error="insufficient_scope", scope="signing_secrets"';
+        assert.equal(refused.headers.get('www-authenticate'), says);
+      }
+      assert.equal((await call('GET', '/clients')).status, 200);
+      customer.token = await mintedToken(h.db, customer, ['signing_secrets'], 60);
+      for (const method of ['GET', 'POST']) assert.equal((await call(method, path)).status, 200);
+    });
   });
 
   describe('POST /push_notifications/test', () => {
-    it('sends to the registered URL, and answers the request and its result', async () => {
+    const path = '/push_notifications/test';
+
+    it('sends to the registered URL, answers the request and its result, and is limited to bursts of 5', async () => {
       await register();
-      const { body } = await call('POST', '/push_notifications/test');
+      const { body } = await call('POST', path);
       const [got] = receiver.received;
       assert.equal(got?.body, '{"event":"test","platform_id":"test"}');
       const request = body.request as { headers: Record<string, string>; body: string };
       assert.equal(request.body, got?.body);
       assert.equal(request.headers['webhook-id'], got?.headers['webhook-id']);
-      assert.equal(body.status, 200);
-      assert.equal(typeof body.milliseconds, 'number');
-      assert.equal((await call('GET', '/push_notifications')).body.last_success_at, null);
-    });
-    it('sends to url= before one is registered, and checks it', async () => {
-      const sent = await call('POST', `/push_notifications/test?url=${encodeURIComponent(receiver.url)}`);
-      assert.equal(sent.body.status, 200);
-      const inside = await call('POST', '/push_notifications/test?url=http%3A%2F%2F10.0.0.1%2F');
-      assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);
-      assert.equal((await call('POST', '/push_notifications/test')).status, 400);
-    });
-    it('names a failure', async () => {
+      assert.deepEqual([body.status, typeof body.milliseconds], [200, 'number']);
+      assert.equal((await read('/push_notifications')).last_success_at, null);
       receiver.answer = () => 302;
-      await register();
-      const { body } = await call('POST', '/push_notifications/test');
-      assert.deepEqual([body.status, body.error], [302, 'redirect']);
-    });
-    it('is limited to bursts of 5 per client', async () => {
-      await register();
+      const failed = (await call('POST', path)).body;
+      assert.deepEqual([failed.status, failed.error], [302, 'redirect']);
       const statuses: number[] = [];
-      for (let i = 0; i < 6; i++) statuses.push((await call('POST', '/push_notifications/test')).status);
-      assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+      for (let i = 0; i < 4; i++) statuses.push((await call('POST', path)).status);
+      assert.deepEqual(statuses, [200, 200, 200, 429]);
+    });
+
+    it('sends to url= before one is registered, and checks it', async () => {
+      const sent = await call('POST', `${path}?url=${encodeURIComponent(receiver.url)}`);
+      assert.equal(sent.body.status, 200);
+      const inside = await call('POST', `${path}?url=http%3A%2F%2F10.0.0.1%2F`);
+      assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);
+      assert.equal((await call('POST', path)).status, 400);
     });
   });
 
   it('POST /push_notifications/resume probes a failing endpoint now, then drains it', async () => {
     receiver.answer = () => 500;
     await register();
-    const { id } = await publish('vid-1');
-    await until('failing', async () => (await call('GET', '/push_notifications')).body.state === 'failing');
-    assert.equal((await call('GET', '/push_notifications')).body.last_error, 'http_status');
+    const ids = await Promise.all(['vid-1', 'vid-2', 'vid-3'].map((asset) => publish(asset)));
+    await until('failing', async () => (await read('/push_notifications')).state === 'failing');
+    assert.equal((await read('/push_notifications')).last_error, 'http_status');
     receiver.answer = () => 200;
-    const resumed = await call('POST', '/push_notifications/resume');
-    assert.equal(resumed.status, 202);
-    const found = await stateIs(id, 'delivered');
-    assert.equal((found.attempts as Json[]).at(-1)?.status, 200);
-    assert.equal((await call('GET', '/push_notifications')).body.state, 'active');
+    assert.equal((await call('POST', '/push_notifications/resume')).status, 202);
+    for (const id of ids) await reaches(id, 'delivered');
+    assert.equal((await read('/push_notifications')).state, 'active');
   });
 
   describe('GET /notifications', () => {
-    it('lists newest first, page by page, with filters', async () => {
-      await register();
-      for (const asset of ['vid-1', 'vid-2', 'vid-3']) await stateIs((await publish(asset)).id, 'delivered');
-      const assets = (body: Json) => (body.notifications as Json[]).map((n) => n.platform_id);
-      const first = await call('GET', '/notifications?limit=2');
-      assert.deepEqual(assets(first.body), ['vid-3', 'vid-2']);
-      const second = await call('GET', `/notifications?limit=2&cursor=${first.body.next_cursor}`);
-      assert.deepEqual(assets(second.body), ['vid-1']);
-      assert.deepEqual(assets((await call('GET', '/notifications?platform_id=vid-2')).body), ['vid-2']);
-      assert.deepEqual(assets((await call('GET', '/notifications?state=failed')).body), []);
-      assert.equal(assets((await call('GET', '/notifications?since=2020-01-01')).body).length, 3);
-      assert.deepEqual(assets((await call('GET', '/notifications?until=2020-01-01T00:00:00Z')).body), []);
+    it('lists newest first, page by page, with filters; one by its id, with its attempts and the URL’s scheme and host', async () => {
+      await customer.register(`${receiver.url}?secret=1`);
+      const [id = ''] = [await delivered('vid-1'), await delivered('vid-2'), await delivered('vid-3')];
+      const assets = async (query: string) => {
+        const { notifications, next_cursor } = await read(`/notifications?${query}`);
+        return [(notifications as Json[]).map((n) => n.platform_id).join(), next_cursor];
+      };
+      const [first, cursor] = await assets('limit=2');
+      assert.equal(first, 'vid-3,vid-2');
+      for (const [query, expected] of [
+        [`limit=2&cursor=${cursor}`, 'vid-1'],
+        ['platform_id=vid-2', 'vid-2'],
+        ['state=failed', ''],
+        ['since=2020-01-01', 'vid-3,vid-2,vid-1'],
+        ['until=2020-01-01T00:00:00Z', ''],
+      ] as const) {
+        assert.equal((await assets(query))[0], expected, query);
+      }
+      const { attempts } = await read(`/notifications/${id}`);
+      const [{ url, status } = assert.fail()] = attempts as Json[];
+      assert.deepEqual([url, status], [new URL(receiver.url).origin, 200]);
     });
-    for (const wrong of [
-      'state=odd',
-      'since=yesterday',
-      'limit=0',
-      'limit=1000',
-      'limit=0x10',
-      'limit=1e2',
-      'limit=%201',
-      'cursor=x',
-      'colour=red',
-      'state=',
-    ]) {
-      it(`answers 400 to ${wrong}`, async () => {
+
+    it('answers 400 naming the parameter', async () => {
+      for (const wrong of [
+        ...['state=odd', 'since=yesterday', 'limit=0', 'limit=1000', 'limit=0x10', 'limit=1e2', 'limit=%201'],
+        ...['cursor=x', 'colour=red', 'state='],
+      ]) {
         const { status, body } = await call('GET', `/notifications?${wrong}`);
-        assert.equal(status, 400);
+        assert.equal(status, 400, wrong);
         assert.match(String(body.msg), new RegExp(wrong.split('=')[0] ?? ''));
-      });
-    }
+      }
+    });
   });
 
-  it('GET /notifications/{id} shows its attempts with scheme and host of the URL, and answers 404 for another client', async () => {
-    await register(`${receiver.url}?secret=1`);
-    const { id } = await publish('vid-1');
-    const found = await stateIs(id, 'delivered');
-    const [attempt] = found.attempts as Json[];
-    assert.equal(attempt?.url, new URL(receiver.url).origin);
-    assert.equal(attempt?.status, 200);
-    customer = await newCustomer(api);
-    token = await newToken(api, customer);
-    assert.equal((await call('GET', `/notifications/${id}`)).body.code, 'unknown_notification');
-    assert.equal((await call('GET', '/notifications/odd')).status, 404);
-  });
-
-  it('POST /notifications/{id}/redeliver sends an ended one again, under the same id', async () => {
+  it('POST /notifications/{id}/redeliver sends an ended one again under the same id, makes a waiting one due, and names the newer one of its asset that is', async () => {
     await register();
-    const { id } = await publish('vid-1');
-    await stateIs(id, 'delivered');
+    const id = await delivered('vid-1');
     const again = await call('POST', `/notifications/${id}/redeliver`);
     assert.deepEqual([again.status, again.body], [202, { notification_id: id }]);
-    await until('it came twice', () => receiver.idsOf('vid-1').length === 2);
+    await attempted(id, 2);
     assert.deepEqual(receiver.idsOf('vid-1'), [id, id]);
+    receiver.answer = () => 500;
+    const newer = await publish('vid-1');
+    await attempted(newer, 1);
+    receiver.answer = () => 200;
+    const due = await call('POST', `/notifications/${id}/redeliver`);
+    assert.deepEqual(due.body, { notification_id: newer });
+    await reaches(newer, 'delivered');
   });
 
-  it('POST /notifications/{id}/redeliver makes a waiting one due immediately', async () => {
-    receiver.answer = () => 500;
+  const since = '2026-01-01T00:00:00Z';
+
+  it('POST /notifications/recover makes failed notifications without a newer one of their asset owed again', async () => {
     await register();
-    const { id } = await publish('vid-1');
-    await until('failing', async () => (await call('GET', '/push_notifications')).body.state === 'failing');
-    assert.deepEqual((await call('POST', `/notifications/${id}/redeliver`)).body, { notification_id: id });
+    receiver.answer = () => 400;
+    const ids = [await publish('lost'), await publish('followed')];
+    for (const id of ids) await attempted(id, 1);
+    // They end as failed after their window only if the endpoint accepts others.
+    receiver.answer = () => 200;
+    await delivered('beside');
+    receiver.answer = () => 400;
+    for (const id of ids) {
+      // A busy machine may answer 503.
+      const isDue = async () => (await call('POST', `/notifications/${id}/redeliver`)).status === 202;
+      await until('it is due', isDue);
+      assert.equal((await reaches(id, 'failed')).reason, 'window');
+    }
+    receiver.answer = () => 200;
+    await delivered('followed');
+    const recover = async (body: Json) => (await call('POST', '/notifications/recover', body)).body;
+    assert.deepEqual(await recover({ since, until: '2026-01-02T00:00:00Z' }), { count: 0 });
+    assert.deepEqual(await recover({ since: new Date(Date.now() + 60_000).toISOString() }), { count: 0 });
+    assert.deepEqual(await recover({ since, dry_run: true }), { count: 1 });
+    assert.equal((await read(`/notifications/${ids[0]}`)).state, 'failed', 'a dry run changes nothing');
+    assert.deepEqual(await recover({ since }), { count: 1 });
+    await reaches(ids[0] ?? '', 'delivered');
+    assert.equal((await read(`/notifications/${ids[1]}`)).state, 'failed');
+  });
+
+  describe('POST /notifications/replay', () => {
+    const replay = async (body: Json) => (await call('POST', '/notifications/replay', body)).body;
+
+    it('sends each asset once, by its newest notification, as backfill, and none when repeated with the same until', async () => {
+      await register();
+      const [older, newer] = [await delivered('vid-1'), await delivered('vid-1')];
+      const till = new Date(Date.now() + 1).toISOString();
+      await until('a later millisecond', () => Date.now() > Date.parse(till) + 1);
+      const later = await delivered('vid-2');
+      assert.deepEqual(await replay({ since, until: till, dry_run: true }), { count: 1 });
+      await pause(true);
+      assert.deepEqual(await replay({ since, until: till }), { count: 1 });
+      const waiting = await read(`/notifications/${newer}`);
+      assert.deepEqual([waiting.state, waiting.priority], ['waiting', 'backfill']);
+      await pause(false);
+      await h.wake(customer.client_token);
+      await reaches(newer, 'delivered');
+      assert.deepEqual(receiver.idsOf('vid-1'), [older, newer, newer]);
+      assert.deepEqual(receiver.idsOf('vid-2'), [later]);
+      assert.deepEqual(await replay({ since, until: till }), { count: 0 }, 'delivered after that time');
+    });
+
+    it('answers listed_since when the 10,000 kept notifications begin after since', async () => {
+      await register();
+      const keys = h.db.client(customer.client_token);
+      const at = Date.parse('2026-06-01T00:00:00Z');
+      const commands = h.db.redis.pipeline();
+      for (let i = 0; i < 10_000; i++) {
+        const id = `msg_${String(i).padStart(22, 'A')}`;
+        const record = { asset: `vid-${i % 5000}`, event: 'an-1', state: 'delivered', ended_at: at + i };
+        commands.zadd(keys.notifications, at + i, id);
+        commands.hset(keys.notification(id), { ...record, accepted_at: at + i });
+      }
+      await commands.exec();
+      const listed = { count: 5000, listed_since: '2026-06-01T00:00:00.000Z' };
+      assert.deepEqual(await replay({ since, dry_run: true }), listed);
+      assert.deepEqual(await replay({ since: '2026-06-01T00:00:09Z', dry_run: true }), { count: 1000 });
+    });
   });
 
   for (const path of ['/notifications/recover', '/notifications/replay']) {
-    describe(`POST ${path}`, () => {
-      it('answers {count}', async () => {
-        const since = '2026-01-01T00:00:00Z';
-        assert.deepEqual((await call('POST', path, { since })).body, { count: 0 });
-        assert.deepEqual((await call('POST', path, { since, dry_run: true })).body, { count: 0 });
-      });
-      it('counts a dry run as a read, not towards the calls that send something', async () => {
-        const since = '2026-01-01T00:00:00Z';
-        for (let i = 0; i < 8; i++)
-          assert.equal((await call('POST', path, { since, dry_run: true })).status, 200);
-        const sent = await Promise.all(Array.from({ length: 6 }, () => call('POST', path, { since })));
-        assert.deepEqual(sent.map(({ status }) => status).sort(), [200, 200, 200, 200, 200, 429]);
-      });
-      for (const wrong of [
-        {},
-        { since: 5 },
-        { since: 'yesterday' },
-        { since: '2026-01-01', colour: 'red' },
-      ]) {
-        it(`answers 400 to ${JSON.stringify(wrong)}`, async () => {
-          assert.equal((await call('POST', path, wrong)).status, 400);
-        });
-      }
+    it(`POST ${path} counts a dry run as a read, not towards the calls that send something, and refuses wrong bodies`, async () => {
+      for (let i = 0; i < 8; i++)
+        assert.equal((await call('POST', path, { since, dry_run: true })).status, 200);
+      for (const wrong of [{}, { since: 5 }, { since: 'yesterday' }, { since: '2026-01-01', colour: 'red' }])
+        assert.equal((await call('POST', path, wrong)).status, 400, JSON.stringify(wrong));
+      const sent = await Promise.all(Array.from({ length: 6 }, () => call('POST', path, { since })));
+      assert.deepEqual(sent.map(({ status }) => status).sort(), [200, 200, 200, 200, 200, 429]);
     });
   }
 
   it('GET /assets/{platform_id} says why something was or was not sent', async () => {
-    assert.equal((await call('GET', '/assets/a%2Fb')).body.code, 'unknown_asset');
+    assert.equal((await read('/assets/a%2Fb')).code, 'unknown_asset');
     await publish('a/b');
-    const before = (await call('GET', '/assets/a%2Fb')).body;
-    assert.equal((before.last_event as Json).decision, 'not_registered');
+    assert.equal(((await read('/assets/a%2Fb')).last_event as Json).decision, 'not_registered');
     await register();
-    await stateIs((await publish('a/b')).id, 'delivered');
-    const after = (await call('GET', '/assets/a%2Fb')).body;
+    await delivered('a/b');
+    const after = await read('/assets/a%2Fb');
     assert.equal((after.last_event as Json).decision, 'queued');
     assert.equal((after.last_notification as Json).state, 'delivered');
+  });
+
+  describe('GET /events/{event_id}', () => {
+    it('answers the newest notification that the event made: to the customer, and to the platform for any client, like GET /assets/{platform_id}', async () => {
+      await register();
+      const id = await delivered('vid-1', 'an-7731:1');
+      const { accepted_at: accepted, ended_at: ended, ...rest } = await read('/events/an-7731:1');
+      assert.ok(Date.parse(String(accepted)) <= Date.parse(String(ended)));
+      assert.deepEqual(rest, {
+        ...{ event_id: 'an-7731:1', notification_id: id, platform_id: 'vid-1' },
+        ...{ state: 'delivered', priority: 'live' },
+      });
+      const paths = ['/events/an-7731:1', '/assets/vid-1'];
+      const answers = async () =>
+        (await Promise.all(paths.map((path) => call('GET', path)))).map(({ status, body }) => [status, body]);
+      const toCustomer = await answers();
+      customer.token = (await newCustomer(h, ['enrichments'])).token;
+      assert.deepEqual(await answers(), toCustomer);
+      assert.equal((await read('/events/an-2')).code, 'unknown_event');
+      assert.equal((await read('/notifications')).code, 'unknown_client');
+    });
+
+    it('names the notification that superseded it; for two assets with the same event id answers the newer notification', async () => {
+      await register();
+      await pause(true);
+      await publish('vid-1', 'an-1');
+      const second = await publish('vid-1', 'an-2');
+      const event = await read('/events/an-1');
+      assert.deepEqual([event.state, event.superseded_by], ['superseded', second]);
+      assert.equal((await read('/events/an-2')).waiting_reason, 'paused');
+      await until('a later millisecond', () => Date.now() > Date.parse(String(event.accepted_at)) + 1);
+      const other = await publish('vid-2', 'an-1');
+      assert.equal((await read('/events/an-1')).notification_id, other);
+    });
+
+    it('answers 404 unknown_event, with the times of retention, when it made none or does not exist', async () => {
+      await register();
+      await publish('vid-1', 'an-1', ['x']);
+      await publish('vid-1', 'an-2', ['x']);
+      for (const id of ['an-2', 'an-3', 'no%20id', 'x'.repeat(200)]) {
+        const { status, body } = await call('GET', `/events/${id}`);
+        assert.deepEqual([status, body.code], [404, 'unknown_event'], id);
+        assert.match(String(body.msg), /10,000.*14 days.*\/assets\/\{platform_id\}/);
+      }
+    });
   });
 });

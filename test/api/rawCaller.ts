@@ -1,24 +1,20 @@
 /** A caller that writes bytes instead of requests, and keeps what comes back. */
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { assertDescribed } from './reference/described.js';
 import { isWatched } from './reference/watchAnswers.js';
 
-export interface RawCaller {
-  socket: Socket;
-  /** Everything that has come back so far. */
-  heard(): string;
-  /** Resolves with all of it when the connection is closed. */
-  closed: Promise<string>;
-}
+export type RawCaller = ReturnType<typeof callRaw>;
 
-export function callRaw(url: string, bytes: string | Buffer = ''): RawCaller {
+export function callRaw(url: string, bytes: string | Buffer = '') {
   const { port, hostname } = new URL(url);
   const socket = connect(Number(port), hostname);
   const pieces: Buffer[] = [];
+  /** Everything that has come back so far. */
   const heard = () => Buffer.concat(pieces).toString('latin1');
   socket.on('data', (piece: Buffer) => pieces.push(piece));
   // A server that refuses may close while we still write.
   socket.on('error', () => undefined);
+  /** Resolves with all that came back when the connection is closed. */
   const closed = new Promise<string>((resolve, reject) =>
     socket.once('close', () => {
       try {

@@ -1,20 +1,24 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { newCustomer, type RunningApi, sharedApi } from '../service.js';
+import { type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
 import { callRaw } from './rawCaller.js';
-import { placeholders } from './recorded/placeholders.js';
 
+/** An account's credentials in a recorded request, of the same length. */
+const placeholders = {
+  clientId: 'cid_RecordedUser',
+  clientSecret: 'Recorded-Secret_Recorded-Secret_Recorded-Se',
+};
 const folder = join(import.meta.dirname, 'recorded');
 const files = readdirSync(folder).filter((name) => name.endsWith('.http'));
 
 describe('token requests of other ecosystems, answered 200', () => {
-  let api: RunningApi;
-  let account: Awaited<ReturnType<typeof newCustomer>>;
+  let h: Harness;
+  let account: Customer;
 
   before(async () => {
-    api = await sharedApi();
-    account = await newCustomer(api, ['push_notifications', 'reports']);
+    h = await sharedHarness();
+    account = await newCustomer(h, ['push_notifications', 'reports']);
   });
 
   for (const file of files) {
@@ -25,7 +29,7 @@ describe('token requests of other ecosystems, answered 200', () => {
       let heard = '';
       // A machine that is busy with other work may answer 503: sending it again is always safe.
       for (let tries = 0; tries < 5 && (heard === '' || heard.includes(' 503 ')); tries++) {
-        const caller = callRaw(api.url, Buffer.from(bytes, 'latin1'));
+        const caller = callRaw(h.url, Buffer.from(bytes, 'latin1'));
         heard = await answerOf(caller);
         caller.socket.destroy();
       }

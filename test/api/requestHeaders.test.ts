@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { stateChangesOf } from '../../src/redis/records/endpoint.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { reencryptSigningSecrets } from '../../src/redis/records/secrets.js';
 import { keysMatching } from '../keysMatching.js';
-import { until } from '../receiver.js';
-import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
-import { callAs, forgetSends } from './caller.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Customer, type Harness, newCustomer, newToken, patient, startHarness } from '../service.js';
 
 const older = { id: 'k1', key: randomBytes(32) };
 const newer = { id: 'k2', key: randomBytes(32) };
@@ -18,49 +15,24 @@ const secret = 'gate-7f3a91';
 
 describe('PUT /push_notifications/headers', () => {
   let h: Harness;
-  let api: RunningApi;
-  let server: Server;
-  let url: string;
-  let arrived: { headers: IncomingHttpHeaders; raw: string[] }[];
-  /** The receiver's answer. */
-  let answer: (headers: IncomingHttpHeaders) => { status: number; body?: string };
-  let customer: Awaited<ReturnType<typeof newCustomer>>;
-  let token: string;
+  let receiver: Receiver;
+  let customer: Customer;
 
   before(async () => {
-    const secretBox = createSecretBox([newer, older]);
-    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'all', { secretBox });
-    await h.startWorker();
-    const keys = `k1:${older.key.toString('base64')}`;
-    api = await startApi({ prefix: h.db.prefix, env: { TASK_QUEUE: h.taskQueue, SECRETS_KEY: keys } });
-    server = createServer((request, response) => {
-      request.resume().on('end', () => {
-        arrived.push({ headers: request.headers, raw: request.rawHeaders });
-        const { status, body = '' } = answer(request.headers);
-        response.writeHead(status).end(body);
-      });
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+    h = await startHarness(patient, 'all', { secretBox: createSecretBox([older, newer]) });
   });
   beforeEach(async () => {
-    arrived = [];
-    answer = () => ({ status: 204 });
-    customer = await newCustomer(api);
-    token = await newToken(api, customer);
+    receiver = await startReceiver();
+    customer = await newCustomer(h);
   });
-  after(async () => {
-    await api.close();
-    await h.close();
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
+  afterEach(() => receiver.close());
+  after(() => h.close());
 
-  const call = (...asked: [method: string, path: string, body?: unknown]) =>
-    callAs(api, { token, client_token: customer.client_token }, asked);
-  const put = (body: unknown) => call('PUT', 'push_notifications/headers', body);
-  const names = async () => (await call('GET', 'push_notifications/headers')).body.header_names;
-  const keys = () => api.deps.db.client(customer.client_token);
+  const call: Customer['call'] = (...asked) => customer.call(...asked);
+  const put = (body: unknown) => call('PUT', '/push_notifications/headers', body);
+  const names = async () => (await call('GET', '/push_notifications/headers')).body.header_names;
+  const arrived = () => receiver.received;
+  const keys = () => h.db.client(customer.client_token);
   const publish = async (asset: string) => {
     const { id } = await h.publish({ client: customer.client_token, asset });
     return until(`${asset} was attempted`, async () => {
@@ -72,79 +44,79 @@ describe('PUT /push_notifications/headers', () => {
   it('sends the headers with each later notification, in addition to those of the service, also to a new URL', async () => {
     const set = await put({ headers: { 'X-Gateway-Key': 'open sesame', Authorization: `Bearer ${secret}` } });
     assert.deepEqual([set.status, set.body], [200, { header_names: ['authorization', 'x-gateway-key'] }]);
-    await h.registerUrl(customer.client_token, url);
+    await h.registerUrl(customer.client_token, receiver.url);
     await publish('a');
-    const [{ headers, raw } = { headers: {}, raw: [] }] = arrived;
+    const [{ headers, rawHeaders: raw } = assert.fail()] = arrived();
     assert.deepEqual([headers.authorization, headers['x-gateway-key']], [`Bearer ${secret}`, 'open sesame']);
     assert.equal(headers['webhook-client-token'], customer.client_token);
     assert.equal(new Set(raw.filter((_, i) => i % 2 === 0)).size, raw.length / 2, 'each once');
 
     await resetRegistration(h.db, customer.client_token);
-    await h.registerUrl(customer.client_token, `${url}-2`);
+    await h.registerUrl(customer.client_token, `${receiver.url}-2`);
     await publish('b');
-    assert.equal(arrived[1]?.headers.authorization, `Bearer ${secret}`);
+    assert.equal(arrived()[1]?.headers.authorization, `Bearer ${secret}`);
     assert.deepEqual((await put({ headers: { apikey: '1' } })).body, { header_names: ['apikey'] });
     await publish('c');
-    assert.deepEqual([arrived[2]?.headers.authorization, arrived[2]?.headers.apikey], [undefined, '1']);
+    assert.deepEqual([arrived()[2]?.headers.authorization, arrived()[2]?.headers.apikey], [undefined, '1']);
     await put({ headers: {} });
     await publish('d');
-    assert.deepEqual([arrived[3]?.headers.apikey, await names()], [undefined, []]);
+    assert.deepEqual([arrived()[3]?.headers.apikey, await names()], [undefined, []]);
   });
 
   it('sends the headers with a test and a check, and their answers do not show the values', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     for (const what of ['test', 'check']) {
-      await forgetSends(h.db, customer.client_token);
+      await customer.forgetSends();
       const { status, text } = await call(
         'POST',
-        `push_notifications/${what}?url=${encodeURIComponent(url)}`,
+        `/push_notifications/${what}?url=${encodeURIComponent(receiver.url)}`,
       );
       assert.equal(status, 200, text);
       assert.ok(!text.includes(secret));
       assert.match(text, /"authorization":"\*\*\*"/);
     }
-    assert.equal(arrived.length, 6);
-    for (const { headers } of arrived) assert.equal(headers.authorization, `Bearer ${secret}`);
+    assert.equal(arrived().length, 6);
+    for (const { headers } of arrived()) assert.equal(headers.authorization, `Bearer ${secret}`);
   });
 
   it('hides the values in an attempt’s record if the receiver’s error page shows them', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
-    await h.registerUrl(customer.client_token, url);
-    answer = ({ authorization }) => ({ status: 403, body: `denied: ${authorization}` });
+    await h.registerUrl(customer.client_token, receiver.url);
+    receiver.answer = ({ headers }) => ({ status: 403, body: `denied: ${headers.authorization}` });
     const record = await publish('a');
     assert.equal(record.attempts[0]?.response_excerpt, 'denied: ***');
-    const { text } = await call('GET', `notifications/${record.notificationId}`);
+    const { text } = await call('GET', `/notifications/${record.notificationId}`);
     assert.match(text, /denied: \*\*\*/);
   });
 
   it('stores the values encrypted with the signing secret, and reencrypts them with it', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
-    const { redis } = api.deps.db;
+    const { redis } = h.db;
     const sealed = await redis.hget(keys().signingSecrets, 'header:authorization');
     assert.match(sealed ?? '', /^k1:/);
-    for (const key of await keysMatching(api.deps.db, `${keys().base}*`)) {
+    for (const key of await keysMatching(h.db, `${keys().base}*`)) {
       assert.ok(!(await redis.dumpBuffer(key))?.includes(secret), key);
     }
-    await reencryptSigningSecrets(api.deps.db, createSecretBox([newer, older]));
+    await reencryptSigningSecrets(h.db, createSecretBox([newer, older]));
     assert.match((await redis.hget(keys().signingSecrets, 'header:authorization')) ?? '', /^k2:/);
-    await h.registerUrl(customer.client_token, url);
+    await h.registerUrl(customer.client_token, receiver.url);
     await publish('a');
-    assert.equal(arrived[0]?.headers.authorization, `Bearer ${secret}`);
+    assert.equal(arrived()[0]?.headers.authorization, `Bearer ${secret}`);
   });
 
   it('changes nothing of the registration, and the audit has only the names', async () => {
-    await h.registerUrl(customer.client_token, url);
+    await h.registerUrl(customer.client_token, receiver.url);
     const before = [
-      await call('GET', 'push_notifications'),
+      await call('GET', '/push_notifications'),
       await stateChangesOf(h.db, customer.client_token),
     ];
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     const after = [
-      await call('GET', 'push_notifications'),
+      await call('GET', '/push_notifications'),
       await stateChangesOf(h.db, customer.client_token),
     ];
     assert.deepEqual(after, before);
-    const calls = await listCalls(api.deps.db);
+    const calls = await listCalls(h.db);
     const [done, ...more] = calls.filter(({ clientToken }) => clientToken === customer.client_token);
     assert.deepEqual([done?.what, done?.about], ['request headers set', { header_names: ['authorization'] }]);
     assert.deepEqual(more, []);
@@ -185,7 +157,7 @@ describe('PUT /push_notifications/headers', () => {
     }
 
     it('an unknown parameter', async () => {
-      const refused = await call('PUT', `push_notifications/headers?X-Key=${secret}`, { headers: {} });
+      const refused = await call('PUT', `/push_notifications/headers?X-Key=${secret}`, { headers: {} });
       assert.deepEqual([refused.status, refused.text.includes(secret)], [400, false]);
     });
   });
@@ -194,9 +166,9 @@ describe('PUT /push_notifications/headers', () => {
     const value = 'x'.repeat(2048);
     const headers = Object.fromEntries([1, 2, 3, 4, 5].map((n) => [`X-${n}`, value]));
     assert.equal((await put({ headers })).status, 200);
-    await h.registerUrl(customer.client_token, url);
+    await h.registerUrl(customer.client_token, receiver.url);
     assert.equal((await publish('a')).state, 'delivered');
-    assert.equal(arrived[0]?.headers['x-5'], value);
+    assert.equal(arrived()[0]?.headers['x-5'], value);
   });
 
   it('is limited like calls that send something, and needs the scope signing_secrets if the account has it', async () => {
@@ -204,12 +176,13 @@ describe('PUT /push_notifications/headers', () => {
     for (let i = 0; i < 6; i++) statuses.push((await put({ headers: {} })).status);
     assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
 
-    customer = await newCustomer(api, ['push_notifications', 'signing_secrets']);
-    token = await newToken(api, { ...customer, scopes: ['push_notifications'] });
+    customer = await newCustomer(h, ['push_notifications', 'signing_secrets']);
+    const { token } = customer;
+    customer.token = await newToken(h, { ...customer, scopes: ['push_notifications'] });
     const refused = await put({ headers: { 'X-Key': secret } });
     assert.deepEqual([refused.status, refused.body.code], [403, 'insufficient_scope']);
     assert.deepEqual(await names(), [], 'names are for any token');
-    token = await newToken(api, customer);
+    customer.token = token;
     assert.equal((await put({ headers: { 'X-Key': secret } })).status, 200);
   });
 });

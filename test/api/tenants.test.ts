@@ -1,141 +1,112 @@
+/** Every call of the description: the rules that all have in common, and every wrong token. */
 import assert from 'node:assert/strict';
 import { openapi } from '../../src/api/reference/openapi.js';
+import type { Schema } from '../../src/api/reference/schemas.js';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
+import { keysMatching } from '../keysMatching.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
-import { forgetSends } from './caller.js';
-
-type Customer = Awaited<ReturnType<typeof newCustomer>>;
+import { type Customer, type Harness, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
+import { mintedToken } from './credentials.js';
 
 /** The subject of a call. The receiver's URL is registered for the client. */
 interface Subject {
-  clientToken: string;
-  notificationId: string;
-  platformId: string;
-  eventId: string;
+  client_token: string;
+  id: string;
+  platform_id: string;
+  event_id: string;
 }
 
-interface Call {
-  /** The answer to the owner's token, which shows that the calls below are refused because of the caller. */
-  succeeds: number;
-  /** Its query, without the access token. */
-  query?: (subject: Subject) => Record<string, string>;
-  body?: (subject: Subject) => unknown;
-  /** The token may also come as the parameter access_token. */
-  tokenInQuery?: true;
-  scope?: 'enrichments';
-  /** The platform may ask for any client, too. */
-  isForPlatform?: boolean;
-}
-
-const ofClient = ({ clientToken }: Subject) => ({ client_token: clientToken });
 let receiver: Receiver;
 
-/** Every call of the description that asks for a token. */
-const calls: Record<string, Call> = {
-  'POST /register_push_notifications': {
-    // It has its one URL: the first answer that only the owner gets.
-    succeeds: 400,
-    query: (subject) => ({ ...ofClient(subject), url: receiver.url }),
-    tokenInQuery: true,
-  },
-  'POST /enrichments': {
-    succeeds: 202,
-    body: (subject) => ({ ...ofClient(subject), platform_id: subject.platformId, segments: [] }),
-    scope: 'enrichments',
-  },
-  'GET /clients': { succeeds: 200 },
-  'POST /console_sessions': { succeeds: 200 },
-  'GET /push_notifications': { succeeds: 200, query: ofClient },
-  'GET /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
-  'POST /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
-  'GET /push_notifications/headers': { succeeds: 200, query: ofClient },
-  'PUT /push_notifications/headers': { succeeds: 200, query: ofClient, body: () => ({ headers: {} }) },
-  'POST /push_notifications/test': { succeeds: 200, query: ofClient },
-  'POST /push_notifications/check': { succeeds: 200, query: ofClient },
-  'POST /push_notifications/resume': { succeeds: 202, query: ofClient },
-  'GET /notifications': { succeeds: 200, query: ofClient },
-  'GET /notifications/{id}': { succeeds: 200, query: ofClient },
-  'POST /notifications/{id}/redeliver': { succeeds: 202, query: ofClient },
-  'POST /notifications/recover': {
-    succeeds: 200,
-    query: ofClient,
-    body: () => ({ since: '2026-01-01T00:00:00Z' }),
-  },
-  'POST /notifications/replay': {
-    succeeds: 200,
-    query: ofClient,
-    body: () => ({ since: '2026-01-01T00:00:00Z' }),
-  },
-  'GET /updates': { succeeds: 200, query: ofClient },
-  'PUT /notices': { succeeds: 200, body: () => ({ url: receiver.url }) },
-  'GET /notices': { succeeds: 200 },
-  'GET /notices/signing_secret': { succeeds: 200 },
-  'POST /notices/signing_secret': { succeeds: 200 },
-  'DELETE /notices': { succeeds: 200 },
-  'GET /events/{event_id}': { succeeds: 200, query: ofClient, isForPlatform: true },
-  'GET /assets/{platform_id}': { succeeds: 200, query: ofClient, isForPlatform: true },
-};
+const calls = Object.entries(openapi.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => {
+    const names = operation.parameters.map((one) => one.name);
+    return {
+      ...{ name: `${method.toUpperCase()} ${path}`, path, method, operation, names },
+      isJson: Boolean(operation.requestBody?.content['application/json']),
+      needsToken: operation.security.length > 0,
+      /** The token may also come as the parameter access_token. */
+      isRegistration: path === '/register_push_notifications',
+      /** Takes a token with the scope enrichments only. */
+      isPublishing: path === '/enrichments',
+      isAboutClient: names.includes('client_token'),
+      /** The platform may ask for any client, too. */
+      isForPlatform: path.startsWith('/events/') || path.startsWith('/assets/'),
+    };
+  }),
+);
+type Call = (typeof calls)[number];
 
-/** Nothing of an account is in them; the token call has its own test (accessToken.test.ts). */
-const open = [
-  'POST /oauth/access_token',
-  'POST /oauth/revoke',
-  'GET /healthz',
-  'GET /readyz',
-  'GET /openapi.json',
-  'GET /docs',
-];
+/** Nothing of an account is in them, or they have their own test (accessToken.test.ts). */
+const open = ['/oauth/access_token', '/oauth/revoke', '/healthz', '/readyz', '/openapi.json', '/docs'];
 
-const aboutOneClient = Object.entries(calls).filter(([, call]) => call.query);
-/** A run is of no account: whoever publishes may see it. */
-const aboutOneThing = Object.entries(calls).filter(([name, { scope }]) => name.includes('{') && !scope);
-
-describe('tenants', () => {
-  let harness: Harness;
-  let api: RunningApi;
+describe('every call', () => {
+  let h: Harness;
   let mine: Subject;
   let theirs: Subject;
+  const nothing: Subject = {
+    ...{ client_token: 'SITE-of-nobody', id: `msg_${'A'.repeat(22)}` },
+    ...{ platform_id: 'vid-nowhere', event_id: 'of-vid-nowhere' },
+  };
   let owner: Customer;
   let stranger: Customer;
   let platform: Customer;
-  let tokens: { owner: string; stranger: string; platform: string };
+  let invalid: Record<string, string>;
 
   before(async () => {
     receiver = await startReceiver();
-    harness = await startHarness();
-    await harness.startWorker();
-    api = await startApi({ prefix: harness.db.prefix, env: { TASK_QUEUE: harness.taskQueue } });
-    owner = await newCustomer(api, ['push_notifications', 'reports']);
-    stranger = await newCustomer(api);
-    platform = await newCustomer(api, ['enrichments']);
-    tokens = {
-      owner: await newToken(api, owner),
-      stranger: await newToken(api, stranger),
-      platform: await newToken(api, platform),
-    };
-    mine = await withNotification(owner, tokens.owner, 'vid-mine');
-    theirs = await withNotification(stranger, tokens.stranger, 'vid-theirs');
+    h = await startHarness();
+    owner = await newCustomer(h, ['push_notifications', 'reports']);
+    stranger = await newCustomer(h);
+    platform = await newCustomer(h, ['enrichments']);
+    mine = await withNotification(owner, 'vid-mine');
+    theirs = await withNotification(stranger, 'vid-theirs');
+    await owner.call('PUT', '/notices', { url: receiver.url });
+    invalid = await invalidTokens();
   });
   after(async () => {
-    await api.close();
-    await harness.close();
+    await h.close();
     await receiver.close();
   });
 
-  async function withNotification(customer: Customer, token: string, asset: string): Promise<Subject> {
-    const client = customer.client_token;
-    const query = new URLSearchParams({ access_token: token, client_token: client, url: receiver.url });
-    await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
-    const eventId = `of-${asset}`;
-    const { id } = await harness.publish({ client, asset, eventId });
+  async function withNotification(customer: Customer, platform_id: string): Promise<Subject> {
+    const { client_token } = customer;
+    await customer.register(receiver.url);
+    const event_id = `of-${platform_id}`;
+    const { id } = await h.publish({ client: client_token, asset: platform_id, eventId: event_id });
+    await h.delivered(client_token, id);
+    return { client_token, id, platform_id, event_id };
+  }
+
+  async function invalidTokens(): Promise<Record<string, string>> {
+    const [disabled, enabledAgain, rotated] = [
+      await newCustomer(h),
+      await newCustomer(h),
+      await newCustomer(h),
+    ];
+    for (const { account_id } of [disabled, enabledAgain]) await setDisabled(h.db, account_id, true);
+    await setDisabled(h.db, enabledAgain.account_id, false);
+    await rotateSecret(h.db, rotated.account_id, { now: true });
+    const expired = await mintedToken(h.db, owner, ['push_notifications'], 0.05);
     await until(
-      'it is delivered',
-      async () => (await harness.notification(client, id))?.state === 'delivered',
+      'it has expired',
+      async () => (await ask('GET /clients', mine, bearer(expired))).status === 401,
     );
-    return { clientToken: client, notificationId: id, platformId: asset, eventId };
+    return {
+      expired,
+      'of a disabled account': disabled.token,
+      'of an account that was disabled and enabled again': enabledAgain.token,
+      'of an account whose secret was rotated with --now': rotated.token,
+      'with another last character': owner.token.slice(0, -1) + (owner.token.at(-1) === 'A' ? 'B' : 'A'),
+      'without its last character': owner.token.slice(0, -1),
+      'with a character too many': `${owner.token}A`,
+      'of a stranger under the owner’s name': owner.account_id.slice(4) + stranger.token.slice(-43),
+      'of 300 characters': 'A'.repeat(300),
+      'of one character': 'x',
+      'that is the client secret': owner.client_secret,
+    };
   }
 
   interface Answer {
@@ -144,307 +115,267 @@ describe('tenants', () => {
     body: Record<string, unknown>;
   }
 
-  /** Everything of an answer but what names this one request. */
+  /** Asks with what the description requires. @returns everything of the answer but what names this one request */
   async function ask(
-    name: string,
+    call: Call | string,
     subject: Subject,
     authorization: string | undefined,
-    extraQuery: Record<string, string> = {},
+    { query = {}, type = 'application/json' }: { query?: Record<string, string>; type?: string } = {},
   ): Promise<Answer> {
-    const [method = '', path = ''] = name.split(' ');
-    const call = calls[name];
-    const filled = path
-      .replace('{id}', encodeURIComponent(subject.notificationId))
-      .replace('{event_id}', encodeURIComponent(subject.eventId))
-      .replace('{platform_id}', encodeURIComponent(subject.platformId));
-    const body = call?.body?.(subject);
-    const answer = await fetch(
-      `${api.url}${filled}?${new URLSearchParams({ ...call?.query?.(subject), ...extraQuery })}`,
-      {
-        method,
-        headers: {
-          ...(authorization !== undefined && { authorization }),
-          ...(body !== undefined && { 'content-type': 'application/json' }),
-        },
-        body: JSON.stringify(body),
-      },
+    const found = typeof call === 'string' ? calls.find(({ name }) => name === call) : call;
+    const { path, method, operation, isJson } = found ?? assert.fail();
+    const asked = new URLSearchParams();
+    for (const { name, in: where, required } of operation.parameters) {
+      if (where === 'query' && required) asked.set(name, subject[name as keyof Subject] ?? receiver.url);
+    }
+    for (const [name, value] of Object.entries(query)) asked.set(name, value);
+    const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: keyof Subject) =>
+      encodeURIComponent(subject[name]),
     );
-    const { 'x-request-id': _, date: __, ratelimit: ____, ...headers } = Object.fromEntries(answer.headers);
-    const {
-      request_id: ___,
-      type: _type,
-      title: _title,
-      ...rest
-    } = (await answer.json()) as Record<string, unknown>;
-    return { status: answer.status, headers, body: rest };
+    const answer = await fetch(`${h.url}${filled}?${asked}`, {
+      method,
+      headers: {
+        ...(authorization !== undefined && { authorization }),
+        ...(isJson && type !== '' && { 'content-type': type }),
+      },
+      ...(operation.requestBody && { body: isJson ? bodyOf(found as Call, subject) : tokens() }),
+    });
+    const { 'x-request-id': _, date: __, ratelimit: ___, ...headers } = Object.fromEntries(answer.headers);
+    const text = await answer.text();
+    const { request_id, type: of, title, ...body } = text.startsWith('{') ? JSON.parse(text) : { text };
+    return { status: answer.status, headers, body };
+  }
+  const tokens = () => new URLSearchParams({ ...tokenFields(owner), token: 'unknown' });
+
+  /** As bytes, which alone say no content type. */
+  function bodyOf({ path }: Call, { client_token, platform_id }: Subject): Uint8Array {
+    const bodies: Record<string, unknown> = {
+      '/enrichments': { client_token, platform_id, segments: [] },
+      '/notices': { url: receiver.url },
+      '/push_notifications/headers': { headers: {} },
+    };
+    return Buffer.from(JSON.stringify(bodies[path] ?? { since: '2026-01-01T00:00:00Z' }));
   }
 
   const bearer = (token: string) => `Bearer ${token}`;
-  const tokenFor = (name: string) => (calls[name]?.scope ? tokens.platform : tokens.owner);
+  const bearerFor = ({ isPublishing }: Call) => bearer((isPublishing ? platform : owner).token);
 
   /**
    * Everything that Redis holds of the clients and accounts, but counts of attempts, which are written seconds later, and
    * the processes, which say every few seconds that they run.
    */
   async function everything(): Promise<string[]> {
-    const { redis, nodes } = api.deps.db;
-    const keys: string[] = [];
-    for (const server of nodes.primaries()) {
-      for await (const page of server.scanStream({ match: `${api.prefix}*`, count: 500 }))
-        keys.push(...(page as string[]));
-    }
-    const kept = keys
-      .filter(
-        (key) =>
-          !/access-token|account-rate|decision:|send-limit|disk-mark|token-failures|attempts-by:|processes$/.test(
-            key,
-          ),
-      )
-      .sort();
-    const dumps = await Promise.all(kept.map((key) => redis.dumpBuffer(key)));
-    return kept.map((key, i) => `${key} ${dumps[i]?.toString('base64')}`);
+    const { redis } = h.db;
+    const passing =
+      /access-token|account-call:|account-rate|decision:|send-limit|disk-mark|token-failures|attempts-by:|processes$/;
+    const keys = await keysMatching(h.db, `${h.prefix}*`);
+    const kept = keys.filter((key) => !passing.test(key)).sort();
+    return await Promise.all(
+      kept.map(async (key) => `${key} ${(await redis.dumpBuffer(key))?.toString('base64')}`),
+    );
   }
 
-  it('has a row for every call of the description', () => {
-    const described = Object.entries(openapi.paths).flatMap(([path, methods]) =>
-      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
-    );
-    assert.deepEqual(described.toSorted(), [...Object.keys(calls), ...open].toSorted());
-    for (const [path, methods] of Object.entries(openapi.paths)) {
-      for (const [method, operation] of Object.entries(methods)) {
-        const name = `${method.toUpperCase()} ${path}`;
-        assert.equal(operation.security.length > 0, name in calls, `${name}: public calls have []`);
-      }
+  async function assertChangesNothing(done: () => Promise<void>): Promise<void> {
+    const before = await everything();
+    await done();
+    assert.deepEqual(await everything(), before);
+  }
+
+  it('is public only if it has nothing of an account; lists have cursors; 503 is explained', () => {
+    for (const { name, path, method, needsToken, names, operation } of calls) {
+      assert.equal(needsToken, !open.includes(path), name);
+      const [media] = Object.values(
+        (operation.responses['200']?.content ?? {}) as Record<string, { schema?: Schema }>,
+      );
+      const members = (media?.schema?.properties ?? {}) as Schema;
+      const isList = names.includes('limit');
+      assert.deepEqual(
+        [names.includes('cursor'), 'next_cursor' in members, 'has_more' in members, names.includes('after')],
+        [isList, isList, isList, false],
+        name,
+      );
+      if (method !== 'get' && operation.responses['503'])
+        assert.match(operation.description, /After 503 or no answer: /, name);
     }
   });
 
-  describe('without a valid token', () => {
-    let invalid: Record<string, string>;
-    let shortLived: RunningApi;
+  it('has errors whose type is a page that explains the code', async () => {
+    const answer = await fetch(`${h.url}/nowhere`);
+    const { type, title, code } = (await answer.json()) as Record<string, string>;
+    assert.deepEqual([type, code], ['/docs/errors#not_found', 'not_found']);
+    const page = await (await fetch(new URL(String(type), h.url))).text();
+    assert.ok(page.includes('<section id="not_found">') && page.includes(String(title).split('.')[0] ?? ''));
+  });
 
-    after(() => shortLived.close());
-    before(async () => {
-      const { db } = api.deps;
-      shortLived = await startApi({ prefix: api.prefix, env: { ACCESS_TOKEN_TTL_SECONDS: '0.05' } });
-      const fresh = async (customer: Customer) => ({ customer, token: await newToken(api, customer) });
-      const disabled = await fresh(await newCustomer(api));
-      await setDisabled(db, disabled.customer.account_id, true);
-      const enabledAgain = await fresh(await newCustomer(api));
-      await setDisabled(db, enabledAgain.customer.account_id, true);
-      await setDisabled(db, enabledAgain.customer.account_id, false);
-      const rotated = await fresh(await newCustomer(api));
-      await rotateSecret(db, rotated.customer.account_id, { now: true });
-      const expired = await newToken(shortLived, owner);
-      await until('it has expired', async () => {
-        return (await ask('GET /clients', mine, bearer(expired))).status === 401;
-      });
-      const last = tokens.owner.at(-1) === 'A' ? 'B' : 'A';
-      const forged = owner.account_id.slice(4) + tokens.stranger.slice(-43);
-      invalid = {
-        expired,
-        'of a disabled account': disabled.token,
-        'of an account that was disabled and enabled again': enabledAgain.token,
-        'of an account whose secret was rotated with --now': rotated.token,
-        'with another last character': tokens.owner.slice(0, -1) + last,
-        'without its last character': tokens.owner.slice(0, -1),
-        'with a character too many': `${tokens.owner}A`,
-        'of a stranger under the owner’s name': forged,
-        'of 300 characters': 'A'.repeat(300),
-        'of one character': 'x',
-        'that is the client secret': owner.client_secret,
-      };
+  for (const call of calls) {
+    const { name, path, isRegistration } = call;
+
+    it(`${name}: refuses 8,000 parameters before anything is looked up, an unknown one, and a body that is not said to be JSON`, async () => {
+      const many = await fetch(`${h.url}${path}?${'a&'.repeat(8_000)}`, { method: call.method });
+      const { code, error } = (await many.json()) as Record<string, string>;
+      assert.deepEqual([many.status, code ?? error], [400, code ? 'too_many_parameters' : 'invalid_request']);
+      const unknown = await ask(call, mine, bearerFor(call), { query: { after_all: '1' } });
+      assert.equal(unknown.status, 400);
+      assert.match(JSON.stringify(unknown.body), /after_all is not known/);
+      if (!call.isJson) return;
+      for (const type of ['text/plain', 'application/jsonp', ''])
+        assert.equal((await ask(call, mine, bearerFor(call), { type })).status, 415, type);
     });
 
-    for (const name of Object.keys(calls)) {
-      it(`${name}: gives one answer to all invalid tokens, for any subject`, async () => {
-        const nothing: Subject = {
-          clientToken: 'SITE-of-nobody',
-          notificationId: `msg_${'A'.repeat(22)}`,
-          platformId: 'vid-nowhere',
-          eventId: 'of-vid-nowhere',
-        };
-        const before = await everything();
-        for (const subject of [mine, theirs, nothing]) {
-          for (const [kind, token] of Object.entries(invalid)) {
-            const answers = [await ask(name, subject, bearer(token))];
-            if (calls[name]?.tokenInQuery)
-              answers.push(await ask(name, subject, undefined, { access_token: token }));
-            for (const answer of answers) {
-              assert.equal(answer.headers['www-authenticate'], 'Bearer error="invalid_token"', kind);
-              assert.deepEqual(
-                [answer.status, answer.body],
-                [401, { msg: 'The access token is no longer valid', code: 'invalid_token' }],
-                kind,
-              );
+    if (!call.needsToken) continue;
+
+    it(`${name}: gives one answer to all invalid tokens, for any subject`, async () => {
+      await assertChangesNothing(async () => {
+        for (const [kind, access_token] of Object.entries(invalid)) {
+          for (const subject of kind === 'expired' ? [mine, theirs, nothing] : [mine]) {
+            const answers = [await ask(call, subject, bearer(access_token))];
+            if (isRegistration)
+              answers.push(await ask(call, subject, undefined, { query: { access_token } }));
+            for (const { status, headers, body } of answers) {
+              assert.equal(headers['www-authenticate'], 'Bearer error="invalid_token"', kind);
+              const expected = { msg: 'The access token is no longer valid', code: 'invalid_token' };
+              assert.deepEqual([status, body], [401, expected], kind);
             }
           }
         }
-        assert.deepEqual(await everything(), before);
       });
-
-      it(`${name}: refuses no token, another scheme, and a token in the wrong place`, async () => {
-        const valid = tokenFor(name);
-        const tried: [string | undefined, Record<string, string>?][] = [
-          [undefined],
-          [''],
-          ['Bearer'],
-          ['Bearer '],
-          [`Basic ${Buffer.from(`${owner.client_id}:${owner.client_secret}`).toString('base64')}`],
-          [`Token ${valid}`],
-          [valid],
-          [`Bearer ${valid} ${valid}`],
-          [`Bearer "${valid}"`],
-        ];
-        for (const [authorization, query] of tried) {
-          const answer = await ask(name, mine, authorization, query);
-          const missing = calls[name]?.tokenInQuery && !/^Bearer "/.test(authorization ?? '');
-          assert.equal(answer.status, missing ? 400 : 401, authorization);
-          if (missing) assert.equal(answer.body.msg, 'The parameter access_token is missing');
-          else assert.equal(answer.body.code, 'invalid_token');
-        }
-        if (calls[name]?.tokenInQuery) return;
-        const answer = await ask(name, mine, undefined, { access_token: valid });
-        assert.equal(answer.status, 400);
-        assert.match(String(answer.body.msg), /send Authorization: Bearer/);
-      });
-
-      it(`${name}: refuses a token in both places`, async () => {
-        const answer = await ask(name, mine, bearer(tokenFor(name)), { access_token: tokenFor(name) });
-        assert.deepEqual([answer.status, answer.body.code], [400, 'invalid_request']);
-      });
-    }
-  });
-
-  describe('with the token of another account', () => {
-    for (const [name] of aboutOneClient) {
-      it(`${name}: answers the same for the owner’s, an unknown, a deleted and a malformed client`, async () => {
-        const gone = await newCustomer(api);
-        await deleteClient(api.deps.db, gone.client_token);
-        const before = await everything();
-        const isRegistration = calls[name]?.tokenInQuery === true;
-        const expected = {
-          status: isRegistration ? 401 : 404,
-          body: {
-            msg: 'The client token is not valid for this account',
-            code: isRegistration ? 'invalid_client_token' : 'unknown_client',
-          },
-        };
-        const answers: Answer[] = [];
-        for (const clientToken of [
-          mine.clientToken,
-          'SITE-of-nobody',
-          gone.client_token,
-          'no token!',
-          '☃'.repeat(65),
-        ]) {
-          answers.push(await ask(name, { ...mine, clientToken }, bearer(tokens.stranger)));
-          if (!(calls[name]?.isForPlatform && clientToken === mine.clientToken))
-            answers.push(await ask(name, { ...mine, clientToken }, bearer(tokens.platform)));
-        }
-        for (const answer of answers) {
-          assert.deepEqual(answer, answers[0]);
-          assert.deepEqual({ status: answer.status, body: answer.body }, expected);
-        }
-        assert.deepEqual(await everything(), before);
-      });
-    }
-
-    for (const [name] of aboutOneThing) {
-      it(`${name}: answers the same for the owner’s, an unknown and a malformed one`, async () => {
-        const before = await everything();
-        const { clientToken } = theirs;
-        const about = (notificationId: string, platformId: string, eventId = platformId) =>
-          ask(name, { clientToken, notificationId, platformId, eventId }, bearer(tokens.stranger));
-        const answers = [
-          await about(mine.notificationId, mine.platformId, mine.eventId),
-          await about(`msg_${'A'.repeat(22)}`, 'vid-nowhere'),
-          await about('no-id', 'x'.repeat(300)),
-          await about('msg_%00', '\u0000'),
-          await about(`${mine.notificationId}\n`, `../${mine.clientToken}`),
-        ];
-        for (const answer of answers) assert.deepEqual(answer, answers[0]);
-        assert.equal(answers[0]?.status, 404);
-        assert.deepEqual(await everything(), before);
-      });
-    }
-
-    it('GET /clients lists only its own', async () => {
-      const { body } = await ask('GET /clients', mine, bearer(tokens.stranger));
-      const { clients } = body as { clients: { client_token: string }[] };
-      assert.deepEqual(
-        clients.map((client) => client.client_token),
-        [stranger.client_token],
-      );
     });
+
+    it(`${name}: refuses no token, another scheme, and a token in the wrong place or in both`, async () => {
+      const valid = bearerFor(call).slice('Bearer '.length);
+      const basic = Buffer.from(`${owner.client_id}:${owner.client_secret}`).toString('base64');
+      for (const authorization of [
+        ...[undefined, '', 'Bearer', 'Bearer ', `Basic ${basic}`, `Token ${valid}`, valid],
+        ...[`Bearer ${valid} ${valid}`, `Bearer "${valid}"`],
+      ]) {
+        const { status, headers, body } = await ask(call, mine, authorization);
+        const missing = isRegistration && !/^Bearer "/.test(authorization ?? '');
+        assert.equal(status, missing ? 400 : 401, authorization);
+        if (missing) assert.equal(body.msg, 'The parameter access_token is missing');
+        else assert.equal(body.code, 'invalid_token');
+        if (authorization !== undefined || isRegistration) continue;
+        assert.equal(headers['www-authenticate'], 'Bearer');
+        assert.match(String(body.msg), /send Authorization: Bearer/);
+      }
+      const query = { access_token: valid };
+      const both = await ask(call, mine, bearerFor(call), { query });
+      assert.deepEqual([both.status, both.body.code], [400, 'invalid_request']);
+      if (isRegistration) return;
+      const inQuery = await ask(call, mine, undefined, { query });
+      assert.equal(inQuery.status, 400);
+      assert.match(String(inQuery.body.msg), /send Authorization: Bearer/);
+    });
+
+    if (call.isAboutClient) {
+      it(`${name}: answers another account the same for the owner’s, an unknown, a deleted and a malformed client`, async () => {
+        const gone = await newCustomer(h);
+        await deleteClient(h.db, gone.client_token);
+        const code = isRegistration ? 'invalid_client_token' : 'unknown_client';
+        const expected = [
+          isRegistration ? 401 : 404,
+          { msg: 'The client token is not valid for this account', code },
+        ];
+        await assertChangesNothing(async () => {
+          const { client_token: its } = mine;
+          for (const client_token of [its, 'NOBODY', gone.client_token, 'no token!', '☃'.repeat(65)]) {
+            for (const { token } of [stranger, platform]) {
+              if (call.isForPlatform && token === platform.token && client_token === its) continue;
+              const { status, body } = await ask(call, { ...mine, client_token }, bearer(token));
+              assert.deepEqual([status, body], expected, client_token);
+            }
+          }
+        });
+      });
+    }
+
+    if (path.includes('{')) {
+      it(`${name}: answers another account the same for the owner’s, an unknown and a malformed one`, async () => {
+        await assertChangesNothing(async () => {
+          const answers: Answer[] = [];
+          for (const about of [
+            mine,
+            nothing,
+            { id: 'no-id', platform_id: 'x'.repeat(300), event_id: 'x'.repeat(300) },
+            { id: 'msg_%00', platform_id: '\u0000', event_id: '\u0000' },
+            { id: `${mine.id}\n`, platform_id: '../x', event_id: '../x' },
+          ]) {
+            const { client_token } = theirs;
+            answers.push(await ask(call, { ...theirs, ...about, client_token }, bearer(stranger.token)));
+          }
+          for (const answer of answers) assert.deepEqual(answer, answers[0]);
+          assert.equal(answers[0]?.status, 404);
+        });
+      });
+    }
+  }
+
+  it('GET /clients lists only the account’s own', async () => {
+    const { body } = await stranger.call('GET', '/clients');
+    const clients = body.clients as { client_token: string }[];
+    assert.deepEqual(
+      clients.map(({ client_token }) => client_token),
+      [stranger.client_token],
+    );
   });
 
-  describe('with the wrong scope', () => {
-    it('POST /enrichments answers 403, the same for every client token and for an invalid body', async () => {
-      const before = await everything();
+  it('POST /enrichments answers 403 without its scope, the same for every client token, also if the account has the scope', async () => {
+    const both = await newCustomer(h, ['enrichments', 'push_notifications']);
+    const narrow = await newToken(h, { ...both, scopes: ['push_notifications'] });
+    await assertChangesNothing(async () => {
       const answers: Answer[] = [];
-      for (const clientToken of [mine.clientToken, theirs.clientToken, 'SITE-of-nobody', 'no token!']) {
-        answers.push(await ask('POST /enrichments', { ...mine, clientToken }, bearer(tokens.owner)));
+      for (const client_token of [mine.client_token, theirs.client_token, 'SITE-of-nobody', 'no token!']) {
+        for (const token of [owner.token, narrow])
+          answers.push(await ask('POST /enrichments', { ...mine, client_token }, bearer(token)));
       }
       for (const answer of answers) assert.deepEqual(answer, answers[0]);
       assert.equal(answers[0]?.status, 403);
       assert.match(answers[0]?.headers['www-authenticate'] ?? '', /error="insufficient_scope"/);
-      assert.deepEqual(await everything(), before);
     });
   });
 
-  describe('with the owner’s token', () => {
-    it('POST /enrichments treats a deleted client as unknown', async () => {
-      const gone = await newCustomer(api);
-      await deleteClient(api.deps.db, gone.client_token);
-      const ofGone = await ask(
-        'POST /enrichments',
-        { ...mine, clientToken: gone.client_token },
-        bearer(tokens.platform),
-      );
-      const ofNone = await ask(
-        'POST /enrichments',
-        { ...mine, clientToken: 'SITE-of-nobody' },
-        bearer(tokens.platform),
-      );
-      assert.deepEqual(ofGone, ofNone);
-      assert.deepEqual([ofGone.status, ofGone.body.code], [404, 'unknown_client']);
+  it('POST /enrichments treats a deleted client as unknown', async () => {
+    const gone = await newCustomer(h);
+    await deleteClient(h.db, gone.client_token);
+    const [ofGone, ofNone] = await Promise.all(
+      [gone.client_token, 'SITE-of-nobody'].map((client_token) =>
+        ask('POST /enrichments', { ...mine, client_token }, bearer(platform.token)),
+      ),
+    );
+    assert.deepEqual(ofGone, ofNone);
+    assert.deepEqual([ofGone?.status, ofGone?.body.code], [404, 'unknown_client']);
+  });
+
+  for (const call of calls.filter(({ needsToken }) => needsToken)) {
+    it(`${call.name}: is answered to the owner`, async () => {
+      await owner.forgetSends();
+      const { status, body } = await ask(call, mine, bearerFor(call));
+      const success = Number(Object.keys(call.operation.responses)[0]);
+      // The client has its one URL: the first answer that only the owner gets.
+      assert.equal(status, call.isRegistration ? 400 : success, JSON.stringify(body));
+      if (call.isRegistration) assert.equal(body.code, 'already_registered');
     });
+  }
 
-    for (const [name, { succeeds }] of Object.entries(calls)) {
-      it(`${name}: ${succeeds}`, async () => {
-        await forgetSends(api.deps.db, mine.clientToken);
-        const answer = await ask(name, mine, bearer(tokenFor(name)));
-        assert.equal(answer.status, succeeds);
-        if (succeeds === 400) assert.equal(answer.body.code, 'already_registered');
-      });
-    }
-
-    it('records in the audit each call that reads a secret, changes or sends something, and no refused one', async () => {
-      const calls = await listCalls(api.deps.db);
-      const done = calls.filter(({ accountId }) => accountId === owner.account_id);
-      assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
-        'check',
-        'console link',
-        'first token of the day',
-        'notices url removed',
-        'notices url set',
-        'notification recover',
-        'notification redeliver',
-        'notification replay',
+  it('is in the audit if it reads a secret, changes or sends something, and was not refused', async () => {
+    const audited = await listCalls(h.db);
+    const done = audited.filter(({ accountId }) => accountId === owner.account_id);
+    assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
+      ...['check', 'console link', 'first token of the day', 'notices url removed'],
+      ...['notices url set', 'notification recover', 'notification redeliver', 'notification replay'],
+      ...[
         'registration',
         'request headers set',
         'resume',
         'signing secret read',
         'signing secret rotate',
         'test',
-      ]);
-      const ofClients = calls.filter(
-        ({ what }) => !['console link', 'first token of the day'].includes(what),
-      );
-      for (const { accountId, clientToken } of ofClients) {
-        const of = [owner, stranger].find(({ account_id }) => account_id === accountId);
-        assert.ok([of?.client_token, `notices:${accountId}`].includes(clientToken), clientToken);
-      }
-    });
+      ],
+    ]);
+    const ofNoClient = ['console link', 'first token of the day'];
+    for (const { accountId, clientToken, what } of audited) {
+      if (ofNoClient.includes(what)) continue;
+      const by = [owner, stranger].find(({ account_id }) => account_id === accountId);
+      assert.ok([by?.client_token, `notices:${accountId}`].includes(clientToken), clientToken);
+    }
   });
 });

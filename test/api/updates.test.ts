@@ -1,66 +1,40 @@
 import assert from 'node:assert/strict';
 import { until } from '../receiver.js';
-import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
+import { type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
 
-interface Update {
-  platform_id: string;
-  notification_id: string;
-  updated_at: string;
+interface Page {
+  updates: { platform_id: string; notification_id: string; updated_at: string }[];
+  has_more: boolean;
+  next_cursor: string;
+  code?: string;
 }
 
 describe('GET /updates', () => {
-  let api: RunningApi;
-  let customer: Awaited<ReturnType<typeof newCustomer>>;
-  let token: string;
+  let h: Harness;
+  let customer: Customer;
 
   before(async () => {
-    // Tests read more often than a customer may.
-    api = await startApi({ env: { ACCOUNT_RATE_PER_SECOND: '10000' } });
+    h = await sharedHarness();
   });
   beforeEach(async () => {
-    customer = await newCustomer(api, ['push_notifications', 'enrichments']);
-    token = await newToken(api, customer);
+    customer = await newCustomer(h, ['push_notifications', 'enrichments']);
   });
-  after(() => api.close());
 
   async function get(query: Record<string, string> = {}) {
-    const all = new URLSearchParams({ client_token: customer.client_token, ...query });
-    const answer = await fetch(`${api.url}/updates?${all}`, {
-      headers: { authorization: `Bearer ${token}` },
-    });
-    const body = (await answer.json()) as {
-      updates: Update[];
-      has_more: boolean;
-      next_cursor: string;
-      code?: string;
-    };
-    return { status: answer.status, body };
+    const { status, body } = await customer.call('GET', `/updates?${new URLSearchParams(query)}`);
+    return { status, body: body as unknown as Page };
   }
 
-  async function publish(assets: readonly string[], at = api) {
-    const events = assets.map((platform_id, i) => ({
+  async function publish(assets: readonly string[]) {
+    const events = assets.map((platform_id) => ({
       client_token: customer.client_token,
       platform_id,
-      segments: [`s-${Date.now()}-${Math.random()}-${i}`],
+      segments: [`s-${Math.random()}`],
     }));
-    const body = JSON.stringify({ events });
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-    const send = () => fetch(`${at.url}/enrichments`, { method: 'POST', headers, body });
-    let answer = await send();
-    // A busy machine: the same call again.
-    while (answer.status === 503) answer = await send();
-    assert.equal(answer.status, 202);
-    return ((await answer.json()) as { results: Record<string, string>[] }).results;
+    const { status, body } = await customer.call('POST', '/enrichments', { events });
+    assert.equal(status, 202);
+    return body.results as Record<string, string>[];
   }
-
-  const register = () => {
-    const query = {
-      access_token: token,
-      client_token: customer.client_token,
-      url: 'http://127.0.0.1:9/none',
-    };
-    return fetch(`${api.url}/register_push_notifications?${new URLSearchParams(query)}`, { method: 'POST' });
-  };
 
   it('lists events of a client without a URL page by page, then an empty page with the same place', async () => {
     const empty = (await get()).body;
@@ -90,7 +64,7 @@ describe('GET /updates', () => {
   });
 
   it('names the notification if the client has a URL', async () => {
-    assert.equal((await register()).status, 200);
+    await customer.register('http://127.0.0.1:9/none');
     const [published] = await publish(['a']);
     assert.equal(published?.notification, 'queued');
     const { updates } = (await get()).body;
@@ -129,7 +103,7 @@ describe('GET /updates', () => {
   });
 
   it('answers an event of a client without a URL, and a page, only once they are on the disk', async () => {
-    const { db } = api.deps;
+    const { db } = h;
     const { durably } = db;
     let onDisk: () => void = () => undefined;
     let asked = 0;

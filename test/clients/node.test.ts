@@ -148,7 +148,7 @@ describe('clients/node', () => {
     const publisher = open();
     await publisher.send(event(0));
     // Enabling an account revives no token.
-    for (const disabled of [true, false]) await setDisabled(to.api.deps.db, to.account.account_id, disabled);
+    for (const disabled of [true, false]) await setDisabled(to.api.db, to.account.account_id, disabled);
     await publisher.send(event(1));
     assert.deepEqual(
       calls.map(({ status }) => status),

@@ -28,7 +28,7 @@ describe('clients/node: updates', () => {
   });
 
   async function publish(count: number): Promise<void> {
-    const { accepting } = to.api.deps;
+    const { accepting } = to.api.apiDeps;
     for (let i = 0; i < count; i++) {
       const n = published++;
       await accepting.accept({
@@ -83,7 +83,7 @@ describe('clients/node: updates', () => {
     };
     const pages = open({ fetch: observed }).updates(asked());
     assert.deepEqual(assetsOf([(await pages.next()).value as UpdatePage]), ['vid-0']);
-    for (const disabled of [true, false]) await setDisabled(to.api.deps.db, to.account.account_id, disabled);
+    for (const disabled of [true, false]) await setDisabled(to.api.db, to.account.account_id, disabled);
     await publish(1);
     assert.deepEqual(assetsOf([(await pages.next()).value as UpdatePage]), ['vid-1']);
     assert.ok(statuses.includes(401));
@@ -91,7 +91,7 @@ describe('clients/node: updates', () => {
     const next = pages.next();
     await until('it was answered 503', () => statuses.includes(503));
     to.redis.release();
-    await waitForRedis(to.api.deps.db, 10_000);
+    await waitForRedis(to.api.db, 10_000);
     await publish(1);
     assert.deepEqual(assetsOf([(await next).value as UpdatePage]), ['vid-2']);
     await pages.return();

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { startReceiver, until } from '../receiver.js';
+import { newToken } from '../service.js';
 import { type Scene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';
+
+const forms = ['test', 'check', 'resume', 'recover', 'replay', 'signing_secret', 'signing_secret/rotate'];
+const tokenIn = (html: string) => /name="form_token" value="([^"]+)"/.exec(html)?.[1] ?? '';
+const secretIn = (html: string) => /whsec_[A-Za-z0-9+/=]+/.exec(html)?.[0];
 
 describe('console: actions', () => {
   let scene: Scene;
@@ -12,88 +18,134 @@ describe('console: actions', () => {
   });
   afterEach(() => scene.close());
 
-  const actions = async () => scene.visitor.get(`${scene.site}/actions`);
+  const actions = () => scene.visitor.get(`${scene.site}/actions`);
+  const submit = async (action: string, fields?: Record<string, string>) =>
+    scene.visitor.submit(await actions(), `${scene.site}/${action}`, fields);
   const audited = async () =>
-    (await listCalls(scene.harness.db)).filter(
+    (await listCalls(scene.h.db)).filter(
       ({ clientToken, tokenFingerprint }) =>
         clientToken === scene.customer.client_token && tokenFingerprint.startsWith('console:'),
     );
-  const fingerprint = () =>
-    `console:${createHash('sha256')
-      .update(scene.visitor.cookie.split('=')[1] ?? '')
-      .digest('hex')
-      .slice(0, 12)}`;
+  const signingSecret = async () =>
+    String((await scene.call('GET', '/push_notifications/signing_secret')).signing_secret);
 
   it('sends a test to the registered URL, or before there is one to another, and shows the request', async () => {
-    const { visitor, site, receiver } = scene;
+    const { visitor, receiver } = scene;
     const other = await startReceiver();
-    const before = await visitor.submit(await actions(), `${site}/test`, { url: other.url });
+    const before = await submit('test', { url: other.url });
     assert.match(before.html, /Your endpoint answered <strong>200<\/strong>/);
     assert.equal(other.received.length, 1);
     await other.close();
-    const wrong = await visitor.submit(await actions(), `${site}/test`, {
-      url: 'https://user:pw@example.com/',
-    });
+    const wrong = await submit('test', { url: 'https://user:pw@example.com/' });
     assert.equal(wrong.status, 400);
     assert.match(wrong.html, /role="alert"[\s\S]*code url_credentials/);
     await scene.register();
-    const after = await visitor.submit(await actions(), `${site}/test`);
+    const after = await submit('test');
     assert.equal(after.status, 200);
     const [received] = receiver.received;
     assert.ok(after.html.includes(String(received?.headers['webhook-signature'])));
     const [first] = await audited();
     const { what, address, tokenFingerprint } = first ?? {};
-    assert.deepEqual([what, address, tokenFingerprint], ['test', '127.0.0.1', fingerprint()]);
+    const hash = createHash('sha256').update(visitor.cookie.split('=')[1] ?? '');
+    const fingerprint = `console:${hash.digest('hex').slice(0, 12)}`;
+    assert.deepEqual([what, address, tokenFingerprint], ['test', '127.0.0.1', fingerprint]);
+  });
+
+  it('shows after a check what the receiver does well, and what to change', async () => {
+    const { receiver, customer } = scene;
+    await scene.register();
+    const lax = await submit('check');
+    assert.equal(lax.status, 200);
+    assert.match(lax.html, /notice bad[\s\S]*2 checks of 5 failed or need attention/);
+    const fail = '<details open><summary><span class="badge fail">fail</span> A wrong signature: 200';
+    assert.ok(lax.html.includes(fail));
+    assert.match(lax.html, /Verify webhook-signature with your secret/);
+    assert.equal(receiver.received.length, 5);
+
+    await customer.forgetSends();
+    const webhook = new Webhook(await signingSecret());
+    receiver.answer = ({ body, headers }) => {
+      try {
+        webhook.verify(body, headers as Record<string, string>);
+        return 204;
+      } catch {
+        return 401;
+      }
+    };
+    const good = await submit('check');
+    assert.match(good.html, /notice good[\s\S]*Your receiver passes every check/);
+    assert.match(good.html, /A repeat of the first one: 204 after \d+ ms, then 204 after \d+ ms/);
+    const about = { url: new URL(receiver.url).origin };
+    assert.deepEqual(
+      (await audited()).map((call) => [call.what, call.about]),
+      [
+        ['check', about],
+        ['check', about],
+      ],
+    );
+  });
+
+  it('checks a given URL if none is registered, refuses what the API refuses, and hides the client’s own headers', async () => {
+    await scene.call('PUT', '/push_notifications/headers', { headers: { 'X-Key': 'open-sesame' } });
+    await scene.customer.forgetSends();
+    const checked = await submit('check', { url: scene.receiver.url });
+    assert.equal(scene.receiver.received[0]?.headers['x-key'], 'open-sesame');
+    assert.match(checked.html, /x-key: \*\*\*/);
+    assert.ok(!checked.html.includes('open-sesame'));
+    assert.equal((await submit('check', { url: scene.receiver.url })).status, 429);
+    assert.match((await submit('check', { url: 'http://10.0.0.1/' })).html, /code url_not_public/);
   });
 
   it('counts before it recovers, and then sends as many', async () => {
-    const { visitor, site, receiver, harness, customer } = scene;
+    const { visitor, site, receiver } = scene;
     await scene.register();
     receiver.answer = () => 500;
     const id = await scene.publish('lost', 'waiting');
-    const keys = harness.db.client(customer.client_token);
-    // As the end of its window leaves it.
-    await harness.db.redis.hset(
-      keys.notification(id),
-      'state',
-      'failed',
-      'ended_at',
-      Date.now(),
-      'reason',
-      'window',
-    );
-    for (const key of [keys.owed, keys.owedSince, keys.dueLive]) {
-      if (key === keys.owed) await harness.db.redis.hdel(key, 'lost');
-      else await harness.db.redis.zrem(key, 'lost');
-    }
+    // It ends as failed after its window only if the endpoint accepts others.
     receiver.answer = () => 200;
-    const counted = await visitor.submit(await actions(), `${site}/recover`, { hours: '6' });
+    await scene.publish('beside', 'delivered');
+    receiver.answer = () => 500;
+    await scene.call('POST', `/notifications/${id}/redeliver`);
+    await scene.h.reaches(scene.customer.client_token, id, 'failed');
+    receiver.answer = () => 200;
+    const counted = await submit('recover', { hours: '6' });
     assert.match(counted.html, /1 notification would be sent/);
     assert.deepEqual(await audited(), []);
     const done = await visitor.submit(counted, `${site}/recover`);
     assert.match(done.html, /1 notification owed again/);
-    await until('it is delivered', async () => receiver.idsOf('lost').length === 2);
+    await until('it is delivered', () => receiver.idsOf('lost').length === 3);
     assert.deepEqual(
       (await audited()).map(({ what }) => what),
       ['notification recover'],
     );
-    const odd = await visitor.submit(await actions(), `${site}/recover`, { hours: 'soon' });
-    assert.equal(odd.status, 400);
+    assert.equal((await submit('recover', { hours: 'soon' })).status, 400);
+  });
+
+  it('counts before it replays, then sends as many again, once, even if the form is sent several times', async () => {
+    const { visitor, site, receiver } = scene;
+    await scene.register();
+    for (const asset of ['a', 'b']) await scene.publish(asset, 'delivered');
+    const counted = await submit('replay', { hours: '6' });
+    assert.match(counted.html, /2 assets would be sent again/);
+    assert.deepEqual(await audited(), []);
+    assert.equal(receiver.received.length, 2);
+    const done = await visitor.submit(counted, `${site}/replay`);
+    assert.match(done.html, /2 assets owed again/);
+    await until('nothing is owed', async () => (await scene.call('GET', '/push_notifications')).owed === 0);
+    assert.deepEqual([receiver.idsOf('a').length, receiver.idsOf('b').length], [2, 2]);
+    assert.match((await visitor.submit(counted, `${site}/replay`)).html, /0 assets owed again/);
+    const [call] = await audited();
+    assert.equal(call?.what, 'notification replay');
+    const { since = '', until: till = '' } = (call?.about ?? {}) as Record<string, string>;
+    assert.equal(Math.round((Date.parse(till) - Date.parse(since)) / 60_000), 360);
+    assert.equal((await submit('replay', { hours: 'soon' })).status, 400);
   });
 
   it('shows and rotates the signing secret, shows the overlap, and records both in the audit', async () => {
-    const { visitor, site } = scene;
-    const secretIn = (html: string) => /whsec_[A-Za-z0-9+/=]+/.exec(html)?.[0];
-    const shown = await visitor.submit(await actions(), `${site}/signing_secret`);
-    assert.equal(
-      secretIn(shown.html),
-      (await scene.call('GET', '/push_notifications/signing_secret')).signing_secret,
-    );
-    const rotated = await visitor.submit(await actions(), `${site}/signing_secret/rotate`);
-    assert.equal(
-      secretIn(rotated.html),
-      (await scene.call('GET', '/push_notifications/signing_secret')).signing_secret,
-    );
+    const shown = await submit('signing_secret');
+    assert.equal(secretIn(shown.html), await signingSecret());
+    const rotated = await submit('signing_secret/rotate');
+    assert.equal(secretIn(rotated.html), await signingSecret());
     assert.notEqual(secretIn(rotated.html), secretIn(shown.html));
     assert.match(rotated.html, /The one until now signs along until/);
     const page = (await actions()).html;
@@ -106,12 +158,10 @@ describe('console: actions', () => {
   });
 
   it('answers 403 to a form without the session’s token or from another site, and does nothing', async () => {
-    const { visitor, site, receiver, api, token } = scene;
+    const { visitor, site, receiver, h, token } = scene;
     await scene.register();
-    const tokenIn = (html: string) => /name="form_token" value="([^"]+)"/.exec(html)?.[1] ?? '';
     const form_token = tokenIn((await actions()).html);
-    const other = await signedIn(api, token);
-    const foreign = tokenIn((await other.get(`${site}/actions`)).html);
+    const foreign = tokenIn((await (await signedIn(h, token)).get(`${site}/actions`)).html);
     for (const [fields, headers] of [
       [{}, {}],
       [{ form_token: 'wrong' }, {}],
@@ -122,50 +172,36 @@ describe('console: actions', () => {
       [{ form_token }, { origin: 'null' }],
       [{ form_token }, { 'sec-fetch-site': 'same-site' }],
     ] as [Record<string, string>, Record<string, string>][]) {
-      for (const action of [
-        ...['test', 'check', 'resume', 'recover', 'replay', 'signing_secret', 'signing_secret/rotate'],
-      ]) {
-        assert.equal((await visitor.post(`${site}/${action}`, fields, headers)).status, 403);
-      }
-      assert.equal((await visitor.post('/console/notices/test', fields, headers)).status, 403);
+      for (const path of [...forms.map((action) => `${site}/${action}`), '/console/notices/test'])
+        assert.equal((await visitor.post(path, fields, headers)).status, 403);
     }
     assert.deepEqual([receiver.received, await audited()], [[], []]);
     assert.equal((await visitor.post(`${site}/test`, { form_token })).status, 200);
   });
 
   it('shows every page to a read-only session, and refuses its forms', async () => {
-    const { site, api, token, receiver } = scene;
+    const { site, h, token, receiver } = scene;
     await scene.register();
     const id = await scene.publish('vid', 'delivered');
-    const reader = await signedIn(api, token, '?access=read');
-    for (const path of [
+    const reader = await signedIn(h, token, '?access=read');
+    const pages = [
       '',
       '/notifications',
       `/notifications/${id}`,
       '/asset?platform_id=vid',
       '/actions',
       '/verify',
-    ]) {
+    ];
+    for (const path of pages) {
       const page = await reader.get(site + path);
       assert.equal(page.status, 200, path);
-      const forms = [...page.html.matchAll(/<form method="post" action="([^"]+)"/g)].map(
-        ([, action]) => action,
-      );
-      assert.deepEqual(forms, ['/console/sign_out'], path);
+      const to = [...page.html.matchAll(/<form method="post" action="([^"]+)"/g)].map(([, action]) => action);
+      assert.deepEqual(to, ['/console/sign_out'], path);
     }
     // Its own token is in the form that signs out.
-    const form_token = /name="form_token" value="([^"]+)"/.exec((await reader.get(site)).html)?.[1] ?? '';
+    const form_token = tokenIn((await reader.get(site)).html);
     const sent = receiver.received.length;
-    for (const action of [
-      'test',
-      'check',
-      'resume',
-      'recover',
-      'replay',
-      'signing_secret',
-      'signing_secret/rotate',
-      `notifications/${id}/redeliver`,
-    ]) {
+    for (const action of [...forms, `notifications/${id}/redeliver`]) {
       const refused = await reader.post(`${site}/${action}`, { form_token, hours: '6', dry_run: 'true' });
       assert.deepEqual([refused.status, /This session may look/.test(refused.html)], [403, true], action);
     }
@@ -176,22 +212,13 @@ describe('console: actions', () => {
   it('gives a session the scope signing_secrets only if its token has it', async () => {
     await scene.close();
     scene = await startScene(['push_notifications', 'signing_secrets']);
-    const { api, customer, site } = scene;
-    const answer = await fetch(`${api.url}/oauth/access_token`, {
-      method: 'POST',
-      body: new URLSearchParams({
-        grant_type: 'none',
-        scope: 'push_notifications',
-        client_id: customer.client_id,
-        client_secret: customer.client_secret,
-      }),
-    });
-    const { access_token: lesser } = (await answer.json()) as { access_token: string };
-    for (const [token, status] of [
+    const { h, customer, site, token } = scene;
+    const lesser = await newToken(h, { ...customer, scopes: ['push_notifications'] });
+    for (const [by, status] of [
       [lesser, 403],
-      [scene.token, 200],
+      [token, 200],
     ] as const) {
-      const visitor = await signedIn(api, token);
+      const visitor = await signedIn(h, by);
       for (const action of ['signing_secret', 'signing_secret/rotate']) {
         const page = await visitor.submit(await visitor.get(`${site}/actions`), `${site}/${action}`);
         assert.deepEqual([page.status, /whsec_/.test(page.html)], [status, status === 200]);

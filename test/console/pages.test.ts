@@ -4,9 +4,9 @@ import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
-import { signingSecrets } from '../../src/redis/records/secrets.js';
+import { readSecrets } from '../../src/redis/records/secrets.js';
 import { startReceiver, until } from '../receiver.js';
-import { newCustomer, newToken } from '../service.js';
+import { newCustomer } from '../service.js';
 import { type Scene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';
 
@@ -34,9 +34,9 @@ describe('console: the pages of a site', () => {
   });
 
   it('shows the whole URL to a full session, and its scheme and host to one that may only look', async () => {
-    const { visitor, site, receiver, api, token } = scene;
+    const { visitor, site, receiver, h, token } = scene;
     assert.ok((await visitor.get(site)).html.includes(`<code>${receiver.url}</code>`));
-    const reader = await signedIn(api, token, '?access=read');
+    const reader = await signedIn(h, token, '?access=read');
     const { html } = await reader.get(site);
     assert.ok(html.includes(`<code>${new URL(receiver.url).origin}</code>`));
     assert.ok(!html.includes(receiver.url));
@@ -73,8 +73,8 @@ describe('console: the pages of a site', () => {
   });
 
   it('answers 404 for another account’s site and notification, as if they did not exist', async () => {
-    const { visitor, site, api } = scene;
-    const stranger = await newCustomer(api);
+    const { visitor, site, h } = scene;
+    const stranger = await newCustomer(h);
     const id = await scene.publish('vid-mine', 'waiting');
     const normal = (html: string) => html.replaceAll(/Request [\w-]+/g, '');
     const none = await visitor.get('/console/sites/NOBODY');
@@ -107,7 +107,7 @@ describe('console: the first line of a site', () => {
   }
 
   it('says what is wrong now, since when, what waits and what to do, in each state', async () => {
-    const { harness, receiver, customer } = scene;
+    const { h, receiver, customer } = scene;
     const client = customer.client_token;
     assert.match(
       await firstLine(),
@@ -133,26 +133,26 @@ describe('console: the first line of a site', () => {
     const list = await scene.visitor.get(`${scene.site}/notifications?state=waiting`);
     assert.equal([...list.html.matchAll(/when a probe succeeds \(next /g)].length, 3);
 
-    await setPaused(harness.db, client, true);
+    await setPaused(h.db, client, true);
     assert.match(
       await firstLine(),
       /^Nothing is sent since \d\d:\d\d, because deliveries are paused\. 3 videos wait\. Ask your account manager/,
     );
-    await setPaused(harness.db, client, false);
+    await setPaused(h.db, client, false);
     receiver.answer = () => 410;
     await scene.call('POST', '/push_notifications/resume');
-    await harness.wake(client);
+    await h.wake(client);
     const suspended =
       /^Nothing is sent since \d\d:\d\d, because your server answered 410\. 3 videos wait\. It says with 410 .* press Resume/;
     await until('it is suspended', async () => suspended.test(await firstLine()));
     // The last change of state then only says that the pause has ended.
-    for (const isPaused of [true, false]) await setPaused(harness.db, client, isPaused);
+    for (const isPaused of [true, false]) await setPaused(h.db, client, isPaused);
     assert.match(await firstLine(), suspended);
   });
 
   it('draws the only attempt of a day, and names who changed a state', async () => {
-    const { harness, visitor, site, customer } = scene;
-    const history = countAttempts(harness.db, harness.deps.log);
+    const { h, visitor, site, customer } = scene;
+    const history = countAttempts(h.db, h.apiDeps.log);
     history.count(customer.client_token, { ok: true }, 30);
     await history.close();
     const { html } = await visitor.get(site);
@@ -170,23 +170,20 @@ describe('console: notices', () => {
   after(() => scene.close());
 
   it('says without a URL how to set one, and sends no test', async () => {
-    const { visitor, harness, customer } = scene;
+    const { visitor, h, customer } = scene;
     const page = await visitor.get('/console/notices');
     assert.match(page.html, /No URL is registered[\s\S]*PUT \/notices/);
     assert.doesNotMatch(page.html, /notices\/test/);
     const form_token = /name="form_token" value="([^"]+)"/.exec(page.html)?.[1] ?? '';
     assert.equal((await visitor.post('/console/notices/test', { form_token })).status, 404);
-    assert.equal(
-      await harness.db.redis.exists(harness.db.client(`notices:${customer.account_id}`).signingSecrets),
-      0,
-    );
+    assert.equal(await h.db.redis.exists(h.db.client(`notices:${customer.account_id}`).signingSecrets), 0);
   });
 
   it('shows the URL and the last notices, and sends a signed test that is in the audit', async () => {
-    const { visitor, harness, api, token, customer, receiver } = scene;
+    const { visitor, h, token, customer, receiver } = scene;
     const ops = await startReceiver();
     const client = `notices:${customer.account_id}`;
-    await setNoticesUrl(harness.db, api.deps.secretBox, customer.account_id, ops.url);
+    await setNoticesUrl(h.db, h.apiDeps.secretBox, customer.account_id, ops.url);
     await scene.register();
     receiver.answer = () => 503;
     for (const asset of ['a', 'b', 'c']) await scene.publish(asset, 'waiting');
@@ -202,18 +199,18 @@ describe('console: notices', () => {
     assert.match(sent.html, /Your endpoint answered <strong>200<\/strong>/);
     const test = ops.received[1];
     assert.equal(test?.headers['webhook-client-token'], client);
-    const [secret = ''] = await signingSecrets(harness.db, api.deps.secretBox, client);
-    new Webhook(secret).verify(test?.body ?? '', test?.headers as Record<string, string>);
-    const audited = (await listCalls(harness.db)).findLast(({ what }) => what === 'test');
+    const { signing } = await readSecrets(h.db, h.apiDeps.secretBox, client);
+    new Webhook(signing[0] ?? '').verify(test?.body ?? '', test?.headers as Record<string, string>);
+    const audited = (await listCalls(h.db)).findLast(({ what }) => what === 'test');
     assert.deepEqual([audited?.clientToken, audited?.accountId], [client, customer.account_id]);
 
-    const reader = await signedIn(api, token, '?access=read');
+    const reader = await signedIn(h, token, '?access=read');
     const readOnly = (await reader.get('/console/notices')).html;
     assert.ok(readOnly.includes(`<code>${new URL(ops.url).origin}</code>`) && !readOnly.includes(ops.url));
     const form_token = /name="form_token" value="([^"]+)"/.exec(readOnly)?.[1] ?? '';
     assert.equal((await reader.post('/console/notices/test', { form_token })).status, 403);
-    const stranger = await newCustomer(api);
-    const theirs = await (await signedIn(api, await newToken(api, stranger))).get('/console/notices');
+    const stranger = await newCustomer(h);
+    const theirs = await (await signedIn(h, stranger.token)).get('/console/notices');
     assert.ok(!theirs.html.includes(ops.url) && !theirs.html.includes(customer.client_token));
     await ops.close();
   });

@@ -6,27 +6,31 @@ import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { keysMatching } from '../keysMatching.js';
-import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
+import {
+  type Customer,
+  type Harness,
+  newCustomer,
+  newToken,
+  sharedHarness,
+  startHarness,
+} from '../service.js';
 import { newLink, signedIn, Visitor } from './visitor.js';
 
 describe('console: links and sessions', () => {
-  let api: RunningApi;
-  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let h: Harness;
+  let customer: Customer;
   let token: string;
   before(async () => {
-    api = await startApi();
+    h = await sharedHarness();
   });
   beforeEach(async () => {
-    customer = await newCustomer(api);
-    token = await newToken(api, customer);
+    customer = await newCustomer(h);
+    token = customer.token;
   });
-  after(() => api.close());
-
-  const sessionKeys = () => keysMatching(api.deps.db, `${api.prefix}console-*`);
 
   it('POST /console_sessions makes a link that opens the account’s sites once', async () => {
-    const link = await newLink(api, token);
-    const visitor = new Visitor(api.url);
+    const link = await newLink(h, token);
+    const visitor = new Visitor(h.url);
     const opened = await visitor.open(link);
     assert.deepEqual([opened.status, opened.headers.get('location')], [303, '/console']);
     const cookie = opened.headers.get('set-cookie') ?? '';
@@ -34,34 +38,29 @@ describe('console: links and sessions', () => {
     const sites = await visitor.get('/console');
     assert.equal(sites.status, 200);
     assert.ok(sites.html.includes(customer.client_token));
-    const again = await new Visitor(api.url).open(link);
+    const again = await new Visitor(h.url).open(link);
     assert.equal(again.status, 401);
     assert.match(again.html, /has been used, or is older than 15 minutes/);
   });
 
-  it('keeps a link usable after its address was fetched, as for a chat’s preview', async () => {
-    const link = await newLink(api, token);
+  it('opens one session for a link that several callers use concurrently, after a chat’s preview fetched its address', async () => {
+    const link = await newLink(h, token);
     assert.equal((await fetch(link)).status, 200);
-    assert.equal((await new Visitor(api.url).open(link)).status, 303);
-  });
-
-  it('opens one session for a link that several callers use concurrently', async () => {
-    const link = await newLink(api, token);
-    const opened = await Promise.all(Array.from({ length: 8 }, () => new Visitor(api.url).open(link)));
+    const opened = await Promise.all(Array.from({ length: 8 }, () => new Visitor(h.url).open(link)));
     assert.deepEqual(opened.map(({ status }) => status).sort(), [303, ...Array(7).fill(401)]);
   });
 
   it('ends a link after 15 minutes, and a session after 8 hours', async () => {
-    const { redis, global } = api.deps.db;
-    const link = await newLink(api, token);
+    const { redis, global } = h.db;
+    const link = await newLink(h, token);
     const linkKey = global.consoleLink(hash('sha256', new URL(link).hash.slice(1)));
     assertNear(await redis.pttl(linkKey), 15 * 60_000);
-    const visitor = await signedIn(api, token);
+    const visitor = await signedIn(h, token);
     const sessionKey = global.consoleSession(hash('sha256', visitor.cookie.split('=')[1] ?? ''));
     assertNear(await redis.pttl(sessionKey), 8 * 3_600_000);
     for (const key of [linkKey, sessionKey]) await redis.pexpire(key, 1);
     for (const key of [linkKey, sessionKey]) while ((await redis.exists(key)) > 0);
-    assert.equal((await new Visitor(api.url).open(link)).status, 401);
+    assert.equal((await new Visitor(h.url).open(link)).status, 401);
     await assertSignedOut(visitor);
   });
 
@@ -80,22 +79,22 @@ describe('console: links and sessions', () => {
 
   it('ends links and sessions when the account is disabled or all its tokens end', async () => {
     for (const end of [
-      () => setDisabled(api.deps.db, customer.account_id, true),
-      () => setDisabled(api.deps.db, customer.account_id, false),
-      () => rotateSecret(api.deps.db, customer.account_id, { now: true }),
+      () => setDisabled(h.db, customer.account_id, true),
+      () => setDisabled(h.db, customer.account_id, false),
+      () => rotateSecret(h.db, customer.account_id, { now: true }),
     ]) {
-      const fresh = await newToken(api, customer);
-      const [link, visitor] = [await newLink(api, fresh), await signedIn(api, fresh)];
+      const fresh = await newToken(h, customer);
+      const [link, visitor] = [await newLink(h, fresh), await signedIn(h, fresh)];
       await end();
-      assert.equal((await new Visitor(api.url).open(link)).status, 401);
+      assert.equal((await new Visitor(h.url).open(link)).status, 401);
       await assertSignedOut(visitor);
-      await setDisabled(api.deps.db, customer.account_id, false);
+      await setDisabled(h.db, customer.account_id, false);
     }
   });
 
   it('ends the session for every copy of its cookie after signing out', async () => {
-    const visitor = await signedIn(api, token);
-    const copy = new Visitor(api.url);
+    const visitor = await signedIn(h, token);
+    const copy = new Visitor(h.url);
     copy.cookie = visitor.cookie;
     const out = await visitor.submit(await visitor.get('/console'), '/console/sign_out');
     assert.equal(out.status, 303);
@@ -103,11 +102,11 @@ describe('console: links and sessions', () => {
   });
 
   it('stores only the SHA-256 of links and sessions, and shows the account’s credentials on no page', async () => {
-    const link = await newLink(api, token);
-    const visitor = await signedIn(api, token);
+    const link = await newLink(h, token);
+    const visitor = await signedIn(h, token);
     const secrets = [new URL(link).hash.slice(1), visitor.cookie.split('=')[1] ?? ''];
-    const { redis } = api.deps.db;
-    for (const key of await sessionKeys()) {
+    const { redis } = h.db;
+    for (const key of await keysMatching(h.db, `${h.prefix}console-*`)) {
       const stored = `${key} ${await redis.get(key)}`;
       for (const secret of secrets) assert.ok(!stored.includes(secret));
     }
@@ -124,7 +123,8 @@ describe('console: links and sessions', () => {
         done();
       },
     });
-    const logged = await startApi({ prefix: api.prefix, log: pino({ level: 'trace' }, sink) });
+    const log = pino({ level: 'trace' }, sink);
+    const logged = await startHarness({ KEY_PREFIX: h.prefix }, 'api', { log });
     const link = await newLink(logged, token);
     const visitor = new Visitor(logged.url);
     await visitor.open(link);
@@ -141,32 +141,37 @@ describe('console: links and sessions', () => {
     }
   });
 
-  it('records POST /console_sessions in the audit, with its access', async () => {
-    await newLink(api, token, '?access=read');
-    const call = (await listCalls(api.deps.db)).findLast((c) => c.accountId === customer.account_id);
-    assert.deepEqual([call?.what, call?.about], ['console link', { access: 'read' }]);
+  it('has in the audit who makes and who opens a link, with its access, the session’s fingerprint and address', async () => {
+    const visitor = await signedIn(h, token, '?access=read');
+    const sha256 = hash('sha256', visitor.cookie.split('=')[1] ?? '');
+    const [made, opened] = (await listCalls(h.db)).filter(
+      ({ accountId, what }) => accountId === customer.account_id && what.startsWith('console'),
+    );
+    assert.deepEqual([made?.what, made?.about], ['console link', { access: 'read' }]);
+    assert.deepEqual(
+      [opened?.what, opened?.tokenFingerprint, opened?.address, opened?.about],
+      ['console opened', `console:${sha256.slice(0, 12)}`, '127.0.0.1', { access: 'read' }],
+    );
   });
 
   it('POST /console_sessions answers 400 for another access or parameter, and 401 without a token', async () => {
-    const ask = async (query: string, headers: Record<string, string>) =>
-      (await fetch(`${api.url}/console_sessions${query}`, { method: 'POST', headers })).status;
-    const authorization = `Bearer ${token}`;
-    assert.equal(await ask('?access=write', { authorization }), 400);
-    assert.equal(await ask('?access=', { authorization }), 400);
-    assert.equal(await ask('?client_token=x', { authorization }), 400);
-    assert.equal(await ask('', {}), 401);
-    assert.equal(await ask('', { authorization: 'Bearer wrong' }), 401);
+    for (const query of ['access=write', 'access=', 'client_token=x'])
+      assert.equal((await customer.call('POST', `/console_sessions?${query}`)).status, 400);
+    assert.equal((await fetch(`${h.url}/console_sessions`, { method: 'POST' })).status, 401);
+    customer.token = 'wrong';
+    assert.equal((await customer.call('POST', '/console_sessions')).status, 401);
   });
 
   it('asks before a link changes the account of an open session, and ends that session when it does', async () => {
-    const [one, other] = [await newCustomer(api), await newCustomer(api)];
-    const visitor = await signedIn(api, await newToken(api, one));
+    const other = await newCustomer(h);
+    const visitor = await signedIn(h, token);
+    assert.equal((await visitor.open(await newLink(h, token))).status, 303, 'the same account');
     const [cookie, sites] = [visitor.cookie, async () => (await visitor.get('/console')).html];
-    const link = await newLink(api, await newToken(api, other));
+    const link = await newLink(h, other.token);
     const asked = await visitor.open(link);
     assert.equal(asked.status, 200);
     assert.match(asked.html, /You are signed in to[\s\S]*Stay in/);
-    assert.match(await sites(), new RegExp(one.client_token));
+    assert.match(await sites(), new RegExp(customer.client_token));
     const guessed = await visitor.post('/console/open', { link: link.split('#')[1] ?? '', form_token: 'x' });
     assert.equal(guessed.status, 200);
     assert.equal((await visitor.submit(asked, '/console/open')).status, 303);
@@ -175,39 +180,20 @@ describe('console: links and sessions', () => {
     assert.equal((await visitor.get('/console')).status, 303);
   });
 
-  it('opens a link of the same account without asking', async () => {
-    const customer = await newCustomer(api);
-    const visitor = await signedIn(api, await newToken(api, customer));
-    assert.equal((await visitor.open(await newLink(api, await newToken(api, customer)))).status, 303);
-  });
-
-  it('records who opens a link, with the session’s fingerprint and address', async () => {
-    const customer = await newCustomer(api);
-    const visitor = await signedIn(api, await newToken(api, customer), '?access=read');
-    const sha256 = hash('sha256', visitor.cookie.split('=')[1] ?? '');
-    const found = (await listCalls(api.deps.db)).find(
-      ({ accountId, what }) => accountId === customer.account_id && what === 'console opened',
-    );
-    assert.deepEqual(
-      [found?.tokenFingerprint, found?.address, found?.about],
-      [`console:${sha256.slice(0, 12)}`, '127.0.0.1', { access: 'read' }],
-    );
-  });
-
   it('lists the account’s sites page by page, and no site of another account', async () => {
-    await newCustomer(api);
+    await newCustomer(h);
     const names = Array.from(
       { length: 60 },
       (_, i) => `${customer.client_token}-${String(i).padStart(2, '0')}`,
     );
     for (const clientToken of names) {
-      await createClient(api.deps.db, {
+      await createClient(h.db, {
         accountId: customer.account_id,
         name: `<b>${clientToken}`,
         clientToken,
       });
     }
-    const visitor = await signedIn(api, token);
+    const visitor = await signedIn(h, token);
     const first = await visitor.get('/console');
     const next = /href="(\/console\?cursor=[^"]+)"/.exec(first.html)?.[1] ?? '';
     const second = await visitor.get(next);
@@ -222,7 +208,7 @@ describe('console: links and sessions', () => {
   });
 
   it('sets the strict headers on every answer, and over https a cookie that is __Host- and Secure', async () => {
-    const visitor = await signedIn(api, token);
+    const visitor = await signedIn(h, token);
     for (const path of ['/console', '/console/open', '/console/nowhere', '/console/assets/htmx.js']) {
       const { headers } = await visitor.get(path);
       assert.match(
@@ -234,7 +220,8 @@ describe('console: links and sessions', () => {
       assert.equal(headers.get('x-content-type-options'), 'nosniff', path);
       assert.equal(headers.get('referrer-policy'), 'same-origin', path);
     }
-    const secured = await startApi({ prefix: api.prefix, env: { PUBLIC_URL: 'https://hooks.example.com' } });
+    const env = { KEY_PREFIX: h.prefix, PUBLIC_URL: 'https://hooks.example.com' };
+    const secured = await startHarness(env, 'api');
     try {
       const link = await newLink(secured, token);
       assert.match(link, /^https:\/\/hooks\.example\.com\/console\/open#/);
@@ -254,7 +241,7 @@ describe('console: links and sessions', () => {
   });
 
   it('answers 403 if a page of another site opens a link or ends a session', async () => {
-    const visitor = await signedIn(api, token);
+    const visitor = await signedIn(h, token);
     const elsewhere: Record<string, string>[] = [
       { origin: 'https://evil.example' },
       { origin: 'null' },
@@ -263,7 +250,7 @@ describe('console: links and sessions', () => {
     ];
     for (const headers of elsewhere) {
       assert.equal((await visitor.post('/console/sign_out', {}, headers)).status, 403);
-      const link = await newLink(api, token);
+      const link = await newLink(h, token);
       assert.equal((await visitor.post('/console/open', { link }, headers)).status, 403);
     }
     assert.equal((await visitor.get('/console')).status, 200);

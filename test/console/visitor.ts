@@ -1,6 +1,6 @@
 /** What a browser without script is to the console: follows a link, keeps its cookie, sends the forms of pages. */
 import assert from 'node:assert/strict';
-import type { RunningApi } from '../service.js';
+import type { Harness } from '../service.js';
 
 export interface Page {
   status: number;
@@ -58,8 +58,8 @@ export class Visitor {
   }
 }
 
-export async function newLink(api: RunningApi, token: string, query = ''): Promise<string> {
-  const answer = await fetch(`${api.url}/console_sessions${query}`, {
+export async function newLink(h: Pick<Harness, 'url'>, token: string, query = ''): Promise<string> {
+  const answer = await fetch(`${h.url}/console_sessions${query}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}` },
   });
@@ -68,8 +68,8 @@ export async function newLink(api: RunningApi, token: string, query = ''): Promi
 }
 
 /** A browser with a session of the token's account. */
-export async function signedIn(api: RunningApi, token: string, query = ''): Promise<Visitor> {
-  const visitor = new Visitor(api.url);
-  assert.equal((await visitor.open(await newLink(api, token, query))).status, 303);
+export async function signedIn(h: Pick<Harness, 'url'>, token: string, query = ''): Promise<Visitor> {
+  const visitor = new Visitor(h.url);
+  assert.equal((await visitor.open(await newLink(h, token, query))).status, 303);
   return visitor;
 }

@@ -1,27 +1,19 @@
 /** The counts of the sweep, and the cost of a scrape of the metrics. */
 import assert from 'node:assert/strict';
 import { createMetrics, watchCounts } from '../../src/metrics.js';
+import { readAttempts } from '../../src/redis/records/attemptHistory.js';
 import { readCounts } from '../../src/redis/records/counts.js';
-import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Harness, startHarness } from '../service.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { until } from '../receiver.js';
+import { useHarness } from '../service.js';
 
 describe('Counts of the sweep', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  before(async () => {
-    [h, receiver] = await Promise.all([startHarness(), startReceiver()]);
-    await h.startWorker();
-  });
-  after(async () => {
-    await receiver.close();
-    await h.close();
-  });
+  const scene = useHarness();
 
   /** The metrics as they are scraped. */
   async function scrape(): Promise<(name: string) => number | undefined> {
     const metrics = createMetrics();
-    watchCounts(metrics, () => readCounts(h.db));
+    watchCounts(metrics, () => readCounts(scene.h.db));
     const lines = (await metrics.registry.metrics()).split('\n');
     return (name) => {
       const line = lines.find((each) => each.startsWith(`asset_update_${name} `));
@@ -37,15 +29,10 @@ describe('Counts of the sweep', () => {
   });
 
   it('are owed notifications and clients, registrations by state and catch-ups, with their age and the end of the sweep', async () => {
-    const paused = await h.newClient(receiver.url);
+    const { h, client: paused } = scene;
     await setPaused(h.db, paused, true);
-    await h.newClient(receiver.url);
-    await h.newClient();
     for (const asset of ['a', 'b']) await h.publish({ client: paused, asset });
-    await until(
-      'its catch-up sleeps',
-      async () => (await getEndpoint(h.db, paused)).waitingReason === 'paused',
-    );
+    await until('its catch-up sleeps', async () => (await h.endpoint(paused)).waitingReason === 'paused');
     await h.sweep();
     const value = await scrape();
     const seen = ['owed_notifications', 'owed_clients', 'overdue_clients', 'catch_ups_running'].map(value);
@@ -63,23 +50,28 @@ describe('Counts of the sweep', () => {
     assert.ok(age >= 90 && age < 150, String(age));
   });
 
+  it('are of real attempts too, by result, for the plots', async () => {
+    const { h, receiver, client } = scene;
+    await h.publish({ client, asset: 'good' });
+    receiver.answer = ({ body }) => (body.includes('bad') ? 500 : 200);
+    await h.publish({ client, asset: 'bad' });
+    await until('both are counted', async () => {
+      const steps = await readAttempts(h.db, client);
+      return (
+        steps.some((step) => step.delivered === 1) && steps.some((step) => step.failed.http_status === 1)
+      );
+    });
+  });
+
   describe('a client with broken keys is counted until they are in order again', () => {
     const counted = async () => {
-      await h.sweep();
+      await scene.h.sweep();
       return (await scrape())('broken_clients');
     };
 
-    const keys = [
-      ['owed', 'owed'],
-      ['owedSince', 'owed-since'],
-      ['dueLive', 'due:live'],
-      ['endpoint', 'endpoint'],
-      ['registration', 'registration'],
-      ['client', 'client'],
-    ] as const;
-    for (const [key, name] of keys) {
-      it(`WRONGTYPE: ${name}`, async () => {
-        const client = await h.newClient(receiver.url);
+    for (const key of ['owed', 'owedSince', 'dueLive', 'endpoint', 'registration', 'client'] as const) {
+      it(`WRONGTYPE: ${key}`, async () => {
+        const { h, client } = scene;
         await setPaused(h.db, client, true);
         await h.publish({ client, asset: 'a' });
         const broken = h.db.client(client)[key];

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, Connection } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
 import { Outbox } from '../../src/delivery/outbox.js';
-import { createLogger } from '../../src/log.js';
+import type { Logger } from '../../src/log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
@@ -16,8 +16,10 @@ describe('While Temporal refuses to start workflows', () => {
   let temporal: Client;
   let outbox: Outbox;
   let answers: number[];
-  let started: number;
+  /** The events of each workflow. */
+  let started: number[];
   let without: number;
+  let said: string[];
   /** How often the outbox has looked whether it may start a group: it counts the processes then. */
   let looks: number;
   /** No worker has it: the workflows stay as they were started. */
@@ -33,21 +35,20 @@ describe('While Temporal refuses to start workflows', () => {
     temporal = clientOf(connection, config);
   });
   beforeEach(() => {
-    [answers, started, without, looks] = [[], 0, 0, 0];
+    [answers, started, without, looks, said] = [[], [], 0, 0, []];
     outbox = newOutbox(temporal);
   });
-  const newOutbox = (client: Client) =>
+  const log = { warn: (first: unknown, second?: string) => said.push(second ?? String(first)), info() {} };
+  const newOutbox = (client: Client, workflowsPerSecond = 1000) =>
     new Outbox({
       ...{ temporal: client, taskQueue, eager: false },
-      ...{ workflowsPerSecond: 1000, gatherMs: 0, log: createLogger('silent', 'test') },
+      ...{ workflowsPerSecond, gatherMs: 0, searchAttributeBytes: 2048, log: log as unknown as Logger },
       processes: () => {
         looks++;
         return 1;
       },
       metrics: {
-        started: (events) => {
-          started += events;
-        },
+        started: (events) => started.push(events),
         withoutWorkflow: (events) => {
           without += events;
         },
@@ -76,7 +77,28 @@ describe('While Temporal refuses to start workflows', () => {
     await sleep(1000);
     assert.ok(looks < 50, `it looked ${looks} times in a second`);
     answers = [];
-    await until('both are in workflows', () => started === 2);
+    await until('both are in workflows', () => started.length === 2);
+  });
+
+  it('for a while, it logs that once and makes one call at a time, after growing pauses; events gather', async () => {
+    const refused = Array(4).fill(status.resourceExhausted);
+    answers = [...refused];
+    proxy.calls.length = 0;
+    outbox = newOutbox(temporal, 10);
+    for (let i = 0; i < 40; i++) {
+      publish();
+      if (i === 2) await until('three are refused', () => said.length > 0);
+    }
+    await until('all are in workflows', () => outbox.waiting() === 0);
+    assert.match(said.join(), /^[^,]*RESOURCE_EXHAUSTED.*events are delivered, their workflows wait[^,]*$/);
+    const starts = proxy.calls.filter(({ method }) => method === 'StartWorkflowExecution');
+    const [fourthMs = 0, fifthMs = 0] = starts.map(({ at }, i) => at - (starts[i - 1]?.at ?? at)).slice(3);
+    assert.ok(fourthMs >= 245 && fifthMs >= 495, `after ${fourthMs} and ${fifthMs} ms`);
+    assert.deepEqual(
+      started.sort((a, b) => a - b),
+      [1, 1, 1, 37],
+    );
+    assert.equal(starts.length, refused.length + started.length);
   });
 
   it('for good, right after an outage: the events after that one get their workflows', async () => {
@@ -84,7 +106,7 @@ describe('While Temporal refuses to start workflows', () => {
     publish();
     await until('the first gets none', () => without === 1);
     publish();
-    await until('the second is in a workflow', () => started === 1);
+    await until('the second is in a workflow', () => started.length === 1);
   });
 
   it('of one name: every other event gets its workflow', async () => {
@@ -98,7 +120,10 @@ describe('While Temporal refuses to start workflows', () => {
     );
     publish('msg_broken');
     for (let i = 0; i < 58; i++) publish();
-    await until('all others are in workflows', () => started === 58, 10_000);
-    assert.equal(outbox.waiting(), 1);
+    await until('all others are in workflows', () => outbox.waiting() === 1, 10_000);
+    assert.equal(
+      started.reduce((sum, events) => sum + events),
+      58,
+    );
   });
 });

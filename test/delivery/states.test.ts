@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { Logger } from '../../src/log.js';
-import { getEndpoint, listStateChanges } from '../../src/redis/records/endpoint.js';
+import { listStateChanges } from '../../src/redis/records/endpoint.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
+import { type Customer, type Harness, newCustomer, startHarness } from '../service.js';
 
 interface Told {
   level: string;
@@ -15,30 +15,23 @@ interface Told {
 
 describe('each change of a registration’s state is logged, counted, audited and shown', () => {
   let h: Harness;
-  let api: RunningApi;
   let cli: Cli;
   let receiver: Receiver;
-  let customer: Awaited<ReturnType<typeof newCustomer>>;
-  let token: string;
+  let customer: Customer;
   const told: Told[] = [];
-  const counted: string[] = [];
   /** Returns operators' changes in the service's log. */
   const changes: string[] = [];
 
   before(async () => {
     const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.05', probeScheduleMs: [100] };
-    const metrics = { entered: (state: string) => counted.push(state) };
-    h = await startHarness(settings, 'all', { log: recorder(), metrics });
+    h = await startHarness(settings, 'all', { log: recorder() });
     await h.startWorker();
-    api = await startApi({ prefix: h.db.prefix, env: { TASK_QUEUE: h.taskQueue }, log: recorder() });
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
     receiver = await startReceiver();
-    customer = await newCustomer(api);
-    token = await newToken(api, customer);
+    customer = await newCustomer(h);
   });
   after(async () => {
     cli.close();
-    await api.close();
     await h.close();
     await receiver.close();
   });
@@ -60,18 +53,18 @@ describe('each change of a registration’s state is logged, counted, audited an
   }
 
   const client = () => customer.client_token;
-  const reaches = (state: string) =>
-    until(state, async () => (await getEndpoint(h.db, client())).state === state);
+  const reaches = (state: string) => until(state, async () => (await h.endpoint(client())).state === state);
   const lastTold = () => told.at(-1) as Told;
-
-  async function call(method: string, path: string, query: Record<string, string> = {}) {
-    const url = `${api.url}${path}?${new URLSearchParams({ client_token: client(), ...query })}`;
-    const answer = await fetch(url, { method, headers: { authorization: `Bearer ${token}` } });
-    return (await answer.json()) as Record<string, unknown>;
+  /** The counter of each state; no client is a label. */
+  async function counted(): Promise<Record<string, number>> {
+    const text = await h.apiDeps.metrics.registry.metrics();
+    assert.equal(text.includes(client()), false);
+    const found = text.matchAll(/asset_update_endpoint_state_changes_total\{state="(\w+)"\} ([1-9])/g);
+    return Object.fromEntries([...found].map(([, state, count]) => [state, Number(count)]));
   }
 
   it('for changes by the worker and the publisher: registered, failing, active, suspended, resumed', async () => {
-    await call('POST', '/register_push_notifications', { url: receiver.url });
+    await customer.register(receiver.url);
     assert.deepEqual(lastTold(), {
       level: 'info',
       client_token: client(),
@@ -82,7 +75,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     receiver.answer = () => 500;
     await h.publish({ client: client(), asset: 'a' });
     await reaches('failing');
-    const seen = await call('GET', '/push_notifications');
+    const { body: seen } = await customer.call('GET', '/push_notifications');
     assert.equal(seen.state_reason, '2 attempts failed in a row');
     assert.ok(Date.parse(String(seen.state_since)) <= Date.now());
     receiver.answer = () => 200;
@@ -94,7 +87,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     await until('the operator is told', () => lastTold().to === 'suspended');
     assert.equal(lastTold().level, 'error');
     receiver.answer = () => 200;
-    await call('POST', '/push_notifications/resume');
+    await customer.call('POST', '/push_notifications/resume');
     await reaches('active');
     await until('told', () => told.length === 6);
     assert.deepEqual(
@@ -108,12 +101,7 @@ describe('each change of a registration’s state is logged, counted, audited an
         ['info', 'failing', 'active', 'a probe succeeded'],
       ],
     );
-    assert.deepEqual(counted, ['failing', 'active', 'suspended', 'active'], 'counted by the worker');
-    const metrics = await api.deps.metrics.registry.metrics();
-    for (const state of ['active', 'failing']) {
-      assert.match(metrics, new RegExp(`asset_update_endpoint_state_changes_total\\{state="${state}"\\} 1`));
-    }
-    assert.equal(metrics.includes(client()), false, 'no client is a label');
+    assert.deepEqual(await counted(), { active: 3, failing: 2, suspended: 1 });
   });
 
   it('for changes by an operator: paused, resumed, account disabled and enabled, changed, reset', async () => {
@@ -142,13 +130,14 @@ describe('each change of a registration’s state is logged, counted, audited an
         ['active', 'not_registered', 'reset'],
       ],
     );
-    told.length = counted.length = changes.length = 0;
+    told.length = changes.length = 0;
     await h.sweep();
     assert.deepEqual(
       told,
       byOperator.map(({ from, to, why }) => ({ ...told[0], from, to, why })),
     );
-    assert.deepEqual(counted, ['paused', 'active', 'paused', 'active', 'not_registered']);
+    const all = { active: 5, failing: 2, suspended: 1, paused: 2, not_registered: 1 };
+    assert.deepEqual(await counted(), all);
     assert.deepEqual(changes.slice(0, 2), ['registration pause', 'registration resume']);
     await h.sweep();
     assert.equal(told.length, byOperator.length, 'each is told once');

@@ -4,17 +4,13 @@ import { notificationId } from '../../src/ids.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
-import {
-  announceClaims,
-  forgetAnnouncement,
-  forgetOwedClient,
-  isIndexed,
-} from '../../src/redis/owed/owedClients.js';
-import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { announceClaims } from '../../src/redis/owed/owedClients.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
+import { isIndexed } from '../faults/walk.js';
 import { keysMatching } from '../keysMatching.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Harness, startHarness } from '../service.js';
+import { type Harness, startHarness, useHarness } from '../service.js';
 
 describe('the sweep', () => {
   let h: Harness;
@@ -69,9 +65,10 @@ describe('the sweep', () => {
       ),
     );
     await h.db.redis.del(lost.flat());
-    await forgetOwedClient(h.db, client, Number.MAX_SAFE_INTEGER);
+    for (const key of await keysMatching(h.db, `${h.db.prefix}owed-clients*`))
+      await h.db.redis.zrem(key, client);
     // With a failover the process loses its connection, and no longer knows what it has announced.
-    forgetAnnouncement(h.db, client);
+    h.db.nodes.announced.delete(client);
     await h.startWorker();
     await h.delivered(client, id);
     assert.equal(await isIndexed(h.db, client), true);
@@ -79,44 +76,25 @@ describe('the sweep', () => {
 });
 
 describe('What nothing works on', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  let client: string;
-  before(async () => {
-    h = await startHarness();
-    await h.startWorker();
-    receiver = await startReceiver();
-  });
-  after(async () => {
-    await h.close();
-    await receiver.close();
-  });
-  beforeEach(async () => {
-    client = await h.newClient(receiver.url);
-  });
-
-  const catchUp = () => h.temporal.workflow.getHandle(h.ids.catchUp(client));
-  const noneOwed = () =>
-    until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0, 10_000);
+  const scene = useHarness();
 
   /** Owes the client assets that only catch-up will send, while it sleeps. */
   async function owe(): Promise<void> {
+    const { h, client } = scene;
     await setPaused(h.db, client, true);
     await h.publish({ client, asset: 'a' });
-    await until(
-      'catch-up sleeps',
-      async () =>
-        (
-          await catchUp()
-            .describe()
-            .catch(() => undefined)
-        )?.memo?.owed === 1,
-    );
+    const described = () =>
+      h
+        .catchUp(client)
+        .describe()
+        .catch(() => undefined);
+    await until('catch-up sleeps', async () => (await described())?.memo?.owed === 1);
     await setPaused(h.db, client, false);
   }
-  const sweep = (deps: Partial<ActivityDeps> = {}) => runSweep({ ...h.deps, ...deps }, () => undefined);
+  const sweep = (deps: Partial<ActivityDeps> = {}) => runSweep({ ...scene.h.deps, ...deps }, () => undefined);
 
   it('is found by the next sweep, with a part of Redis away', async () => {
+    const { h, receiver, client } = scene;
     const away = await h.newClient(receiver.url);
     await h.publish({ client: away, asset: 'away' });
     await owe();
@@ -129,10 +107,11 @@ describe('What nothing works on', () => {
     });
     const { woken } = await sweep({ db: { ...h.db, redis } });
     assert.equal(woken, 1);
-    await noneOwed();
+    await h.noneOwed(client);
   });
 
   it('was taken by a process that was killed: it is sent again once its lease has ended', async () => {
+    const { h, receiver, client } = scene;
     const event = { clientToken: client, platformId: 'a', eventId: 'an-1', segments: ['x'] };
     const id = notificationId(event);
     const arrived = { priority: 'live', notify: true, acceptedAt: Date.now(), notificationId: id } as const;
@@ -143,16 +122,17 @@ describe('What nothing works on', () => {
     assert.equal((await sweep()).woken, 0, 'while its lease runs');
     h.skip(h.deps.settings.leaseMs + 3000);
     assert.equal((await sweep()).woken, 1);
-    await noneOwed();
+    await h.noneOwed(client);
     assert.equal(receiver.received.at(-1)?.headers['webhook-id'], id);
   });
 
   it('although its catch-up was woken: that one is replaced', async () => {
+    const { h, client } = scene;
     await owe();
-    const { runId } = await catchUp().describe();
+    const { runId } = await h.catchUp(client).describe();
     h.skip(150_000);
     assert.equal((await sweep()).replaced, 1);
-    await noneOwed();
-    assert.notEqual((await catchUp().describe()).runId, runId);
+    await h.noneOwed(client);
+    assert.notEqual((await h.catchUp(client).describe()).runId, runId);
   });
 });

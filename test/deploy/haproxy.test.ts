@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFile, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
@@ -16,10 +16,16 @@ const config = 'deploy/haproxy/haproxy.cfg';
 describe('deploy/haproxy/haproxy.cfg', () => {
   let dir: string;
   const servers: Process[] = [];
+  let balancer: ChildProcess | undefined;
 
   before(async function () {
     if (spawnSync('haproxy', ['-v'], { stdio: 'ignore' }).status !== 0) this.skip();
     dir = await mkdtemp(join(tmpdir(), 'asset-update-haproxy-'));
+  });
+  afterEach(async () => {
+    balancer?.kill();
+    if (balancer?.exitCode === null) await once(balancer, 'exit');
+    balancer = undefined;
   });
   after(async () => {
     for (const { server } of servers) {
@@ -29,73 +35,63 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     if (dir) await rm(dir, { recursive: true, force: true });
   });
 
+  /** Starts HAProxy before these processes; resolves once one of them is ready. */
+  async function start(services: readonly number[], changed = (text: string) => text) {
+    const [port, healthPort] = [await freePort(), await freePort()];
+    const file = join(dir, 'haproxy.cfg');
+    await writeFile(file, changed(await configFor(port, healthPort, services)));
+    balancer = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' });
+    const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
+    await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
+    return { port, health };
+  }
+
   it('is accepted by HAProxy', async () => {
     await promisify(execFile)('haproxy', ['-c', '-f', config]);
   });
 
   it('sends callers to ready processes, with their address', async () => {
     const [one, other] = [await startProcess(servers), await startProcess(servers)];
-    const port = await freePort();
-    const healthPort = await freePort();
-    const text = await configFor(port, healthPort, [one.port, other.port]);
-    const file = join(dir, 'haproxy.cfg');
-    await writeFile(file, text);
-    const balancer = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' });
-    try {
-      const call = async () => (await fetch(`http://127.0.0.1:${port}/enrichments?access_token=x`)).text();
-      const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
-      await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
-      const answers = new Set<string>();
-      await until('both are called', async () => answers.add(await call()).size === 2);
-      assert.deepEqual(
-        [...answers].sort(),
-        [`${one.port} for 127.0.0.1`, `${other.port} for 127.0.0.1`].sort(),
-      );
+    const { port, health } = await start([one.port, other.port]);
+    const call = async () => (await fetch(`http://127.0.0.1:${port}/enrichments?access_token=x`)).text();
+    const answers = new Set<string>();
+    await until('both are called', async () => answers.add(await call()).size === 2);
+    assert.deepEqual(
+      [...answers].sort(),
+      [`${one.port} for 127.0.0.1`, `${other.port} for 127.0.0.1`].sort(),
+    );
 
-      one.ready = false;
-      // Two failures take it out; the third look is after that.
-      await until('it is out', () => one.askedWhileNotReady >= 3);
-      const later = new Set(await Promise.all(Array.from({ length: 20 }, call)));
-      assert.deepEqual([...later], [`${other.port} for 127.0.0.1`]);
+    one.ready = false;
+    // Two failures take it out; the third look is after that.
+    await until('it is out', () => one.askedWhileNotReady >= 3);
+    const later = new Set(await Promise.all(Array.from({ length: 20 }, call)));
+    assert.deepEqual([...later], [`${other.port} for 127.0.0.1`]);
 
-      other.ready = false;
-      await until('nobody is ready', async () => (await health()) === 503);
-    } finally {
-      balancer.kill();
-      if (balancer.exitCode === null) await once(balancer, 'exit');
-    }
+    other.ready = false;
+    await until('nobody is ready', async () => (await health()) === 503);
   });
 
   it('closes a connection that is slow with the head of a request, and answers 429 to an address with too many requests', async () => {
     const one = await startProcess(servers);
-    const [port, healthPort] = [await freePort(), await freePort()];
-    const text = (await configFor(port, healthPort, [one.port]))
-      .replace('timeout http-request 10s', 'timeout http-request 300ms')
-      .replace('sc0_http_req_rate gt 10000', 'sc0_http_req_rate gt 20');
-    const file = join(dir, 'limited.cfg');
-    await writeFile(file, text);
-    const balancer = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' });
-    try {
-      const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
-      await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
-      const slow = connect(port, '127.0.0.1');
-      slow.write('GET / HTTP/1.1\r\nhost: x\r\n');
-      const [answer] = (await once(slow, 'data')) as [Buffer];
-      assert.match(String(answer), /^HTTP\/1\.1 408 /);
-      slow.destroy();
-      const answers: Response[] = [];
-      for (let i = 0; i < 30; i++) answers.push(await fetch(`http://127.0.0.1:${port}/clients`));
-      const refused = answers.at(-1);
-      assert.deepEqual([answers[0]?.status, refused?.status], [200, 429]);
-      const problem = (await refused?.json()) as Record<string, string>;
-      const err = new ApiError('too_many_requests', 'Too many requests from this address');
-      assert.deepEqual(problem, problemOf(err, '/', problem.request_id ?? ''));
-      assert.match(problem.request_id ?? '', /^[0-9a-f-]{36}$/);
-      assert.equal(refused?.headers.get('retry-after'), '10');
-    } finally {
-      balancer.kill();
-      if (balancer.exitCode === null) await once(balancer, 'exit');
-    }
+    const { port } = await start([one.port], (text) =>
+      text
+        .replace('timeout http-request 10s', 'timeout http-request 300ms')
+        .replace('sc0_http_req_rate gt 10000', 'sc0_http_req_rate gt 20'),
+    );
+    const slow = connect(port, '127.0.0.1');
+    slow.write('GET / HTTP/1.1\r\nhost: x\r\n');
+    const [answer] = (await once(slow, 'data')) as [Buffer];
+    assert.match(String(answer), /^HTTP\/1\.1 408 /);
+    slow.destroy();
+    const answers: Response[] = [];
+    for (let i = 0; i < 30; i++) answers.push(await fetch(`http://127.0.0.1:${port}/clients`));
+    const refused = answers.at(-1);
+    assert.deepEqual([answers[0]?.status, refused?.status], [200, 429]);
+    const problem = (await refused?.json()) as Record<string, string>;
+    const err = new ApiError('too_many_requests', 'Too many requests from this address');
+    assert.deepEqual(problem, problemOf(err, '/', problem.request_id ?? ''));
+    assert.match(problem.request_id ?? '', /^[0-9a-f-]{36}$/);
+    assert.equal(refused?.headers.get('retry-after'), '10');
   });
 });
 

@@ -6,7 +6,6 @@ import { copyFile, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { assetUrl } from '../../src/api/console/page.js';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { userAgent } from '../../src/outgoing/notification.js';
 import { allExamples } from '../examples/examples.js';
@@ -82,7 +81,7 @@ describe('The tarball of npm pack', () => {
     const service = await startService({}, 'all', folder);
     const publisher = await newPublisher(service);
     try {
-      for (const path of ['/docs', '/docs/swagger-ui-bundle.js', '/console', assetUrl('console.css')]) {
+      for (const path of ['/docs', '/docs/swagger-ui-bundle.js', '/console', '/console/assets/console.css']) {
         assert.equal((await fetch(`${service.url}${path}`)).status, 200, path);
       }
       const client = await publisher.newClient();

@@ -15,9 +15,9 @@ const variablesOfCompose = [...read('docker-compose.yml').matchAll(/\$\{([A-Z_]+
 
 describe('docs/reference/settings.md', () => {
   const page = read('docs/reference/settings.md');
-  const rows = rowsOf(section(page, 'Service')).map(([name, value, unit = '', meaning = '']) => ({
-    ...{ name: codeOf(name) ?? '', value: codeOf(value), unit, meaning },
-  }));
+  const rows = rowsOf(section(page, 'Service')).map(([name, value]) => {
+    return { name: codeOf(name) ?? '', value: codeOf(value) };
+  });
 
   it('has one row for each setting of the service, and no other', () => {
     assert.deepEqual(rows.map(({ name }) => name).sort(), settings);
@@ -29,15 +29,6 @@ describe('docs/reference/settings.md', () => {
       const setting = name as keyof typeof defaults;
       if (value === undefined) assert.deepEqual([defaults[setting] ?? []].flat().join(''), '', name);
       else assert.deepEqual(readConfig({ [name]: value })[setting], defaults[setting], name);
-    }
-  });
-
-  it('says the unit that the name says, and a meaning', () => {
-    for (const { name, unit, meaning } of rows) {
-      if (name.endsWith('_PER_SECOND')) assert.match(unit, /\/s$/, name);
-      else if (name.endsWith('_SECONDS')) assert.equal(unit, 's', name);
-      else if (name.endsWith('_DAYS')) assert.equal(unit, 'days', name);
-      assert.match(meaning, /^[A-Z`].*\.$/, name);
     }
   });
 

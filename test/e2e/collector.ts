@@ -12,7 +12,6 @@ export interface Span {
   /** `SPAN_KIND_SERVER` ... */
   kind: string;
   attributes: Record<string, unknown>;
-  links: { traceId: string; spanId: string }[];
   isError: boolean;
   resource: Record<string, unknown>;
 }
@@ -41,9 +40,7 @@ message Span {
   string name = 5;
   SpanKind kind = 6;
   repeated KeyValue attributes = 9;
-  repeated Link links = 13;
   Status status = 15;
-  message Link { bytes trace_id = 1; bytes span_id = 2; }
 }
 enum SpanKind {
   SPAN_KIND_UNSPECIFIED = 0;
@@ -105,7 +102,6 @@ interface Decoded {
         name: string;
         kind: string;
         attributes: KeyValue[];
-        links: { traceId: Uint8Array; spanId: Uint8Array }[];
         status: { code: string } | null;
       }[];
     }[];
@@ -126,7 +122,6 @@ function spansOf(body: Buffer): Span[] {
         spanId: hex(span.spanId),
         parentSpanId: hex(span.parentSpanId),
         attributes: recordOf(span.attributes),
-        links: span.links.map((link) => ({ traceId: hex(link.traceId), spanId: hex(link.spanId) })),
         isError: span.status?.code === 'STATUS_CODE_ERROR',
         resource: recordOf(resource.attributes),
       })),

@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict';
 import { Client, Connection } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers } from '../servers.js';
+import { type Collector, startCollector } from './collector.js';
 
 describe('No secret, token or signing key is ever visible', () => {
   let service: Service;
   let receiver: Receiver;
   let publisher: Publisher;
   let connection: Connection;
+  let collector: Collector;
   let log: string;
   let metrics: string;
   let histories: { workflowId: string; text: string }[];
@@ -19,14 +22,18 @@ describe('No secret, token or signing key is ever visible', () => {
   const pathSecret = 'nor-this-5c1e';
 
   before(async () => {
-    service = await startService({ LOG_LEVEL: 'trace', RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5' });
+    collector = await startCollector();
+    service = await startService({
+      ...{ LOG_LEVEL: 'trace', RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5' },
+      ...{ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
+    });
     receiver = await startReceiver();
     publisher = await newPublisher(service);
     connection = await Connection.connect({ address: servers().temporalAddress });
     await wholeFlow();
     metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();
     histories = await historiesOf(new Client({ connection }), service.taskQueue);
-    assert.equal(await service.stop(), 0, service.said());
+    await stopDuringAttempt();
     log = service.said();
   });
 
@@ -35,6 +42,7 @@ describe('No secret, token or signing key is ever visible', () => {
     await receiver?.close();
     await connection?.close();
     publisher?.close();
+    await collector?.close();
   });
 
   /** Tokens, a registration, an event that arrives, one that fails into catch-up, a redelivery, and refused calls. */
@@ -87,6 +95,20 @@ describe('No secret, token or signing key is ever visible', () => {
     }
   }
 
+  /** After SIGTERM the POST in flight is finished and settled, then the process ends with 0. */
+  async function stopDuringAttempt(): Promise<void> {
+    const client = await publisher.newClient();
+    await publisher.register(client, receiver.url);
+    receiver.answer = () => 200;
+    receiver.delayMs = 1500;
+    const id = await publisher.publish(client, 'last');
+    await until('the POST is in flight', () => receiver.idsOf('last').length === 1);
+    assert.equal(await service.stop(), 0, service.said());
+    const found = await getNotification(publisher.db, client, id);
+    assert.deepEqual([found?.state, found?.attempts.length], ['delivered', 1]);
+    assert.equal(receiver.idsOf('last').length, 1);
+  }
+
   async function historiesOf(temporal: Client, taskQueue: string) {
     const query = `TaskQueue = '${taskQueue}'`;
     const types = await until('every kind of workflow is listed', async () => {
@@ -135,6 +157,11 @@ describe('No secret, token or signing key is ever visible', () => {
   it('in the metrics', () => {
     assert.match(metrics, /asset_update_/);
     assertAbsent(metrics, '/metrics');
+  });
+
+  it('in any span', () => {
+    assert.ok(collector.spans.some(({ name, isError }) => name === 'POST' && isError));
+    assertAbsent(Buffer.concat(collector.bodies).toString('latin1'), 'the spans');
   });
 
   it('in the whole history of any workflow, payloads decoded', () => {

@@ -1,4 +1,4 @@
-import { Pool } from 'undici';
+import { mapInPages } from '../../src/promises.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { getNotification, type NotificationRecord } from '../../src/redis/notifications/notifications.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
@@ -57,72 +57,19 @@ function describe(record: NotificationRecord): string {
   ].join(', ');
 }
 
-/**
- * Events that were given, or received under, more than one id.
- * @param beside ids of events that a test sent by itself, which the publishers do not know
- */
-export async function eventsWithTwoIds(
-  db: Db,
-  clientTokens: readonly string[],
-  acknowledged: readonly Acknowledged[],
-  receiver: Receiver,
-  beside: ReadonlySet<string>,
-): Promise<string[]> {
-  const idOf = new Map<string, string>();
-  const wrong: string[] = [];
-  const note = (eventId: string, id: string) => {
-    const before = idOf.get(eventId);
-    if (before !== undefined && before !== id) wrong.push(`${eventId}: ${before} and ${id}`);
-    idOf.set(eventId, id);
-  };
-  for (const event of acknowledged) note(event.eventId, event.notificationId);
-  const known = new Set(idOf.values());
-  for (const id of receiver.arrivals.keys()) {
-    if (known.has(id) || beside.has(id)) continue;
-    const record = await findRecord(db, clientTokens, id);
-    if (record !== undefined) note(record.eventId, id);
-    else if (!(await hasDroppedRecords(db, clientTokens))) wrong.push(`${id} was received and has no record`);
-  }
-  return wrong;
-}
-
-/** A client's oldest records go once it has 10,000. */
-async function hasDroppedRecords(db: Db, clientTokens: readonly string[]): Promise<boolean> {
-  const listed = await Promise.all(clientTokens.map((one) => db.redis.zcard(db.client(one).notifications)));
-  return listed.some((count) => count >= 10_000);
-}
-
-async function findRecord(db: Db, clientTokens: readonly string[], id: string) {
-  for (const clientToken of clientTokens) {
-    const record = await getNotification(db, clientToken, id);
-    if (record !== undefined) return record;
-  }
-  return undefined;
-}
-
-/** Those of the tokens that the API does not take, each asking for `clientToken`, which has a URL. */
+/** Returns the tokens that the API does not take, each asking for `clientToken`, which has a URL. */
 export async function refusedTokens<T extends { value: string }>(
   apiUrl: string,
   clientToken: string,
   tokens: readonly T[],
 ): Promise<T[]> {
-  const pool = new Pool(apiUrl, { connections: 4 });
-  const refused: T[] = [];
-  const left = [...tokens];
-  async function work(): Promise<void> {
-    for (let token = left.pop(); token !== undefined; token = left.pop()) {
-      const response = await pool.request({
-        method: 'GET',
-        path: `/push_notifications?client_token=${clientToken}`,
-        headers: { authorization: `Bearer ${token.value}` },
-      });
-      await response.body.dump();
-      if (response.statusCode !== 200) refused.push(token);
-    }
-  }
-  await Promise.all([work(), work(), work(), work()]);
-  await pool.close();
-  return refused;
+  const url = `${apiUrl}/push_notifications?client_token=${clientToken}`;
+  const refused = await mapInPages(tokens, 4, async (token) => {
+    const answer = await fetch(url, { headers: { authorization: `Bearer ${token.value}` } });
+    await answer.body?.cancel();
+    return answer.ok ? [] : [token];
+  });
+  return refused.flat();
 }
 
 /** Those that do not have exactly one URL that was answered 200, or have lost it. */

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
+import { startLoop } from './load.js';
 import { report } from './report.js';
 import { servers } from './system.js';
 
@@ -62,52 +63,25 @@ describe('a rolling restart', function () {
   }
 });
 
+type Balancer = Awaited<ReturnType<typeof startBalancer>>;
+
 /** Chooses among several servers as a load balancer does: in turn, of those whose last /readyz was 200. */
-interface Balancer {
-  choose(): string;
-  isReady(url: string): boolean;
-  stop(): Promise<void>;
-}
-
-const askedEveryMs = 200;
-
-async function startBalancer(urls: readonly string[]): Promise<Balancer> {
-  const ready = new Set<string>();
+async function startBalancer(urls: readonly string[]) {
+  let ready: string[] = [];
   let turn = 0;
-  let stopped = false;
-
-  async function ask(url: string): Promise<void> {
-    const ok = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) }).then(
-      async (response) => {
-        await response.body?.cancel();
-        return response.ok;
-      },
-      () => false,
-    );
-    if (ok) ready.add(url);
-    else ready.delete(url);
-  }
-
-  async function askAlways(url: string): Promise<void> {
-    while (!stopped) {
-      await ask(url);
-      await pause(askedEveryMs);
-    }
-  }
-
-  await Promise.all(urls.map(ask));
-  const asking = urls.map(askAlways);
+  const isReady = async (url: string): Promise<string[]> => {
+    const asked = fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) });
+    const answer = await asked.catch(() => undefined);
+    await answer?.body?.cancel();
+    return answer?.ok ? [url] : [];
+  };
+  const ask = async () => {
+    ready = (await Promise.all(urls.map(isReady))).flat();
+  };
+  await ask();
   return {
-    choose() {
-      const able = urls.filter((url) => ready.has(url));
-      const url = able[turn++ % able.length] ?? urls[0];
-      if (url === undefined) throw new Error('nothing to choose from');
-      return url;
-    },
-    isReady: (url) => ready.has(url),
-    async stop() {
-      stopped = true;
-      await Promise.all(asking);
-    },
+    choose: () => ready[turn++ % ready.length] ?? urls[0] ?? '',
+    isReady: (url: string) => ready.includes(url),
+    stop: startLoop(ask, () => 200),
   };
 }

@@ -3,8 +3,6 @@
 import assert from 'node:assert/strict';
 import { cp, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
-import { logTail } from '../../local/child.js';
 import { notificationId } from '../../src/ids.js';
 import { waitForRedis } from '../../src/redis/connection/db.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
@@ -12,8 +10,9 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
-import { runDocumented } from './documentedCommands.js';
-import { mint, register, type Scene, setScene } from './scene.js';
+import { until } from '../receiver.js';
+import { newToken } from '../service.js';
+import { publishAll, register, type Scene, setScene } from './scene.js';
 import { walk, withTemporal } from './walk.js';
 
 const many = Array.from({ length: 20 }, (_, i) => `asset-${i}`);
@@ -37,7 +36,7 @@ describe('durability', function () {
       await register(system.apiUrl, cast.publisherToken, clientToken, url);
       await restartRedis(scene);
       const [notificationId = ''] = await publish(scene, clientToken, 'a');
-      await until(async () => (await isOwed(scene, clientToken)) > 0);
+      await comesTrue(async () => (await isOwed(scene, clientToken)) > 0);
       await restartRedis(scene);
       promised.push({ clientToken, url, notificationId });
       assert.equal(await isOwed(scene, clientToken), 1);
@@ -73,7 +72,7 @@ describe('durability', function () {
     await waitForRedis(db, 10_000);
     await untilReady(scene);
     await system.receiver.open();
-    await until(async () => (await tryToPublish(scene, client, many)).status === 202);
+    await comesTrue(async () => (await tryToPublish(scene, client, many)).status === 202);
     await received(scene, ids);
   });
 
@@ -83,30 +82,25 @@ describe('durability', function () {
     const [client = ''] = cast.clientTokens;
     await system.receiver.breakOff();
     const ids = await publish(scene, client, 'a', 'b');
-    await until(async () => (await isOwed(scene, client)) === 2);
+    await comesTrue(async () => (await isOwed(scene, client)) === 2);
 
-    const redisDir = join(system.dir, 'redis');
-    const backup = join(system.dir, 'backup');
-    await db.redis.config('SET', 'auto-aof-rewrite-percentage', '0');
-    await until(async () => /aof_rewrite_in_progress:0/.test(await db.redis.info('persistence')));
-    await cp(join(redisDir, 'appendonlydir'), join(backup, 'appendonlydir'), { recursive: true });
+    await copyRedis(scene);
+    const [store, copy] = [join(system.dir, 'temporal'), join(system.dir, 'temporal-copy')];
     await system.end('temporal');
-    await cp(join(system.dir, 'temporal'), join(backup, 'temporal'), { recursive: true });
+    await cp(store, copy, { recursive: true });
     await system.start('temporal');
 
-    await Promise.all([system.kill('redis'), system.kill('temporal')]);
-    await rm(join(redisDir, 'appendonlydir'), { recursive: true });
-    await rm(join(system.dir, 'temporal'), { recursive: true });
-    await cp(join(backup, 'appendonlydir'), join(redisDir, 'appendonlydir'), { recursive: true });
-    await cp(join(backup, 'temporal'), join(system.dir, 'temporal'), { recursive: true });
-    await Promise.all([system.start('redis'), system.start('temporal')]);
+    await system.kill('temporal');
+    await rm(store, { recursive: true });
+    await cp(copy, store, { recursive: true });
+    await Promise.all([restoreRedis(scene), system.start('temporal')]);
     await waitForRedis(db, 10_000);
     await system.receiver.open();
     await received(scene, ids);
     await received(scene, [await publishSoon(scene, client, 'after')]);
   });
 
-  it('an older copy of Redis, restored by the documented commands: later changes are gone, new events are not lost', async () => {
+  it('an older copy of Redis, restored: later changes are gone, new events are not lost', async () => {
     // A failed first attempt is retried by its workflow for 12 s: it still runs when Redis goes back.
     scene = await setScene({ clients: 2, env: { RETRY_SCHEDULE_SECONDS: '4,4,4,4' } });
     const { system, db, cast } = scene;
@@ -118,13 +112,13 @@ describe('durability', function () {
     const [before = ''] = await publish(scene, client, 'before');
     await delivered(scene, client, before);
 
-    await runDocumented('folder while no rewrite can change it.', scene);
+    await copyRedis(scene);
 
     await register(system.apiUrl, cast.publisherToken, late, lateUrl);
     const { clientToken: gone } = await createClient(db, {
       ...{ accountId: cast.publisher.account_id, name: 'Made after the copy' },
     });
-    const tokenSince = await mint(system.apiUrl, cast.publisher);
+    const tokenSince = await newToken({ url: system.apiUrl }, cast.publisher);
     const [deliveredSince = ''] = await publish(scene, client, 'delivered-since');
     await delivered(scene, client, deliveredSince);
     await setPaused(db, pausedLater, true);
@@ -132,9 +126,9 @@ describe('durability', function () {
     await closed(scene, pausedLater, left);
     await system.receiver.breakOff();
     const [running = ''] = await publish(scene, client, 'running');
-    await until(async () => (await isOwed(scene, client)) === 1);
+    await comesTrue(async () => (await isOwed(scene, client)) === 1);
 
-    await runDocumented('To restore it, replace the present folder', scene);
+    await restoreRedis(scene);
 
     await waitForRedis(db, 10_000);
     await untilReady(scene);
@@ -152,10 +146,11 @@ describe('durability', function () {
     const now = await publish(scene, client, ...many);
     await received(scene, [left, ...now, await publishSoon(scene, late, 'a')]);
     const arrivals = (id: string) => system.receiver.arrivals.get(id)?.length;
-    await until(async () => arrivals(deliveredSince) === 2);
+    await comesTrue(async () => arrivals(deliveredSince) === 2);
     const again = await tryToPublish(scene, client, ['before']);
     assert.deepEqual([again.status, arrivals(before)], [202, 1]);
-    for (const one of [...cast.clientTokens, late]) await until(async () => (await isOwed(scene, one)) === 0);
+    for (const one of [...cast.clientTokens, late])
+      await comesTrue(async () => (await isOwed(scene, one)) === 0);
     assert.deepEqual(await unaccounted(scene), []);
   });
 
@@ -165,7 +160,7 @@ describe('durability', function () {
     const [client = ''] = cast.clientTokens;
     await system.receiver.breakOff();
     const ids = await publish(scene, client, 'a', 'b');
-    await until(async () => (await isOwed(scene, client)) === 2);
+    await comesTrue(async () => (await isOwed(scene, client)) === 2);
     await system.kill('temporal');
     await rm(join(system.dir, 'temporal'), { recursive: true });
     await system.start('temporal');
@@ -186,40 +181,38 @@ async function restartRedis(scene: Scene): Promise<void> {
 
 /** The service's connections come back by themselves, each in its time. */
 async function untilReady({ system }: Scene): Promise<void> {
-  await until(async () => (await fetch(`${system.apiUrl}/readyz`)).status === 200);
+  await comesTrue(async () => (await fetch(`${system.apiUrl}/readyz`)).status === 200);
 }
 
-interface Tried {
-  status: number;
-  /** Those that the events get. */
-  ids: string[];
-  /** Those that the answer names. */
-  told: (string | undefined)[];
+/** Copies Redis' folder while no rewrite can change it (docs/guides/disaster.md). */
+async function copyRedis({ system, db }: Scene): Promise<void> {
+  await db.redis.config('SET', 'auto-aof-rewrite-percentage', '0');
+  const info = () => db.redis.info('persistence');
+  await comesTrue(async () => /aof_rewrite_in_progress:0/.test(await info()));
+  await cp(join(system.dir, 'redis/appendonlydir'), join(system.dir, 'redis-copy'), { recursive: true });
+  await db.redis.config('SET', 'auto-aof-rewrite-percentage', '100');
 }
 
-/** Sends an event of each asset, in one call. */
-async function tryToPublish(
-  { system, cast }: Scene,
-  clientToken: string,
-  assets: readonly string[],
-): Promise<Tried> {
+async function restoreRedis({ system }: Scene): Promise<void> {
+  const folder = join(system.dir, 'redis/appendonlydir');
+  await system.kill('redis');
+  await rm(folder, { recursive: true });
+  await cp(join(system.dir, 'redis-copy'), folder, { recursive: true });
+  await system.start('redis');
+}
+
+/** Sends an event of each asset, in one call. @returns `ids` that the events get, and those that the answer names */
+async function tryToPublish(scene: Scene, clientToken: string, assets: readonly string[]) {
   const segments = ['a'];
-  const events = assets.map((asset) => ({
-    ...{ client_token: clientToken, platform_id: asset, event_id: `of-${asset}`, segments },
-  }));
-  const response = await fetch(`${system.apiUrl}/enrichments`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ events }),
-  });
-  const { results = [] } = (await response.json()) as { results?: { notification_id?: string }[] };
-  return {
-    status: response.status,
-    ids: assets.map((platformId) =>
-      notificationId({ clientToken, platformId, eventId: `of-${platformId}`, segments }),
-    ),
-    told: results.map((one) => one.notification_id),
-  };
+  const { status, results } = await publishAll(
+    scene,
+    assets.map((asset) => ({
+      ...{ client_token: clientToken, platform_id: asset, event_id: `of-${asset}`, segments },
+    })),
+  );
+  const idOf = (platformId: string) =>
+    notificationId({ clientToken, platformId, eventId: `of-${platformId}`, segments });
+  return { status, ids: assets.map(idOf), told: results.map((one) => one.notification_id) };
 }
 
 /** @returns the ids of the notifications */
@@ -232,7 +225,7 @@ async function publish(scene: Scene, clientToken: string, ...assets: string[]): 
 /** While something still comes back the answer is 503, and the event is sent again. */
 async function publishSoon(scene: Scene, clientToken: string, asset: string): Promise<string> {
   let id: string | undefined;
-  await until(async () => {
+  await comesTrue(async () => {
     const { status, told } = await tryToPublish(scene, clientToken, [asset]);
     if (status !== 503) assert.equal(status, 202);
     [id] = told;
@@ -242,17 +235,13 @@ async function publishSoon(scene: Scene, clientToken: string, asset: string): Pr
 }
 
 async function received({ system }: Scene, ids: readonly string[]): Promise<void> {
-  const missing = () => ids.filter((id) => !system.receiver.arrivals.has(id));
-  await until(
-    async () => missing().length === 0,
-    () => `not received: ${missing().join(', ')}\n${logTail(system.logOf('worker'))}`,
-  );
+  for (const id of ids) await comesTrue(async () => system.receiver.arrivals.has(id), `${id} is received`);
 }
 
 /** Received, and its answer settled. */
 async function delivered(scene: Scene, clientToken: string, ...ids: string[]): Promise<void> {
   await received(scene, ids);
-  await until(async () => (await isOwed(scene, clientToken)) === 0);
+  await comesTrue(async () => (await isOwed(scene, clientToken)) === 0);
 }
 
 async function isOwed({ db }: Scene, clientToken: string): Promise<number> {
@@ -261,22 +250,13 @@ async function isOwed({ db }: Scene, clientToken: string): Promise<number> {
   return waiting + underWay;
 }
 
-async function until(
-  fact: () => Promise<boolean>,
-  why: () => string = () => new Error('it did not come true').stack ?? '',
-) {
-  const end = Date.now() + 130_000;
-  while (!(await fact())) {
-    assert.ok(Date.now() < end, why());
-    await pause(20);
-  }
-}
+const comesTrue = (fact: () => Promise<boolean>, what = 'it came true') => until(what, fact, 130_000);
 
 /** Its workflow has completed. */
 const closed = (scene: Scene, clientToken: string, notificationId: string): Promise<void> =>
   withTemporal(scene, async ({ workflow }) => {
     const run = workflow.getHandle(workflowIds('notifications').enrichment(clientToken, notificationId));
-    await until(async () => (await run.describe()).status.name === 'COMPLETED');
+    await comesTrue(async () => (await run.describe()).status.name === 'COMPLETED');
   });
 
 async function statusOf({ system }: Scene, token: string, path: string): Promise<number> {
@@ -285,10 +265,7 @@ async function statusOf({ system }: Scene, token: string, path: string): Promise
 
 /** Returns what does not agree in Redis and Temporal. */
 const unaccounted = (scene: Scene): Promise<string[]> =>
-  withTemporal(
-    scene,
-    async (temporal) => (await walk({ db: scene.db, temporal, taskQueue: 'notifications' })).found,
-  );
+  withTemporal(scene, (temporal) => walk({ db: scene.db, temporal, taskQueue: 'notifications' }));
 
 /** The file that Redis appends to now: the newest of its append-only folder. */
 async function appendOnlyFile(redisDir: string): Promise<string> {

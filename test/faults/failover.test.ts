@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
+import { moveSlot, moveSlotsAtOnce } from '../ownRedis.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { moveSlotsAtOnce } from '../redisCluster.js';
 import { startSentinels } from '../redisSentinels.js';
 import { servers } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
@@ -16,19 +16,14 @@ import { type Harness, startHarness } from '../service.js';
 /** A busy machine needs longer than the seconds of docs/reliability.md: Sentinels do nothing for 30 s after a pause of their own. */
 const recoveredWithinMs = 90_000;
 
-interface Published {
-  /** Every event that was answered `queued`, with its client. */
-  queued: { client: string; id: string }[];
-  /** Resolves once events of all of these clients were accepted that were first sent after this call. */
-  servedAgain(clients: readonly string[]): Promise<void>;
-  stop(): Promise<void>;
-}
+type Published = ReturnType<typeof publishAllTheTime>;
 
 /** Publishes for each client, one event after the other, each of an asset of its own and again until it is answered. */
-function publishAllTheTime(h: Harness, clients: readonly string[]): Published {
+function publishAllTheTime(h: Harness, clients: readonly string[]) {
   let isGoing = true;
   const lastSentAt = new Map<string, number>();
-  const queued: Published['queued'] = [];
+  /** Every event that was answered `queued`, with its client. */
+  const queued: { client: string; id: string }[] = [];
   const publishing = clients.map(async (client, n) => {
     for (let i = 0; isGoing; i++) {
       const event = { client, asset: `vid-${n}-${i}`, eventId: `event-${n}-${i}`, segments: ['a'] };
@@ -49,13 +44,14 @@ function publishAllTheTime(h: Harness, clients: readonly string[]): Published {
   });
   return {
     queued,
-    async servedAgain(clients) {
+    /** Resolves once events of all of these clients were accepted that were first sent after this call. */
+    async servedAgain(clients: readonly string[]): Promise<void> {
       const from = Date.now();
       const isServed = (client: string) => (lastSentAt.get(client) ?? 0) > from;
       await until('they are served again', () => clients.every(isServed), recoveredWithinMs);
       console.log(`      ${queued.length} accepted; all are served again after ${Date.now() - from} ms`);
     },
-    async stop() {
+    async stop(): Promise<void> {
       isGoing = false;
       await Promise.all(publishing);
     },
@@ -130,14 +126,17 @@ describe('Failover', function () {
     const cluster = await start(0);
     await h.startWorker();
     const [first, second] = cluster.nodes as [ClusterNode, ClusterNode];
-    const published = publishAllTheTime(h, (await newClients(cluster, first)).flat());
-    for (const [from, to] of [
-      [first, second],
-      [second, first],
-    ] as const) {
-      const before = published.queued.length;
-      await moveSlotsAtOnce([0, 5000], from, to);
-      await accepted(published, before + 10);
+    const [on, off] = await newClients(cluster, first);
+    const published = publishAllTheTime(h, [...on, ...off]);
+    const accept10More = () => accepted(published, published.queued.length + 10);
+    await moveSlotsAtOnce([0, 5000], first, second);
+    await accept10More();
+    await moveSlotsAtOnce([0, 5000], second, first);
+    await accept10More();
+    for (const client of on) {
+      const slot = slotOf(h.db.client(client).base);
+      await moveSlot(slot, await cluster.ownerOf(slot), cluster.nodes[2] as ClusterNode, { keysAtOnce: 1 });
+      await accept10More();
     }
     await published.stop();
     await allArrive(published);

@@ -2,20 +2,12 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { mapInPages } from '../../src/promises.js';
-import { type Db, waitForRedis } from '../../src/redis/connection/db.js';
-import { eventsWithTwoIds, type Fate, fateOf, lostRegistrations, refusedTokens } from './accounting.js';
+import { waitForRedis } from '../../src/redis/connection/db.js';
+import { type Fate, fateOf, lostRegistrations, refusedTokens } from './accounting.js';
 import type { Fault } from './faults.js';
-import {
-  type Acknowledged,
-  type Minter,
-  type Publisher,
-  type Registrar,
-  startMinter,
-  startPublisher,
-  startRegistrar,
-} from './load.js';
+import { type Acknowledged, startMinter, startPublisher, startRegistrar } from './load.js';
 import type { Row } from './report.js';
-import { type Cast, type SceneOptions, setScene } from './scene.js';
+import { type SceneOptions, setScene } from './scene.js';
 import type { System } from './system.js';
 
 /** The default number of attempts in flight for one client. */
@@ -23,39 +15,17 @@ export const inFlightPerClient = 16;
 /** The sweep picks up within 30 seconds what nobody works on. */
 const sweptWithinMs = 60_000;
 
-export interface FaultRun {
-  system: System;
-  db: Db;
-  cast: Cast;
-  publisher: Publisher;
-  minter: Minter;
-  registrar: Registrar;
-  /** Ids of the notifications of events that a test sent by itself. */
-  beside: Set<string>;
-  /** Breaks it, brings it back, and waits until an event sent after the return was received; the return's moment (ms). */
-  inject(fault: Fault): Promise<number>;
-  /** Names what has just been going on without a fault of this suite; the account gives it a row. */
-  note(name: string, recoveryMs: number): void;
-  /** Looks now for what has been acknowledged so far, before a long run's records give way to newer ones. */
-  accountSoFar(): Promise<void>;
-  /**
-   * Ends the load and says what became of everything that was acknowledged. What still waits after `settleWithinMs`
-   * counts as lost.
-   */
-  account(settleWithinMs?: number): Promise<Account>;
-  stop(): Promise<void>;
-}
+export type FaultRun = Awaited<ReturnType<typeof startFaultRun>>;
 
 export interface Account {
   rows: Row[];
   lost: string[];
-  withTwoIds: string[];
   /** Answers that nobody should get. */
   wrong: string[];
   brokenOff: string[];
 }
 
-export interface FaultRunOptions extends SceneOptions {
+interface FaultRunOptions extends SceneOptions {
   assetsPerClient?: number;
   publishers?: number;
   pauseMs?: number;
@@ -65,11 +35,10 @@ export interface FaultRunOptions extends SceneOptions {
   chooseApi?: (system: System) => string;
 }
 
-export async function startFaultRun(options: FaultRunOptions = {}): Promise<FaultRun> {
+export async function startFaultRun(options: FaultRunOptions = {}) {
   const { clients = 5, chooseApi } = options;
   const scene = await setScene({ ...options, clients });
   const { system, db, cast } = scene;
-  const beside = new Set<string>();
   const injected: { name: string; recoveryMs: number }[] = [];
   const fault = () => injected.length;
   const apiUrl = () => (chooseApi === undefined ? system.apiUrl : chooseApi(system));
@@ -115,6 +84,7 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     }
   }
 
+  /** Looks now for what has been acknowledged so far, before a long run's records give way to newer ones. */
   async function accountSoFar(): Promise<void> {
     // It may have just come back.
     await waitForRedis(db, 10_000);
@@ -127,6 +97,10 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     }
   }
 
+  /**
+   * Ends the load and says what became of everything that was acknowledged. What still waits after `settleWithinMs`
+   * counts as lost.
+   */
   async function account(settleWithinMs = sweptWithinMs): Promise<Account> {
     await Promise.all([publisher.stop(), minter.stop(), registrar.stop()]);
     const { acknowledged } = publisher;
@@ -170,40 +144,32 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
         ...refused.map(() => 'a token is not taken any more'),
         ...gone.map((one) => `a registration: ${JSON.stringify(one)}`),
       ],
-      withTwoIds: await eventsWithTwoIds(db, cast.clientTokens, acknowledged, system.receiver, beside),
       wrong: [...publisher.wrong, ...minter.wrong, ...registrar.wrong],
       brokenOff: system.brokenOff,
     };
   }
 
   return {
-    system,
-    db,
-    cast,
-    publisher,
-    minter,
-    registrar,
-    beside,
-    async inject({ name, inject }) {
+    ...{ system, db, cast, publisher, minter, registrar, accountSoFar, account },
+    /** Breaks it, brings it back, and waits until an event sent after the return was received; the return's moment (ms). */
+    async inject({ name, inject }: Fault): Promise<number> {
       const back = await inject(system);
       await recovered(back);
       injected.push({ name, recoveryMs: Date.now() - back });
       return back;
     },
-    accountSoFar,
-    note: (name, recoveryMs) => void injected.push({ name, recoveryMs }),
-    account,
-    async stop() {
+    /** Names what has just been going on without a fault of this suite; the account gives it a row. */
+    note: (name: string, recoveryMs: number) => void injected.push({ name, recoveryMs }),
+    async stop(): Promise<void> {
       await Promise.all([publisher.stop(), minter.stop(), registrar.stop()]);
       await scene.stop();
     },
   };
 }
 
-/** Nothing acknowledged was lost, no event has two ids, and only what was in flight was repeated. */
+/** Nothing acknowledged was lost, and only what was in flight was repeated. */
 export function assertKept(account: Account, clients = 5): void {
   assert.deepEqual(account.lost, []);
-  assert.deepEqual(account.withTwoIds, []);
   assert.deepEqual(account.wrong, []);
   assert.deepEqual(account.brokenOff, []);
   for (const row of account.rows) {

@@ -5,6 +5,7 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Pool, request } from 'undici';
+import { notificationId } from '../../src/ids.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import type { Cast } from './scene.js';
@@ -36,15 +37,13 @@ export interface Answers {
   withoutAnswer: number;
   /** The longest that an answer, whichever, took (ms). */
   slowestMs: number;
-  /** Of the last 503: its time and its body. */
-  lastRefused?: string;
 }
 
 export interface Publisher {
   acknowledged: Acknowledged[];
   /** By the number of the fault. */
   answers: Answers[];
-  /** Answers that are neither 202 nor 503. */
+  /** Answers that are neither 202 nor 503, or name another notification than the event's. */
   wrong: string[];
   /** Lets every event under way be acknowledged; nothing new is sent. */
   stop(): Promise<void>;
@@ -66,9 +65,9 @@ export function startPublisher(
     const eventId = randomUUID();
     const clientToken = cast.clientTokens[randomInt(cast.clientTokens.length)] as string;
     const platformId = `video-${randomInt(options.assetsPerClient)}`;
+    const segments = [`segment-${eventId}`];
     const body = JSON.stringify({
-      ...{ event_id: eventId, client_token: clientToken, platform_id: platformId },
-      segments: [`segment-${eventId}`],
+      ...{ event_id: eventId, client_token: clientToken, platform_id: platformId, segments },
     });
     const sentAt = Date.now();
     for (;;) {
@@ -77,10 +76,11 @@ export function startPublisher(
         const { notification, notification_id } = answer.body as Record<string, string>;
         // A repeat finds its segment known where a newer event of the asset was claimed: that one counts.
         if (notification !== 'queued' || notification_id === undefined) return;
-        const notificationId = notification_id;
-        publisher.acknowledged.push({
-          ...{ clientToken, platformId, eventId, notificationId, sentAt, fault: fault() },
-        });
+        const id = notificationId({ clientToken, platformId, eventId, segments });
+        if (notification_id !== id)
+          publisher.wrong.push(`${eventId} has the ids ${id} and ${notification_id}`);
+        const event = { clientToken, platformId, eventId, notificationId: id };
+        publisher.acknowledged.push({ ...event, sentAt, fault: fault() });
         return;
       }
       if (answer !== undefined && answer.status !== 503) {
@@ -109,10 +109,7 @@ export function startPublisher(
       const answer = { status: response.statusCode, body: await response.body.json() };
       const count = answersNow();
       count.slowestMs = Math.max(count.slowestMs, Date.now() - from);
-      if (answer.status === 503) {
-        count.refused++;
-        count.lastRefused = `${new Date().toISOString()} ${JSON.stringify(answer.body)}`;
-      }
+      if (answer.status === 503) count.refused++;
       if (answer.status === 202) count.taken++;
       return answer;
     } catch {
@@ -142,7 +139,7 @@ export function startPublisher(
   return publisher;
 }
 
-export interface Minter {
+interface Minter {
   tokens: { value: string; fault: number }[];
   /** Answers that are neither 200 nor 503. */
   wrong: string[];
@@ -191,7 +188,7 @@ export interface Registered {
   fault: number;
 }
 
-export interface Registrar {
+interface Registrar {
   registrations: Registered[];
   /** Answers that are not 200, 503 or "already registered". */
   wrong: string[];

@@ -12,7 +12,7 @@ import { away, badLines } from './faults.js';
 import { form } from './form.js';
 import { mostInOneSecond } from './receiver.js';
 import { report, reportFigure } from './report.js';
-import { register } from './scene.js';
+import { publishAll, register } from './scene.js';
 import { onStack } from './system.js';
 
 const badForMs = 3000;
@@ -72,14 +72,8 @@ describe('outages', function () {
         const events = Array.from({ length: piledUp }, (_, i) => ({
           ...{ client_token: clientToken, platform_id: `video-${i}`, segments: ['a'] },
         }));
-        const answer = await fetch(`${system.apiUrl}/enrichments`, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ events }),
-        });
-        const { results } = (await answer.json()) as { results: { notification_id: string }[] };
-        ids = results.map((one) => one.notification_id);
-        for (const id of ids) run.beside.add(id);
+        const { results } = await publishAll(run, events);
+        ids = results.map((one) => one.notification_id ?? '');
         const failing = async () => (await getEndpoint(db, clientToken)).state === 'failing';
         while (!(await failing())) await pause(20);
         await receiver.open();

@@ -6,35 +6,18 @@ import { createAccount, platformScope } from '../../src/redis/records/accounts.j
 import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/secrets.js';
+import { newToken } from '../service.js';
 import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 
-export interface Scene {
-  system: System;
-  db: Db;
-  cast: Cast;
-  stop(): Promise<void>;
-}
-
-export interface Cast {
-  publisher: Credentials;
-  publisherToken: string;
-  clientTokens: string[];
-  platformToken: string;
-}
-
-interface Credentials {
-  account_id: string;
-  client_id: string;
-  client_secret: string;
-  scopes: string[];
-}
+export type Scene = Awaited<ReturnType<typeof setScene>>;
+export type Cast = Scene['cast'];
 
 export interface SceneOptions extends SystemOptions {
   parts?: readonly Part[];
   clients?: number;
 }
 
-export async function setScene(options: SceneOptions = {}): Promise<Scene> {
+export async function setScene(options: SceneOptions = {}) {
   const system = await createSystem(options);
   try {
     const usual = options.together ? partsTogether : parts;
@@ -57,11 +40,12 @@ export async function setScene(options: SceneOptions = {}): Promise<Scene> {
   }
 }
 
-async function createCast(system: System, db: Db, clientCount: number): Promise<Cast> {
+async function createCast(system: System, db: Db, clientCount: number) {
   const box: SecretBox = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
   const publisher = await createAccount(db, { name: 'A media company' });
   const platform = await createAccount(db, { name: 'The platform', platform: true });
-  const publisherToken = await mint(system.apiUrl, publisher);
+  const api = { url: system.apiUrl };
+  const publisherToken = await newToken(api, publisher);
   const clientTokens: string[] = [];
   for (let i = 0; i < clientCount; i++) {
     const { clientToken } = await createClient(db, { accountId: publisher.account_id, name: `Site ${i}` });
@@ -69,22 +53,21 @@ async function createCast(system: System, db: Db, clientCount: number): Promise<
     await register(system.apiUrl, publisherToken, clientToken, `${system.receiverUrl}/${clientToken}`);
     clientTokens.push(clientToken);
   }
-  const platformToken = await mint(system.apiUrl, platform, platformScope);
+  const platformToken = await newToken(api, { ...platform, scopes: [platformScope] });
   return { publisher, publisherToken, clientTokens, platformToken };
 }
 
-export async function mint(
-  apiUrl: string,
-  { client_id, client_secret, scopes }: Credentials,
-  scope = scopes.join(' '),
-): Promise<string> {
-  const response = await fetch(`${apiUrl}/oauth/access_token`, {
+/** Sends events in one call. @returns the status, and what is said of each event */
+export async function publishAll({ system, cast }: Pick<Scene, 'system' | 'cast'>, events: object[]) {
+  const answer = await fetch(`${system.apiUrl}/enrichments`, {
     method: 'POST',
-    body: new URLSearchParams({ grant_type: 'none', client_id, client_secret, scope }),
+    headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ events }),
   });
-  const body = (await response.json()) as { access_token?: string };
-  if (body.access_token === undefined) throw new Error(`no token: ${response.status}`);
-  return body.access_token;
+  const { results = [] } = (await answer.json()) as {
+    results?: { notification_id?: string; code?: string }[];
+  };
+  return { status: answer.status, results };
 }
 
 export async function register(

@@ -10,6 +10,7 @@ import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
 import { form } from './form.js';
 import { startLoop } from './load.js';
 import { report, reportFigure } from './report.js';
+import { publishAll } from './scene.js';
 
 const clients = 2;
 /** As many notifications of a client are kept; with them Redis holds what it will hold. */
@@ -86,34 +87,20 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
 
   /** Until every client has as many notifications as are kept. */
   async function fillRecords(): Promise<void> {
-    const { system, cast } = run;
+    const { cast } = run;
     await Promise.all(
-      cast.clientTokens.map(async (clientToken) => {
+      cast.clientTokens.map(async (client_token) => {
         for (let sent = 0; sent < keptPerClient; ) {
-          const events = Array.from({ length: 500 }, (_, i) => ({
-            client_token: clientToken,
-            platform_id: `kept-${sent + i}`,
-            // An event that got 503 may have been accepted: its repeat tells the same id.
-            event_id: `kept-${sent + i}`,
-            segments: ['a'],
-          }));
-          const answer = await fetch(`${system.apiUrl}/enrichments`, {
-            method: 'POST',
-            headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
-            body: JSON.stringify({ events }),
+          // An event that got 503 may have been accepted: its repeat tells the same id.
+          const events = Array.from({ length: 500 }, (_, i) => {
+            const name = `kept-${sent + i}`;
+            return { client_token, platform_id: name, event_id: name, segments: ['a'] };
           });
-          if (answer.status !== 202) {
-            await answer.body?.cancel();
-            await pause(100);
-            continue;
-          }
-          const { results } = (await answer.json()) as {
-            results: { notification_id?: string; code?: string }[];
-          };
-          for (const { notification_id: id } of results) if (id !== undefined) run.beside.add(id);
+          const { status, results } = await publishAll(run, events);
           // Single events of a batch may be unknown too.
-          if (results.some(({ code }) => code !== undefined)) continue;
-          sent += events.length;
+          const isTaken = status === 202 && results.every(({ code }) => code === undefined);
+          if (isTaken) sent += events.length;
+          else await pause(100);
           // The publisher's earliest records give way to these.
           await run.accountSoFar();
         }

@@ -7,9 +7,9 @@ import { freePort } from '../../local/ports.js';
 import { startRedis } from '../../local/redis.js';
 import { startTemporal } from '../../local/temporal.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { type Proxy as Line, startProxy } from '../proxy.js';
+import { startProxy } from '../proxy.js';
 import { prepareProductionServers } from '../stack/productionServers.js';
-import { createReceiver, type Receiver } from './receiver.js';
+import { createReceiver } from './receiver.js';
 
 /** PostgreSQL only with `FAULT_STACK=1`. */
 export type Part = 'redis' | 'postgresql' | 'temporal' | 'api' | 'api2' | 'worker' | 'worker2';
@@ -23,39 +23,13 @@ export const parts: readonly Part[] = [...servers, 'api', 'worker'];
 export const partsTogether: readonly Part[] = [...servers, 'api'];
 
 /** The service as it ships, in separate processes, each of which can be killed and started again. */
-export interface System {
-  dir: string;
-  apiUrl: string;
-  apiUrlOf(part: 'api' | 'api2'): string;
-  adminUrlOf(part: 'api' | 'api2'): string;
-  redisUrl: string;
-  temporalAddress: string;
-  secretsKey: string;
-  receiver: Receiver;
-  /** Where notifications are sent to: the receiver, or the proxy before it. */
-  receiverUrl: string;
-  /** Between the service and the others, where the system has them. */
-  proxies: { redis: Line; temporal: Line; receiver: Line } | undefined;
-  start(part: Part): Promise<void>;
-  /** SIGKILL; resolves when the process is gone. */
-  kill(part: Part): Promise<void>;
-  /** SIGTERM; resolves with how the process ended. */
-  end(part: Part): Promise<string>;
-  pidOf(part: Part): number | undefined;
-  logOf(part: Part): string;
-  /** Processes that ended without being killed, with the end of their log. */
-  brokenOff: string[];
-  stop(): Promise<void>;
-}
+export type System = Awaited<ReturnType<typeof createSystem>>;
 
 export interface SystemOptions {
   /** The service reaches Redis, Temporal and the receiver through proxies only. */
   proxied?: boolean;
   env?: Record<string, string>;
-  /** Of one part alone. */
-  envOf?: Partial<Record<Part, Record<string, string>>>;
   redisArgs?: readonly string[];
-  temporalArgs?: readonly string[];
   /** API and worker are one process, the part `api`. */
   together?: boolean;
 }
@@ -66,28 +40,23 @@ const probeSoon = join(projectDir, 'test/faults/probeSoon.mjs');
 /** The longest a killed worker's attempt keeps its asset is this and 5 s. */
 const attemptTimeoutSeconds = 2;
 
-export async function createSystem(options: SystemOptions = {}): Promise<System> {
+export async function createSystem(options: SystemOptions = {}) {
   // In the project folder: on a temporary file system a flush to disk may mean nothing.
   await mkdir(join(projectDir, '.data'), { recursive: true });
   const dir = await mkdtemp(join(projectDir, '.data', 'faults-'));
   // A copy: a build that is made meanwhile changes nothing here.
   await cp(join(projectDir, 'dist'), join(dir, 'dist'), { recursive: true });
   const production = onStack ? await prepareProductionServers(dir) : undefined;
-  const ports = {
-    redis: await freePort(),
-    temporal: production?.temporalPort ?? (await freePort()),
-    api: await freePort(),
-    api2: await freePort(),
-    worker: await freePort(),
-    worker2: await freePort(),
-    receiver: await freePort(),
-  };
+  const ports = { redis: 0, temporal: 0, api: 0, api2: 0, worker: 0, worker2: 0, receiver: 0 };
   const adminPorts = { api: 0, api2: 0, worker: 0, worker2: 0 };
-  for (const part of ['api', 'api2', 'worker', 'worker2'] as const) adminPorts[part] = await freePort();
+  for (const all of [ports, adminPorts] as Record<string, number>[])
+    for (const part of Object.keys(all)) all[part] = await freePort();
+  if (production) ports.temporal = production.temporalPort;
   const redisUrl = `redis://127.0.0.1:${ports.redis}`;
   const temporalAddress = `127.0.0.1:${ports.temporal}`;
   const secretsKey = `faults:${randomBytes(32).toString('base64')}`;
   const receiver = createReceiver(ports.receiver);
+  /** Between the service and the others, where the system has them. */
   const proxies = options.proxied
     ? {
         redis: await startProxy(redisUrl),
@@ -97,6 +66,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     : undefined;
   const children = new Map<Part, Child>();
   const ended = new Set<Child>();
+  /** Processes that ended without being killed, with the end of their log. */
   const brokenOff: string[] = [];
 
   const environment = {
@@ -140,7 +110,6 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       logFile: logOf(part),
       env: {
         ...environment,
-        ...options.envOf?.[part],
         PORT: String(ports[part]),
         ADMIN_PORT: String(adminPorts[part]),
       },
@@ -162,18 +131,12 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
   }
 
   return {
-    dir,
+    ...{ dir, redisUrl, temporalAddress, secretsKey, receiver, proxies, brokenOff, logOf },
     apiUrl: `http://127.0.0.1:${ports.api}`,
-    apiUrlOf: (part) => `http://127.0.0.1:${ports[part]}`,
-    adminUrlOf: (part) => `http://127.0.0.1:${adminPorts[part]}`,
-    redisUrl,
-    temporalAddress,
-    secretsKey,
-    receiver,
+    apiUrlOf: (part: 'api' | 'api2') => `http://127.0.0.1:${ports[part]}`,
+    /** Where notifications are sent to: the receiver, or the proxy before it. */
     receiverUrl: proxies ? `http://127.0.0.1:${proxies.receiver.port}` : receiver.url,
-    proxies,
-    brokenOff,
-    async start(part) {
+    async start(part: Part): Promise<void> {
       switch (part) {
         case 'redis':
           await startRedis({
@@ -186,7 +149,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
         case 'temporal':
           if (production) return production.startTemporal(logOf(part), onStart(part));
           await startTemporal({
-            ...{ dir: join(dir, 'temporal'), port: ports.temporal, args: options.temporalArgs ?? [] },
+            ...{ dir: join(dir, 'temporal'), port: ports.temporal },
             ...{ logFile: logOf(part), onStart: onStart(part) },
           });
           return;
@@ -199,23 +162,24 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
           return startService(part);
       }
     },
-    async kill(part) {
+    /** SIGKILL; resolves when the process is gone. */
+    async kill(part: Part): Promise<void> {
       const child = running(part);
       if (child === undefined) return;
       ended.add(child);
       process.kill(child.pid, 'SIGKILL');
       await child.exited;
     },
-    async end(part) {
+    /** SIGTERM; resolves with how the process ended. */
+    async end(part: Part): Promise<string> {
       const child = running(part);
       if (child === undefined) return 'it did not run';
       ended.add(child);
       await child.stop(30_000);
       return child.ended ?? '';
     },
-    pidOf: (part) => running(part)?.pid,
-    logOf,
-    async stop() {
+    pidOf: (part: Part) => running(part)?.pid,
+    async stop(): Promise<void> {
       for (const part of [...children.keys()].reverse()) {
         const child = running(part);
         if (child === undefined) continue;

@@ -1,20 +1,11 @@
 /** Reads all that Redis and Temporal have, and names what does not agree: an oracle beside publishers and receivers. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
+import type { ChainableCommander } from 'ioredis';
 import type { Db } from '../../src/redis/connection/db.js';
-import { runPipeline } from '../../src/redis/connection/pipeline.js';
-import { isIndexed } from '../../src/redis/owed/owedClients.js';
+import { indexedClients } from '../../src/redis/owed/owedClients.js';
 import { clientTokens } from '../../src/redis/records/clients.js';
 import { enrichmentIds, eventsOf } from '../temporal/enrichmentRuns.js';
-
-export interface Walked {
-  /** Notifications by their state. */
-  states: Record<string, number>;
-  /** Events in the workflows that Temporal has. */
-  events: number;
-  /** `client token, id, what is wrong`, sorted. */
-  found: string[];
-}
 
 export interface Walk {
   db: Db;
@@ -22,36 +13,39 @@ export interface Walk {
   taskQueue: string;
 }
 
-/** Walks until nothing is found, three times at most: something may change while it is read. */
-export async function walk(over: Walk): Promise<Walked> {
+/** Walks until nothing is found, three times at most: something may change while it is read. @returns `client token, id, what is wrong` */
+export async function walk(over: Walk): Promise<string[]> {
   for (let tries = 1; ; tries++) {
-    const walked = await walkOnce(over);
-    if (walked.found.length === 0 || tries === 3) return walked;
+    const found = await walkOnce(over);
+    if (found.length === 0 || tries === 3) return found.sort();
     await sleep(1000);
   }
 }
 
-async function walkOnce({ db, temporal, taskQueue }: Walk): Promise<Walked> {
-  const walked: Walked = { states: {}, events: 0, found: [] };
+async function walkOnce({ db, temporal, taskQueue }: Walk): Promise<string[]> {
+  const found: string[] = [];
   for await (const page of clientTokens(db)) {
-    for (const clientToken of page) await walkClient(db, clientToken, walked);
+    for (const clientToken of page) await walkClient(db, clientToken, found);
   }
   for await (const workflowId of enrichmentIds(temporal, taskQueue)) {
-    const events = await eventsOf(temporal, workflowId);
-    walked.events += events.length;
-    for (const { clientToken, notificationId } of events) {
+    for (const { clientToken, notificationId } of await eventsOf(temporal, workflowId)) {
       const exists = await db.redis.exists(db.client(clientToken).notification(notificationId));
-      if (exists === 0) walked.found.push(`${clientToken} ${notificationId} is in a workflow, not in Redis`);
+      if (exists === 0) found.push(`${clientToken} ${notificationId} is in a workflow, not in Redis`);
     }
   }
-  walked.found.sort();
-  return walked;
+  return found;
 }
 
-async function walkClient(db: Db, clientToken: string, { states, found }: Walked): Promise<void> {
+/** Returns whether the sweep knows that this client may be owed something. */
+export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
+  for await (const page of indexedClients(db)) if (page.includes(clientToken)) return true;
+  return false;
+}
+
+async function walkClient(db: Db, clientToken: string, found: string[]): Promise<void> {
   const blame = (what: string, is: string) => found.push(`${clientToken} ${what} ${is}`);
   const keys = db.client(clientToken);
-  const [listed, waiting, flight, since, live, backfill] = (await runPipeline(
+  const [listed, waiting, flight, since, live, backfill] = (await answersOf(
     db.redis
       .multi()
       .zrange(keys.notifications, '0', '-1')
@@ -72,7 +66,7 @@ async function walkClient(db: Db, clientToken: string, { states, found }: Walked
   }
   const owed = new Map(Object.entries(waiting));
   for (const [asset, packed] of Object.entries(flight)) {
-    // The id of the attempt, and what waits for its end (redis/scripts/shared/notification.lua).
+    // The id of the attempt, and what waits for its end (redis/scripts/notification.lua).
     const [, , , , id = '', newer = id] = packed.split(' ');
     if (newer !== '!') owed.set(asset, newer);
   }
@@ -82,7 +76,7 @@ async function walkClient(db: Db, clientToken: string, { states, found }: Walked
   const ids = [...new Set([...listed, ...owed.values()])];
   const records = db.redis.multi();
   for (const id of ids) records.hmget(keys.notification(id), 'asset', 'state');
-  const answers = (await runPipeline(records)) as [string | null, string | null][];
+  const answers = (await answersOf(records)) as [string | null, string | null][];
   for (const [i, [asset, state]] of answers.entries()) {
     const id = ids[i] ?? '';
     if (asset === null) {
@@ -91,8 +85,15 @@ async function walkClient(db: Db, clientToken: string, { states, found }: Walked
     }
     const isOwed = owed.get(asset) === id;
     if (isOwed !== (state === null)) blame(id, isOwed ? `is owed and ${state}` : 'waits and is not owed');
-    states[state ?? 'waiting'] = (states[state ?? 'waiting'] ?? 0) + 1;
   }
+}
+
+async function answersOf(commands: ChainableCommander): Promise<unknown[]> {
+  const answers = (await commands.exec()) ?? [];
+  return answers.map(([err, value]) => {
+    if (err) throw err;
+    return value;
+  });
 }
 
 export async function withTemporal<T>(

@@ -1,38 +1,34 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
+import { cached } from '../../local/cached.js';
 import { type Service, startService } from '../program.js';
+import { newPublisher, type Publisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { servers } from '../servers.js';
-import { form } from './form.js';
-import { fuzzer, NoPython } from './fuzzer.js';
 
 const run = promisify(execFile);
+/** The short form is that of CI; FUZZ_FORM=long tries more. */
+const isLong = process.env.FUZZ_FORM === 'long';
+/** Made-up calls of each kind for each operation. */
+const examples = Number(process.env.FUZZ_EXAMPLES || (isLong ? 500 : 25));
 
 describe('every call of the OpenAPI description, fuzzed', function () {
-  this.timeout(form.fuzzTimeoutMs);
+  this.timeout(isLong ? 3_600_000 : 300_000);
   let service: Service;
   let receiver: Receiver;
-  let db: Db;
+  let publisher: Publisher;
   let dir: string | undefined;
 
   let st: readonly [program: string, ...args: string[]];
 
   before(async function () {
-    try {
-      st = await fuzzer();
-    } catch (err) {
-      if (!(err instanceof NoPython)) throw err;
-      console.log(`      ${err.message}`);
-      this.skip();
-    }
+    const is311 = ['-c', 'import sys; sys.exit(sys.version_info < (3, 11))'];
+    if (spawnSync('python3', is311).status !== 0) this.skip();
+    st = await fuzzer();
     dir = await mkdtemp(join(tmpdir(), 'fuzz-'));
     receiver = await startReceiver();
     let answered = 0;
@@ -43,60 +39,40 @@ describe('every call of the OpenAPI description, fuzzed', function () {
       TOKEN_RATE_PER_SECOND: '10000',
       ACCOUNT_RATE_PER_SECOND: '10000',
     });
-    db = openDb({ url: servers().redisUrl, prefix: service.prefix, log: createLogger('silent', 'test') });
-    await waitForRedis(db, 5000);
+    publisher = await newPublisher(service);
   });
   after(async () => {
     await service?.stop();
     await receiver?.close();
-    db?.redis.disconnect();
+    publisher?.close();
     if (dir) await rm(dir, { recursive: true, force: true });
   });
 
   it('answers as described: no 5xx but a documented 503, no crash, no stack trace', async () => {
-    const customer = await createAccount(db, {
-      name: 'Example Media',
-      scopes: ['push_notifications', 'enrichments'],
-    });
-    const token = await post('/oauth/access_token', {
-      body: new URLSearchParams({
-        grant_type: 'none',
-        client_id: customer.client_id,
-        client_secret: customer.client_secret,
-        scope: 'push_notifications enrichments',
-      }),
-    }).then((answer) => String(answer.access_token));
-    const authorization = { authorization: `Bearer ${token}` };
-    const clients = ['FUZZ-registered', 'FUZZ-another', 'FUZZ-new-1', 'FUZZ-new-2'];
+    const { account, token } = publisher;
+    const clients: string[] = [];
     const notifications: string[] = [];
-    const ofNotices = await fetch(`${service.url}/notices`, {
-      method: 'PUT',
-      headers: { ...authorization, 'content-type': 'application/json' },
-      body: JSON.stringify({ url: receiver.url }),
-    });
-    assert.equal(ofNotices.status, 200);
-    for (const [i, clientToken] of clients.entries()) {
-      await createClient(db, { accountId: customer.account_id, name: 'Example Site', clientToken });
+    await publisher.call('PUT', 'notices', {}, { url: receiver.url });
+    for (let i = 0; i < 4; i++) {
+      const client = await publisher.newClient();
+      clients.push(client);
       if (i > 1) continue;
-      const query = new URLSearchParams({ client_token: clientToken, url: receiver.url });
-      await post(`/register_push_notifications?${query}`, { headers: authorization });
-      for (const asset of ['vid-1', 'vid-2']) {
+      await publisher.register(client, receiver.url);
+      for (const platform_id of ['vid-1', 'vid-2']) {
         const event = {
-          event_id: `an-${asset}`,
-          client_token: clientToken,
-          platform_id: asset,
+          event_id: `an-${platform_id}`,
+          client_token: client,
+          platform_id,
           segments: ['iab:17'],
         };
-        const headers = { ...authorization, 'content-type': 'application/json' };
-        const answer = await post('/enrichments', { headers, body: JSON.stringify(event) });
-        notifications.push(String(answer.notification_id));
+        notifications.push(String((await publisher.call('POST', 'enrichments', {}, event)).notification_id));
       }
     }
     await until('the first notifications were sent', () => receiver.received.length >= 4);
 
     assert.ok(dir);
     const config = join(dir, 'schemathesis.toml');
-    await writeFile(config, configOf({ token, clients, notifications, url: receiver.url, customer }));
+    await writeFile(config, configOf({ token, clients, notifications, url: receiver.url, account }));
     const log = join(dir, 'answers.har');
     const [python, ...first] = st;
     const fuzzed = await run(
@@ -121,16 +97,10 @@ describe('every call of the OpenAPI description, fuzzed', function () {
     const texts = entries.map(({ response }) => response.content.text ?? '');
     const odd = texts.find((text) => /node_modules|dist\/src|\.[jt]s:\d+|node:internal/.test(text));
     assert.equal(odd, undefined);
-    assert.ok(!texts.some((text) => text.includes(customer.client_secret)));
+    assert.ok(!texts.some((text) => text.includes(account.client_secret)));
     assert.doesNotMatch(service.said(), /unexpected error/);
     assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
   });
-
-  async function post(path: string, init: RequestInit): Promise<Record<string, unknown>> {
-    const answer = await fetch(service.url + path, { method: 'POST', ...init });
-    assert.ok(answer.ok, `${path}: ${answer.status}`);
-    return (await answer.json()) as Record<string, unknown>;
-  }
 });
 
 interface Har {
@@ -155,12 +125,12 @@ function configOf(known: {
   clients: string[];
   notifications: string[];
   url: string;
-  customer: { client_id: string; client_secret: string };
+  account: Publisher['account'];
 }): string {
   const list = (values: string[]) => JSON.stringify(values);
   return `
 [generation]
-max-examples = ${form.examples}
+max-examples = ${examples}
 no-shrink = true
 [phases.stateful]
 enabled = false
@@ -209,9 +179,9 @@ values = ["an-vid-1", "an-vid-2"]
 [dictionaries.urls]
 values = ${list([known.url, `${known.url}?a=%26`, 'http://127.0.0.1:1/'])}
 [dictionaries.ids]
-values = ${list([known.customer.client_id])}
+values = ${list([known.account.client_id])}
 [dictionaries.secrets]
-values = ${list([known.customer.client_secret])}
+values = ${list([known.account.client_secret])}
 [dictionaries.scopes]
 values = ["push_notifications", "enrichments"]
 [parameters]
@@ -228,4 +198,22 @@ values = ["push_notifications", "enrichments"]
 "body.client_secret" = { dictionary = "secrets", probability = 0.8 }
 "body.scope" = { dictionary = "scopes", probability = 0.8 }
 `;
+}
+
+/** Returns Schemathesis as a program and its first arguments; pip installs it under `.cache/` at first use. */
+async function fuzzer(): Promise<[program: string, ...args: string[]]> {
+  const requirements = join(import.meta.dirname, 'requirements.txt');
+  const hash = createHash('sha256')
+    .update(await readFile(requirements))
+    .digest('hex')
+    .slice(0, 8);
+  const home = await cached(`schemathesis-${process.platform}-${process.arch}-${hash}`, async (home) => {
+    await run('python3', ['-m', 'venv', home]);
+    await run(join(home, 'bin', 'python3'), [
+      ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
+      ...['--only-binary', ':all:', '--require-hashes', '-r', requirements],
+    ]);
+  });
+  // Not bin/st: a script names its interpreter by an absolute path, and the folder was moved into place.
+  return [join(home, 'bin', 'python3'), '-m', 'schemathesis.cli'];
 }

@@ -11,9 +11,9 @@ import { writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { WorkflowFailedError } from '@temporalio/client';
+import { WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
-import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks, startServers } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
@@ -24,51 +24,40 @@ type Shape = (h: Harness, receiver: Receiver) => Promise<string | { workflowId: 
 /** Catch-up then continues as new after a few probes. */
 const suggestAfterEvents = 40;
 
-const shapes: Record<string, Shape> = {
-  'enrichment-delivered-at-once': async (h, receiver) => {
+/** Publishes one event to a receiver with these answers. */
+const single =
+  (answers: Partial<Receiver>, then?: (handle: WorkflowHandle) => Promise<void>): Shape =>
+  async (h, receiver) => {
     const client = await h.newClient(receiver.url);
-    const { id } = await h.publish({ client, asset: 'a' });
-    return (await h.workflowOf(client, id)).workflowId;
-  },
-
-  'enrichment-awaits-a-slow-receiver': async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    receiver.delayMs = 2000;
-    const { id } = await h.publish({ client, asset: 'a' });
-    return (await h.workflowOf(client, id)).workflowId;
-  },
-
-  'enrichment-of-a-receiver-that-fails-slowly': async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    receiver.delayMs = 1500;
-    receiver.answer = () => (receiver.received.length === 1 ? 503 : 200);
-    const { id } = await h.publish({ client, asset: 'a' });
-    return (await h.workflowOf(client, id)).workflowId;
-  },
-
-  'enrichment-retried-then-handed-to-catch-up': async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    receiver.answer = () => 500;
-    const { id } = await h.publish({ client, asset: 'a' });
-    return (await h.workflowOf(client, id)).workflowId;
-  },
-
-  'enrichment-delivered-by-its-retry': async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    receiver.answer = () => (receiver.received.length === 1 ? 503 : 200);
-    const { id } = await h.publish({ client, asset: 'a' });
-    return (await h.workflowOf(client, id)).workflowId;
-  },
-
-  'enrichment-cancelled-while-it-is-awaited': async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    receiver.delayMs = 2500;
+    Object.assign(receiver, answers);
     const { id } = await h.publish({ client, asset: 'a' });
     const handle = await h.workflowOf(client, id);
+    await then?.(handle);
+    return handle.workflowId;
+  };
+/** Answers 503 to the first request. */
+const failsOnce = () => {
+  let requests = 0;
+  return () => (++requests === 1 ? 503 : 200);
+};
+/** Fails eight events of a client, which is enough for its endpoint to be failing. */
+async function failMany(h: Harness, receiver: Receiver): Promise<string> {
+  const client = await h.newClient(receiver.url);
+  receiver.answer = () => 500;
+  for (let n = 0; n < 8; n++) await h.publish({ client, asset: `asset-${n}` });
+  return client;
+}
+
+const shapes: Record<string, Shape> = {
+  'enrichment-delivered-at-once': single({}),
+  'enrichment-awaits-a-slow-receiver': single({ delayMs: 2000 }),
+  'enrichment-of-a-receiver-that-fails-slowly': single({ delayMs: 1500, answer: failsOnce() }),
+  'enrichment-retried-then-handed-to-catch-up': single({ answer: () => 500 }),
+  'enrichment-delivered-by-its-retry': single({ answer: failsOnce() }),
+  'enrichment-cancelled-while-it-is-awaited': single({ delayMs: 2500 }, async (handle) => {
     await until('it is awaited', async () => (await handle.describe()).raw.pendingActivities?.length);
     await handle.cancel();
-    return handle.workflowId;
-  },
+  }),
 
   'enrichment-of-several-clients': async (h, receiver) => {
     const [well, sick, paused, slow] = [
@@ -93,29 +82,21 @@ const shapes: Record<string, Shape> = {
   },
 
   'catch-up-says-why-then-drains': async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    receiver.answer = () => 500;
-    for (let n = 0; n < 8; n++) await h.publish({ client, asset: `asset-${n}` });
-    await until('failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
+    const client = await failMany(h, receiver);
+    await until('failing', async () => (await h.endpoint(client)).state === 'failing');
     const before = receiver.received.length;
     await until('probed', () => receiver.received.length >= before + 2);
     receiver.answer = () => 200;
-    return await until('catch-up runs', async () => {
-      const id = h.ids.catchUp(client);
-      return (
-        (await h.temporal.workflow
-          .getHandle(id)
-          .describe()
-          .catch(() => undefined)) && id
-      );
-    });
+    const catchUp = () =>
+      h
+        .catchUp(client)
+        .describe()
+        .catch(() => undefined);
+    return (await until('catch-up runs', catchUp)).workflowId;
   },
 
   'catch-up-continues-as-new': async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    receiver.answer = () => 500;
-    for (let n = 0; n < 8; n++) await h.publish({ client, asset: `asset-${n}` });
-    const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));
+    const handle = h.catchUp(await failMany(h, receiver));
     const first = await until('catch-up runs', () => handle.describe().catch(() => undefined));
     await until('it continues as new', async () => (await handle.describe()).runId !== first.runId);
     receiver.answer = () => 200;

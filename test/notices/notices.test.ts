@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
 import { newestNotifications } from '../../src/redis/notifications/notificationPages.js';
-import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
@@ -17,245 +16,186 @@ import { startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 import { box, receivedOf, type Scene, startScene, toldOf } from './scene.js';
 
+const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.1', probeScheduleMs: [200] };
+
 describe('Notices', () => {
-  for (const role of ['all', 'worker'] as const) {
-    describe(role === 'all' ? 'of one process' : 'of an API and a worker apart', () => {
-      let h: Harness;
-      let scene: Scene;
+  let h: Harness;
+  let scene: Scene;
 
-      before(async () => {
-        h = await startHarness(
-          { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.1', probeScheduleMs: [200] },
-          role,
-        );
-        await h.startWorker();
-        scene = await startScene(h);
-      });
-      after(async () => {
-        await h.close();
-        await scene.close();
-      });
+  before(async () => {
+    h = await startHarness(settings);
+    await h.startWorker();
+    scene = await startScene(h);
+  });
+  after(async () => {
+    await h.close();
+    await scene.close();
+  });
+  beforeEach(() => {
+    scene.told.answer = () => 200;
+  });
 
-      it('sends the account a signed notice with counts when an endpoint fails, and when it recovers', async () => {
-        const site = await scene.newSite();
-        await scene.fail(site);
-        const [failing] = await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
-        assert.ok(failing);
-        const { at, since, ...said } = failing;
-        assert.deepEqual(said, {
-          event: 'endpoint.failing',
-          account_id: site.accountId,
-          client_token: site.client,
-          reason: '2 attempts failed in a row',
-          attempts_failed: 2,
-          owed: 3,
-        });
-        assert.ok(Date.parse(since) <= Date.parse(at));
+  it('are signed, and tell with counts that an endpoint fails, and that it recovers; also with an API and a worker apart', async () => {
+    await assertToldOfFailure(scene);
+    const apart = await startHarness(settings, 'worker');
+    await apart.startWorker();
+    const other = await startScene(apart);
+    await assertToldOfFailure(other);
+    await apart.close();
+    await other.close();
+  });
 
-        scene.down.delete(site.client);
-        const [recovered] = await toldOf(scene.told, site.client, 'endpoint.recovered', site.secret);
-        assert.ok(recovered);
-        assert.equal(recovered.reason, 'a probe succeeded');
-        assert.ok(recovered.attempts_failed >= 2);
-        assert.equal(recovered.since, since, 'since when it has taken nothing');
-        assert.ok(Date.parse(recovered.at) > Date.parse(at));
-        const sent = receivedOf(scene.told, site.client);
-        assert.equal(new Set(sent.map(({ headers }) => headers['webhook-id'])).size, 2);
-        for (const { headers } of sent) assert.equal(headers['webhook-client-token'], site.notices);
-      });
+  async function assertToldOfFailure({ newSite, fail, told, down }: Scene): Promise<void> {
+    const site = await newSite();
+    await fail(site);
+    const [failing] = await toldOf(told, site.client, 'endpoint.failing', site.secret);
+    assert.ok(failing);
+    const { at, since, ...said } = failing;
+    assert.deepEqual(said, {
+      event: 'endpoint.failing',
+      account_id: site.accountId,
+      client_token: site.client,
+      reason: '2 attempts failed in a row',
+      attempts_failed: 2,
+      owed: 3,
     });
+    assert.ok(Date.parse(since) <= Date.parse(at));
+
+    down.delete(site.client);
+    const [recovered] = await toldOf(told, site.client, 'endpoint.recovered', site.secret);
+    assert.ok(recovered);
+    assert.equal(recovered.reason, 'a probe succeeded');
+    assert.ok(recovered.attempts_failed >= 2);
+    assert.equal(recovered.since, since, 'since when it has taken nothing');
+    assert.ok(Date.parse(recovered.at) > Date.parse(at));
+    const sent = receivedOf(told, site.client);
+    assert.equal(new Set(sent.map(({ headers }) => headers['webhook-id'])).size, 2);
+    for (const { headers } of sent) assert.equal(headers['webhook-client-token'], site.notices);
   }
 
-  describe('are notifications of the client that gets them', () => {
-    let h: Harness;
-    let scene: Scene;
+  const notificationsOf = (client: string) => newestNotifications(h.db, [client], { limit: 10 });
+  const statesOf = async (client: string) =>
+    (await notificationsOf(client)).map(({ platformId, state }) => [platformId, state]);
+  const rotate = async (client: string) => {
+    await rotateSigningSecret(h.db, box, client);
+    await h.deps.notices.claim(client);
+  };
 
-    before(async () => {
-      h = await startHarness({
-        failingAfter: 2,
-        RETRY_SCHEDULE_SECONDS: '0.1',
-        probeScheduleMs: [200],
-      });
-      await h.startWorker();
-      scene = await startScene(h);
-    });
-    after(async () => {
-      await h.close();
-      await scene.close();
-    });
-    beforeEach(() => {
-      scene.told.answer = () => 200;
-    });
-
-    const notificationsOf = (client: string) =>
-      newestNotifications(h.db, [client], { waitingOnly: false, limit: 10 });
-    const statesOf = async (client: string) =>
-      (await notificationsOf(client)).map(({ platformId, state }) => [platformId, state]);
-    const rotate = async (client: string) => {
-      await rotateSigningSecret(h.db, box, client);
-      await h.deps.notices.claim(client);
-    };
-
-    it('the platform gets those about the clients of every account, with its own secret', async () => {
-      const platform = await startReceiver();
-      const wanted = { name: 'The platform', platform: true };
-      const [{ account_id: first }, { account_id: second }] = [
-        await createAccount(h.db, wanted),
-        await createAccount(h.db, wanted),
-      ];
-      const notices = noticesClient('platform');
-      try {
-        await setNoticesUrl(h.db, box, first, 'http://127.0.0.1:9/');
-        const secret = await createSigningSecret(h.db, box, notices);
-        await setNoticesUrl(h.db, box, second, platform.url);
-        const site = await scene.newSite();
-        await scene.fail(site);
-        const [its] = await toldOf(platform, site.client, 'endpoint.failing', secret);
-        assert.deepEqual(await toldOf(scene.told, site.client, 'endpoint.failing', site.secret), [its]);
-        const [one, other] = [scene.told, platform].map((told) => receivedOf(told, site.client)[0]?.headers);
-        assert.notEqual(one?.['webhook-id'], other?.['webhook-id']);
-        assert.equal(other?.['webhook-client-token'], notices);
-        await setDisabled(h.db, first, true);
-        assert.equal(
-          (await getEndpoint(h.db, notices)).held,
-          false,
-          'the account that set the URL last has it',
-        );
-        await setDisabled(h.db, second, true);
-        assert.equal((await getEndpoint(h.db, notices)).held, true);
-      } finally {
-        await removeNoticesUrl(h.db, notices);
-        await platform.close();
-      }
-    });
-
-    it('retries with the same id and body until the receiver accepts', async () => {
+  it('the platform gets those about the clients of every account, with its own secret', async () => {
+    const platform = await startReceiver();
+    const wanted = { name: 'The platform', platform: true };
+    const [{ account_id: first }, { account_id: second }] = [
+      await createAccount(h.db, wanted),
+      await createAccount(h.db, wanted),
+    ];
+    const notices = noticesClient('platform');
+    try {
+      await setNoticesUrl(h.db, box, first, 'http://127.0.0.1:9/');
+      const secret = await createSigningSecret(h.db, box, notices);
+      await setNoticesUrl(h.db, box, second, platform.url);
       const site = await scene.newSite();
-      const mine = () => receivedOf(scene.told, site.client);
-      scene.told.answer = () => (mine().length < 3 ? 503 : 200);
-      await rotate(site.client);
-      await until(
-        'it is delivered',
-        async () => (await notificationsOf(site.notices))[0]?.state === 'delivered',
-      );
-      await toldOf(scene.told, site.client, 'secret.rotated', site.secret, 3);
-      assert.equal(new Set(mine().map(({ headers, body }) => `${headers['webhook-id']}${body}`)).size, 1);
-      const [notice] = await notificationsOf(site.notices);
-      const record = await getNotification(h.db, site.notices, notice?.notificationId ?? '');
-      assert.deepEqual(
-        record?.attempts.map(({ status }) => status),
-        [503, 503, 200],
-      );
-    });
-
-    it('an endpoint is one asset and its secret another: of several changes that wait, the newest is sent', async () => {
-      const site = await scene.newSite();
-      scene.told.answer = () => 410;
       await scene.fail(site);
-      await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
-      await until('its own endpoint is suspended', async () => {
-        return (await getEndpoint(h.db, site.notices)).state === 'suspended';
-      });
-      scene.told.answer = () => 200;
-      scene.down.delete(site.client);
-      await until('it has recovered', async () => (await getEndpoint(h.db, site.client)).state === 'active');
-      await rotate(site.client);
-      await until('all are claimed', async () => (await notificationsOf(site.notices)).length === 3);
-      await setNoticesUrl(h.db, box, site.accountId, scene.told.url);
-      await h.wake(site.notices);
-      await toldOf(scene.told, site.client, 'endpoint.recovered', site.secret);
-      await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
-      await until('both are delivered', async () => (await getEndpoint(h.db, site.notices)).owed === 0);
-      assert.deepEqual(await statesOf(site.notices), [
-        [`${site.client}/secret`, 'delivered'],
-        [site.client, 'delivered'],
-        [site.client, 'superseded'],
-      ]);
-      assert.equal(receivedOf(scene.told, site.client).length, 3);
-      assert.deepEqual(receivedOf(scene.told, site.notices), [], 'nothing about its own endpoint');
-      assert.deepEqual(await unclaimedNotices(h.db, site.notices), []);
-    });
-
-    it('sends endpoint.suspended when an endpoint answers 410', async () => {
-      const site = await scene.newSite();
-      scene.down.set(site.client, 410);
-      await h.publish({ client: site.client, asset: 'vid-1' });
-      const [suspended] = await toldOf(scene.told, site.client, 'endpoint.suspended', site.secret);
-      assert.deepEqual(
-        [suspended?.reason, suspended?.attempts_failed, suspended?.owed],
-        ['it answered 410', 1, 1],
+      const [its] = await toldOf(platform, site.client, 'endpoint.failing', secret);
+      assert.deepEqual(await toldOf(scene.told, site.client, 'endpoint.failing', site.secret), [its]);
+      const [one, other] = [scene.told, platform].map((told) => receivedOf(told, site.client)[0]?.headers);
+      assert.notEqual(one?.['webhook-id'], other?.['webhook-id']);
+      assert.equal(other?.['webhook-client-token'], notices);
+      await setDisabled(h.db, first, true);
+      assert.equal(
+        (await getEndpoint(h.db, notices)).held,
+        false,
+        'the account that set the URL last has it',
       );
-    });
+      await setDisabled(h.db, second, true);
+      assert.equal((await getEndpoint(h.db, notices)).held, true);
+    } finally {
+      await removeNoticesUrl(h.db, notices);
+      await platform.close();
+    }
+  });
 
-    it('the sweep claims the notice of a process that ended right after rotating a secret', async () => {
-      const site = await scene.newSite();
-      await rotateSigningSecret(h.db, box, site.client);
-      assert.equal((await unclaimedNotices(h.db, site.client)).length, 1);
-      await h.sweep();
-      const [rotated] = await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
-      assert.deepEqual(
-        [rotated?.reason, rotated?.attempts_failed, rotated?.owed],
-        ['the signing secret was rotated', 0, 0],
-      );
-      assert.equal(rotated?.since, rotated?.at);
-      assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
+  it('an endpoint is one asset and its secret another: of several changes that wait, the newest is sent', async () => {
+    const site = await scene.newSite();
+    scene.told.answer = () => 410;
+    await scene.fail(site);
+    await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
+    await until('its own endpoint is suspended', async () => {
+      return (await getEndpoint(h.db, site.notices)).state === 'suspended';
     });
+    scene.told.answer = () => 200;
+    scene.down.delete(site.client);
+    await until('it has recovered', async () => (await getEndpoint(h.db, site.client)).state === 'active');
+    await rotate(site.client);
+    await until('all are claimed', async () => (await notificationsOf(site.notices)).length === 3);
+    await setNoticesUrl(h.db, box, site.accountId, scene.told.url);
+    await h.wake(site.notices);
+    await toldOf(scene.told, site.client, 'endpoint.recovered', site.secret);
+    await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
+    await until('both are delivered', async () => (await getEndpoint(h.db, site.notices)).owed === 0);
+    assert.deepEqual(await statesOf(site.notices), [
+      [`${site.client}/secret`, 'delivered'],
+      [site.client, 'delivered'],
+      [site.client, 'superseded'],
+    ]);
+    assert.equal(receivedOf(scene.told, site.client).length, 3);
+    assert.deepEqual(receivedOf(scene.told, site.notices), [], 'nothing about its own endpoint');
+    assert.deepEqual(await unclaimedNotices(h.db, site.notices), []);
+  });
 
-    it('a notice that is claimed twice, as after a crash, is one notification; a newer one stays', async () => {
-      const site = await scene.newSite();
-      await rotateSigningSecret(h.db, box, site.client);
-      const [notice] = await unclaimedNotices(h.db, site.client);
-      assert.ok(notice);
-      await dropNotice(h.db, site.client, { ...notice, stored: 'an older one' } as Notice);
-      await h.deps.notices.claim(site.client);
-      await h.db.redis.hset(h.db.client(site.client).endpoint, notice.field, notice.stored);
-      await h.deps.notices.claim(site.client);
-      assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
-      await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
-      assert.equal((await notificationsOf(site.notices)).length, 1);
-    });
+  it('sends endpoint.suspended when an endpoint answers 410', async () => {
+    const site = await scene.newSite();
+    scene.down.set(site.client, 410);
+    await h.publish({ client: site.client, asset: 'vid-1' });
+    const [suspended] = await toldOf(scene.told, site.client, 'endpoint.suspended', site.secret);
+    assert.deepEqual(
+      [suspended?.reason, suspended?.attempts_failed, suspended?.owed],
+      ['it answered 410', 1, 1],
+    );
+  });
 
-    it('a replaced URL gets what the previous one did not accept, with the same secret', async () => {
-      const site = await scene.newSite();
-      const elsewhere = await startReceiver();
-      try {
-        scene.told.answer = () => 500;
-        await rotate(site.client);
-        await until('it was tried', () => receivedOf(scene.told, site.client).length > 0);
-        await setNoticesUrl(h.db, box, site.accountId, elsewhere.url);
-        await h.wake(site.notices);
-        await toldOf(elsewhere, site.client, 'secret.rotated', site.secret);
-      } finally {
-        await elsewhere.close();
-      }
-    });
+  it('the sweep claims the notice of a process that ended right after rotating a secret', async () => {
+    const site = await scene.newSite();
+    await rotateSigningSecret(h.db, box, site.client);
+    assert.equal((await unclaimedNotices(h.db, site.client)).length, 1);
+    await h.sweep();
+    const [rotated] = await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
+    assert.deepEqual(
+      [rotated?.reason, rotated?.attempts_failed, rotated?.owed],
+      ['the signing secret was rotated', 0, 0],
+    );
+    assert.equal(rotated?.since, rotated?.at);
+    assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
+  });
 
-    it('a removed URL cancels those that are owed; without a URL, or of a deleted client, none is made', async () => {
-      const [site, other] = [await scene.newSite(), await scene.newSite()];
-      scene.told.answer = () => 500;
-      await rotate(site.client);
-      await until('it was tried', () => receivedOf(scene.told, site.client).length > 0);
-      await removeNoticesUrl(h.db, site.notices);
-      assert.deepEqual(await statesOf(site.notices), [[`${site.client}/secret`, 'cancelled']]);
-      assert.equal(await h.db.redis.exists(h.db.client(site.notices).signingSecrets), 0);
-      await rotate(site.client);
-      assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
-      assert.equal((await notificationsOf(site.notices)).length, 1);
+  it('a notice that is claimed twice, as after a crash, is one notification; a newer one stays', async () => {
+    const site = await scene.newSite();
+    await rotateSigningSecret(h.db, box, site.client);
+    const [notice] = await unclaimedNotices(h.db, site.client);
+    assert.ok(notice);
+    await dropNotice(h.db, site.client, { ...notice, stored: 'an older one' } as Notice);
+    await h.deps.notices.claim(site.client);
+    await h.db.redis.hset(h.db.client(site.client).endpoint, notice.field, notice.stored);
+    await h.deps.notices.claim(site.client);
+    assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
+    await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
+    assert.equal((await notificationsOf(site.notices)).length, 1);
+  });
 
-      await rotateSigningSecret(h.db, box, other.client);
-      await deleteClient(h.db, other.client);
-      await h.deps.notices.claim(other.client);
-      assert.deepEqual(await notificationsOf(other.notices), []);
-    });
+  it('a removed URL cancels those that are owed; without a URL, or of a deleted client, none is made', async () => {
+    const [site, other] = [await scene.newSite(), await scene.newSite()];
+    scene.told.answer = () => 500;
+    await rotate(site.client);
+    await until('it was tried', () => receivedOf(scene.told, site.client).length > 0);
+    await removeNoticesUrl(h.db, site.notices);
+    assert.deepEqual(await statesOf(site.notices), [[`${site.client}/secret`, 'cancelled']]);
+    assert.equal(await h.db.redis.exists(h.db.client(site.notices).signingSecrets), 0);
+    await rotate(site.client);
+    assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
+    assert.equal((await notificationsOf(site.notices)).length, 1);
 
-    it('waits while the account is disabled', async () => {
-      const site = await scene.newSite();
-      await setDisabled(h.db, site.accountId, true);
-      await rotate(site.client);
-      assert.deepEqual(await statesOf(site.notices), [[`${site.client}/secret`, 'waiting']]);
-      await setDisabled(h.db, site.accountId, false);
-      await h.wake(site.notices);
-      await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
-    });
+    await rotateSigningSecret(h.db, box, other.client);
+    await deleteClient(h.db, other.client);
+    await h.deps.notices.claim(other.client);
+    assert.deepEqual(await notificationsOf(other.notices), []);
   });
 });

@@ -19,21 +19,13 @@ export interface Site {
   secret: string;
 }
 
-export interface Scene {
-  /** The answers of the sites' endpoints. */
-  down: Map<string, number>;
-  /** The receiver of the accounts' notices; `told.answer` may be changed. */
-  told: Receiver;
-  newSite(): Promise<Site>;
-  /** Publishes three events, and fails them once all three are owed. */
-  fail(site: Site): Promise<void>;
-  close(): Promise<void>;
-}
+export type Scene = Awaited<ReturnType<typeof startScene>>;
 
 export const box = createSecretBox(undefined);
 
-export async function startScene(h: Harness): Promise<Scene> {
+export async function startScene(h: Harness) {
   const [hooks, told] = [await startReceiver(), await startReceiver()];
+  /** The answers of the sites' endpoints. */
   const down = new Map<string, number>();
   /** The answers to a client wait for this. */
   const held = new Map<string, Promise<void>>();
@@ -45,8 +37,9 @@ export async function startScene(h: Harness): Promise<Scene> {
   let count = 0;
   return {
     down,
+    /** The receiver of the accounts' notices; its answer may be changed. */
     told,
-    async newSite() {
+    async newSite(): Promise<Site> {
       const { account_id: accountId } = await createAccount(h.db, { name: 'A media company' });
       const client = `SITE${h.db.prefix}told${++count}`;
       await createClient(h.db, { accountId, name: 'A site', clientToken: client });
@@ -55,7 +48,8 @@ export async function startScene(h: Harness): Promise<Scene> {
       const notices = noticesClient(accountId);
       return { accountId, client, notices, secret: await createSigningSecret(h.db, box, notices) };
     },
-    async fail({ client }) {
+    /** Publishes three events, and fails them once all three are owed. */
+    async fail({ client }: Site): Promise<void> {
       const gate = startGate();
       held.set(client, gate.closed);
       down.set(client, 500);

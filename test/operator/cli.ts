@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ClientToken } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
@@ -25,18 +25,7 @@ interface Given {
   alone?: boolean;
 }
 
-export interface Cli {
-  prefix: string;
-  /** Its settings, for a service beside it. */
-  env: NodeJS.ProcessEnv;
-  db: Db;
-  /** Runs a command, in a process that runs several one after another unless it is to be alone. */
-  run(args: readonly string[], options?: Given): Promise<Ran>;
-  /** The one value that `--json` prints. @throws unless the command was done */
-  // biome-ignore lint/suspicious/noExplicitAny: each test looks at the members that it expects
-  json(...args: string[]): Promise<any>;
-  close(): void;
-}
+export type Cli = Awaited<ReturnType<typeof openCli>>;
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -53,9 +42,10 @@ const pathOf = (module: 'main' | 'program') =>
   join(project, isBuilt ? `dist/src/operator/${module}.js` : `src/operator/${module}.ts`);
 
 /** @param given in the place of the settings that name the test run's servers; undefined: not set */
-export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
+export async function openCli(given: NodeJS.ProcessEnv = {}) {
   const prefix = uniquePrefix();
-  const env = {
+  /** For a service beside it, too. */
+  const env: NodeJS.ProcessEnv = {
     REDIS_URL: servers().redisUrl,
     TEMPORAL_ADDRESS: servers().temporalAddress,
     KEY_PREFIX: prefix,
@@ -72,16 +62,16 @@ export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
     ...redisPatience(),
   });
   await waitForRedis(db, 5000);
-  const run: Cli['run'] = (args, { env: its, alone = false } = {}) => {
+  /** Runs a command, in a process that runs several one after another unless it is to be alone. */
+  const run = (args: readonly string[], { env: its, alone = false }: Given = {}): Promise<Ran> => {
     const all = { PATH: process.env.PATH, HOME: process.env.HOME, ...env, ...its };
     return alone ? runAlone(args, all) : runInServer(args, all);
   };
   return {
-    prefix,
-    env,
-    db,
-    run,
-    async json(...args) {
+    ...{ prefix, env, db, run },
+    /** The one value that `--json` prints. @throws unless the command was done */
+    // biome-ignore lint/suspicious/noExplicitAny: each test looks at the members that it expects
+    async json(...args: string[]): Promise<any> {
       const ran = await run([...args, '--json']);
       if (ran.status !== 0) throw new Error(`${args.join(' ')}: status ${ran.status}, ${ran.stderr}`);
       return JSON.parse(ran.stdout);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { clearDeletedClient, deleteClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
@@ -47,8 +47,7 @@ describe('operator: client delete T', () => {
   /** One that has been sent something, knows many segments of an asset, and is owed two more. */
   async function busyClient(): Promise<{ client: string; owed: string[] }> {
     const client = await h.newClient(receiver.url);
-    const sent = await h.publish({ client, asset: 'sent' });
-    await until('delivered', async () => (await h.notification(client, sent.id))?.state === 'delivered');
+    await h.delivered(client, (await h.publish({ client, asset: 'sent' })).id);
     for (let i = 0; i < 3; i++) {
       const segments = Array.from({ length: 200 }, (_, n) => `s${i} ${n}`);
       await h.publish({ client, asset: 'many', segments, notify: false });
@@ -67,8 +66,9 @@ describe('operator: client delete T', () => {
   const states = (client: string, ids: string[]) =>
     Promise.all(ids.map(async (id) => (await h.notification(client, id))?.state));
 
-  it('ends its owed notifications as cancelled, and says how many', async () => {
+  it('ends its owed notifications as cancelled, says how many, and keeps only its token and keys that expire within 14 days', async () => {
     const { client, owed } = await busyClient();
+    assert.ok((await keysOf(client)).includes('known-beside'));
     assert.deepEqual(await cli.json('client', 'delete', client), {
       client_token: client,
       deleted: true,
@@ -78,12 +78,6 @@ describe('operator: client delete T', () => {
     assert.deepEqual(await states(client, owed), ['cancelled', 'cancelled']);
     assert.equal((await h.notification(client, owed[0] ?? ''))?.reason, 'client_deleted');
     assert.equal((await getEndpoint(h.db, client)).owed, 0);
-  });
-
-  it('keeps only its token, and keys that expire within 14 days', async () => {
-    const { client } = await busyClient();
-    assert.ok((await keysOf(client)).includes('known-beside'));
-    await cli.json('client', 'delete', client);
     assert.deepEqual(await staying(client), ['client']);
   });
 
@@ -112,13 +106,13 @@ describe('operator: client delete T', () => {
 
   it('is not undone by an attempt under way or a running workflow', async () => {
     const client = await h.newClient(receiver.url);
-    let answer: (status: number) => void = () => undefined;
-    receiver.answer = () => new Promise<number>((resolve) => (answer = resolve));
+    const gate = startGate();
+    receiver.answer = () => gate.closed.then(() => 500);
     const { id } = await h.publish({ client, asset: 'under way' });
     await until('it is under way', () => receiver.idsOf('under way').length === 1);
     assert.equal((await cli.json('client', 'delete', client)).cancelled, 1);
     receiver.answer = () => 200;
-    answer(500);
+    gate.open();
     const workflow = await h.workflowOf(client, id);
     await workflow.result().catch(() => undefined);
     h.skip(700_000);

@@ -1,35 +1,23 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { freePort } from '../../local/ports.js';
+import { type Service, startService } from '../program.js';
 import { uniquePrefix } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-
 describe('operator: demo', () => {
   let cli: Cli;
-  let service: ChildProcess;
+  let service: Service;
 
   before(async () => {
-    const [port, adminPort] = [await freePort(), await freePort()];
-    const ports = { PORT: String(port), ADMIN_PORT: String(adminPort) };
-    cli = await openCli({ ...ports, RETRY_SCHEDULE_SECONDS: '1,30' });
-    service = spawn(process.execPath, ['--import', 'tsx', main, 'all'], {
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...cli.env, LOG_LEVEL: 'silent' },
-      stdio: ['ignore', 'ignore', 'inherit'],
+    const settings = { RETRY_SCHEDULE_SECONDS: '1,30' };
+    service = await startService(settings);
+    cli = await openCli({
+      ...{ ...settings, PORT: new URL(service.url).port, KEY_PREFIX: service.prefix },
+      ...{ TASK_QUEUE: service.taskQueue, SECRETS_KEY: `k1:${service.secretsKey}` },
     });
-    while (!(await isReady(`http://127.0.0.1:${port}/readyz`))) {
-      assert.equal(service.exitCode, null, 'the service has ended');
-    }
   });
-
   after(async () => {
-    if (service.exitCode === null) {
-      service.kill('SIGTERM');
-      await once(service, 'exit');
-    }
+    await service.stop();
     cli.close();
   });
 
@@ -65,6 +53,7 @@ describe('operator: demo', () => {
     assert.equal(shown.client_token, demo.client_token);
     assert.equal(shown.attempts[0].status, 204);
     assert.equal(why.last_notification.notification_id, demo.notification_id);
+    assert.equal(why.catch_up_id, null, 'nothing is owed');
     assert.match(audit.stdout, new RegExp(demo.client_token));
     assert.equal(/client_secret"|whsec_/.test(audit.stdout), false);
   });
@@ -113,11 +102,3 @@ describe('operator: demo', () => {
     return ran.stderr;
   }
 });
-
-async function isReady(url: string): Promise<boolean> {
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  return await fetch(url).then(
-    (response) => response.ok,
-    () => false,
-  );
-}

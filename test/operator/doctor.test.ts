@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { type RedisServer, startRedis } from '../../local/redis.js';
+import type { RedisServer } from '../../local/redis.js';
 import type { RedisCluster } from '../../local/redisCluster.js';
 import { noticesClient } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
@@ -12,8 +9,7 @@ import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { replaceSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { startOwnCluster } from '../redisCluster.js';
-import { servers } from '../servers.js';
+import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli, type Ran, registeredClient } from './cli.js';
 
@@ -62,88 +58,68 @@ describe('operator doctor', () => {
     assert.match(ran.stdout, /What to do:\n[\s\S]* {2}settings SECRETS_KEY: Set SECRETS_KEY to /);
   });
 
-  it('fails at a signing secret whose key is missing, and does not show it', async () => {
+  it('fails at secrets whose key is missing, of a client and of notices, among however many clients, and shows none', async () => {
     const { account_id } = await createAccount(h.db, { name: 'Acme' });
-    const client = await registeredClient({ db: h.db }, account_id, 'SEALED', 'https://example.com/');
+    const sealed = await registeredClient({ db: h.db }, account_id, 'SEALED', 'https://example.com/');
     const box = createSecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
-    await replaceSigningSecret(h.db, box, client);
+    await replaceSigningSecret(h.db, box, sealed);
     const { ran, finding } = await examine();
     assert.equal(ran.status, 1);
     assert.match(finding('redis signing secrets')?.found ?? '', /does not decrypt those of SEALED\.$/);
-    await h.db.redis.del(h.db.client(client).signingSecrets);
-  });
-
-  it('fails at a secret of notices whose key is missing, among however many clients', async () => {
-    const { account_id } = await createAccount(h.db, { name: 'Acme' });
     const others = Array.from({ length: 20_000 }, (_, i) => `other-${i}`);
     await h.db.redis.sadd(h.db.global.clients, others);
-    const box = createSecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
     await setNoticesUrl(h.db, box, account_id, 'https://example.com/');
-    const { finding } = await examine();
+    const { found = '' } = (await examine()).finding('redis signing secrets') ?? {};
     await h.db.redis.srem(h.db.global.clients, others);
-    await h.db.redis.del(h.db.client(noticesClient(account_id)).signingSecrets);
-    assert.match(
-      finding('redis signing secrets')?.found ?? '',
-      new RegExp(`those of notices:${account_id}\\.$`),
-    );
+    for (const client of [sealed, noticesClient(account_id)])
+      await h.db.redis.del(h.db.client(client).signingSecrets);
+    assert.match(found, new RegExp(`notices:${account_id}`));
   });
 
-  describe('ends with exit status 1 and says what to do at', () => {
-    it('a wrong setting', async () => {
-      const { ran, finding } = await examine({ PORT: 'eighty' });
-      assert.deepEqual([ran.status, ran.stderr], [1, '1 check failed.\n']);
-      assert.match(finding('settings')?.found ?? '', /PORT/);
+  const failing: Record<string, [env: () => NodeJS.ProcessEnv, failed: Record<string, RegExp>]> = {
+    'a wrong setting': [() => ({ PORT: 'eighty' }), { settings: /PORT/ }],
+    'unavailable servers, whose passwords it does not show': [
+      () => ({ REDIS_URL: 'redis://u:hidden@127.0.0.1:1', TEMPORAL_ADDRESS: '127.0.0.1:1' }),
+      { redis: /does not answer/, temporal: /does not answer/ },
+    ],
+    'a namespace that does not exist': [
+      () => ({ TEMPORAL_NAMESPACE: 'nowhere' }),
+      { 'temporal namespace': /namespace create --namespace nowhere/ },
+    ],
+    'no worker and no sweep': [
+      () => ({ TASK_QUEUE: `${h.taskQueue}-of-nobody` }),
+      { 'temporal sweep': /./, 'temporal workers': /./ },
+    ],
+  };
+  for (const [what, [env, failed]] of Object.entries(failing)) {
+    it(`ends with exit status 1 and says what to do at ${what}`, async () => {
+      const { ran, finding } = await examine(env());
+      const count = Object.keys(failed).length;
+      assert.deepEqual([ran.status, ran.stderr], [1, `${count} check${count > 1 ? 's' : ''} failed.\n`]);
+      for (const [check, says] of Object.entries(failed)) {
+        assert.equal(finding(check)?.level, 'fail', check);
+        assert.match(`${finding(check)?.found} ${finding(check)?.do}`, says);
+      }
+      assert.equal(ran.stdout.includes('hidden'), false);
     });
+  }
 
-    it('unavailable servers, whose passwords it does not show', async () => {
-      const away = { REDIS_URL: 'redis://u:hidden@127.0.0.1:1', TEMPORAL_ADDRESS: '127.0.0.1:1' };
-      const { ran, finding } = await examine(away);
-      assert.equal(ran.status, 1);
-      assert.match(finding('redis')?.found ?? '', /does not answer/);
-      assert.match(finding('temporal')?.found ?? '', /does not answer/);
-      assert.equal((ran.stdout + ran.stderr).includes('hidden'), false);
-    });
-
-    it('a namespace that does not exist', async () => {
-      const { ran, finding } = await examine({ TEMPORAL_NAMESPACE: 'nowhere' });
-      assert.equal(ran.status, 1);
-      assert.match(finding('temporal namespace')?.do ?? '', /namespace create --namespace nowhere/);
-    });
-
-    it('no worker and no sweep', async () => {
-      const { ran, finding } = await examine({ TASK_QUEUE: `${h.taskQueue}-of-nobody` });
-      assert.deepEqual([ran.status, ran.stderr], [1, '2 checks failed.\n']);
-      assert.deepEqual(
-        [finding('temporal sweep')?.level, finding('temporal workers')?.level],
-        ['fail', 'fail'],
-      );
-    });
-
-    it('a paused sweep', async () => {
-      const schedule = h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`);
-      await schedule.pause('by a test');
-      const { ran, finding } = await examine();
-      await schedule.unpause();
-      assert.equal(ran.status, 1);
-      assert.match(finding('temporal sweep')?.do ?? '', /toggle --unpause/);
-    });
+  it('ends with exit status 1 and says what to do at a paused sweep', async () => {
+    const schedule = h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`);
+    await schedule.pause('by a test');
+    const { ran, finding } = await examine();
+    await schedule.unpause();
+    assert.equal(ran.status, 1);
+    assert.match(finding('temporal sweep')?.do ?? '', /toggle --unpause/);
   });
 
   describe('Redis with wrong settings', () => {
-    let dir: string;
     let redis: RedisServer;
     before(async () => {
-      dir = await mkdtemp(join(tmpdir(), 'doctor-'));
-      redis = await startRedis({
-        dir,
-        binary: servers().redisServerBinary,
-        args: ['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru', '--maxmemory', '100mb'],
-      });
+      const eviction = ['--maxmemory-policy', 'allkeys-lru', '--maxmemory', '100mb'];
+      redis = await startOwnRedis(['--appendonly', 'no', ...eviction]);
     });
-    after(async () => {
-      await redis.stop();
-      await rm(dir, { recursive: true });
-    });
+    after(() => redis.stop());
 
     it('fails without a log and with eviction, warns with everysec, and is ok when trusted', async () => {
       const env = { REDIS_URL: redis.url };

@@ -1,26 +1,21 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm, rmdir } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
-import { type RedisServer, startRedis } from '../../local/redis.js';
+import { startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { servers } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const snapshot = 'snapshot.rdb';
 
 describe('operator: status says that it is us while Redis refuses writes, because', () => {
-  let dir: string;
-  let server: RedisServer;
+  let server: Awaited<ReturnType<typeof startOwnRedis>>;
   let h: Harness;
   let cli: Cli;
 
   before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-refuses-'));
-    const args = ['--dbfilename', snapshot];
-    server = await startRedis({ dir, binary: servers().redisServerBinary, args });
+    server = await startOwnRedis(['--dbfilename', snapshot]);
     const env = { REDIS_URL: server.url };
     h = await startHarness(env);
     await h.startWorker();
@@ -30,7 +25,6 @@ describe('operator: status says that it is us while Redis refuses writes, becaus
     cli.close();
     await h.close();
     await server.stop();
-    await rm(dir, { recursive: true, force: true });
   });
 
   const redis = () => h.db.redis;
@@ -63,12 +57,12 @@ describe('operator: status says that it is us while Redis refuses writes, becaus
       because: /^Redis refuses writes because its last write to disk failed\./,
       async begin() {
         // A snapshot cannot replace a folder.
-        await mkdir(join(dir, snapshot));
+        await mkdir(join(server.dir, snapshot));
         await redis().config('SET', 'save', '3600 1');
         await redis().bgsave();
         await saved('err');
         return async () => {
-          await rmdir(join(dir, snapshot));
+          await rmdir(join(server.dir, snapshot));
           await redis().bgsave();
           await saved('ok');
         };

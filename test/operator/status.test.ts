@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
+import { askRedis } from '../../src/operator/redisChecks.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
-import { noteSweepEnd } from '../../src/redis/records/counts.js';
+import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { startProxy } from '../proxy.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
@@ -138,7 +139,7 @@ describe('operator status: us or them', () => {
 
     it('no sweep has completed for 3 minutes', async () => {
       h.skip(-240_000);
-      await noteSweepEnd(h.db, { brokenClients: 0 });
+      await noteCounts(h.db, 'ended', { brokenClients: 0 });
       h.skip(240_000);
       const status = await cli.json('status');
       assert.deepEqual([status.verdict, status.because], ['us', 'No sweep has completed for 4 min.']);
@@ -170,6 +171,16 @@ describe('operator status: us or them', () => {
         await proxy.close();
       }
     });
+  });
+
+  it('one slow answer of Redis is no problem', async () => {
+    let asked = 0;
+    const echo = async () => {
+      if (asked++ === 0) await new Promise((resolve) => setTimeout(resolve, 600));
+    };
+    const nodes = Object.assign(Object.create(h.db.nodes), { echo });
+    assert.equal((await askRedis({ ...h.db, nodes })).problem, undefined);
+    assert.equal(asked, 2);
   });
 
   // biome-ignore lint/suspicious/noExplicitAny: what the command prints

@@ -4,16 +4,10 @@ import type { Lookup, Names } from '../../src/outgoing/names.js';
 /** IPv4 addresses; none means that the name exists without any. */
 type Answer = readonly string[] | 'unknown' | 'broken' | 'silent';
 
-export interface DnsServer {
-  /** For `Resolver.setServers`. */
-  address: string;
-  /** The names that were asked for, the root as the empty name. */
-  asked: string[];
-  close(): Promise<void>;
-}
+export type DnsServer = Awaited<ReturnType<typeof startDnsServer>>;
 
 /** A name server on 127.0.0.1 that answers what a test wants. @param answer may wait, also for long */
-export async function startDnsServer(answer: (name: string) => Answer | Promise<Answer>): Promise<DnsServer> {
+export async function startDnsServer(answer: (name: string) => Answer | Promise<Answer>) {
   const asked: string[] = [];
   const socket = createSocket('udp4');
   socket.on('message', (query, from) => void reply(query, from));
@@ -28,11 +22,13 @@ export async function startDnsServer(answer: (name: string) => Answer | Promise<
   }
 
   return {
+    /** For `Resolver.setServers`. */
     address: `127.0.0.1:${socket.address().port}`,
+    /** The names that were asked for, the root as the empty name. */
     asked,
     close: () => {
       open = false;
-      return new Promise((resolve) => socket.close(resolve));
+      return new Promise<void>((resolve) => socket.close(resolve));
     },
   };
 }
@@ -69,13 +65,7 @@ function answerTo(query: Buffer, question: Buffer, type: number, found: Exclude<
 }
 
 /** Names by a test's own lookup, whose resolver is never to blame. */
-export function namesBy(lookup: Lookup): Names {
-  return {
-    lookup,
-    takePermit: (_name, onPermit) => onPermit(() => undefined),
-    isSilentFor: async () => false,
-  };
-}
+export const namesBy = (lookup: Lookup): Names => ({ lookup, isResolverSilent: async () => false });
 
 /** Every name is 127.0.0.1. */
 export const loopbackNames = namesBy(async () => [{ address: '127.0.0.1', family: 4 }]);

@@ -4,28 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pass } from 'node:timers/promises';
 import { type NameSettings, SystemNames } from '../../src/outgoing/names.js';
-import { createSender } from '../../src/outgoing/post.js';
-import { type DnsServer, startDnsServer } from './dnsServer.js';
-import { loopbackPolicy, startRawReceiver, until } from './rawReceiver.js';
+import type { DnsServer } from './dnsServer.js';
+import { requestTo, useNetwork } from './rawReceiver.js';
 
 describe('a name', () => {
-  const servers: DnsServer[] = [];
+  const { startQuick, startDns, sending } = useNetwork();
   let folder: string;
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'names-'));
   });
 
-  afterEach(async () => {
-    rmSync(folder, { recursive: true });
-    for (const server of servers.splice(0)) await server.close();
-  });
-
-  const startDns = async (answer: Parameters<typeof startDnsServer>[0]): Promise<DnsServer> => {
-    const server = await startDnsServer(answer);
-    servers.push(server);
-    return server;
-  };
+  afterEach(() => rmSync(folder, { recursive: true }));
 
   const hostsFile = (text: string): string => {
     const path = join(folder, 'hosts');
@@ -94,18 +84,18 @@ describe('a name', () => {
     assert.equal(dns.asked.length, 2, 'IPv4 and IPv6');
   });
 
-  it('gets the permit that another gives back or no longer wants', async () => {
+  it('is looked up when another place gives its lookup back or is no longer wanted', async () => {
     const dns = await startDns(() => ['127.0.0.1']);
-    const names = namesOf(dns, { concurrency: 1 });
-    const receiver = await startRawReceiver({ answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n') });
-    const sender = createSender({ policy: loopbackPolicy, timeoutMs: 20_000, names });
+    const names = namesOf(dns);
+    const receiver = await startQuick();
+    const sender = sending({ names, maxLookups: 1 });
     const at = (host: string) => `http://${host}.example:${receiver.port}/`;
     const held = await sender.place(at('held'), 'A');
     const leaving = Array.from({ length: 2_000 }, (_, i) => {
       const controller = new AbortController();
       return { controller, place: sender.place(at(`leaving-${i}`), 'B', controller.signal) };
     });
-    const posting = sender.post({ url: at('posting'), client: 'C', headers: {}, body: '{}' });
+    const posting = sender.post(requestTo(at('posting'), 'C'));
     assert.equal(sender.waiting(), 2_001);
     for (const { controller } of leaving) controller.abort(new Error('enough'));
     for (const { place } of leaving) await assert.rejects(place, /enough/);
@@ -113,36 +103,23 @@ describe('a name', () => {
     assert.equal((await posting).ok, true);
     assert.equal(sender.waiting(), 0);
     assert.deepEqual([...new Set(dns.asked)], ['posting.example']);
-    await sender.close();
-    await receiver.close();
   });
 
-  it('waits for its permit outside the time of the attempt', async () => {
+  it('waits for its lookup outside the time of the attempt', async () => {
     const timeoutMs = 2_000;
-    let answerSlow = (): void => undefined;
-    const slow = new Promise<void>((resolve) => {
-      answerSlow = resolve;
-    });
-    const dns = await startDns(async (name) => {
-      if (name === 'slow.example') await slow;
-      return ['127.0.0.1'];
-    });
-    const names = namesOf(dns, { concurrency: 1, timeoutMs: 20_000 });
-    const receiver = await startRawReceiver({ answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n') });
-    const sender = createSender({ policy: loopbackPolicy, timeoutMs, names });
-    const first = names.lookup('slow.example');
-    await until(() => dns.asked.includes('slow.example'));
+    const dns = await startDns(() => ['127.0.0.1']);
+    const names = namesOf(dns);
+    const receiver = await startQuick();
+    const sender = sending({ timeoutMs, names, maxLookups: 1 });
+    const at = (host: string) => `http://${host}.example:${receiver.port}/`;
+    const held = await sender.place(at('held'), 'A');
     const beganMs = performance.now();
-    const url = `http://quick.example:${receiver.port}/`;
-    const posting = sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' });
+    const posting = sender.post(requestTo(at('posting'), 'B'));
     await pass(timeoutMs + 500);
-    assert.ok(!dns.asked.includes('quick.example'));
-    answerSlow();
+    assert.deepEqual(dns.asked, []);
+    held.release();
     const { ok, milliseconds } = await posting;
     assert.equal(ok, true);
     assert.ok(performance.now() - beganMs - milliseconds >= timeoutMs);
-    await first;
-    await sender.close();
-    await receiver.close();
   });
 });

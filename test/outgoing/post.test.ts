@@ -1,43 +1,22 @@
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout as pass } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
-import { createSender, type Place, type Sender } from '../../src/outgoing/post.js';
+import type { Place, Sender } from '../../src/outgoing/post.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
 import { loopbackNames } from './dnsServer.js';
-import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './rawReceiver.js';
-
-const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
+import { noContent, type RawReceiver, requestTo, until, useNetwork } from './rawReceiver.js';
 
 describe('outgoing post', () => {
-  const open: { close(): Promise<unknown> }[] = [];
+  const { start, startQuick, sending } = useNetwork();
 
-  afterEach(async () => {
-    for (const one of open.splice(0).reverse()) await one.close();
-  });
-
-  const start = async (opts: Parameters<typeof startRawReceiver>[0]): Promise<RawReceiver> => {
-    const receiver = await startRawReceiver(opts);
-    open.push(receiver);
-    return receiver;
-  };
-
-  const sending = (opts: Partial<Parameters<typeof createSender>[0]> = {}): Sender => {
-    const sender = createSender({ policy: loopbackPolicy, timeoutMs: 20_000, ca: certificate, ...opts });
-    open.push(sender);
-    return sender;
-  };
-
-  const request = (url: string) => ({
-    url,
-    client: 'SITE0042',
-    headers: { 'webhook-id': 'n-1' },
-    body: '{"event":"test"}',
-  });
+  const assertSent = async (sender: Sender, ...[request]: Parameters<Sender['post']>) =>
+    assert.equal((await sender.post(request)).ok, true);
 
   it('sends exactly the headers and body of the contract, and its signature verifies', async () => {
-    const receiver = await start({ answer: (s) => s.write(noContent) });
+    const receiver = await startQuick();
     const secret = newSigningSecret();
     const { headers, body } = notificationRequest(
       { notificationId: 'n-1', clientToken: 'SITE0042', platformId: 'vidéo 9' },
@@ -51,9 +30,12 @@ describe('outgoing post', () => {
     assert.equal(lines[0], 'POST /hook?key=hidden-in-query HTTP/1.1');
     assert.deepEqual(
       lines.slice(1).map((line) => line.slice(0, line.indexOf(':'))),
-      ['host', 'connection', ...Object.keys(headers), 'content-length'],
+      [
+        ...['host', 'connection', 'content-type', 'user-agent', 'webhook-id', 'webhook-timestamp'],
+        ...['webhook-signature', 'webhook-client-token', 'content-length'],
+      ],
     );
-    assert.ok(lines.includes(`user-agent: ${userAgent}`));
+    assert.ok(lines.includes(`user-agent: ${userAgent}`) && lines.includes('content-type: application/json'));
     assert.equal(received, '{"event":"asset-update","platform_id":"vidéo 9"}');
     const sent = Object.fromEntries(lines.slice(1).map((line) => line.split(': ') as [string, string]));
     assert.deepEqual(new Webhook(secret).verify(received, sent), {
@@ -69,25 +51,44 @@ describe('outgoing post', () => {
         answer: (s) => s.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'),
       });
       const sender = sending();
-      for (let i = 0; i < 10; i++) assert.equal((await sender.post(request(receiver.url))).ok, true);
+      for (let i = 0; i < 10; i++) await assertSent(sender, requestTo(receiver.url));
       assert.equal(receiver.accepted(), 1);
     });
   }
 
-  it('replaces a kept connection that the receiver closes in the moment of its next use', async () => {
-    const receiver = await start({ answer: (s, count) => (count === 2 ? s.destroy() : s.write(noContent)) });
-    const sender = sending();
-    assert.equal((await sender.post(request(receiver.url))).ok, true);
-    assert.equal((await sender.post(request(receiver.url))).ok, true);
-    assert.equal(receiver.accepted(), 2);
-    assert.equal(receiver.received().split('webhook-id: n-1').length - 1, 3);
-  });
+  const lateEnds: [
+    title: string,
+    answer: (s: Socket, count: number) => unknown,
+    error?: string,
+    accepted?: number,
+  ][] = [
+    [
+      'replaces a kept connection that the receiver closes in the moment of its next use',
+      (s, count) => (count === 2 ? s.destroy() : s.write(noContent)),
+    ],
+    ['replaces it once, not for ever', (s, count) => (count > 1 ? s.end() : s.write(noContent)), 'protocol'],
+    [
+      'does not send again after a byte of an answer',
+      (s, count) => (count > 1 ? s.end('HTTP/1.1 2') : s.write(noContent)),
+      'protocol',
+      1,
+    ],
+  ];
+  for (const [title, answer, error, accepted = 2] of lateEnds) {
+    it(title, async () => {
+      const receiver = await start({ answer });
+      const sender = sending();
+      await assertSent(sender, requestTo(receiver.url));
+      assert.equal((await sender.post(requestTo(receiver.url))).error, error);
+      assert.equal(receiver.accepted(), accepted);
+    });
+  }
 
   it('sends a body that comes as a stream whole again where it replaces a connection', async () => {
     const receiver = await start({ answer: (s, count) => (count === 2 ? s.destroy() : s.write(noContent)) });
     const sender = sending();
-    assert.equal((await sender.post(request(receiver.url))).ok, true);
-    const { url, client, headers, body } = request(receiver.url);
+    await assertSent(sender, requestTo(receiver.url));
+    const { url, client, headers, body } = requestTo(receiver.url);
     let made = 0;
     const place = await sender.place(url, client);
     const result = await place.post({
@@ -101,29 +102,11 @@ describe('outgoing post', () => {
     assert.ok(receiver.received().endsWith(`\r\n\r\n${body}`));
   });
 
-  it('replaces it once, not for ever', async () => {
-    const receiver = await start({ answer: (s, count) => (count > 1 ? s.end() : s.write(noContent)) });
-    const sender = sending();
-    assert.equal((await sender.post(request(receiver.url))).ok, true);
-    assert.equal((await sender.post(request(receiver.url))).error, 'protocol');
-    assert.equal(receiver.accepted(), 2);
-  });
-
-  it('does not send again after a byte of an answer', async () => {
-    const receiver = await start({
-      answer: (s, count) => (count > 1 ? s.end('HTTP/1.1 2') : s.write(noContent)),
-    });
-    const sender = sending();
-    assert.equal((await sender.post(request(receiver.url))).ok, true);
-    assert.equal((await sender.post(request(receiver.url))).error, 'protocol');
-    assert.equal(receiver.accepted(), 1);
-  });
-
   it('finds out that a resting connection was closed, and opens another', async () => {
     const receiver = await start({ answer: (s) => s.end(noContent) });
     const sender = sending();
     for (let i = 0; i < 3; i++) {
-      assert.equal((await sender.post(request(receiver.url))).ok, true);
+      await assertSent(sender, requestTo(receiver.url));
       await until(() => receiver.open() === 0);
     }
     assert.equal(receiver.accepted(), 3);
@@ -138,7 +121,7 @@ describe('outgoing post', () => {
       },
     });
     const sender = sending({ connectionsPerOrigin: 3 });
-    const results = await Promise.all(Array.from({ length: 50 }, () => sender.post(request(receiver.url))));
+    const results = await Promise.all(Array.from({ length: 50 }, () => sender.post(requestTo(receiver.url))));
     assert.ok(results.every((r) => r.ok));
     assert.equal(most, 3);
     assert.equal(receiver.accepted(), 3);
@@ -146,12 +129,12 @@ describe('outgoing post', () => {
 
   it('does not let a silent origin hold up another', async () => {
     const silent = await start({});
-    const quick = await start({ answer: (s) => s.write(noContent) });
+    const quick = await startQuick();
     const sender = sending({ connectionsPerOrigin: 1 });
     const controller = new AbortController();
     const { signal } = controller;
-    const stuck = Array.from({ length: 5 }, () => sender.post({ ...request(silent.url), signal }));
-    for (let i = 0; i < 5; i++) assert.equal((await sender.post(request(quick.url))).ok, true);
+    const stuck = Array.from({ length: 5 }, () => sender.post({ ...requestTo(silent.url), signal }));
+    for (let i = 0; i < 5; i++) await assertSent(sender, requestTo(quick.url));
     assert.equal(sender.inFlight(), 1);
     assert.equal(sender.waiting(), 4);
     controller.abort(new Error('enough'));
@@ -163,10 +146,10 @@ describe('outgoing post', () => {
 
   it('keeps a bounded number of connections, however many origins there are', async () => {
     const origins = 300;
-    const receiver = await start({ answer: (s) => s.write(noContent) });
+    const receiver = await startQuick();
     const sender = sending({ maxSockets: 20, names: loopbackNames });
     for (let i = 0; i < origins; i++) {
-      const result = await sender.post(request(`http://site-${i}.example:${receiver.port}/`));
+      const result = await sender.post(requestTo(`http://site-${i}.example:${receiver.port}/`));
       assert.equal(result.ok, true);
     }
     assert.equal(receiver.accepted(), origins);
@@ -177,28 +160,27 @@ describe('outgoing post', () => {
     const receiver = await start({});
     const sender = sending();
     const controller = new AbortController();
-    const posting = sender.post({ ...request(receiver.url), signal: controller.signal });
+    const posting = sender.post({ ...requestTo(receiver.url), signal: controller.signal });
     await until(() => receiver.received().endsWith('}'));
     const reason = new Error('cancelled');
     controller.abort(reason);
     await assert.rejects(posting, reason);
     assert.equal(sender.inFlight(), 0);
     await until(() => receiver.open() === 0);
-    await assert.rejects(sender.post({ ...request(receiver.url), signal: controller.signal }), reason);
+    await assert.rejects(sender.post({ ...requestTo(receiver.url), signal: controller.signal }), reason);
     assert.equal(receiver.accepted(), 1);
   });
 
   it('does not send a header that would split the request', async () => {
-    const receiver = await start({ answer: (s) => s.write(noContent) });
+    const receiver = await startQuick();
     const sender = sending();
-    const result = await sender.post({ ...request(receiver.url), headers: { 'webhook-id': 'a\r\nx: y' } });
+    const result = await sender.post({ ...requestTo(receiver.url), headers: { 'webhook-id': 'a\r\nx: y' } });
     assert.equal(result.error, 'protocol');
     assert.equal(receiver.received(), '');
   });
 
   describe('waits for its place, which', () => {
     const content = { headers: { 'webhook-id': 'n-1' }, body: '{}' };
-    const startQuick = () => start({ answer: (s) => s.write(noContent) });
 
     /** Takes places and posts, and notes in which order the clients got theirs. */
     const queue = async (sender: Sender, url: string, client: string, count: number, order: string[]) => {
@@ -233,7 +215,7 @@ describe('outgoing post', () => {
       const sender = sending({ connectionsPerOrigin: 1, timeoutMs });
       const held = await sender.place(receiver.url, 'SLOW');
       const beganMs = performance.now();
-      const posting = sender.post({ url: receiver.url, client: 'NEXT', ...content });
+      const posting = sender.post(requestTo(receiver.url, 'NEXT'));
       await pass(timeoutMs + 500);
       assert.equal(sender.waiting(), 1);
       assert.equal(sender.inFlight(), 0);
@@ -267,7 +249,7 @@ describe('outgoing post', () => {
         answer: (s, count) => (count === 1 ? s.end(noContent) : s.write(noContent)),
       });
       const sender = sending({ connectionsPerOrigin: 1 });
-      const first = sender.post({ url: receiver.url, client: 'A', ...content });
+      const first = sender.post(requestTo(receiver.url, 'A'));
       const place = await sender.place(receiver.url, 'A');
       assert.equal((await first).ok, true);
       await until(() => receiver.open() === 0);
@@ -298,13 +280,15 @@ describe('outgoing post', () => {
       const sender = sending({ connectionsPerOrigin: 1 });
       const held = await sender.place(receiver.url, 'A');
       const waiting = sender.place(receiver.url, 'B');
-      const closing = sender.close();
-      assert.equal(
-        (await sender.post({ url: receiver.url, client: 'C', ...content })).detail,
-        'the sender is closed',
-      );
+      let isClosed = false;
+      const closing = sender.close().then(() => {
+        isClosed = true;
+      });
+      assert.equal((await sender.post(requestTo(receiver.url, 'C'))).error, 'connect');
       assert.equal((await held.post(content)).ok, true);
-      (await waiting).release();
+      const next = await waiting;
+      assert.equal(isClosed, false);
+      next.release();
       await closing;
       await until(() => receiver.open() === 0);
     });
@@ -313,7 +297,7 @@ describe('outgoing post', () => {
       const keeps = 'HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=600\r\n\r\n';
       const receiver = await start({ answer: (socket) => socket.write(keeps) });
       const sender = sending();
-      const post = () => sender.post({ url: receiver.url, client: 'A', ...content });
+      const post = () => sender.post(requestTo(receiver.url, 'A'));
       await Promise.all([post(), post(), post()]);
       assert.equal(receiver.open(), 3);
       await until(() => receiver.open() === 0);
@@ -328,20 +312,32 @@ describe('outgoing post', () => {
       it('closes the connection that has been idle longest', async () => {
         const [a, b, c] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
         const sender = sending({ maxSockets: 2 });
+        const beganMs = performance.now();
         for (const { url } of [a, b, c]) {
-          assert.equal((await sender.post({ url, client: 'A', ...content })).ok, true);
+          await assertSent(sender, requestTo(url, 'A'));
         }
         await until(() => a.open() === 0);
+        assert.ok(performance.now() - beganMs < 9_000, 'closed before it was idle for too long');
         assert.equal(b.open() + c.open(), 2);
-        await sender.post({ url: b.url, client: 'A', ...content });
+        await sender.post(requestTo(b.url, 'A'));
         assert.equal(b.accepted(), 1);
+      });
+
+      it('keeps the other idle connections of that origin', async () => {
+        const [a, b] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
+        const sender = sending({ maxSockets: 3 });
+        const postTo = (url: string) => assertSent(sender, requestTo(url, 'A'));
+        await Promise.all([postTo(a.url), postTo(a.url), postTo(a.url)]);
+        await postTo(b.url);
+        await Promise.all([postTo(a.url), postTo(a.url)]);
+        assert.equal(a.accepted(), 3);
       });
 
       it('waits if none is idle', async () => {
         const [a, b, c] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
         const sender = sending({ maxSockets: 2 });
         const held = [await sender.place(a.url, 'A'), await sender.place(b.url, 'B')] as [Place, Place];
-        const posting = sender.post({ url: c.url, client: 'C', ...content });
+        const posting = sender.post(requestTo(c.url, 'C'));
         assert.equal(sender.waiting(), 1);
         held[0].release();
         assert.equal((await posting).ok, true);

@@ -3,6 +3,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
 import type { TargetPolicy } from '../../src/outgoing/address.js';
+import { createSender, type SenderSettings } from '../../src/outgoing/post.js';
+import { startDnsServer } from './dnsServer.js';
 
 /** Self-signed, for `receiver.example` and 127.0.0.1, good for a hundred years. For tests only. */
 export const certificate = readFileSync(join(import.meta.dirname, 'certificate/certificate.pem'), 'utf8');
@@ -16,18 +18,7 @@ export const expired = {
 /** Loopback receivers over http and https. */
 export const loopbackPolicy: TargetPolicy = { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] };
 
-export interface RawReceiver {
-  port: number;
-  url: string;
-  /** How many connections were accepted so far. */
-  accepted(): number;
-  /** How many of them are open. */
-  open(): number;
-  /** Everything that was received, over all connections, without the TLS. */
-  received(): string;
-  /** Stops listening and cuts what is open. */
-  close(): Promise<void>;
-}
+export type RawReceiver = Awaited<ReturnType<typeof startRawReceiver>>;
 
 /**
  * A receiver on 127.0.0.1 that answers with any bytes that a test gives.
@@ -38,7 +29,7 @@ export async function startRawReceiver(opts: {
   tls?: boolean | { key: string; cert: string };
   answer?: (socket: Socket, count: number) => unknown;
   onConnection?: (socket: Socket) => void;
-}): Promise<RawReceiver> {
+}) {
   const sockets = new Set<Socket>();
   let accepted = 0;
   let requests = 0;
@@ -74,14 +65,46 @@ export async function startRawReceiver(opts: {
   return {
     port,
     url: `${opts.tls ? 'https' : 'http'}://127.0.0.1:${port}/hook?key=hidden-in-query`,
+    /** How many connections were accepted so far. */
     accepted: () => accepted,
+    /** How many of them are open. */
     open: () => sockets.size,
+    /** Everything that was received, over all connections, without the TLS. */
     received: () => received,
+    /** Stops listening and cuts what is open. */
     close: () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         server.close(() => resolve());
         for (const socket of sockets) socket.destroy();
       }),
+  };
+}
+
+export const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
+
+/** A test's POST. */
+export const requestTo = (url: string, client = 'SITE0042') => ({
+  ...{ url, client, headers: { 'webhook-id': 'n-1' }, body: '{"event":"test"}' },
+});
+
+/** Opens what a test of a suite needs; it is closed after the test, the last opened first. */
+export function useNetwork() {
+  const open: { close(): Promise<unknown> }[] = [];
+  afterEach(async () => {
+    for (const one of open.splice(0).reverse()) await one.close();
+  });
+  function opened<T extends { close(): Promise<unknown> }>(one: T): T {
+    open.push(one);
+    return one;
+  }
+  const start = async (opts: Parameters<typeof startRawReceiver>[0]) => opened(await startRawReceiver(opts));
+  return {
+    start,
+    /** Answers 204. */
+    startQuick: () => start({ answer: (s) => s.write(noContent) }),
+    startDns: async (answer: Parameters<typeof startDnsServer>[0]) => opened(await startDnsServer(answer)),
+    sending: (settings: Partial<SenderSettings> = {}) =>
+      opened(createSender({ policy: loopbackPolicy, timeoutMs: 20_000, ca: certificate, ...settings })),
   };
 }
 

@@ -2,7 +2,7 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
-import { type DeliverySettings, type Durability, deliveryOf, readConfig } from '../../src/config.js';
+import { type DeliverySettings, deliveryOf, readConfig } from '../../src/config.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
@@ -34,7 +34,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { redisPatience, servers, uniquePrefix } from '../servers.js';
+import { servers, uniquePrefix } from '../servers.js';
 
 export const second = 1000;
 export const minute = 60 * second;
@@ -58,20 +58,20 @@ export type DeliveryClient = Awaited<ReturnType<typeof newDeliveryClient>>;
 const opened = new Set<Db>();
 let count = 0;
 
-/** A client with a URL. */
+/** A client with a URL. @param frozenAt the time of the scripts where their clock stands still, ms */
 export async function newDeliveryClient(
   given: Partial<DeliverySettings> = {},
   url = servers().redisUrl,
-  durability: Durability = { trusted: false, ackReplicas: 0 },
+  frozenAt?: number,
 ) {
   let offsetMs = 0;
   const db = openDb({
     url,
-    durability,
     prefix: uniquePrefix(),
     log: createLogger('silent', 'test'),
     clockOffsetMs: () => offsetMs,
-    ...redisPatience(url),
+    // A busy machine must fail no test.
+    commandTimeoutMs: 10_000,
   });
   opened.add(db);
   await waitForRedis(db, 5000);
@@ -89,7 +89,7 @@ export async function newDeliveryClient(
       offsetMs += ms;
     },
     /** The scripts' clock, ms. */
-    now: (): number => Date.now() + offsetMs,
+    now: (): number => (frozenAt ?? Date.now()) + offsetMs,
     /** A new event, accepted now. */
     event(given: Partial<ArrivedEvent> & { platformId: string }): ArrivedEvent {
       const event = { eventId: `event-${++count}`, segments: [`segment-${count}`], clientToken, ...given };
@@ -128,10 +128,10 @@ export async function newDeliveryClient(
     verdict(taken: Taken, { ok, status = ok ? 200 : 500, retryAfterMs }: Answer): Verdict {
       const error = ok ? {} : { error: 'http_status' };
       const attempt = { at: client.now(), url: taken.url, milliseconds: 5, status, ...error };
-      return { taken, isOk: ok, retryAfterMs, attempt };
+      return { taken, ok, retryAfterMs, attempt };
     },
-    turn: (turn: Partial<Turn>, name?: 'turn' | 'settle'): Promise<Turned> =>
-      runTurn(db, clientToken, { nonce: newNonce(), most: 0, ...turn }, client.settings, name),
+    turn: (turn: Partial<Turn>): Promise<Turned> =>
+      runTurn(db, clientToken, { nonce: newNonce(), most: 0, ...turn }, client.settings),
     look: async (owed: Asked): Promise<Standing> =>
       (await standingsOf(db, clientToken, [owed], client.settings.maxInFlight))[0] as Standing,
     plan: (): Promise<Plan> => planCatchUp(db, clientToken, client.settings),
@@ -145,37 +145,6 @@ export async function newDeliveryClient(
   };
   await client.register();
   return client;
-}
-
-/** All owed assets and their notifications. `waiting` and `flight` name no asset twice. */
-export async function whatIsOwed({ db, clientToken }: DeliveryClient) {
-  const keys = db.client(clientToken);
-  const [waiting, packed] = await Promise.all([db.redis.hgetall(keys.owed), db.redis.hgetall(keys.flight)]);
-  const flight: Record<string, Flight> = {};
-  for (const [asset, entry] of Object.entries(packed)) flight[asset] = flightOf(entry);
-  return { waiting: { ...waiting }, flight };
-}
-
-export interface Flight {
-  token: string;
-  leaseEndsAt: number;
-  since: number;
-  lane: string;
-  id: string;
-  /** What waits for the attempt's end: another notification, or `!` if the asset is no longer owed. */
-  newer?: string;
-}
-
-function flightOf(entry: string): Flight {
-  const [token = '', lease, since, lane = '', id = '', newer] = entry.split(' ');
-  return {
-    token,
-    leaseEndsAt: Number(lease),
-    since: Number(since),
-    lane,
-    id,
-    ...(newer !== undefined && { newer }),
-  };
 }
 
 /** Ends every connection that tests opened: for `after`. */

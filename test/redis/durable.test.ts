@@ -1,47 +1,27 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type RedisServer, startRedis } from '../../local/redis.js';
+import type { RedisServer } from '../../local/redis.js';
 import type { Durability } from '../../src/config.js';
 import type { Logger } from '../../src/log.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
+import { startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { servers } from '../servers.js';
-
-interface Scene {
-  server: RedisServer;
-  db: Db;
-  /** What the operator was told. */
-  said: string[];
-  /** How often the server was asked this since it started. */
-  asked(command: string): Promise<number>;
-}
 
 describe('a durable write', () => {
-  let dir: string;
   const begun: { stop(): Promise<void> }[] = [];
 
-  before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-durable-'));
-  });
   afterEach(async () => {
     for (const one of begun.splice(0).reverse()) await one.stop();
   });
-  after(() => rm(dir, { recursive: true, force: true }));
 
-  async function start(args: string[]): Promise<RedisServer> {
-    const server = await startRedis({
-      dir: await mkdtemp(join(dir, 'redis-')),
-      binary: servers().redisServerBinary,
-      args,
-    });
+  async function start(args: readonly string[], port?: number): Promise<RedisServer> {
+    const server = await startOwnRedis(args, port);
     begun.push(server);
     return server;
   }
 
-  async function open(server: RedisServer, durability: Partial<Durability> = {}): Promise<Scene> {
+  async function open(server: RedisServer, durability: Partial<Durability> = {}) {
+    /** What the operator was told. */
     const said: string[] = [];
     const say = (line: string) => said.push(line);
     const log = { warn: say, info: say } as unknown as Logger;
@@ -51,25 +31,32 @@ describe('a durable write', () => {
     });
     begun.push({ stop: async () => closeDb(db) });
     await waitForRedis(db, 5000);
-    const asked = async (command: string) => {
+    /** How often the server was asked to confirm since it started. */
+    const confirmations = async () => {
       const stats = await db.redis.info('commandstats');
-      return Number(stats.match(`cmdstat_${command}:calls=(\\d+)`)?.[1] ?? 0);
+      return Number(/cmdstat_waitaof:calls=(\d+)/.exec(stats)?.[1] ?? 0);
     };
-    return { server, db, said, asked };
+    return { server, db, said, confirmations };
   }
 
   const everySecond = ['--appendfsync', 'everysec'];
+  const rewriting = ['--no-appendfsync-on-rewrite', 'yes'];
   const write = (db: Db, key = 'written') => db.durably((own) => own.redis.set(key, 1));
-  const manyAtOnce = ({ db }: Scene) =>
+  const manyAtOnce = ({ db }: { db: Db }) =>
     Promise.all(Array.from({ length: 50 }, (_, i) => write(db, `written-${i}`).safe));
   const killOthers = (db: Db) => db.redis.call('CLIENT', 'KILL', 'TYPE', 'normal');
 
-  it('is safe with each answer of a Redis with appendfsync always, without asking', async () => {
-    const scene = await open(await start([]));
-    await manyAtOnce(scene);
-    assert.equal(await scene.asked('waitaof'), 0);
-    assert.deepEqual(scene.said, []);
-  });
+  for (const [what, args, trusted, expected] of [
+    ['of a Redis with appendfsync always is safe with its answer, without asking', [], false, 0],
+    ['of a trusted store is safe, without asking or warning', ['--appendonly', 'no'], true, 0],
+    ['is confirmed if the log is not flushed while it is rewritten', rewriting, false, 1],
+  ] as const) {
+    it(what, async () => {
+      const scene = await open(await start(args), { trusted });
+      await manyAtOnce(scene);
+      assert.deepEqual([await scene.confirmations(), scene.said], [expected, []]);
+    });
+  }
 
   it('is confirmed by one WAITAOF with all of its turn, if Redis flushes every second', async () => {
     const scene = await open(await start(everySecond));
@@ -77,15 +64,9 @@ describe('a durable write', () => {
     await write(scene.db).answer;
     const last = Promise.all([manyAtOnce(scene), manyAtOnce(scene)]);
     await Promise.all([first, last]);
-    const asked = await scene.asked('waitaof');
+    const asked = await scene.confirmations();
     assert.ok(asked <= 4, `${asked} for 151 writes`);
     assert.deepEqual(scene.said, []);
-  });
-
-  it('is confirmed if the log is not flushed while it is rewritten', async () => {
-    const scene = await open(await start(['--no-appendfsync-on-rewrite', 'yes']));
-    await write(scene.db).safe;
-    assert.equal(await scene.asked('waitaof'), 1);
   });
 
   it('follows an operator’s change of settings, at the next connection at the latest', async () => {
@@ -95,14 +76,8 @@ describe('a durable write', () => {
     await killOthers(scene.db);
     await until('it is confirmed', async () => {
       await write(scene.db).safe.catch(() => undefined);
-      return (await scene.asked('waitaof')) > 0;
+      return (await scene.confirmations()) > 0;
     });
-  });
-
-  it('is safe if the store is trusted, without asking or warning', async () => {
-    const scene = await open(await start(['--appendonly', 'no']), { trusted: true });
-    await manyAtOnce(scene);
-    assert.deepEqual([await scene.asked('waitaof'), scene.said], [0, []]);
   });
 
   it('cannot be confirmed without an append-only file: it is answered, and the operator is told once, also when that ends', async () => {
@@ -144,55 +119,45 @@ describe('a durable write', () => {
     });
   }
 
-  it('is not safe before an earlier write of another connection that its answer may rely on', async () => {
-    const { db } = await open(await start(everySecond));
-    await write(db).safe;
-    await db.redis.config('SET', 'appendfsync', 'no');
-    await db.redis.set('earlier', 1);
-    const { answer, safe } = db.durably((own) => own.redis.get('earlier'));
-    assert.equal(await answer, '1');
-    await assert.rejects(safe, RedisUnavailable);
-  });
-
-  it('is confirmed by its own connection only: another server may answer the next one', async () => {
-    const { db } = await open(await start(everySecond));
-    await write(db).safe;
-    await db.redis.config('SET', 'appendfsync', 'no');
-    const { answer, safe } = write(db);
-    await answer;
-    await killOthers(db);
-    await db.redis.config('SET', 'appendfsync', 'everysec');
-    await assert.rejects(safe, RedisUnavailable);
-    await until('later ones are safe', () =>
-      write(db).safe.then(
-        () => true,
-        () => false,
-      ),
-    );
-  });
-
-  it('is not confirmed by a primary that became a replica meanwhile', async () => {
-    const server = await start(everySecond);
-    const other = await start([]);
-    const { db } = await open(server);
-    await write(db).safe;
-    await db.redis.config('SET', 'appendfsync', 'no');
-    const { answer, safe } = write(db);
-    await answer;
-    await db.redis.call('REPLICAOF', '127.0.0.1', other.port);
-    await assert.rejects(safe, RedisUnavailable);
-  });
+  const unconfirmed: [what: string, meanwhile: (db: Db) => Promise<unknown>, after?: boolean][] = [
+    [
+      'before an earlier write of another connection that its answer may rely on',
+      (db) => db.redis.set('earlier', 1),
+    ],
+    [
+      'by another connection than its own, which may lead to another server',
+      async (db) => {
+        await killOthers(db);
+        await db.redis.config('SET', 'appendfsync', 'everysec');
+      },
+      true,
+    ],
+    [
+      'by a primary that became a replica meanwhile',
+      async (db) => db.redis.call('REPLICAOF', '127.0.0.1', (await start([])).port),
+      true,
+    ],
+  ];
+  for (const [what, meanwhile, isAfter = false] of unconfirmed) {
+    it(`is not confirmed ${what}`, async () => {
+      const { db } = await open(await start(everySecond));
+      await write(db).safe;
+      await db.redis.config('SET', 'appendfsync', 'no');
+      if (!isAfter) await meanwhile(db);
+      const { answer, safe } = isAfter ? write(db) : db.durably((own) => own.redis.get('earlier'));
+      await answer;
+      if (isAfter) await meanwhile(db);
+      await assert.rejects(safe, RedisUnavailable);
+    });
+  }
 
   it('may be several commands, and one that Redis refuses needs no confirmation', async () => {
     const { db } = await open(await start(everySecond));
     const { safe } = db.durably(async ({ redis }) => {
       await redis.call('EVALSHA', 'f'.repeat(40), 0).catch(() => undefined);
-      return await redis.pipeline().set('a', 1).get('a').exec();
+      return await Promise.all([redis.set('a', 1), redis.get('a')]);
     });
-    assert.deepEqual(await safe, [
-      [null, 'OK'],
-      [null, '1'],
-    ]);
+    assert.deepEqual(await safe, ['OK', '1']);
     await assert.rejects(db.durably(({ redis }) => redis.lpush('a', 1)).safe, /WRONGTYPE/);
   });
 
@@ -207,8 +172,7 @@ describe('a durable write', () => {
     await isLost;
     await assert.rejects(write(scene.db).safe, RedisUnavailable);
     const isBack = new Promise((resolve) => redis.once('ready', resolve));
-    const again = await startRedis({ dir: join(dir, 'again'), port: server.port, binary: server.binary });
-    begun.push(again);
+    await start([], server.port);
     await isBack;
     await write(scene.db).safe;
   });

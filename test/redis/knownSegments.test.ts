@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { startRedis } from '../../local/redis.js';
 import { assetSlot, segmentFingerprints } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { checkExpiry, closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { servers } from '../servers.js';
+import { startOwnRedis } from '../ownRedis.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
@@ -24,57 +20,48 @@ describe('The known segments of an asset with many', () => {
   });
   after(closeDeliveryClients);
 
-  async function know(segments: readonly string[]): Promise<void> {
-    for (let at = 0; at < segments.length; at += 200) {
-      const some = segments.slice(at, at + 200);
-      await client.claim(client.event({ platformId: asset, segments: some, notify: false }));
-    }
-  }
-  const decided = async (segments: readonly string[], eventId?: string) => {
-    const event = client.event({ platformId: asset, segments, ...(eventId && { eventId }) });
-    const claim = await client.claim(event);
-    return claim.kind === 'none' ? claim.reason : claim.kind;
+  const claim = async (segments: readonly string[], given: { eventId?: string; notify?: boolean } = {}) => {
+    const answer = await client.claim(client.event({ platformId: asset, segments, ...given }));
+    return answer.kind === 'none' ? answer.reason : answer.kind;
   };
-  const keys = () => client.db.client(client.clientToken);
-  const sizeBeside = () => client.db.redis.scard(keys().knownBeside(slot));
+  /** Calls with the key of the set and 5,000 of the segments' members at a time. */
+  async function inSet<T>(segments: readonly string[], call: (key: Buffer, members: Buffer[]) => Promise<T>) {
+    const bytes = segmentFingerprints(segments);
+    const members = segments.map((_, i) => bytes.subarray(i * 6, i * 6 + 6));
+    const key = client.db.client(client.clientToken).knownBeside(slot);
+    const answers: T[] = [];
+    for (let at = 0; at < members.length; at += 5000)
+      answers.push(await call(key, members.slice(at, at + 5000)));
+    return answers;
+  }
 
   it('are all known at 5,000, in any combination, and one more is new', async () => {
-    await know(names(0, 5000));
-    for (let at = 0; at < 5000; at += 200)
-      assert.equal(await decided(names(at, at + 200)), 'no_new_segments');
-    assert.equal(await decided(['s0', 's255', 's256', 's4999', 'another']), 'claimed');
-    assert.equal(await decided(['another']), 'no_new_segments');
+    for (const [notify, decision] of [
+      [false, 'silent'],
+      [true, 'no_new_segments'],
+    ] as const) {
+      for (let at = 0; at < 5000; at += 200)
+        assert.equal(await claim(names(at, at + 200), { notify }), decision);
+    }
+    assert.equal(await claim(['s0', 's255', 's256', 's4999', 'another']), 'claimed');
+    assert.equal(await claim(['another']), 'no_new_segments');
   });
 
   it('are forgotten at random beyond 100,000: new ones are notified, and forgotten ones once more', async () => {
-    await know(names(0, packed));
+    await claim(names(0, packed), { notify: false });
     const all = names(packed, packed + beside);
-    for (let at = 0; at < all.length; at += 5000) {
-      const list = Array.from({ length: 5000 }, (_, i) => all[at + i]).filter((s) => s !== undefined);
-      const bytes = segmentFingerprints(list);
-      const members = list.map((_, i) => bytes.subarray(i * 6, i * 6 + 6));
-      await client.db.redis.sadd(keys().knownBeside(slot), ...members);
-    }
-    assert.equal(await sizeBeside(), beside);
-    assert.equal(await decided(names(200_000, 200_200), 'over'), 'claimed');
-    assert.equal(await sizeBeside(), beside, 'no more than that');
-    assert.equal(await decided(names(200_000, 200_200)), 'no_new_segments', 'the newest are known');
-    const forgotten = await unknownOf(all);
+    const { redis } = client.db;
+    await inSet(all, (key, members) => redis.sadd(key, ...members));
+    const size = async () => (await inSet(['x'], (key) => redis.scard(key)))[0];
+    assert.equal(await size(), beside);
+    assert.equal(await claim(names(200_000, 200_200), { eventId: 'over' }), 'claimed');
+    assert.equal(await size(), beside, 'no more than that');
+    assert.equal(await claim(names(200_000, 200_200)), 'no_new_segments', 'the newest are known');
+    const isKnown = (await inSet(all, (key, members) => redis.smismember(key, ...members))).flat();
+    const forgotten = all.filter((_, i) => isKnown[i] === 0);
     assert.equal(forgotten.length, 200);
-    assert.equal(await decided(forgotten.slice(0, 1)), 'claimed');
+    assert.equal(await claim(forgotten.slice(0, 1)), 'claimed');
   });
-
-  async function unknownOf(segments: readonly string[]): Promise<string[]> {
-    const bytes = segmentFingerprints(segments);
-    const missing: string[] = [];
-    for (let at = 0; at < segments.length; at += 5000) {
-      const some = segments.slice(at, at + 5000);
-      const members = some.map((_, i) => bytes.subarray((at + i) * 6, (at + i) * 6 + 6));
-      const found = await client.db.redis.smismember(keys().knownBeside(slot), ...members);
-      missing.push(...some.filter((_, i) => found[i] === 0));
-    }
-    return missing;
-  }
 });
 
 const keepSeconds = 44 * 86_400;
@@ -88,10 +75,8 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
   after(closeDeliveryClients);
 
   const known = () => client.db.client(client.clientToken).known(slot.bucket);
-  const claim = async (segments: string[], given: { notify?: boolean } = {}) => {
-    const { kind, ...more } = await client.claim(client.event({ platformId: asset, segments, ...given }));
-    return { kind, ...more };
-  };
+  const claim = (segments: string[], notify = true) =>
+    client.claim(client.event({ platformId: asset, segments, notify }));
   /** The seconds left for the asset's entry; -1: without end, -2: there is none. */
   const secondsLeft = async () => {
     const [left] = (await client.db.redis.call('HTTL', known(), 'FIELDS', '1', slot.field)) as number[];
@@ -107,7 +92,7 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     it(`are kept for that time from the last event, also if it ${what}`, async () => {
       await claim(['x']);
       await age();
-      await claim([...segments], { notify });
+      await claim([...segments], notify);
       assert.equal(await secondsLeft(), keepSeconds);
     });
   }
@@ -134,9 +119,7 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
 
   it('need a server that knows HEXPIRE: the start says so on another', async () => {
     await checkExpiry(client.db);
-    const dir = await mkdtemp(join(tmpdir(), 'asset-update-old-'));
-    const args = ['--rename-command', 'HEXPIRE', ''];
-    const old = await startRedis({ dir, binary: servers().redisServerBinary, args });
+    const old = await startOwnRedis(['--rename-command', 'HEXPIRE', '']);
     const log = createLogger('silent', 'test');
     const db = openDb({ url: old.url, prefix: '', log, keepSegmentsSeconds: keepSeconds });
     try {
@@ -145,7 +128,6 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     } finally {
       closeDb(db);
       await old.stop();
-      await rm(dir, { recursive: true, force: true });
     }
   });
 });

@@ -1,23 +1,18 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type RedisServer, startRedis } from '../../local/redis.js';
+import type { RedisServer } from '../../local/redis.js';
 import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { checkLayout, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { library, runScript } from '../../src/redis/connection/library.js';
 import { isOutOfMemory } from '../../src/redis/connection/unavailable.js';
-import { servers } from '../servers.js';
+import { startOwnRedis } from '../ownRedis.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient, ok } from './deliveryClient.js';
 
 describe('The library of scripts', () => {
-  let dir: string;
   let redis: RedisServer;
   let client: DeliveryClient;
 
   before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-library-'));
-    redis = await startRedis({ dir, binary: servers().redisServerBinary });
+    redis = await startOwnRedis();
   });
   beforeEach(async () => {
     client = await newDeliveryClient({}, redis.url);
@@ -25,7 +20,6 @@ describe('The library of scripts', () => {
   after(async () => {
     closeDeliveryClients();
     await redis.stop();
-    await rm(dir, { recursive: true, force: true });
   });
 
   it('is loaded again where a server has lost it, by many calls at once', async () => {
@@ -41,40 +35,44 @@ describe('The library of scripts', () => {
     assert.equal((await client.attempt({ platformId: 'vid' }, ok)).outcome, 'delivered');
   });
 
-  it('refuses a full Redis’ claims, turns and plans as a whole, and settles', async () => {
+  it('says what to do where a full Redis refuses to load it', async () => {
+    const { redis: connection } = client.db;
+    await connection.call('FUNCTION', 'FLUSH');
+    await connection.config('SET', 'maxmemory', 1);
+    await assert.rejects(() => client.owe('vid'), /^RedisUnavailable: OOM .* free memory or raise maxmemory/);
+    await connection.config('SET', 'maxmemory', 0);
+    await client.owe('vid');
+  });
+
+  it('refuses a full Redis’ claims and plans as a whole, and delivers what is owed', async () => {
     await client.owe('vid');
     await client.owe('next');
     const [taken] = await client.take(1);
     assert.ok(taken);
-    const verdicts = [client.verdict(taken, ok)];
     const before = await client.endpoint();
+    await checkLayout(client.db);
     await client.db.redis.config('SET', 'maxmemory', 1);
-    for (const call of [
-      () => client.claims([client.event({ platformId: 'other' })]),
-      () => client.turn({ verdicts, most: 1 }),
-      () => client.plan(),
-    ]) {
+    await checkLayout(client.db);
+    for (const call of [() => client.claims([client.event({ platformId: 'other' })]), () => client.plan()]) {
       await assert.rejects(call, isOutOfMemory);
     }
     assert.deepEqual(await client.endpoint(), before);
-    const { settled, taken: more } = await client.turn({ verdicts }, 'settle');
-    assert.deepEqual([settled[0]?.outcome, more], ['delivered', []]);
+    const turned = await client.turn({ verdicts: [client.verdict(taken, ok)], most: 1 });
     await client.db.redis.config('SET', 'maxmemory', 0);
+    assert.equal(turned.settled[0]?.outcome, 'delivered');
     assert.deepEqual(
-      (await client.take()).map(({ platformId }) => platformId),
+      turned.taken.map(({ platformId }) => platformId),
       [taken.platformId === 'vid' ? 'next' : 'vid'],
     );
   });
 });
 
 describe('Redis commands are timed and counted by the cause of a failure', () => {
-  let dir: string;
   let server: RedisServer;
   let db: Db;
   const told: (string | undefined)[] = [];
   before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-observe-'));
-    server = await startRedis({ dir });
+    server = await startOwnRedis();
     db = await open();
   });
   beforeEach(() => {
@@ -83,7 +81,6 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
   after(async () => {
     db.redis.disconnect();
     await server.stop();
-    await rm(dir, { recursive: true, force: true });
   });
 
   async function open(settings: { commandTimeoutMs?: number } = {}): Promise<Db> {

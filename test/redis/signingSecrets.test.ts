@@ -1,34 +1,29 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
-import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import {
   createSigningSecret,
   previousSigningSecretMs,
   previousSigningSecretsAtMost,
+  readSecrets,
   replaceSigningSecret,
   rotateSigningSecret,
-  signingSecrets,
 } from '../../src/redis/records/secrets.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 describe('secrets at rest', () => {
   const older = { id: 'k1', key: randomBytes(32) };
   const newer = { id: 'k2', key: randomBytes(32) };
-  const of = { clientToken: 'SITE0042', use: 'signing' } as const;
+  const of = 'SITE0042 signing';
 
   it('cannot be moved to another client, nor from a signing secret to a header', () => {
     const box = createSecretBox([older]);
     const sealed = box.seal('whsec_a', of);
     assert.equal(box.open(sealed, of), 'whsec_a');
-    for (const other of [
-      { ...of, clientToken: 'SITE0043' },
-      { ...of, use: 'header:x' },
-    ] as const) {
+    for (const other of ['SITE0043 signing', 'SITE0042 header:x']) {
       assert.throws(() => box.open(sealed, other), { name: 'SecretUnreadable' });
     }
   });
@@ -63,77 +58,72 @@ describe('secrets at rest', () => {
 
 describe('a client’s signing secrets', () => {
   const box = createSecretBox([{ id: 'k1', key: randomBytes(32) }]);
-  let db: Db;
-  before(async () => {
-    db = openDb({ url: servers().redisUrl, prefix: uniquePrefix(), log: createLogger('silent', 'test') });
-    await waitForRedis(db, 5000);
+  let client: DeliveryClient;
+  beforeEach(async () => {
+    client = await newDeliveryClient();
   });
-  after(() => db.redis.disconnect());
+  after(closeDeliveryClients);
 
-  it('are the same for many concurrent callers', async () => {
-    const made = await Promise.all(Array.from({ length: 20 }, () => createSigningSecret(db, box, 'SITE1')));
-    assert.equal(new Set(made).size, 1);
-    assert.deepEqual(await signingSecrets(db, box, 'SITE1'), made.slice(0, 1));
-  });
-
-  it('still sign for 24 h after a rotation, newest first', async () => {
-    const first = await createSigningSecret(db, box, 'SITE2');
-    const second = await rotated(db, box, 'SITE2');
-    const later = (ms: number): Db => ({ ...db, clockOffsetMs: () => ms });
-    const third = await rotated(later(1000), box, 'SITE2');
-    assert.deepEqual(await signingSecrets(db, box, 'SITE2'), [third, second, first]);
-    const afterFirst = later(previousSigningSecretMs + 500);
-    assert.deepEqual(await signingSecrets(afterFirst, box, 'SITE2'), [third, second]);
-    const fourth = await rotated(later(previousSigningSecretMs + 5000), box, 'SITE2');
-    assert.equal((await db.redis.hkeys(db.client('SITE2').signingSecrets)).length, 2);
-    assert.deepEqual(await signingSecrets(later(previousSigningSecretMs + 5000), box, 'SITE2'), [
-      fourth,
-      third,
-    ]);
-  });
-
-  it('cannot be rotated while ten still sign, so that none ends before its 24 h', async () => {
-    const made = [await createSigningSecret(db, box, 'SITE3')];
-    const later = (ms: number): Db => ({ ...db, clockOffsetMs: () => ms });
-    for (let i = 1; i <= previousSigningSecretsAtMost; i++) {
-      made.unshift(await rotated(later(i * 1000), box, 'SITE3'));
-    }
-    const refused = await rotateSigningSecret(later(20_000), box, 'SITE3');
-    assert.equal(refused.outcome, 'too_many');
-    assert.ok(refused.waitMs > previousSigningSecretMs - 20_000 && refused.waitMs < previousSigningSecretMs);
-    assert.deepEqual(await signingSecrets(later(20_000), box, 'SITE3'), made);
-    const oldestEnded = later(previousSigningSecretMs + 1500);
-    const next = await rotated(oldestEnded, box, 'SITE3');
-    assert.deepEqual(await signingSecrets(oldestEnded, box, 'SITE3'), [next, ...made.slice(0, -1)]);
-  });
-
-  it('can all be ended immediately by an operator', async () => {
-    const before = await createSigningSecret(db, box, 'SITE4');
-    await rotated(db, box, 'SITE4');
-    await replaceSigningSecret(db, box, 'SITE4');
-    const [only, ...more] = await signingSecrets(db, box, 'SITE4');
-    assert.deepEqual(more, []);
-    assert.notEqual(only, before);
-  });
-
-  async function rotated(at: Db, of: SecretBox, client: string): Promise<string> {
-    const done = await rotateSigningSecret(at, of, client);
+  const create = () => createSigningSecret(client.db, box, client.clientToken);
+  const inUse = async () => (await readSecrets(client.db, box, client.clientToken)).signing;
+  const rotate = () => rotateSigningSecret(client.db, box, client.clientToken);
+  async function rotated(): Promise<string> {
+    client.pass(1000);
+    const done = await rotate();
     assert.equal(done.outcome, 'rotated');
     return done.signingSecret;
   }
 
-  it('belong to clients that are held while their account is disabled, also to one created meanwhile', async () => {
-    const account = await createAccount(db, { name: 'A' });
-    const wanted = { accountId: account.account_id, name: 'A site' };
-    const before = await createClient(db, wanted);
+  it('are the same for many concurrent callers', async () => {
+    const made = await Promise.all(Array.from({ length: 20 }, create));
+    assert.equal(new Set(made).size, 1);
+    assert.deepEqual(await inUse(), made.slice(0, 1));
+  });
+
+  it('still sign for 24 h after a rotation, newest first', async () => {
+    const [first, second, third] = [await create(), await rotated(), await rotated()];
+    assert.deepEqual(await inUse(), [third, second, first]);
+    client.pass(previousSigningSecretMs - 500);
+    assert.deepEqual(await inUse(), [third, second]);
+    client.pass(4500);
+    const fourth = await rotated();
+    assert.deepEqual(await inUse(), [fourth, third]);
+    const { signingSecrets: key } = client.db.client(client.clientToken);
+    assert.equal((await client.db.redis.hkeys(key)).length, 2);
+  });
+
+  it('cannot be rotated while ten still sign, so that none ends before its 24 h', async () => {
+    const made = [await create()];
+    while (made.length <= previousSigningSecretsAtMost) made.unshift(await rotated());
+    const refused = await rotate();
+    assert.equal(refused.outcome, 'too_many');
+    const { waitMs } = refused;
+    assert.ok(waitMs > previousSigningSecretMs - 20_000 && waitMs < previousSigningSecretMs);
+    assert.deepEqual(await inUse(), made);
+    client.pass(waitMs - 1000);
+    const next = await rotated();
+    assert.deepEqual(await inUse(), [next, ...made.slice(0, -1)]);
+  });
+
+  it('can all be ended immediately by an operator', async () => {
+    const before = [await create(), await rotated()];
+    await replaceSigningSecret(client.db, box, client.clientToken);
+    const [only = '', ...more] = await inUse();
+    assert.deepEqual([more, before.includes(only)], [[], false]);
+  });
+});
+
+describe('the clients of a disabled account', () => {
+  after(closeDeliveryClients);
+
+  it('are held, also one that is created meanwhile', async () => {
+    const { db, account, clientToken } = await newDeliveryClient();
     await setDisabled(db, account.account_id, true);
-    const during = await createClient(db, wanted);
-    for (const client of [before, during]) {
-      assert.equal((await getEndpoint(db, client.clientToken)).held, true);
-    }
+    const during = await createClient(db, { accountId: account.account_id, name: 'A site' });
+    const held = () =>
+      Promise.all([clientToken, during.clientToken].map(async (one) => (await getEndpoint(db, one)).held));
+    assert.deepEqual(await held(), [true, true]);
     await setDisabled(db, account.account_id, false);
-    for (const client of [before, during]) {
-      assert.equal((await getEndpoint(db, client.clientToken)).held, false);
-    }
+    assert.deepEqual(await held(), [false, false]);
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { keptUpdates, readUpdates, type UpdatePlace } from '../../src/redis/notifications/updates.js';
 import { clearDeletedClient, deleteClient } from '../../src/redis/records/deletion.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
-import { closeDeliveryClients, type DeliveryClient, day, hour, newDeliveryClient } from './deliveryClient.js';
+import { closeDeliveryClients, type DeliveryClient, day, newDeliveryClient } from './deliveryClient.js';
 
 describe('the feed of updates', () => {
   let client: DeliveryClient;
@@ -21,22 +21,6 @@ describe('the feed of updates', () => {
   const assetsOf = ({ updates }: { updates: { platformId: string }[] }) =>
     updates.map(({ platformId }) => platformId);
   const key = () => client.db.client(client.clientToken).updates;
-
-  it('lists an event that is claimed later after the place that was read, however early it was accepted', async () => {
-    const slow = client.event({ platformId: 'slow', acceptedAt: client.now() - hour });
-    await client.owe('first');
-    const { end } = await page();
-    await client.claim(slow);
-    await client.owe('ahead', { acceptedAt: client.now() + hour });
-    let next = await page(end);
-    assert.deepEqual(assetsOf(next), ['slow', 'ahead']);
-    assert.equal(next.updates[0]?.notificationId, slow.notificationId);
-    await client.owe('last');
-    next = await page(next.end);
-    assert.deepEqual(assetsOf(next), ['last']);
-    assert.deepEqual(assetsOf(await page(next.end)), []);
-    assert.deepEqual(assetsOf(await page(end)), ['slow', 'last', 'ahead'], 'another reader');
-  });
 
   for (const registered of [true, false]) {
     const client_ = registered ? 'a client' : 'a client without a URL';

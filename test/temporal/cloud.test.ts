@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict';
 import { Connection } from '@temporalio/client';
-import { readConfig } from '../../src/config.js';
-import { Outbox } from '../../src/delivery/outbox.js';
-import { createLogger, type Logger } from '../../src/log.js';
-import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
-import { clientOf, connect } from '../../src/temporal/connection.js';
+import { createLogger } from '../../src/log.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { startService } from '../program.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
+import { until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
-import { type Harness, startHarness } from '../service.js';
 
 const isOperatorCall = (path: string) => path.includes('OperatorService');
 
@@ -105,83 +100,5 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
     } finally {
       await connection.close();
     }
-  });
-});
-
-describe('A limit of the namespace is reached (RESOURCE_EXHAUSTED)', () => {
-  let proxy: GrpcProxy;
-  let receiver: Receiver;
-  let h: Harness;
-  let refusals: number;
-  const said: string[] = [];
-
-  before(async () => {
-    proxy = await startGrpcProxy(servers().temporalAddress);
-    receiver = await startReceiver();
-    const silent = createLogger('silent', 'test');
-    const log = Object.assign(Object.create(silent) as Logger, {
-      warn: (first: unknown, second?: string) => said.push(second ?? String(first)),
-    });
-    h = await startHarness({ TEMPORAL_ADDRESS: proxy.address }, 'all', { log });
-    await h.startWorker();
-  });
-  after(async () => {
-    await h.close();
-    await receiver.close();
-    await proxy.close();
-  });
-  beforeEach(() => {
-    said.length = 0;
-    proxy.calls.length = 0;
-    proxy.answer = (path) =>
-      path.endsWith('/StartWorkflowExecution') && refusals-- > 0 ? status.resourceExhausted : status.ok;
-  });
-
-  const starts = () => proxy.calls.filter(({ method }) => method === 'StartWorkflowExecution');
-
-  it('once: the event is delivered, and gets its workflow by the second call', async () => {
-    refusals = 1;
-    const client = await h.newClient(receiver.url);
-    const { id } = await h.publish({ client, asset: 'once' });
-    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
-    assert.equal((await (await h.workflowOf(client, id)).result()).state, 'delivered');
-    assert.equal(starts().length, 2);
-  });
-
-  it('for a while, at an API: it logs that once and makes one call at a time, after growing pauses; events gather', async () => {
-    refusals = 4;
-    const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
-    const connection = connect(config);
-    const started: number[] = [];
-    const outbox = new Outbox({
-      ...{ temporal: clientOf(connection, config), taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, processes: () => 1, gatherMs: 0, eager: false },
-      metrics: { started: (events) => started.push(events), withoutWorkflow() {} },
-    });
-    try {
-      for (let i = 0; i < 40; i++) {
-        const event: ClaimedEvent & ArrivedEvent = {
-          notify: true,
-          ...{ clientToken: h.taskQueue, platformId: `vid-${i}`, eventId: 'an-1', segments: ['x'] },
-          ...{ notificationId: `msg_${i}`, priority: 'live', acceptedAt: Date.now(), claim: 1 },
-        };
-        outbox.reserve(event)?.fill(event);
-        if (i === 2) await until('three are refused', () => said.length > 0);
-      }
-      await until('all are in workflows', () => outbox.waiting() === 0);
-    } finally {
-      await outbox.close();
-      await connection.close();
-    }
-    assert.equal(said.length, 1);
-    assert.match(said[0] ?? '', /RESOURCE_EXHAUSTED.*events are delivered, their workflows wait/);
-    const [, , third = { at: 0 }, fourth = { at: 0 }, fifth = { at: 0 }] = starts();
-    const gaps = [fourth.at - third.at, fifth.at - fourth.at];
-    assert.ok(
-      gaps.every((ms, i) => ms >= 250 * 2 ** i - 5),
-      `calls after ${gaps.join(', ')} ms`,
-    );
-    assert.deepEqual(started, [1, 1, 1, 37]);
-    assert.equal(starts().length, 4 + started.length);
   });
 });

@@ -4,7 +4,7 @@ import { type Client, Connection, ScheduleOverlapPolicy } from '@temporalio/clie
 import { pino } from 'pino';
 import { readConfig } from '../../src/config.js';
 import { clientOf } from '../../src/temporal/connection.js';
-import { createSweepSchedule, type SweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
 
@@ -12,7 +12,7 @@ describe('The schedule of the sweep', () => {
   let connection: Connection;
   let temporal: Client;
   let taskQueue: string;
-  let schedule: SweepSchedule;
+  let schedule: ReturnType<typeof createSweepSchedule>;
   let said: { level: number; msg: string; note?: string; outdated?: string[] }[];
 
   before(async () => {
@@ -42,6 +42,23 @@ describe('The schedule of the sweep', () => {
     assert.deepEqual(said, []);
     assert.equal((await handle().describe()).info.lastUpdatedAt, undefined);
     assert.equal(schedule.isPaused(), false);
+  });
+
+  it('starts sweeps that go before enrichments, where these wait for a worker', async () => {
+    for (let i = 0; i < 60; i++) {
+      await temporal.workflow.start('enrichment', { workflowId: `${taskQueue}/${i}`, taskQueue });
+    }
+    await schedule.ensure();
+    await until('the sweep has started', async () => (await handle().describe()).info.numActionsTaken > 0);
+    const { workflowService } = connection;
+    const task = { namespace: 'default', taskQueue: { name: taskQueue }, identity: 'test' };
+    let polled = 0;
+    const nextType = () => {
+      polled++;
+      return connection.withDeadline(Date.now() + 10_000, () => workflowService.pollWorkflowTaskQueue(task));
+    };
+    // A poll asks one of the queue's four partitions.
+    while ((await nextType()).workflowType?.name !== 'sweep') assert.ok(polled < 40);
   });
 
   it('is repaired if it was changed by hand: interval, policies, action, arguments, end', async () => {

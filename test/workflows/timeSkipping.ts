@@ -1,5 +1,4 @@
 /** The shipped workflows on the server whose clock skips, with activities of the test's own. */
-import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import type { Activities } from '../../activities/index.js';
 import { workflowBundlePath } from '../../src/temporal/bundle.js';
@@ -8,21 +7,17 @@ import { startTimeSkippingServer, uniquePrefix } from '../servers.js';
 
 type Fake = { [Name in keyof Activities]?: (...args: never[]) => Promise<unknown> };
 
-export interface TimeSkipping {
-  env: TestWorkflowEnvironment;
-  /** The server's clock, ms. */
-  now(): Promise<number>;
-  /** While workers of all task queues run. */
-  withWorkers<T>(activities: Fake, work: (taskQueue: string) => Promise<T>): Promise<T>;
-}
+export type TimeSkipping = Awaited<ReturnType<typeof startTimeSkipping>>;
 
-export async function startTimeSkipping(): Promise<TimeSkipping> {
+export async function startTimeSkipping() {
   const env = await startTimeSkippingServer();
   const namespace = env.namespace ?? 'default';
   return {
     env,
+    /** The server's clock, ms. */
     now: () => env.currentTimeMs(),
-    async withWorkers(activities, work) {
+    /** While workers of all task queues run. */
+    async withWorkers<T>(activities: Fake, work: (taskQueue: string) => Promise<T>): Promise<T> {
       const taskQueue = `${uniquePrefix()}queue`;
       const shared = { connection: env.nativeConnection, namespace, activities };
       const workflowBundle = { codePath: workflowBundlePath() };

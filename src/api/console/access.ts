@@ -1,25 +1,44 @@
-/** Who may see a page and send a form: the origin, the session and its cookie, and the first steps of each page. */
+/** Who may see a page and send a form: the link, the session that it opens and its cookie, and the first steps of each page. */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
 import type { Config } from '../../config.js';
+import type { Db } from '../../redis/connection/db.js';
+import { fingerprintOf, randomSecret } from '../../redis/records/accounts.js';
 import {
   consoleSessionMs,
   endConsoleSession,
+  findConsoleLink,
   findConsoleSession,
+  openConsoleLink,
 } from '../../redis/records/consoleSessions.js';
+import { getEndpoint } from '../../redis/records/endpoint.js';
+import { getRegistration } from '../../redis/records/registrations.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { isFromTrustedProxy } from '../clientAddress.js';
-import type { ApiDeps, ApiState, Step } from '../step.js';
-import { readForm } from '../steps/form.js';
-import { limitAccount } from '../steps/limits.js';
-import { ownClientOr } from '../steps/publisher.js';
-import { parametersOf } from '../steps/query.js';
-import { composePage, type FormState, type SessionState } from './page.js';
+import { noticesClient } from '../endpoint.js';
+import type { ApiDeps, Step, StepContext } from '../step.js';
+import { auditCall } from '../steps/auditCall.js';
+import { readForm } from '../steps/body.js';
+import { ownClient } from '../steps/publisher.js';
+import { type Parameters, parseParameters } from '../steps/query.js';
+import { html, type Piece } from './html.js';
+import {
+  answerPage,
+  composePage,
+  type FormState,
+  formTokenField,
+  type SessionState,
+  type SiteState,
+} from './page.js';
 
 /** A page of the account: the session, the account's rate of pages. */
 export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: Step<State>[]): Middleware[] {
-  return composePage<State>(requireSession(deps), limitAccount(deps, 'console'), ...steps);
+  const countPage: Step<SessionState> = async (ctx, next) => {
+    await deps.countCall(ctx, 'console', ctx.state.token.accountId);
+    await next();
+  };
+  return composePage<State>(requireSession(deps), countPage, ...steps);
 }
 
 /** A form of a page. @param find sets state.client, the site or the client of notices that the form is about */
@@ -28,16 +47,16 @@ export function formSteps<State extends FormState>(
   find: Step<SessionState>,
   ...steps: Step<State>[]
 ): Middleware[] {
-  return composePage<State>(requireSession(deps), find, readForm, requireOwnForm(deps), ...steps);
+  return composePage<State>(requireSession(deps), find, requireSameOrigin(deps), requireOwnForm, ...steps);
 }
 
 /** Finds the session, and its account in the form of an access token. Without a session it redirects to /console/open. */
 const requireSession =
   (deps: ApiDeps): Step<SessionState> =>
   async (ctx, next) => {
-    const secret = secretOf(ctx, deps);
-    const session = secret === undefined ? undefined : await findConsoleSession(deps.db, secret);
-    if (secret === undefined || session === undefined) {
+    const secret = sessionSecret(ctx, deps);
+    const session = await findConsoleSession(deps.db, secret);
+    if (session === undefined) {
       // htmx would put the target of a redirect into a part of this page.
       if (ctx.get('HX-Request') === 'true') {
         ctx.status = 401;
@@ -61,36 +80,128 @@ export const requireSite =
   async (ctx, next) => {
     const { site: clientToken = '' } = ctx.params;
     const { accountId } = ctx.state.session;
-    ctx.state.client = await ownClientOr('unknown_client', db, { clientToken, accountId });
+    ctx.state.client = await ownClient(db, { clientToken, accountId });
     await next();
   };
 
-/** Requires a form that a page of this session sent, and a session that may act. @throws ApiError 403 */
-const requireOwnForm =
-  ({ config }: ApiDeps): Step<FormState> =>
-  async (ctx, next) => {
-    const { form, formToken, session } = ctx.state;
-    if (!isSameOrigin(ctx.req, config) || !isEqual(form.get('form_token') ?? '', formToken)) {
-      throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
-    }
-    if (session.access !== 'full') {
-      throw new ApiError('insufficient_scope', 'This session may look, but not change or send anything');
-    }
+/** Finds the client that gets the account's notices, as state.client. */
+export const findNoticesClient =
+  ({ db }: ApiDeps): Step<SessionState> =>
+  async ({ state }, next) => {
+    state.client = await noticesClient(db, state.session.accountId);
     await next();
   };
+
+/** Finds the endpoint of the client, as state.health and state.registration. */
+export const readEndpoint =
+  ({ db }: ApiDeps): Step<SiteState> =>
+  async ({ state }, next) => {
+    Object.assign(state, await findEndpoint(db, state.client.clientToken));
+    await next();
+  };
+
+export async function findEndpoint(db: Db, clientToken: string) {
+  const [health, registration] = await Promise.all([
+    getEndpoint(db, clientToken),
+    getRegistration(db, clientToken),
+  ]);
+  return { health, registration };
+}
+
+/** Reads the form, as state.form: a page of this session must have sent it, and the session may act. @throws ApiError 403 */
+const requireOwnForm: Step<FormState> = async (ctx, next) => {
+  const { formToken, session } = ctx.state;
+  const form = await readForm(ctx.req);
+  ctx.state.form = form;
+  if (!isSentBy(form, formToken)) {
+    throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
+  }
+  if (session.access !== 'full') {
+    throw new ApiError('insufficient_scope', 'This session may look, but not change or send anything');
+  }
+  await next();
+};
 
 /** Returns a parameter of the query; undefined if it is absent or left empty in a form. @throws ApiError 400 */
-export function given(ctx: { querystring: string; state: ApiState }, name: string): string | undefined {
-  return parametersOf(ctx).get(name)?.value.trim() || undefined;
+export function given(ctx: { querystring: string }, name: string): string | undefined {
+  return parseParameters(ctx.querystring).get(name)?.trim() || undefined;
 }
+
+/** GET /console/open: the script sends the token after `#`; without a token the page says how to get a link. */
+export const openPage: Middleware[] = composePage((ctx) => askForLink(ctx));
+
+function askForLink(ctx: StepContext<unknown>, notice?: string): void {
+  const body = html`
+${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
+<form method="post" action="/console/open" class="stack" data-open>
+<p>You are not signed in. A link opens this console; it works once, for 15 minutes, and a session lasts 8 hours at most.</p>
+<ol>
+<li>In your company’s own pages for these notifications, follow the link to the console: each time it makes a new one.</li>
+<li>Where there is no such page, ask your account manager for a link, or have your backend call <code>POST /console_sessions</code> with an access token and open the <code>url</code> that it answers.</li>
+</ol>
+<label for="link">Link</label>
+<input id="link" name="link" autocomplete="off" spellcheck="false" required>
+<button>Open</button>
+</form>`;
+  answerPage(ctx, { title: 'Open the console', body });
+}
+
+/**
+ * POST /console/open: uses up the link and begins a session, which ends the browser's former one. While a session of
+ * another account is open, it asks first: whoever sent the link could otherwise have its reader act in an account of
+ * theirs.
+ */
+export function openEndpoint(deps: ApiDeps): Middleware[] {
+  const { db, config } = deps;
+  return composePage(requireSameOrigin(deps), async (ctx) => {
+    const form = await readForm(ctx.req);
+    const given = form.get('link') ?? '';
+    const token = given.slice(given.lastIndexOf('#') + 1);
+    const link = await findConsoleLink(db, token);
+    if (link === undefined) return answerUsed(ctx);
+    const before = sessionSecret(ctx, deps);
+    const session = await findConsoleSession(db, before);
+    const isOther = session !== undefined && session.accountId !== link.accountId;
+    if (isOther && !isSentBy(form, formTokenOf(before))) {
+      const fields = [
+        html`<input type="hidden" name="link" value="${token}">`,
+        formTokenField(formTokenOf(before)),
+      ];
+      const body = askToSwitch(session.accountName, link.accountName, fields);
+      return answerPage(ctx, { title: 'Open another account', body });
+    }
+    const secret = randomSecret();
+    const fingerprint = `console:${fingerprintOf(secret)}`;
+    const caller = { ctx, token: { accountId: link.accountId, fingerprint } };
+    await auditCall(deps, caller, 'console opened', { isSecurity: true, about: { access: link.access } });
+    if (!(await openConsoleLink(db, token, secret))) return answerUsed(ctx);
+    await endConsoleSession(db, before);
+    // The browser's Origin names https if no proxy does.
+    const isSecure =
+      publicOrigin(ctx.req, config).startsWith('https:') || ctx.get('origin').startsWith('https:');
+    ctx.set('Set-Cookie', sessionCookie(secret, isSecure, consoleSessionMs / 1000));
+    redirect(ctx, '/console');
+  });
+}
+
+function answerUsed(ctx: StepContext<unknown>): void {
+  ctx.status = 401;
+  askForLink(ctx, 'This link has been used, or is older than 15 minutes. Please get a new one.');
+}
+
+const askToSwitch = (from: string, to: string, fields: Piece): Piece => html`
+<p>You are signed in to <strong>${from}</strong>. This link opens <strong>${to}</strong>.</p>
+<form method="post" action="/console/open" class="stack">
+${fields}<button>Leave ${from} and open ${to}</button>
+</form>
+<p><a href="/console">Stay in ${from}</a></p>`;
 
 /** POST /console/sign_out: ends the session immediately, for every copy of its cookie. */
 export function signOutEndpoint(deps: ApiDeps): Middleware[] {
-  return composePage(async (ctx) => {
-    requireSameOrigin(ctx.req, deps.config);
-    const secret = secretOf(ctx, deps);
-    if (secret !== undefined) await endConsoleSession(deps.db, secret);
-    ctx.set('Set-Cookie', endedCookies);
+  return composePage(requireSameOrigin(deps), async (ctx) => {
+    await endConsoleSession(deps.db, sessionSecret(ctx, deps));
+    // The browser may have either cookie.
+    ctx.set('Set-Cookie', [sessionCookie('', false, 0), sessionCookie('', true, 0)]);
     redirect(ctx, '/console/open');
   });
 }
@@ -101,20 +212,23 @@ export function redirect(ctx: Pick<Context, 'status' | 'set'>, to: string): void
 }
 
 /**
- * Returns the secret of the browser's session; undefined if it sent none. If the browser uses https, a cookie that an
+ * Returns the secret of the browser's session; empty if it sent none. If the browser uses https, a cookie that an
  * http page may have set is ignored.
  */
-export function secretOf({ req, cookies }: Pick<Context, 'req' | 'cookies'>, { config }: ApiDeps) {
+export function sessionSecret(
+  { req, cookies }: Pick<Context, 'req' | 'cookies'>,
+  { config }: ApiDeps,
+): string {
   const isSecure = publicOrigin(req, config).startsWith('https:');
-  return cookies.get(securedName) ?? (isSecure ? undefined : cookies.get(plainName));
+  return cookies.get(securedName) ?? (isSecure ? undefined : cookies.get(plainName)) ?? '';
 }
 
 /** Derives the token of the forms from the secret, which no page ever shows. */
-export const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
+const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
 
-export function isEqual(given: string, wanted: string): boolean {
-  const [one, other] = [Buffer.from(given), Buffer.from(wanted)];
-  return one.length === other.length && timingSafeEqual(one, other);
+function isSentBy(form: Parameters, formToken: string): boolean {
+  const [given, wanted] = [Buffer.from(form.get('form_token') ?? ''), Buffer.from(formToken)];
+  return given.length === wanted.length && timingSafeEqual(given, wanted);
 }
 
 const plainName = 'console_session';
@@ -122,25 +236,17 @@ const plainName = 'console_session';
 const securedName = `__Host-${plainName}`;
 
 /** Lax: a link to a page of the console works in a chat, and a form of another site sends no cookie. */
-export function sessionCookie(secret: string, isSecure: boolean): string {
+function sessionCookie(secret: string, isSecure: boolean, seconds: number): string {
   const name = isSecure ? `${securedName}=${secret}; Secure` : `${plainName}=${secret}`;
-  return `${name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${consoleSessionMs / 1000}`;
+  return `${name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${seconds}`;
 }
-
-/** Deletes both cookies, because the browser may have either. */
-const endedCookies = [
-  `${plainName}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`,
-  `${securedName}=; Secure; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`,
-];
-
-type Settings = Pick<Config, 'PUBLIC_URL' | 'TRUSTED_PROXIES'>;
 
 /**
  * Returns the origin under which browsers reach this service, such as `https://hooks.example.com`: PUBLIC_URL, else the
  * request's own Host, with the scheme that a trusted proxy names in X-Forwarded-Proto.
  * @throws ApiError 400 for an invalid Host
  */
-export function publicOrigin(req: IncomingMessage, settings: Settings): string {
+export function publicOrigin(req: IncomingMessage, settings: Config): string {
   if (settings.PUBLIC_URL !== undefined) return new URL(settings.PUBLIC_URL).origin;
   const { host = '' } = req.headers;
   if (!/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host)) throw badParameter('The header Host is not a host');
@@ -149,17 +255,18 @@ export function publicOrigin(req: IncomingMessage, settings: Settings): string {
   return `${isSecure ? 'https' : 'http'}://${host}`;
 }
 
-/** @throws ApiError 403 for a form that no page of this service sent */
-export function requireSameOrigin(req: IncomingMessage, settings: Settings): void {
-  if (isSameOrigin(req, settings)) return;
-  throw new ApiError('insufficient_scope', 'This form was sent by a page of another site');
-}
-
-/** Without PUBLIC_URL only the host is compared, because the browser's scheme is unknown behind a proxy that is not listed as trusted. */
-function isSameOrigin(req: IncomingMessage, settings: Settings): boolean {
-  const { origin, 'sec-fetch-site': site } = req.headers;
-  if (site !== undefined && site !== 'same-origin') return false;
-  if (origin === undefined || !/^https?:\/\/[^/]+$/.test(origin)) return false;
-  if (settings.PUBLIC_URL !== undefined) return origin === new URL(settings.PUBLIC_URL).origin;
-  return origin.slice(origin.indexOf('//') + 2) === req.headers.host;
-}
+/**
+ * Requires a form that a page of this service sent. Without PUBLIC_URL only the host is compared: behind a proxy that is not
+ * listed as trusted, the browser's scheme is unknown.
+ * @throws ApiError 403
+ */
+const requireSameOrigin =
+  ({ config }: ApiDeps): Step =>
+  (ctx, next) => {
+    const { origin = '', host, 'sec-fetch-site': site = 'same-origin' } = ctx.req.headers;
+    const own = config.PUBLIC_URL
+      ? [new URL(config.PUBLIC_URL).origin]
+      : [`http://${host}`, `https://${host}`];
+    if (site === 'same-origin' && own.includes(origin)) return next();
+    throw new ApiError('insufficient_scope', 'This form was sent by a page of another site');
+  };

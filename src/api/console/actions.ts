@@ -1,30 +1,59 @@
-/** What an engineer does on a site: actions, whose forms run the API's call of the same name, and receivers to paste. */
+/**
+ * What an engineer does on a site: receivers to paste, and actions. The form of an action carries out the API's call of
+ * the same name, and a page shows their answer.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Middleware } from 'koa';
+import type { z } from 'zod';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
-import type { ApiDeps } from '../step.js';
+import { badParameter } from '../apiError.js';
+import type { TokenEndpoint } from '../endpoint.js';
+import {
+  recoverEndpoint,
+  redeliverEndpoint,
+  replayEndpoint,
+  resumeEndpointEndpoint,
+} from '../endpoints/sendAgain.js';
+import { rotateSigningSecretEndpoint, signingSecretEndpoint } from '../endpoints/signingSecret.js';
+import {
+  type answeredRequest,
+  checkReceiverEndpoint,
+  type oneCheck,
+  type sentRequest,
+  testNotificationEndpoint,
+} from '../endpoints/testNotification.js';
+import type { ApiDeps, Step } from '../step.js';
+import type { Subject } from '../steps/publisher.js';
+import { formSteps } from './access.js';
 import { type Html, html, type Piece } from './html.js';
-import { actionForm, noResult } from './page.js';
-import { sitePage, siteUrl } from './site.js';
-import { count, exactly } from './words.js';
+import {
+  actionForm,
+  answerPage,
+  type FormState,
+  home,
+  noResult,
+  type SessionState,
+  type SitePart,
+  siteUrl,
+} from './page.js';
+import { count, exactly, stateInWords } from './words.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
 const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
 
 /** GET /console/sites/{site}/actions */
-export const actionsPage = (deps: ApiDeps): Middleware[] =>
-  sitePage(deps, '/actions', async ({ state }, { registration }) => {
-    const { client, session, formToken } = state;
-    if (session.access === 'read') {
-      return html`<div class="notice"><p>This session may look, but not change or send anything.</p></div>`;
-    }
-    const signAlongUntil = await previousSigningSecretsUntil(deps.db, client.clientToken);
-    const form = (name: string, label: string, fields?: Piece): Html =>
-      actionForm(`${siteUrl(client.clientToken)}/${name}`, formToken, label, fields);
-    return [
-      noResult,
-      html`<div class="cards">
+export const actions: SitePart = async ({ state }, { db }) => {
+  const { client, session, formToken, registration } = state;
+  if (session.access === 'read') {
+    return html`<div class="notice"><p>This session may look, but not change or send anything.</p></div>`;
+  }
+  const signAlongUntil = await previousSigningSecretsUntil(db, client.clientToken);
+  const form = (name: string, label: string, fields?: Piece): Html =>
+    actionForm(`${siteUrl(client.clientToken)}/${name}`, formToken, label, fields);
+  return [
+    noResult,
+    html`<div class="cards">
 ${card('Send a test', 'One notification with the asset “test”, now. It counts for nothing else.', form('test', 'Send a test', urlInput('url', registration !== undefined)))}
 ${card('Check your receiver', 'Five test notifications, good and bad. They show whether it verifies the signature and the time, and accepts a repeat and a slow body. They count for nothing else. This takes some seconds.', form('check', 'Check', urlInput('check_url', registration !== undefined)))}
 ${registration && card('Resume', 'Probes a suspended or failing endpoint now, then sends what waits.', form('resume', 'Resume'))}
@@ -35,8 +64,8 @@ ${card('Signing secret', overlap(signAlongUntil), [
   html`<details><summary>Make a new one</summary><p>Every notification then carries a signature with the new secret, and for 24 h one with the present secret. Give your receiver the new secret within that time.</p>${form('signing_secret/rotate', 'Make a new secret now')}</details>`,
 ])}
 </div>`,
-    ];
-  });
+  ];
+};
 
 const card = (title: string, text: Piece, forms: Piece): Html =>
   html`<section class="card"><h2>${title}</h2><p>${text}</p>${forms}</section>`;
@@ -75,12 +104,179 @@ const receivers = Object.entries(files).map(
 );
 
 /** GET /console/sites/{site}/verify */
-export const verifyPage = (deps: ApiDeps): Middleware[] =>
-  sitePage(
-    deps,
-    '/verify',
-    ({ state }) =>
-      html`<p>Each notification is signed as <a href="https://www.standardwebhooks.com" rel="noreferrer">Standard Webhooks</a> says, so that your receiver can tell ours from anybody else’s. One of their libraries does it, or a few lines of your own. Each of these is a whole receiver:</p>
+export const verify: SitePart = ({ state }) =>
+  html`<p>Each notification is signed as <a href="https://www.standardwebhooks.com" rel="noreferrer">Standard Webhooks</a> says, so that your receiver can tell ours from anybody else’s. One of their libraries does it, or a few lines of your own. Each of these is a whole receiver:</p>
 <ul><li>Check the <strong>bytes of the body as they arrived</strong>, before anything parses them.</li><li>The secret is on the page <a href="${siteUrl(state.client.clientToken)}/actions">Actions</a>; keep it where your other secrets are.</li><li>While a secret is being changed, a notification carries several signatures: one that fits is enough.</li></ul>
-${receivers}`,
+${receivers}`;
+
+type Answer = Readonly<Record<string, unknown>>;
+
+interface ActionState extends FormState {
+  /** The query and the body of the API's call. */
+  query?: { url: string };
+  json?: { since: string; until?: string; dry_run: boolean };
+}
+
+export interface Action {
+  title: string;
+  call: TokenEndpoint<{ client: Subject }>;
+  /** Sets the query or the body of the call. */
+  prepare?: (state: ActionState) => void;
+  isGood?: (answer: Answer) => boolean;
+  present: (answer: Answer, state: ActionState) => Piece;
+}
+
+/**
+ * Answers the form of an action with the answer of the API's call.
+ * @param find sets state.client, as for formSteps
+ */
+export const answerAction = (
+  deps: ApiDeps,
+  find: Step<SessionState>,
+  { title, call, prepare = () => undefined, isGood = () => true, present }: Action,
+): Middleware[] =>
+  formSteps<ActionState>(deps, find, async (ctx) => {
+    prepare(ctx.state);
+    const { token, client, query, json } = ctx.state;
+    const answer = (await call.carryOut(deps, { ctx, token, client, query, body: json })) as Answer;
+    answerPage(ctx, {
+      title,
+      parent: home(client),
+      body: html`<div id="result" class="notice ${isGood(answer) ? 'good' : 'bad'}" role="status" tabindex="-1">${present(answer, ctx.state)}</div>`,
+    });
+  });
+
+type Sent = z.output<typeof sentRequest>;
+type Answered = z.output<typeof answeredRequest>;
+
+/** POST /console/notices/test: a test to the account's URL for notices only. */
+export const noticesTest: Action = {
+  title: 'Test',
+  call: testNotificationEndpoint,
+  isGood: ({ error }) => error === undefined,
+  present: (answer) => {
+    const { status, error, milliseconds, request } = answer as Answered & { request: Sent };
+    return html`<p>${status === undefined ? html`<strong>No answer</strong> (${error})` : html`Your endpoint answered <strong>${status}</strong>`} after ${milliseconds} ms. ${error !== undefined && 'A notification would be tried again.'}</p>
+<details><summary>What was sent</summary>${shownRequest(request)}</details>`;
+  },
+};
+
+const shownRequest = ({ headers, body }: Sent): Html =>
+  html`<pre>${[...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), '', body].join('\n')}</pre>`;
+
+type Check = z.output<typeof oneCheck>;
+
+const wrongOf = (answer: Answer): Check[] =>
+  (answer.checks as Check[]).filter(({ verdict }) => verdict !== 'ok');
+
+const checkTitles: Record<Check['name'], string> = {
+  good: 'A good notification',
+  wrong_signature: 'A wrong signature',
+  old_timestamp: 'A timestamp an hour old',
+  twice: 'A repeat of the first one',
+  slow: 'A slow body',
+};
+
+function shownCheck({ name, sent, answered, verdict, advice }: Check): Html {
+  const answers = answered.map(
+    ({ status, error, milliseconds }) => `${status ?? `no answer (${error})`} after ${milliseconds} ms`,
   );
+  return html`<details ${verdict !== 'ok' && html`open`}><summary><span class="badge ${verdict}">${verdict}</span> ${checkTitles[name]}: ${answers.join(', then ')}</summary>
+<p>${advice}</p>
+${sent.map(shownRequest)}</details>
+`;
+}
+
+/**
+ * Counts first, and shows a form that does it. For a replay the count fixes the end of the time, so that nothing is owed twice
+ * even if that form is sent several times.
+ */
+const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, none: string): Action => ({
+  title,
+  call,
+  prepare(state) {
+    const { form } = state;
+    state.json = {
+      since: form.get('since') ?? sinceHours(form.get('hours') ?? ''),
+      ...(title === 'Replay' && { until: form.get('until') ?? new Date().toISOString() }),
+      dry_run: form.get('dry_run') === 'true',
+    };
+  },
+  present({ count: found, listed_since: listedSince }, { json, client, formToken }) {
+    const { dry_run: isDryRun, ...times } = json ?? {};
+    const counted = count(Number(found), noun);
+    const missing =
+      listedSince !== undefined &&
+      html`<p>Only the newest 10,000 notifications are kept, from ${exactly(Date.parse(String(listedSince)))} on: earlier deliveries may be missing.</p>`;
+    if (!isDryRun) return html`<p>${counted} owed again; sending begins now.</p>${missing}`;
+    if (found === 0) return html`<p>${none}</p>${missing}`;
+    const fields = Object.entries(times).map(
+      ([name, time]) => html`<input type="hidden" name="${name}" value="${time}">`,
+    );
+    const action = `${siteUrl(client.clientToken)}/${title.toLowerCase()}`;
+    return html`<p>${counted} would be sent again.</p>${missing}${actionForm(action, formToken, `${title} ${counted}`, fields)}`;
+  },
+});
+
+/** @throws ApiError 400 */
+function sinceHours(hours: string): string {
+  if (!/^\d{1,3}$/.test(hours)) throw badParameter('hours is not a number');
+  return new Date(Date.now() - Number(hours) * 3_600_000).toISOString();
+}
+
+const shownSecret = (secret: string): Html =>
+  html`<p><code id="secret">${secret}</code> <button type="button" class="quiet" data-copies="secret">Copy</button></p>`;
+
+/** Passes the URL of the form to a call that reads it as a parameter. */
+function takeUrl(state: ActionState): void {
+  const url = state.form.get('url');
+  if (url) state.query = { url };
+}
+
+/** POST /console/sites/{site}/{key} */
+export const siteActions: Record<string, Action> = {
+  test: { ...noticesTest, prepare: takeUrl },
+  check: {
+    title: 'Check',
+    call: checkReceiverEndpoint,
+    prepare: takeUrl,
+    isGood: (answer) => wrongOf(answer).length === 0,
+    present: (answer) => {
+      const wrong = wrongOf(answer).length;
+      const { checks } = answer as { checks: Check[] };
+      return html`<p>${wrong === 0 ? 'Your receiver passes every check.' : `${count(wrong, 'check')} of ${checks.length} failed or need attention.`}</p>${checks.map(shownCheck)}`;
+    },
+  },
+  resume: {
+    title: 'Resume',
+    call: resumeEndpointEndpoint,
+    present: ({ state, owed }) =>
+      html`<p>It is ${stateInWords(String(state))}; ${count(Number(owed), 'notification')} owed. ${state === 'failing' && 'A probe goes out now; when it succeeds, the others follow.'}</p>`,
+  },
+  recover: range(
+    'Recover',
+    recoverEndpoint,
+    'notification',
+    'Nothing in that time ended as failed and was not followed by a newer one.',
+  ),
+  replay: range('Replay', replayEndpoint, 'asset', 'No notification of that time has to be sent again.'),
+  signing_secret: {
+    title: 'Signing secret',
+    call: signingSecretEndpoint,
+    present: ({ signing_secret: secret }) => shownSecret(String(secret)),
+  },
+  'signing_secret/rotate': {
+    title: 'Signing secret',
+    call: rotateSigningSecretEndpoint,
+    present: ({ signing_secret: secret, previous_valid_until: until }) => [
+      html`<p>Made. ${until !== null && html`The one until now signs along until <strong>${exactly(Date.parse(String(until)))}</strong>: give your receiver the new one before then.`}</p>`,
+      shownSecret(String(secret)),
+    ],
+  },
+  'notifications/:id/redeliver': {
+    title: 'Send it again',
+    call: redeliverEndpoint,
+    present: ({ notification_id }) =>
+      html`<p>It is due now, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
+  },
+};

@@ -1,35 +1,69 @@
+/** The routes of the console, everything under /console, and the frame of a site's pages. */
 import type Router from '@koa/router';
-import { ApiError } from '../apiError.js';
+import type { Middleware } from 'koa';
 import type { ApiDeps } from '../step.js';
-import { signOutEndpoint } from './access.js';
+import {
+  findNoticesClient,
+  openEndpoint,
+  openPage,
+  pageSteps,
+  readEndpoint,
+  requireSite,
+  signOutEndpoint,
+} from './access.js';
 import { noticesPage, sitesPage } from './account.js';
-import { actionsPage, verifyPage } from './actions.js';
-import { answerNoticesTest, siteForms } from './answers.js';
-import { openEndpoint, openPage } from './link.js';
-import { assetPage, notificationPage, notificationsPage } from './notifications.js';
-import { assetEndpoint, composePage } from './page.js';
-import { overviewPage } from './site.js';
+import { actions, answerAction, noticesTest, siteActions, verify } from './actions.js';
+import { html } from './html.js';
+import { explainedAsset, listedNotifications, notificationPage } from './notifications.js';
+import { overview } from './overview.js';
+import { answerPage, assets, composePage, home, type SitePart, type SiteState, siteUrl } from './page.js';
+import { standing } from './words.js';
 
-/** The console's pages, everything under /console. */
+const tabs: { path: string; name: string; present: SitePart }[] = [
+  { path: '', name: 'Overview', present: overview },
+  { path: '/notifications', name: 'Notifications', present: listedNotifications },
+  { path: '/asset', name: 'Why did I get nothing?', present: explainedAsset },
+  { path: '/actions', name: 'Actions', present: actions },
+  { path: '/verify', name: 'Verify signatures', present: verify },
+];
+
 export function mountConsole(router: Router, deps: ApiDeps): void {
-  router.get('/console/assets/:name', ...assetEndpoint);
+  const requireOwnSite = requireSite(deps);
+  for (const [path, file] of Object.entries(assets)) router.get(path, ...file);
   router.get('/console/open', ...openPage);
   router.post('/console/open', ...openEndpoint(deps));
   router.post('/console/sign_out', ...signOutEndpoint(deps));
   router.get('/console', ...sitesPage(deps));
   router.get('/console/notices', ...noticesPage(deps));
-  router.post('/console/notices/test', ...answerNoticesTest(deps));
-  router.get('/console/sites/:site', ...overviewPage(deps));
-  router.get('/console/sites/:site/notifications', ...notificationsPage(deps));
+  router.post('/console/notices/test', ...answerAction(deps, findNoticesClient(deps), noticesTest));
+  for (const tab of tabs) router.get(`/console/sites/:site${tab.path}`, ...sitePage(deps, tab));
   router.get('/console/sites/:site/notifications/:id', ...notificationPage(deps));
-  router.get('/console/sites/:site/asset', ...assetPage(deps));
-  router.get('/console/sites/:site/actions', ...actionsPage(deps));
-  router.get('/console/sites/:site/verify', ...verifyPage(deps));
-  for (const [path, steps] of Object.entries(siteForms(deps))) {
-    router.post(`/console/sites/:site/${path}`, ...steps);
+  for (const [path, action] of Object.entries(siteActions)) {
+    router.post(`/console/sites/:site/${path}`, ...answerAction(deps, requireOwnSite, action));
   }
-  const nowherePage = composePage(() => {
-    throw new ApiError('not_found', 'There is nothing at this address');
-  });
-  router.get('/console/*nowhere', ...nowherePage);
+  router.get('/console/*nowhere', ...composePage());
 }
+
+/** A page of one site: what is wrong now in its first line, the tabs, and what the page is about. */
+const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Middleware[] =>
+  pageSteps<SiteState>(deps, requireSite(deps), readEndpoint(deps), async (ctx) => {
+    const { client } = ctx.state;
+    const here = siteUrl(client.clientToken);
+    const toActions = html`<a href="${here}/actions">Actions</a>`;
+    // The receivers to paste are large, and never change.
+    const isLive = path !== '/verify';
+    answerPage(ctx, {
+      title: home(client).name,
+      isLive,
+      body: [
+        isLive &&
+          standing(ctx.state, {
+            noun: 'video',
+            register: html`Send a test to your receiver’s URL (${toActions}), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
+            resume: html`press Resume (${toActions})`,
+          }),
+        html`<nav aria-label="This site"><ul class="tabs">${tabs.map((tab) => html`<li><a href="${here}${tab.path}" ${tab.path === path && html`aria-current="page"`}>${tab.name}</a></li>`)}</ul></nav>`,
+        await present(ctx, deps),
+      ],
+    });
+  });

@@ -1,7 +1,6 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
 import type { Middleware } from 'koa';
 import { notificationRequest } from '../../outgoing/notification.js';
-import { listNotifications, orderOf } from '../../redis/notifications/notificationPages.js';
 import type { NotificationRecord } from '../../redis/notifications/notifications.js';
 import { notificationStates } from '../../redis/notifications/notifications.js';
 import {
@@ -11,63 +10,55 @@ import {
   whyNotSent,
 } from '../../redis/owed/decisions.js';
 import type { AttemptRecord } from '../../redis/owed/standing.js';
-import { cursorOf, readFilter } from '../endpoints/notifications.js';
+import { notificationsQuery, readPage } from '../endpoints/notifications.js';
 import type { ApiDeps } from '../step.js';
-import { type NotificationStepState, requireOwnNotification } from '../steps/publisher.js';
+import { checked } from '../steps/body.js';
+import { requireNotification } from '../steps/publisher.js';
 import { given, pageSteps, requireSite } from './access.js';
 import { type Html, html, type Piece } from './html.js';
-import { actionForm, answerPage, homeOf, noResult, type SessionState, table } from './page.js';
-import { sitePage, siteUrl } from './site.js';
+import { actionForm, answerPage, home, noResult, type SitePart, siteUrl, table } from './page.js';
 import { badge, count, exactly, nextAttempt, stateInWords, stateSentence } from './words.js';
 
 /** GET /console/sites/{site}/notifications: newest first, page by page, by state and asset. */
-export const notificationsPage = (deps: ApiDeps): Middleware[] =>
-  sitePage(deps, '/notifications', async (ctx) => {
-    const { clientToken } = ctx.state.client;
-    const asked = {
-      state: given(ctx, 'state'),
-      platform_id: given(ctx, 'platform_id'),
-      cursor: given(ctx, 'cursor'),
-    };
-    const filter = readFilter({ ...asked, limit: '50' });
-    const { notifications, next } = await listNotifications(deps.db, clientToken, filter);
-    const here = `${siteUrl(clientToken)}/notifications`;
-    const follows = next && { ...asked, cursor: cursorOf(orderOf(filter), next) };
-    const more =
-      follows &&
-      new URLSearchParams(Object.entries(follows).filter((pair): pair is [string, string] => !!pair[1]));
-    const rows = notifications.map((n) => ({
-      id: n.notificationId,
-      cells: [
-        html`<a href="${here}/${n.notificationId}">${n.platformId}</a>`,
-        badge(n.state),
-        exactly(n.acceptedAt),
-        nextAttempt(n),
-      ],
-    }));
-    // A filter that matches few notifications is searched in several requests.
-    const none = more ? 'None among the newest; look further back:' : 'There are no such notifications.';
-    return [
-      html`<form class="row" action="${here}">
-<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${notificationStates.map((state) => html`<option value="${state}" ${state === asked.state && html`selected`}>${state.replace('_', ' ')}</option>`)}</select></div>
-<div><label for="platform_id">Asset</label><input id="platform_id" name="platform_id" value="${asked.platform_id}" autocomplete="off" spellcheck="false" placeholder="its platform_id"></div>
+export const listedNotifications: SitePart = async (ctx, { db }) => {
+  const { clientToken } = ctx.state.client;
+  const here = `${siteUrl(clientToken)}/notifications`;
+  const [state, platform_id] = [given(ctx, 'state'), given(ctx, 'platform_id')];
+  const query = checked(notificationsQuery, { state, platform_id, cursor: given(ctx, 'cursor') });
+  const { notifications, cursor } = await readPage(db, clientToken, query);
+  const rows = notifications.map((n) => ({
+    id: n.notificationId,
+    cells: [
+      html`<a href="${here}/${n.notificationId}">${n.platformId}</a>`,
+      badge(n.state),
+      exactly(n.acceptedAt),
+      nextAttempt(n),
+    ],
+  }));
+  // A filter that matches few notifications is searched in several requests.
+  const none = cursor ? 'None among the newest; look further back:' : 'There are no such notifications.';
+  return [
+    html`<form class="row" action="${here}">
+<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${notificationStates.map((name) => html`<option value="${name}" ${name === state && html`selected`}>${stateInWords(name)}</option>`)}</select></div>
+<div><label for="platform_id">Asset</label><input id="platform_id" name="platform_id" value="${platform_id}" autocomplete="off" spellcheck="false" placeholder="its platform_id"></div>
 <button class="quiet">Filter</button></form>`,
-      rows.length === 0
-        ? html`<p>${none}</p>`
-        : table('Notifications', ['Asset', 'State', 'Accepted', 'Next attempt'], rows),
-      more && html`<p><a href="${here}?${more.toString()}" rel="next">Older notifications</a></p>`,
-    ];
-  });
+    rows.length === 0
+      ? html`<p>${none}</p>`
+      : table('Notifications', ['Asset', 'State', 'Accepted', 'Next attempt'], rows),
+    cursor &&
+      html`<p><a href="${here}?state=${state}&amp;platform_id=${encodeURIComponent(platform_id ?? '')}&amp;cursor=${cursor}" rel="next">Older notifications</a></p>`,
+  ];
+};
 
 /** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */
 export function notificationPage(deps: ApiDeps): Middleware[] {
-  type State = SessionState & NotificationStepState;
-  return pageSteps<State>(deps, requireSite(deps), requireOwnNotification(deps.db), (ctx) => {
-    const { client, notification: n, session, formToken } = ctx.state;
+  return pageSteps(deps, requireSite(deps), async (ctx) => {
+    const { client, session, formToken } = ctx.state;
+    const n = await requireNotification(deps.db, client, ctx.params.id);
     const site = siteUrl(client.clientToken);
     answerPage(ctx, {
       title: n.platformId,
-      parent: homeOf(client),
+      parent: home(client),
       isLive: true,
       body: [
         outcome(n),
@@ -120,17 +111,16 @@ function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
 }
 
 /** GET /console/sites/{site}/asset: says why something was or was not sent about an asset. */
-export const assetPage = (deps: ApiDeps): Middleware[] =>
-  sitePage(deps, '/asset', async (ctx) => {
-    const { clientToken } = ctx.state.client;
-    const site = siteUrl(clientToken);
-    const platformId = given(ctx, 'platform_id');
-    return [
-      html`<form class="row" action="${site}/asset"><div><label for="platform_id">Asset</label>
+export const explainedAsset: SitePart = async (ctx, { db }) => {
+  const { clientToken } = ctx.state.client;
+  const site = siteUrl(clientToken);
+  const platformId = given(ctx, 'platform_id');
+  return [
+    html`<form class="row" action="${site}/asset"><div><label for="platform_id">Asset</label>
 <input id="platform_id" name="platform_id" value="${platformId}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
-      platformId !== undefined && explanation(site, await explainAsset(deps.db, clientToken, platformId)),
-    ];
-  });
+    platformId !== undefined && explanation(site, await explainAsset(db, clientToken, platformId)),
+  ];
+};
 
 function explanation(site: string, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;

@@ -1,27 +1,44 @@
 /** The frame of every page: headers, the files that it loads, the session, tables, and errors as pages. */
-import { hash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, extname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Context, Middleware } from 'koa';
 import { isNoticesClient } from '../../ids.js';
+import { originOf } from '../../outgoing/target.js';
+import type { AccessToken } from '../../redis/records/accessTokens.js';
 import type { ConsoleSession } from '../../redis/records/consoleSessions.js';
+import type { Endpoint } from '../../redis/records/endpoint.js';
+import type { Registration } from '../../redis/records/registrations.js';
 import { ApiError, toApiError } from '../apiError.js';
-import { type ApiState, composeSteps, type Step } from '../step.js';
-import type { Form } from '../steps/form.js';
-import type { PublisherState } from '../steps/publisher.js';
+import { packedFile } from '../reference/docs.js';
+import type { ApiDeps, ApiState, Step, StepContext } from '../step.js';
+import type { Subject } from '../steps/publisher.js';
+import type { Parameters } from '../steps/query.js';
 import { type Html, html, type Piece } from './html.js';
+import { exactly } from './words.js';
 
-export interface SessionState extends PublisherState {
-  client: PublisherState['client'] & { name?: string };
+export interface SessionState {
+  token: AccessToken;
+  client: Subject & { name?: string };
   session: ConsoleSession;
   /** The token that every form of the session contains. */
   formToken: string;
 }
 
-export interface FormState extends SessionState {
-  form: Form;
+/** The state of a page about one endpoint: a site's, or that of the account's notices. */
+export interface SiteState extends SessionState {
+  health: Endpoint;
+  registration?: Registration;
 }
+
+/** What one page of a site is about. */
+export type SitePart = (ctx: StepContext<SiteState>, deps: ApiDeps) => Piece | Promise<Piece>;
+
+export interface FormState extends SessionState {
+  form: Parameters;
+}
+
+export const siteUrl = (clientToken: string): string => `/console/sites/${clientToken}`;
 
 interface Page {
   title: string;
@@ -47,10 +64,10 @@ export function answerPage(ctx: PageContext, { title, parent, isLive = false, bo
 <meta name="color-scheme" content="light dark">
 <meta name="htmx-config" content="${htmxConfig}">
 <title>${title} · Notifications console</title>
-<link rel="icon" href="${assetUrl('icon.svg')}">
-<link rel="stylesheet" href="${assetUrl('console.css')}">
-<script defer src="${assetUrl('htmx.js')}"></script>
-<script defer src="${assetUrl('console.js')}"></script>
+<link rel="icon" href="/console/assets/icon.svg">
+<link rel="stylesheet" href="/console/assets/console.css">
+<script defer src="/console/assets/htmx.js"></script>
+<script defer src="/console/assets/console.js"></script>
 </head>
 <body>
 <a class="skip" href="#main">Skip to the content</a>
@@ -92,6 +109,10 @@ function signedIn(path: string, { accountName, access }: ConsoleSession, formTok
 export const formTokenField = (formToken: string): Html =>
   html`<input type="hidden" name="form_token" value="${formToken}">`;
 
+/** Shows the registered URL: only its scheme and host to a session that may look, because the rest may hold a secret. */
+export const shownUrl = ({ access }: ConsoleSession, { url, registeredAtMs }: Registration): Html =>
+  html`<code>${access === 'full' ? url : originOf(url)}</code>, in force since ${exactly(registeredAtMs)}`;
+
 /** Where the answer of a form appears. */
 export const noResult = html`<div id="result"></div>`;
 
@@ -120,7 +141,7 @@ export function table(
 
 /** Composes an answer of the console: its headers, its errors as pages. */
 export const composePage = <State>(...steps: Step<State>[]): Middleware[] =>
-  composeSteps<State>(setHeaders, answerErrors, ...steps);
+  [setHeaders, answerErrors, ...steps] as Middleware[];
 
 /**
  * A page loads files of this service only, has no script in its source, and no other site may frame it. `same-origin`,
@@ -145,6 +166,7 @@ const setHeaders: Step = (ctx, next) => {
 const answerErrors: Step = async (ctx, next) => {
   try {
     await next();
+    if (ctx.status === 404) throw new ApiError('not_found', 'There is nothing at this address');
   } catch (thrown) {
     const err = toApiError(thrown);
     if (err === undefined) throw thrown;
@@ -154,37 +176,33 @@ const answerErrors: Step = async (ctx, next) => {
       title: err.status === 404 ? 'Not found' : 'That did not work',
       body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${err.message}.</p>
 <p class="faint">Request ${ctx.state.requestId}, code ${err.code}</p></div>
-<p><a href="${homeOf((ctx.state as Partial<SessionState>).client).href}">Back</a></p>`,
+<p><a href="${home((ctx.state as Partial<SessionState>).client).href}">Back</a></p>`,
     });
   }
 };
 
 /** The page of a client: a site, or the account's notices. */
-export function homeOf(client: SessionState['client'] | undefined): { name: string; href: string } {
+export function home(client: SessionState['client'] | undefined): { name: string; href: string } {
   if (client === undefined) return { name: 'Sites', href: '/console' };
   const { clientToken, name } = client;
   if (isNoticesClient(clientToken)) return { name: 'Notices', href: '/console/notices' };
-  return { name: name || clientToken, href: `/console/sites/${clientToken}` };
+  return { name: name || clientToken, href: siteUrl(clientToken) };
 }
 
-const htmx = join(dirname(createRequire(import.meta.url).resolve('htmx.org')), 'htmx.min.js');
+const file = (type: string, path: string): Middleware[] => {
+  const read = packedFile(type, () => readFile(path), {});
+  return composePage(async (ctx) => {
+    ctx.body = await read(ctx);
+  });
+};
 
-/** The files that pages load, read once. The address of each contains the hash of its content. */
-const assets = new Map(
-  ['console.css', 'console.js', 'icon.svg', 'htmx.js'].map((name) => {
-    const content = readFileSync(name === 'htmx.js' ? htmx : join(import.meta.dirname, 'assets', name));
-    return [name, { content, version: hash('sha256', content, 'hex').slice(0, 12) }];
-  }),
-);
+const folder = join(import.meta.dirname, 'assets');
+const htmx = dirname(createRequire(import.meta.url).resolve('htmx.org'));
 
-export const assetUrl = (name: string): string => `/console/assets/${name}?v=${assets.get(name)?.version}`;
-
-/** GET /console/assets/{name}: browsers keep it for a year, because changed content has a new address. */
-export const assetEndpoint: Middleware[] = composePage(async (ctx) => {
-  const { name = '' } = ctx.params;
-  const found = assets.get(name);
-  if (found === undefined) throw new ApiError('not_found', 'There is nothing at this address');
-  ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
-  ctx.type = extname(name);
-  ctx.body = found.content;
-});
+/** GET /console/assets/...: every file that a page loads. */
+export const assets = {
+  '/console/assets/console.css': file('css', join(folder, 'console.css')),
+  '/console/assets/console.js': file('js', join(folder, 'console.js')),
+  '/console/assets/icon.svg': file('svg', join(folder, 'icon.svg')),
+  '/console/assets/htmx.js': file('js', join(htmx, 'htmx.min.js')),
+};

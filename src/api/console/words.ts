@@ -3,6 +3,7 @@ import { constants } from '../../constants.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import type { WaitReason } from '../../redis/owed/standing.js';
 import type { Endpoint } from '../../redis/records/endpoint.js';
+import type { Registration } from '../../redis/records/registrations.js';
 import { type Html, html, type Piece } from './html.js';
 
 /** Shows a moment by its distance from now. */
@@ -43,89 +44,68 @@ export const badge = (state: string): Html =>
 export const stateInWords = (state: string): string =>
   state === 'not_registered' ? 'no URL' : state.replace('_', ' ');
 
-/** The state that people see: an endpoint without a URL has none of its own. */
-export const shownState = ({ state }: Endpoint, isRegistered: boolean): string =>
-  isRegistered ? state : 'not_registered';
+/** Returns the state that people see: an endpoint without a URL has none of its own. */
+export const shownState = ({ state }: Endpoint, registration: Registration | undefined): string =>
+  registration ? state : 'not_registered';
 
-/** What an endpoint is for: notifications of a site, or the account's notices. */
-interface Purpose {
-  isRegistered: boolean;
-  /** What waits: a video or a notice. */
-  noun: string;
-  /** What to do without a URL; what has the waiting tried now. */
-  register: Piece;
-  resume: Piece;
-}
-
-interface Verdict {
-  tone: 'good' | 'warn' | 'bad';
-  /** What is wrong now, or that nothing is. */
-  says: Piece;
-  advice?: Piece;
-}
-
-/** Shows in the first line what is wrong now, and then what to do. */
-export function standing(health: Endpoint, purpose: Purpose): Html {
-  const { tone, says, advice } = verdictOn(health, purpose);
-  return html`<div class="notice ${tone}"><p class="lead">${badge(shownState(health, purpose.isRegistered))} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
-}
-
-function verdictOn(health: Endpoint, { isRegistered, noun, register, resume }: Purpose): Verdict {
-  const { state, owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
+/**
+ * Shows in the first line what is wrong now, and then what to do: `register` without a URL, `resume` to try now.
+ * @param purpose.noun what waits: a video or a notice
+ */
+export function standing(
+  { health, registration }: { health: Endpoint; registration?: Registration },
+  { noun, register, resume }: { noun: string; register: Piece; resume: Piece },
+): Html {
+  const { owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
+  const { does, advice } = faultOf(health);
+  const state = shownState(health, registration);
+  const notice = (tone: 'good' | 'warn' | 'bad', says: Piece, advice?: Piece): Html =>
+    html`<div class="notice ${tone}"><p class="lead">${badge(state)} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
   const waiting = `${owed === 0 ? `No ${noun}` : count(owed, noun)} ${owed > 1 ? 'wait' : 'waits'}.`;
   const since = (atMs: number | undefined) => atMs !== undefined && html` since ${clock(atMs)}`;
-  const { does, advice } = faultOf(health);
-  if (!isRegistered) {
-    const says = html`No URL is registered, so nothing is sent.${owed > 0 && ` ${waiting}`}`;
-    return { tone: 'warn', says, advice: register };
-  }
   switch (state) {
+    case 'not_registered':
+      return notice(
+        'warn',
+        html`No URL is registered, so nothing is sent.${owed > 0 && ` ${waiting}`}`,
+        register,
+      );
     case 'paused':
-      return {
-        tone: 'warn',
-        says: html`Nothing is sent${since(lastChange?.atMs)}, because deliveries are paused. ${waiting}`,
-        advice: 'Ask your account manager to end the pause. What waits is sent then.',
-      };
+      return notice(
+        'warn',
+        html`Nothing is sent${since(lastChange?.atMs)}, because deliveries are paused. ${waiting}`,
+        'Ask your account manager to end the pause. What waits is sent then.',
+      );
     case 'suspended':
-      return {
-        tone: 'bad',
-        says: html`Nothing is sent${since(lastChange?.atMs)}, because your server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
-        advice: html`${advice} When it is repaired, ${resume}. What waits is kept for 30 days.`,
-      };
+      return notice(
+        'bad',
+        html`Nothing is sent${since(lastChange?.atMs)}, because your server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
+        html`${advice} When it is repaired, ${resume}. What waits is kept for 30 days.`,
+      );
     case 'failing':
-      return {
-        tone: 'bad',
-        says: html`Your server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed > 0 ? html`We try one of them at least every ${longestProbe}, next ${soon(next)}.` : `The next ${noun} tries it again.`}`,
-        advice: html`${advice} When one is accepted, the others follow; to try one now, ${resume}.`,
-      };
-    case 'active':
-      break;
+      return notice(
+        'bad',
+        html`Your server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed > 0 ? html`We try one of them at least every ${longestProbe}, next ${soon(next)}.` : `The next ${noun} tries it again.`}`,
+        html`${advice} When one is accepted, the others follow; to try one now, ${resume}.`,
+      );
+  }
+  if (owed === 0 && lastSuccessAt === undefined) {
+    return notice('good', `Ready: nothing was sent so far. ${waiting}`);
   }
   if (owed === 0) {
-    const last =
-      lastSuccessAt === undefined
-        ? 'Ready: nothing was sent so far'
-        : html`Your server accepts what we send, last ${moment(lastSuccessAt)}`;
-    return { tone: 'good', says: html`${last}. ${waiting}` };
+    return notice('good', html`Your server accepts what we send, last ${moment(lastSuccessAt)}. ${waiting}`);
   }
   if (health.waitingReason === 'not_before') {
-    return {
-      tone: 'warn',
-      says: html`Your server asked us to wait (Retry-After). ${waiting} We go on ${soon(next)}.`,
-    };
+    const says = html`Your server asked us to wait (Retry-After). ${waiting} We go on ${soon(next)}.`;
+    return notice('warn', says);
   }
+  const nextAttempt = html`The next attempt is ${soon(next)}.`;
   if (health.failures > 0) {
-    return {
-      tone: 'warn',
-      says: html`Your server ${does}${since(health.firstFailureAt)}. ${waiting} The next attempt is ${soon(next)}.`,
-      advice,
-    };
+    const says = html`Your server ${does}${since(health.firstFailureAt)}. ${waiting} ${nextAttempt}`;
+    return notice('warn', says, advice);
   }
-  const says =
-    health.inFlight > 0
-      ? `${waiting} ${count(health.inFlight, 'attempt')} under way.`
-      : html`${waiting} The next attempt is ${soon(next)}.`;
-  return { tone: 'good', says };
+  const underWay = health.inFlight > 0 && `${count(health.inFlight, 'attempt')} under way.`;
+  return notice('good', html`${waiting} ${underWay || nextAttempt}`);
 }
 
 const longestProbe = spanInWords(Math.max(...constants.probeScheduleMs));

@@ -3,7 +3,7 @@ import { mapInPages } from '../../promises.js';
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
 import { endpointStates, getEndpoint } from '../../redis/records/endpoint.js';
-import { getRegistration, type Registration } from '../../redis/records/registrations.js';
+import { getRegistration } from '../../redis/records/registrations.js';
 import { accountEndpoint, clientEndpoint } from '../endpoint.js';
 import {
   clientTokenText,
@@ -16,23 +16,11 @@ import {
   urlText,
   whole,
 } from '../reference/schemas.js';
-import { limitAccount } from '../steps/limits.js';
-import {
-  type PublisherState,
-  type RegistrationState,
-  requireRegistration,
-  type TokenState,
-} from '../steps/publisher.js';
-import { readQuery } from '../steps/query.js';
-import { presentOptionalTime, presentTime } from './present.js';
+import { requireRegistration } from '../steps/publisher.js';
+import { presentRegistration } from './present.js';
 
 /** `c` and the last client of the page. */
 const cursor = text('c.SITE0042').regex(/^c[.][A-Za-z0-9_-]{1,64}$/, notACursor);
-
-const query = z.object({
-  cursor: cursor.describe('The next_cursor of the previous page.').optional(),
-  limit: limitNumber,
-});
 
 const oneClient = z.object({
   client_token: clientTokenText,
@@ -42,35 +30,28 @@ const oneClient = z.object({
   owed: whole(0),
 });
 
-export const clientsEndpoint = accountEndpoint<TokenState>({
+export const clientsEndpoint = accountEndpoint({
   method: 'get',
   path: '/clients',
   operationId: 'listClients',
   tag: 'Endpoint',
   summary: 'List the clients of the account',
   description: 'Lists the account’s clients by client token, page by page.',
-  query,
-  answers: {
-    200: {
-      what: 'One page.',
-      schema: z.object({ clients: z.array(oneClient), ...pageMembers(cursor) }),
-    },
-  },
-  codes: [],
+  query: z.object({
+    cursor: cursor.describe('The next_cursor of the previous page.').optional(),
+    limit: limitNumber,
+  }),
+  result: { what: 'One page.', schema: z.object({ clients: z.array(oneClient), ...pageMembers(cursor) }) },
   rate: 'records',
-  steps: (deps) => [
-    limitAccount(deps, 'records'),
-    async (ctx) => {
-      const { cursor: given, limit } = readQuery(ctx, query);
-      const after = given?.slice('c.'.length);
-      const page = await pageOfClients(deps.db, ctx.state.token.accountId, { after, limit });
-      ctx.body = {
-        clients: await mapInPages(page.clients, concurrency, (client) => presentClient(deps.db, client)),
-        has_more: page.next !== undefined,
-        next_cursor: page.next && `c.${page.next}`,
-      };
-    },
-  ],
+  answer: async ({ db }, { token, query }) => {
+    const after = query.cursor?.slice('c.'.length);
+    const page = await pageOfClients(db, token.accountId, { after, limit: query.limit });
+    return {
+      clients: await mapInPages(page.clients, concurrency, (client) => presentClient(db, client)),
+      has_more: page.next !== undefined,
+      next_cursor: page.next && `c.${page.next}`,
+    };
+  },
 });
 
 /** Bounds the commands that one call has under way at Redis. */
@@ -103,34 +84,14 @@ export const registeredUrl = z.object({
   next_attempt_at: time().nullable(),
 });
 
-export const pushNotificationsEndpoint = clientEndpoint<PublisherState & RegistrationState>({
+export const pushNotificationsEndpoint = clientEndpoint({
   method: 'get',
   path: '/push_notifications',
   operationId: 'getPushNotifications',
   tag: 'Endpoint',
   summary: 'Show the registration and the state of its endpoint',
-  answers: { 200: { what: 'The registration.', schema: registeredUrl } },
+  result: { what: 'The registration.', schema: registeredUrl },
   codes: ['not_registered'],
-  steps: ({ db }) => [
-    requireRegistration(db),
-    async (ctx) => {
-      ctx.body = await presentRegistration(db, ctx.state.registration);
-    },
-  ],
+  answer: async ({ db }, { client }) =>
+    presentRegistration(await requireRegistration(db, client), await getEndpoint(db, client.clientToken)),
 });
-
-export async function presentRegistration(db: Db, registration: Registration) {
-  const health = await getEndpoint(db, registration.clientToken);
-  return {
-    url: registration.url,
-    state: health.state,
-    state_since: presentOptionalTime(health.lastChange?.atMs),
-    state_reason: health.lastChange?.why ?? null,
-    registered_at: presentTime(registration.registeredAtMs),
-    owed: health.owed,
-    last_success_at: presentOptionalTime(health.lastSuccessAt),
-    last_failure_at: presentOptionalTime(health.lastFailureAt),
-    last_error: health.lastError ?? null,
-    next_attempt_at: presentOptionalTime(health.nextAttemptAt),
-  };
-}

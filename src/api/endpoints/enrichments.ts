@@ -1,19 +1,17 @@
 import { z } from 'zod';
-import { TooBusy } from '../../delivery/accept.js';
 import { enrichmentEvent, readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
 import { withTimeout } from '../../promises.js';
-import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import type { Claim } from '../../redis/owed/claim.js';
-import type { SpanAttributes } from '../../tracing.js';
-import { ApiError, badParameter, unavailable } from '../apiError.js';
+import { platformScope } from '../../redis/records/accounts.js';
+import type { Traceparent, Tracing } from '../../tracing.js';
+import { ApiError, badParameter, toApiError, unavailable } from '../apiError.js';
 import { endpoint } from '../endpoint.js';
 import { accepted, notAccepted } from '../reference/schemas.js';
-import type { ApiDeps, Step } from '../step.js';
-import { readJson } from '../steps/json.js';
-import { insufficientScope, requireToken, type TokenState } from '../steps/publisher.js';
-import { type TraceState, traceRequest } from '../steps/traceRequest.js';
+import type { ApiContext, ApiDeps } from '../step.js';
+import { checked, jsonReader } from '../steps/body.js';
+import { bearerToken, requireScope } from '../steps/publisher.js';
 
 const example = {
   event_id: 'an-7731',
@@ -27,10 +25,10 @@ const reEnriched = {
   segments: ['iab:9'],
   priority: 'backfill',
 };
-const bodyAtMostBytes = 1024 * 1024;
+const readJson = jsonReader(1024 * 1024);
 const eventsAtMost = 500;
 
-export const enrichmentsEndpoint = endpoint<EnrichmentState>({
+export const enrichmentsEndpoint = endpoint({
   method: 'post',
   path: '/enrichments',
   operationId: 'publishEnrichments',
@@ -51,95 +49,84 @@ export const enrichmentsEndpoint = endpoint<EnrichmentState>({
       'Recorded without a notification': { ...example, notify: false },
     },
   },
-  answers: {
-    202: {
-      what: 'Accepted. Check every item of a batch: some may not have been accepted.',
-      schema: z.union([accepted, z.object({ results: z.array(z.union([accepted, notAccepted])) })]),
-    },
+  status: 202,
+  result: {
+    what: 'Accepted. Check every item of a batch: some may not have been accepted.',
+    schema: z.union([accepted, z.object({ results: z.array(z.union([accepted, notAccepted])) })]),
   },
   codes: [
     ...(['invalid_token', 'insufficient_scope', 'unknown_client', 'body_too_long'] as const),
     ...(['unsupported_media_type', 'temporarily_unavailable'] as const),
   ],
-  steps: (deps) => [
-    requireToken(deps.db),
-    requireEnrichmentsScope,
-    // After the token: a stranger's traceparent would decide what is sampled.
-    traceRequest(deps.tracing, '/enrichments'),
-    readJson(bodyAtMostBytes),
-    answerOne(deps),
-    answerBatch(deps),
-  ],
+  answer: async (deps, { ctx }) => {
+    requireScope(await deps.findToken(bearerToken(ctx)), platformScope);
+    return traced(deps.tracing, ctx, async (trace) => {
+      const body = (await readJson(ctx.req)) ?? null;
+      const isBatch = typeof body === 'object' && body !== null && 'events' in body;
+      return isBatch ? acceptBatch(deps, body, trace) : acceptOne(deps, body, trace);
+    });
+  },
 });
 
-interface EnrichmentState extends TokenState, TraceState {
-  json: unknown;
+/**
+ * Traces work for a request, in the trace of the caller's `traceparent` if there is one. It follows the check of the token:
+ * a stranger's traceparent would decide what is sampled. The span has the route and the status, never the query, a header or
+ * the body.
+ * @param work gets the traceparent of the span; undefined if tracing is off
+ */
+async function traced<T>(
+  tracing: Tracing | undefined,
+  ctx: ApiContext,
+  work: (trace?: Traceparent) => Promise<T>,
+): Promise<T> {
+  if (tracing === undefined) return work();
+  const given = ctx.req.headers.traceparent;
+  const span = tracing.begin('POST /enrichments', {
+    kind: 'SERVER',
+    parent: typeof given === 'string' ? given : undefined,
+    attributes: {
+      'http.request.method': 'POST',
+      'http.route': '/enrichments',
+      'asset_update.request_id': ctx.state.requestId,
+    },
+  });
+  try {
+    const answer = await work(span.traceparent);
+    span.end({ 'http.response.status_code': ctx.status });
+    return answer;
+  } catch (err) {
+    const { status, code } = toApiError(err) ?? { status: 500, code: 'server_error' };
+    // A caller's mistake is no error of this span (OpenTelemetry's conventions for HTTP servers).
+    const its = { 'http.response.status_code': status, 'asset_update.code': code };
+    span.end(its, status >= 500 ? code : undefined);
+    throw err;
+  }
 }
 
-const requireEnrichmentsScope: Step<TokenState> = async (ctx, next) => {
-  if (!ctx.state.token.scopes.includes('enrichments')) {
-    throw insufficientScope('enrichments');
-  }
-  await next();
-};
+async function acceptOne(deps: ApiDeps, body: unknown, trace?: Traceparent): Promise<ItemAnswer> {
+  const answer = await acceptItem(deps, body, '', trace);
+  if (!('code' in answer)) return answer;
+  throw answer.code === 'invalid_event' ? badParameter(answer.msg) : new ApiError(answer.code, answer.msg);
+}
 
-const answerOne =
-  (deps: ApiDeps): Step<EnrichmentState> =>
-  async (ctx, next) => {
-    const body = bodyOf(ctx.state.json);
-    if ('events' in body) return await next();
-    const event = readEnrichmentEvent(body, '');
-    if ('problem' in event) {
-      deps.metrics.eventAnswered('invalid');
-      throw badParameter(event.problem);
-    }
-    const answer = await acceptInTime(deps, event, ctx.state.trace);
-    if ('code' in answer) throw new ApiError(answer.code, answer.msg);
-    ctx.status = 202;
-    ctx.body = answer;
-  };
+const batch = z.strictObject({ events: z.array(z.unknown()).min(1).max(eventsAtMost) });
 
-const answerBatch =
-  (deps: ApiDeps): Step<EnrichmentState> =>
-  async (ctx) => {
-    const { events, ...rest } = bodyOf(ctx.state.json);
-    const [unknown] = Object.keys(rest);
-    if (unknown !== undefined) throw badParameter('body: a batch has no member other than events');
-    if (!Array.isArray(events)) throw badParameter('events: must be a list');
-    if (events.length === 0) throw badParameter('events: must hold at least one event');
-    if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
-    let cause: unknown;
-    const results = await Promise.all(
-      events.map(async (raw, i): Promise<ItemAnswer> => {
-        const event = readEnrichmentEvent(raw, `events[${i}]`);
-        if ('problem' in event) {
-          deps.metrics.eventAnswered('invalid');
-          return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
-        }
-        try {
-          return await acceptInTime(deps, event, ctx.state.trace);
-        } catch (err) {
-          if (!isUnknown(err)) throw err;
-          cause = err;
-          return {
-            event_id: event.eventId,
-            code: 'temporarily_unavailable',
-            msg: 'It is unknown whether this event was accepted; send it again',
-          };
-        }
+async function acceptBatch(deps: ApiDeps, body: unknown, trace?: Traceparent) {
+  const { events } = checked(batch, body);
+  let cause: unknown;
+  const results = await Promise.all(
+    events.map((raw, i) =>
+      acceptItem(deps, raw, `events[${i}]`, trace).catch((err: unknown): ItemAnswer => {
+        if (toApiError(err)?.status !== 503) throw err;
+        cause = err;
+        const msg = 'It is unknown whether this event was accepted; send it again';
+        return { event_id: givenEventId(raw), code: 'temporarily_unavailable', msg };
       }),
-    );
-    // 503 means that no item is known to be accepted; otherwise each item has its own answer.
-    const unavailableItems = results.filter((r) => 'code' in r && r.code === 'temporarily_unavailable');
-    if (unavailableItems.length > 0 && !results.some((r) => 'notification' in r)) throw unavailable(cause);
-    ctx.status = 202;
-    ctx.body = { results };
-  };
-
-function bodyOf(body: unknown): Record<string, unknown> {
-  if (typeof body !== 'object' || body === null || Array.isArray(body))
-    throw badParameter('body: must be an object');
-  return body as Record<string, unknown>;
+    ),
+  );
+  // 503 means that no item is known to be accepted; otherwise each item has its own answer.
+  if (cause !== undefined && !results.some((item) => 'notification' in item)) throw unavailable(cause);
+  return { results };
 }
 
 /** Returns the id of an event that is not accepted; null if it has no valid one. */
@@ -148,90 +135,73 @@ function givenEventId(raw: unknown): string | null {
   return typeof given === 'string' && eventIdPattern.test(given) ? given : null;
 }
 
-function isUnknown(err: unknown): boolean {
-  return isRedisUnavailable(err) || err instanceof TooBusy || (err instanceof ApiError && err.status === 503);
-}
-
 type ItemAnswer = z.infer<typeof accepted> | z.infer<typeof notAccepted>;
-
-type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
 
 /** The time for all that an answer needs from Redis; then the answer is 503: unknown. */
 const answerWithinMs = 1900;
 
 /**
- * Answers once the decision is durable.
+ * Answers for one event, once the decision is durable.
+ * @param at the path of the event in the body
  * @param parent the traceparent of the request
  * @throws ApiError 503 if that takes too long
  */
-export async function acceptInTime(
+async function acceptItem(
   { accepting, db, metrics, tracing }: ApiDeps,
-  event: GivenEvent,
-  parent: string | undefined,
+  raw: unknown,
+  at: string,
+  parent?: Traceparent,
 ): Promise<ItemAnswer> {
-  const span = tracing?.begin('accept', { parent, attributes: attributesOf(event) });
+  const event = readEnrichmentEvent(raw, at);
+  if ('problem' in event) {
+    metrics.eventAnswered('invalid');
+    return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
+  }
+  const attributes = {
+    'asset_update.client_token': event.clientToken,
+    'asset_update.platform_id': event.platformId,
+    'asset_update.event_id': event.eventId,
+    'asset_update.notification_id': event.notificationId,
+  };
+  const span = tracing?.begin('accept', { parent, attributes });
   const claiming = accepting.accept({
     ...event,
     acceptedAt: Date.now() + db.clockOffsetMs(),
     ...(span && { trace: span.traceparent }),
   });
-  let claim: Claim;
-  try {
-    claim = await withTimeout(claiming, answerWithinMs, () => {
-      throw unavailable('no answer in time');
-    });
-  } catch (err) {
+  const claim = await withTimeout(claiming, answerWithinMs, () => {
+    throw unavailable('no answer in time');
+  }).catch((err: unknown) => {
     metrics.eventAnswered('unknown');
     span?.end({}, 'unknown');
     throw err;
-  }
-  const result = resultOf(claim);
+  });
+  const { result, answer } = presentClaim(claim, event.eventId, event.notificationId);
   metrics.eventAnswered(result);
   span?.end({ 'asset_update.result': result });
-  return answerOf(event, claim);
+  return answer;
 }
 
-function attributesOf({ clientToken, platformId, eventId, notificationId }: GivenEvent): SpanAttributes {
-  return {
-    'asset_update.client_token': clientToken,
-    'asset_update.platform_id': platformId,
-    'asset_update.event_id': eventId,
-    'asset_update.notification_id': notificationId,
-  };
-}
-
-function resultOf(claim: Claim): EventResult {
-  switch (claim.kind) {
-    case 'none':
-      return claim.reason;
-    case 'claimed':
-      return claim.again ? 'repeated' : 'queued';
-    case 'ended':
-      return 'repeated';
-    case 'unknown_client':
-      return claim.kind;
-    case 'not_needed':
-      return 'no_new_segments';
-  }
-}
-
-function answerOf(
-  { eventId: event_id, notificationId: notification_id }: GivenEvent,
+/** Returns what is counted and what is answered. */
+function presentClaim(
   claim: Claim,
-): ItemAnswer {
+  event_id: string,
+  notification_id: string,
+): { result: EventResult; answer: ItemAnswer } {
   switch (claim.kind) {
-    case 'unknown_client':
-      return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
-    case 'none':
-      return { event_id, notification: 'none', reason: claim.reason };
+    case 'unknown_client': {
+      const msg = 'There is no client with this client_token';
+      return { result: claim.kind, answer: { event_id, code: claim.kind, msg } };
+    }
+    case 'none': {
+      const { reason } = claim;
+      return { result: reason, answer: { event_id, notification: 'none', reason } };
+    }
     case 'claimed':
-    case 'ended':
-      return {
-        event_id,
-        notification: 'queued',
-        notification_id,
-        held: claim.held,
-      };
+    case 'ended': {
+      const result = claim.kind === 'claimed' && !claim.again ? 'queued' : 'repeated';
+      return { result, answer: { event_id, notification: 'queued', notification_id, held: claim.held } };
+    }
     case 'not_needed':
       throw new Error('a new event cannot be claimed again');
   }

@@ -9,13 +9,8 @@ export const healthzEndpoint = endpoint({
   tag: 'Service',
   summary: 'Say whether this process is alive',
   description: 'For a supervisor that restarts processes.',
-  answers: { 200: { what: 'Alive.', schema: z.object({ status: text('ok') }) } },
-  codes: [],
-  steps: () => [
-    (ctx) => {
-      ctx.body = { status: 'ok' };
-    },
-  ],
+  result: { what: 'Alive.', schema: z.object({ status: text('ok') }) },
+  answer: () => ({ status: 'ok' }),
 });
 
 const readiness = z.object({
@@ -23,6 +18,8 @@ const readiness = z.object({
   redis: flag(true),
   temporal: flag(true, 'May be false while the service is ready.'),
 });
+
+export type Readiness = z.output<typeof readiness>;
 
 export const readyzEndpoint = endpoint({
   method: 'get',
@@ -32,16 +29,11 @@ export const readyzEndpoint = endpoint({
   summary: 'Say whether this process can do its work',
   description:
     'Ready while Redis is reachable and the process was not told to stop. Temporal may be unavailable.',
-  answers: {
-    200: { what: 'Ready.', schema: readiness },
-    503: { what: 'Not ready.', schema: readiness },
+  result: { what: 'Ready.', schema: readiness },
+  otherResults: { 503: { what: 'Not ready.', schema: readiness } },
+  answer: async (deps, { ctx }) => {
+    const found = await deps.readiness();
+    if (found.status !== 'ready') ctx.status = 503;
+    return found;
   },
-  codes: [],
-  steps: (deps) => [
-    async (ctx) => {
-      const found = await deps.readiness();
-      ctx.status = found.status === 'ready' ? 200 : 503;
-      ctx.body = found;
-    },
-  ],
 });

@@ -4,31 +4,28 @@ import { z } from 'zod';
 import { idFromBytes } from '../../ids.js';
 import { changedBody } from '../../notices/notices.js';
 import { notificationRequest } from '../../outgoing/notification.js';
-import { originOf } from '../../outgoing/target.js';
-import type { Db } from '../../redis/connection/db.js';
-import { getAccount } from '../../redis/records/accounts.js';
-import { noticesClientOf, removeNoticesUrl, setNoticesUrl } from '../../redis/records/notices.js';
+import { needsLookup, originOf } from '../../outgoing/target.js';
+import { getEndpoint } from '../../redis/records/endpoint.js';
+import { removeNoticesUrl, setNoticesUrl } from '../../redis/records/notices.js';
 import { getRegistration, type Registration } from '../../redis/records/registrations.js';
-import { signingSecrets } from '../../redis/records/secrets.js';
-import { ApiError } from '../apiError.js';
-import { accountEndpoint } from '../endpoint.js';
+import { readSecrets } from '../../redis/records/secrets.js';
+import { noticesEndpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';
-import type { ApiDeps, Step } from '../step.js';
+import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
-import { checked } from '../steps/json.js';
+import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { limitSends } from '../steps/limits.js';
-import type { PublisherState, RegistrationState } from '../steps/publisher.js';
-import { presentRegistration, registeredUrl } from './clients.js';
+import { requireRegistration } from '../steps/publisher.js';
+import { registeredUrl } from './clients.js';
+import { presentRegistration } from './present.js';
 import {
-  requireSigningSecretsScope,
+  rotateShownSecret,
   rotateSigningSecretEndpoint,
+  showSigningSecret,
   signingSecretEndpoint,
 } from './signingSecret.js';
 
-const body = z.strictObject({ url: z.string().min(1) });
-
-export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
+export const setNoticesUrlEndpoint = noticesEndpoint({
   method: 'put',
   path: '/notices',
   operationId: 'setNoticesUrl',
@@ -39,64 +36,30 @@ export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
   by: 'signingSecrets',
   after503: 'repeat it: a repeat sets the same URL.',
   body: {
-    schema: body,
+    schema: z.strictObject({ url: z.string().min(1) }),
     atMostBytes: 16 * 1024,
     examples: { 'Your receiver': { url: 'https://ops.example.com/hooks/notices' } },
   },
-  answers: { 200: { what: 'The URL is set.', schema: registeredUrl } },
+  result: { what: 'The URL is set.', schema: registeredUrl },
   codes: urlCodes,
   rate: 'names',
-  steps: (deps) => [
-    requireSigningSecretsScope(deps.db),
-    findNoticesClient(deps.db),
-    readUrl,
-    ...checkNewUrl<PutState>(deps, ({ url }) => ({ value: url, raw: url })),
-    limitSends(deps.db),
-    auditCall<PutState>(deps, {
-      what: 'notices url set',
-      isSecurity: true,
-      about: ({ url }) => ({ url: originOf(url) }),
-    }),
-    storeUrl(deps),
-  ],
-});
-
-interface PutState extends PublisherState {
-  json: unknown;
-  url: string;
-}
-
-/** Finds the client that gets the account's notices, as state.client. */
-export const findNoticesClient =
-  (db: Db): Step<PublisherState> =>
-  async (ctx, next) => {
-    const { accountId } = ctx.state.token;
-    const account = await getAccount(db, accountId);
-    ctx.state.client = {
-      clientToken: noticesClientOf({ accountId, scopes: account?.scopes ?? [] }),
-      accountId,
-    };
-    await next();
-  };
-
-const readUrl: Step<PutState> = async (ctx, next) => {
-  ctx.state.url = checked(body, ctx.state.json).url;
-  await next();
-};
-
-const storeUrl =
-  (deps: ApiDeps): Step<PutState> =>
-  async (ctx) => {
+  isCounted: ({ body }) => needsLookup(body.url),
+  answer: async (deps, call) => {
     const { db, secretBox, catchUps } = deps;
-    const { client, url } = ctx.state;
-    const before = await getRegistration(db, client.clientToken);
+    const { clientToken, accountId } = call.client;
+    const { url } = call.body;
+    await checkUrl(deps, url);
+    await limitSends(db, clientToken);
+    await auditCall(deps, call, 'notices url set', { isSecurity: true, about: { url: originOf(url) } });
+    const before = await getRegistration(db, clientToken);
     const tellOld = before && before.url !== url && (await preparedFarewell(deps, before, 'replaced'));
-    const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, client.accountId, url))
-      .safe;
-    if (wakeCatchUp) catchUps.signal(client.clientToken);
+    const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
+    if (wakeCatchUp) catchUps.signal(clientToken);
     if (tellOld) void tellOld();
-    ctx.body = await presentRegistration(db, await noticesRegistration(db, client));
-  };
+    const registration = await requireRegistration(db, call.client);
+    return presentRegistration(registration, await getEndpoint(db, clientToken));
+  },
+});
 
 /**
  * Prepares the one message to a URL that gets no more notices: somebody with a stolen token must not silence it unnoticed.
@@ -107,11 +70,11 @@ async function preparedFarewell(
   { clientToken, accountId, url }: Registration,
   change: 'replaced' | 'removed',
 ): Promise<() => Promise<void>> {
-  const secrets = await signingSecrets(db, secretBox, clientToken);
+  const { signing } = await readSecrets(db, secretBox, clientToken);
   const at = Date.now();
   const notificationId = idFromBytes(randomBytes(16));
-  const body = changedBody({ accountId, at: at + db.clockOffsetMs(), change });
-  const request = notificationRequest({ notificationId, clientToken, platformId: '', body }, secrets, at);
+  const body = changedBody(accountId, at + db.clockOffsetMs(), change);
+  const request = notificationRequest({ notificationId, clientToken, platformId: '', body }, signing, at);
   return async () => {
     const result = await sender.post({ url, client: clientToken, ...request }).catch(() => undefined);
     const { status, error } = result ?? {};
@@ -119,41 +82,20 @@ async function preparedFarewell(
   };
 }
 
-export const noticesUrlEndpoint = accountEndpoint<NoticesState>({
+export const noticesUrlEndpoint = noticesEndpoint({
   method: 'get',
   path: '/notices',
   operationId: 'getNoticesUrl',
   tag: 'Notices',
   summary: 'Show the URL for notices',
   description: 'Shows the URL, and the state of its endpoint.',
-  answers: { 200: { what: 'The URL.', schema: registeredUrl } },
+  result: { what: 'The URL.', schema: registeredUrl },
   codes: ['no_notices_url'],
-  steps: ({ db }) => [
-    findNoticesClient(db),
-    requireNoticesUrl(db),
-    async (ctx) => {
-      ctx.body = await presentRegistration(db, ctx.state.registration);
-    },
-  ],
+  answer: async ({ db }, { client }) =>
+    presentRegistration(await requireRegistration(db, client), await getEndpoint(db, client.clientToken)),
 });
 
-type NoticesState = PublisherState & RegistrationState;
-
-export const requireNoticesUrl =
-  (db: Db): Step<NoticesState> =>
-  async (ctx, next) => {
-    ctx.state.registration = await noticesRegistration(db, ctx.state.client);
-    await next();
-  };
-
-/** @throws ApiError 404 */
-async function noticesRegistration(db: Db, { clientToken }: PublisherState['client']) {
-  const found = await getRegistration(db, clientToken);
-  if (!found) throw new ApiError('no_notices_url', 'The account has no url for notices');
-  return found;
-}
-
-export const removeNoticesUrlEndpoint = accountEndpoint<NoticesState>({
+export const removeNoticesUrlEndpoint = noticesEndpoint({
   method: 'delete',
   path: '/notices',
   operationId: 'removeNoticesUrl',
@@ -163,29 +105,21 @@ export const removeNoticesUrlEndpoint = accountEndpoint<NoticesState>({
     'Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled. The URL is told once. One call in 5 s, bursts of 5.',
   by: 'signingSecrets',
   after503: 'repeat it: 404 then means that the URL is removed.',
-  answers: { 200: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) } },
+  result: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) },
   codes: ['no_notices_url', 'too_many_requests'],
-  steps: (deps) => [
-    requireSigningSecretsScope(deps.db),
-    findNoticesClient(deps.db),
-    requireNoticesUrl(deps.db),
-    limitSends(deps.db),
-    auditCall<NoticesState>(deps, {
-      what: 'notices url removed',
-      isSecurity: true,
-      about: ({ registration }) => ({ url: originOf(registration.url) }),
-    }),
-    async (ctx) => {
-      const { registration } = ctx.state;
-      const tellOld = await preparedFarewell(deps, registration, 'removed');
-      const removed = await deps.db.durably((own) => removeNoticesUrl(own, registration.clientToken)).safe;
-      void tellOld();
-      ctx.body = { removed_url: removed ?? registration.url };
-    },
-  ],
+  answer: async (deps, call) => {
+    const registration = await requireRegistration(deps.db, call.client);
+    const { clientToken, url } = registration;
+    await limitSends(deps.db, clientToken);
+    await auditCall(deps, call, 'notices url removed', { isSecurity: true, about: { url: originOf(url) } });
+    const tellOld = await preparedFarewell(deps, registration, 'removed');
+    const removed = await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
+    void tellOld();
+    return { removed_url: removed ?? url };
+  },
 });
 
-export const noticesSecretEndpoint = accountEndpoint<NoticesState>({
+export const noticesSecretEndpoint = noticesEndpoint({
   method: 'get',
   path: '/notices/signing_secret',
   operationId: 'getNoticesSecret',
@@ -193,16 +127,12 @@ export const noticesSecretEndpoint = accountEndpoint<NoticesState>({
   summary: 'Show the signing secret of the notices',
   description: 'Shows the secret that verifies the account’s notices. The first PUT /notices makes it.',
   by: 'signingSecrets',
-  answers: signingSecretEndpoint.answers,
+  result: signingSecretEndpoint.result,
   codes: ['no_notices_url'],
-  steps: (deps) => [
-    findNoticesClient(deps.db),
-    requireNoticesUrl(deps.db),
-    ...signingSecretEndpoint.steps(deps),
-  ],
+  answer: showSigningSecret,
 });
 
-export const rotateNoticesSecretEndpoint = accountEndpoint<NoticesState>({
+export const rotateNoticesSecretEndpoint = noticesEndpoint({
   method: 'post',
   path: '/notices/signing_secret',
   operationId: 'rotateNoticesSecret',
@@ -212,11 +142,7 @@ export const rotateNoticesSecretEndpoint = accountEndpoint<NoticesState>({
     'Makes a new secret. Previous secrets still sign for 24 h each, at most ten of them; while ten do, the answer is 429.',
   after503: rotateSigningSecretEndpoint.after503,
   by: 'signingSecrets',
-  answers: rotateSigningSecretEndpoint.answers,
+  result: rotateSigningSecretEndpoint.result,
   codes: ['no_notices_url', 'too_many_requests'],
-  steps: (deps) => [
-    findNoticesClient(deps.db),
-    requireNoticesUrl(deps.db),
-    ...rotateSigningSecretEndpoint.steps(deps),
-  ],
+  answer: rotateShownSecret,
 });

@@ -1,4 +1,6 @@
 import type { ListedNotification, NotificationRecord } from '../../redis/notifications/notifications.js';
+import type { Endpoint } from '../../redis/records/endpoint.js';
+import type { Registration } from '../../redis/records/registrations.js';
 
 /** Shows a notification to its publisher, without its attempts. */
 export function presentNotification(n: ListedNotification): Record<string, unknown> {
@@ -22,6 +24,22 @@ export function presentWithAttempts(n: NotificationRecord): Record<string, unkno
   return {
     ...presentNotification(n),
     attempts: n.attempts.map((attempt) => ({ ...attempt, at: presentTime(attempt.at) })),
+  };
+}
+
+/** Shows a client's URL and the state of its endpoint. */
+export function presentRegistration(registration: Registration, endpoint: Endpoint) {
+  return {
+    url: registration.url,
+    state: endpoint.state,
+    state_since: presentOptionalTime(endpoint.lastChange?.atMs),
+    state_reason: endpoint.lastChange?.why ?? null,
+    registered_at: presentTime(registration.registeredAtMs),
+    owed: endpoint.owed,
+    last_success_at: presentOptionalTime(endpoint.lastSuccessAt),
+    last_failure_at: presentOptionalTime(endpoint.lastFailureAt),
+    last_error: endpoint.lastError ?? null,
+    next_attempt_at: presentOptionalTime(endpoint.nextAttemptAt),
   };
 }
 

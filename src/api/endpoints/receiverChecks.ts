@@ -7,9 +7,9 @@ import { hidden, notificationRequest } from '../../outgoing/notification.js';
 import type { AttemptError, PostResult, Sender } from '../../outgoing/post.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
-export type Sent = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
+type Sent = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
 
-export interface Exchange {
+interface Exchange {
   request: { headers: Record<string, string>; body: string };
   result: PostResult;
 }
@@ -19,14 +19,43 @@ const oldMs = 3_600_000;
 const pieces = 5;
 const betweenPiecesMs = 250;
 
-/** The target of a check, and the secrets that sign it. */
-export interface Checked {
+/** The target of a test, and the secrets that sign it. */
+export interface Target {
   url: string;
   clientToken: string;
   /** As for `sign`: the current secret first. */
   secrets: readonly string[];
   /** The client's own request headers: sent, and hidden wherever a request is shown. */
   own: Readonly<Record<string, string>>;
+}
+
+interface Variant {
+  id?: string;
+  ageMs?: number;
+  inPieces?: boolean;
+  signal?: AbortSignal;
+}
+
+/** Sends one test notification. @throws the signal's reason if it got no place in time */
+export async function sendSigned(
+  sender: Sender,
+  { url, clientToken, secrets, own }: Target,
+  { id = idFromBytes(randomBytes(16)), ageMs = 0, inPieces = false, signal }: Variant = {},
+): Promise<Exchange> {
+  const place = await sender.place(url, clientToken, signal);
+  const request = notificationRequest(
+    { notificationId: id, clientToken, platformId: 'test', event: 'test' },
+    secrets,
+    Date.now() - ageMs,
+    own,
+  );
+  const startedAtMs = performance.now();
+  const result = await place
+    .post(inPieces ? slowly(request) : request)
+    .catch(
+      (): PostResult => ({ ok: false, error: 'timeout', milliseconds: performance.now() - startedAtMs }),
+    );
+  return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
 }
 
 /**
@@ -36,43 +65,27 @@ export interface Checked {
  */
 export async function sendChecks(
   sender: Sender,
-  { url, clientToken, secrets, own }: Checked,
+  target: Target,
   signal: AbortSignal,
 ): Promise<Record<Sent, Exchange>> {
-  const send = async (id: string, given: { secrets?: string[]; ageMs?: number; inPieces?: true } = {}) => {
-    const place = await sender.place(url, clientToken, signal);
-    const request = notificationRequest(
-      { notificationId: id, clientToken, platformId: 'test', event: 'test' },
-      given.secrets ?? secrets,
-      Date.now() - (given.ageMs ?? 0),
-      own,
-    );
-    const startedAtMs = performance.now();
-    const result = await place
-      .post(given.inPieces ? slowly(request) : request)
-      .catch(() => tooLate(performance.now() - startedAtMs));
-    return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
-  };
-  const goodId = newId();
-  const good = await send(goodId);
-  const [wrongSignature, oldTimestamp, twice, slow] = await Promise.all([
-    send(newId(), { secrets: [`whsec_${randomBytes(24).toString('base64')}`] }),
-    send(newId(), { ageMs: oldMs }),
-    send(goodId),
-    send(newId(), { inPieces: true }),
+  const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
+  const good = await sendSigned(sender, target, { signal });
+  const [wrong_signature, old_timestamp, twice, slow] = await Promise.all([
+    sendSigned(sender, { ...target, secrets: [unknownSecret] }, { signal }),
+    sendSigned(sender, target, { signal, ageMs: oldMs }),
+    sendSigned(sender, target, { signal, id: good.request.headers['webhook-id'] }),
+    sendSigned(sender, target, { signal, inPieces: true }),
   ]);
-  return { good, wrong_signature: wrongSignature, old_timestamp: oldTimestamp, twice, slow };
+  return { good, wrong_signature, old_timestamp, twice, slow };
 }
-
-const newId = (): string => idFromBytes(randomBytes(16));
 
 /** The same request, with its body sent in pieces over a second. */
 const slowly = ({ headers, body }: Exchange['request']) => ({
   headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
-  body: () => Readable.from(inPieces(Buffer.from(body)), { objectMode: false }),
+  body: () => Readable.from(piecesOf(Buffer.from(body)), { objectMode: false }),
 });
 
-async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
+async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   const size = Math.ceil(bytes.length / pieces);
   for (let start = 0; start < bytes.length; start += size) {
     if (start > 0) await wait(betweenPiecesMs);
@@ -80,43 +93,38 @@ async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-const tooLate = (milliseconds: number): PostResult => ({ ok: false, error: 'timeout', milliseconds });
-
 /** Returns each check with its verdict. @param slowMs a good answer that takes longer is a warning */
-export function judge(sent: Record<Sent, Exchange>, slowMs: number) {
-  const { good, wrong_signature, old_timestamp, twice, slow } = sent;
-  return [
-    present('good', [good], judgeTaken(good.result, slowMs)),
-    present(
-      'wrong_signature',
-      [wrong_signature],
-      judgeRefused(
-        wrong_signature.result,
-        'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.',
-      ),
-    ),
-    present(
-      'old_timestamp',
-      [old_timestamp],
-      judgeRefused(
-        old_timestamp.result,
-        'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.',
-      ),
-    ),
-    present('twice', [good, twice], judgeRepeat(good.result, twice.result)),
-    present('slow', [slow], judgeSlow(good.result, slow.result)),
+export function judge(
+  { good, wrong_signature, old_timestamp, twice, slow }: Record<Sent, Exchange>,
+  slowMs: number,
+) {
+  const forged =
+    'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.';
+  const replayed =
+    'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.';
+  const repeated =
+    'Answer 2xx to a webhook-id that you already have, and do nothing: a notification can arrive twice.';
+  const cutOff =
+    'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.';
+  const checks: [Sent, Exchange[], Judged][] = [
+    ['good', [good], judgeTaken(good.result, slowMs)],
+    ['wrong_signature', [wrong_signature], judgeRefused(wrong_signature.result, forged)],
+    ['old_timestamp', [old_timestamp], judgeRefused(old_timestamp.result, replayed)],
+    ['twice', [good, twice], judgeSecond(good.result, twice.result, repeated)],
+    ['slow', [slow], judgeSecond(good.result, slow.result, cutOff)],
   ];
+  return checks.map(([name, exchanges, judged]) => ({
+    name,
+    sent: exchanges.map(({ request }) => request),
+    answered: exchanges.map(({ result }) => presentAnswer(result)),
+    ...judged,
+  }));
 }
 
-const present = (name: Sent, exchanges: Exchange[], judged: Judged) => ({
-  name,
-  sent: exchanges.map(({ request }) => request),
-  answered: exchanges.map(({ result: { status, milliseconds, error } }) => ({
-    status,
-    milliseconds: Math.round(milliseconds),
-    error,
-  })),
-  ...judged,
+export const presentAnswer = ({ status, milliseconds, error }: PostResult) => ({
+  status,
+  milliseconds: Math.round(milliseconds),
+  error,
 });
 
 interface Judged {
@@ -145,56 +153,34 @@ function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judg
   );
 }
 
-/** Judges the second answer to a notification that was sent twice. */
-function judgeRepeat(first: PostResult, second: PostResult): Judged {
+/** Judges the answer to a further send. @param remedy the advice if only the first one was accepted */
+function judgeSecond(first: PostResult, second: PostResult, remedy: string): Judged {
   if (second.ours !== undefined) return ourFailure;
-  if (first.ok && !second.ok) {
-    return fail(
-      'Answer 2xx to a webhook-id that you already have, and do nothing: a notification can arrive twice.',
-    );
-  }
+  if (first.ok && !second.ok) return fail(remedy);
   return judgeTaken(first.ok ? second : first);
-}
-
-/** Judges the answer to a notification that arrives in pieces. */
-function judgeSlow(good: PostResult, slow: PostResult): Judged {
-  if (slow.ours !== undefined) return ourFailure;
-  if (good.ok && !slow.ok) {
-    return fail(
-      'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.',
-    );
-  }
-  return judgeTaken(slow);
 }
 
 /** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
 function judgeRefused(result: PostResult, remedy: string): Judged {
   if (result.ours !== undefined) return ourFailure;
   if (result.ok) return fail(remedy);
-  const { status } = result;
+  const { status, error } = result;
   if (status !== undefined && status >= 400 && status < 500) return ok;
-  if (status !== undefined) {
-    return warn(`Answer 401 when you refuse a notification: ${status} looks like an error of the receiver.`);
-  }
-  return warn(`Answer 401 when you refuse a notification: there was no answer (${result.error}).`);
+  const seen =
+    status === undefined ? `there was no answer (${error})` : `${status} looks like an error of the receiver`;
+  return warn(`Answer 401 when you refuse a notification: ${seen}.`);
 }
 
-function whyNotTaken({ status, error }: PostResult): string {
-  switch (error) {
-    case 'http_status':
-      return status !== undefined && status >= 500
-        ? 'Look for this webhook-id in the receiver’s log: the receiver failed while handling the notification.'
-        : 'Answer 2xx to a valid signature. Compare the receiver’s secret with the client’s, and verify the raw body.';
-    case 'redirect':
-      return 'Register the URL that the redirect leads to: redirects are never followed.';
-    case undefined:
-      return 'Answer 2xx.';
-    default:
-      return adviceOnConnecting[error];
-  }
+function whyNotTaken({ status = 0, error }: PostResult): string {
+  if (error === undefined) return 'Answer 2xx.';
+  if (error !== 'http_status' || status < 500) return adviceOn[error];
+  return 'Look for this webhook-id in the receiver’s log: the receiver failed while handling the notification.';
 }
 
-const adviceOnConnecting: Record<Exclude<AttemptError, 'http_status' | 'redirect'>, string> = {
+const adviceOn: Record<AttemptError, string> = {
+  http_status:
+    'Answer 2xx to a valid signature. Compare the receiver’s secret with the client’s, and verify the raw body.',
+  redirect: 'Register the URL that the redirect leads to: redirects are never followed.',
   dns: 'Put the host name of the URL into DNS: it has no address, or its name server does not answer.',
   connect: 'Start the receiver and let the internet reach its port: no connection could be made.',
   tls: 'Use a certificate that is valid for the host name, with the whole chain: the TLS handshake failed.',

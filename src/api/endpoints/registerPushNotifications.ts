@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { originOf } from '../../outgoing/target.js';
+import { needsLookup, originOf } from '../../outgoing/target.js';
 import { withTimeout } from '../../promises.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { tellStateChange } from '../../redis/records/endpoint.js';
@@ -13,13 +13,13 @@ import {
 import { ApiError, badParameter, unavailable } from '../apiError.js';
 import { clientParameter, endpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';
-import type { ApiDeps, Parameter, Step, StepContext } from '../step.js';
+import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
-import { bearerToken, type PublisherState, requireOwnClient, requireToken } from '../steps/publisher.js';
-import { parametersOf, required } from '../steps/query.js';
+import { checkUrl, urlCodes } from '../steps/checkUrl.js';
+import { bearerToken, ownClient } from '../steps/publisher.js';
+import { required } from '../steps/query.js';
 
-export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
+export const registerPushNotificationsEndpoint = endpoint({
   method: 'post',
   path: '/register_push_notifications',
   operationId: 'registerPushNotifications',
@@ -30,105 +30,71 @@ export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
   after503: 'repeat it unchanged: it then answers 200, also if the first call has stored the URL.',
   security: 'tokenAnywhere',
   query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
-  answers: {
-    200: { what: 'Registered.', schema: z.object({ success: z.literal(true), url: urlText }) },
-  },
+  result: { what: 'Registered.', schema: z.object({ success: z.literal(true), url: urlText }) },
   codes: [
     ...(['already_registered', ...urlCodes] as const),
     ...(['invalid_token', 'invalid_client_token', 'too_many_requests'] as const),
     'temporarily_unavailable',
   ],
   rate: 'names',
-  steps: (deps) => [
-    requireParameters,
-    requireToken<RegistrationState>(deps.db, givenToken),
-    requireOwnClient(deps.db, { refusal: 'invalid_client_token' }),
-    refuseRegistered(deps),
-    ...checkNewUrl<RegistrationState>(deps, ({ url }) => url),
-    auditCall<RegistrationState>(deps, {
-      what: 'registration',
-      isSecurity: true,
-      about: ({ url }) => ({ url: originOf(url.value) }),
-    }),
-    storeUrl(deps),
-  ],
-});
-
-interface RegistrationState extends PublisherState {
-  url: Parameter;
-}
-
-/** Runs before anything is looked up. */
-const requireParameters: Step<RegistrationState> = (ctx, next) => {
-  givenToken(ctx);
-  required(ctx, 'client_token');
-  ctx.state.url = required(ctx, 'url');
-  return next();
-};
-
-function givenToken(ctx: StepContext<unknown>): string {
-  const bearer = bearerToken(ctx);
-  if (bearer !== undefined && parametersOf(ctx).has('access_token')) {
-    throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
-  }
-  return bearer ?? required(ctx, 'access_token').value;
-}
-
-/** Runs before the url is checked. It leaves a url that an equal unanswered call has stored to storeUrl. */
-const refuseRegistered =
-  ({ db, config }: ApiDeps): Step<RegistrationState> =>
-  async (ctx, next) => {
-    const there = await getRegistration(db, ctx.state.client.clientToken);
-    const mayBeOurs =
-      there &&
-      !there.answered &&
-      there.url === ctx.state.url.value &&
-      there.accountId === ctx.state.token.accountId;
+  answer: async (deps, { ctx, parameters }) => {
+    const { db, config } = deps;
+    const bearer = bearerToken(ctx);
+    if (bearer !== undefined && parameters.has('access_token')) {
+      throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
+    }
+    const givenToken = bearer ?? required(parameters, 'access_token');
+    const clientToken = required(parameters, 'client_token');
+    const url = required(parameters, 'url');
+    const token = await deps.findToken(givenToken);
+    const { accountId } = token;
+    const client = await ownClient(db, { clientToken, accountId }, 'invalid_client_token');
+    const there = await getRegistration(db, clientToken);
+    // A repeat takes over what an equal call without an answer has stored.
+    const mayBeOurs = there?.answered === false && there.url === url && there.accountId === accountId;
     if (there && !mayBeOurs) throw alreadyRegistered(config.OPERATOR_CONTACT);
-    await next();
-  };
+    if (needsLookup(url)) await deps.countCall(ctx, 'names', accountId);
+    await checkUrl(deps, url, ctx.querystring);
+    const about = { url: originOf(url) };
+    await auditCall(deps, { ctx, token, client }, 'registration', { isSecurity: true, about });
+    const nonce = await storeUrl(deps, { clientToken, accountId, url });
+    ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, nonce));
+    return { success: true, url };
+  },
+});
 
 const alreadyRegistered = (contact: string): ApiError =>
   new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
 
-const storeUrl =
-  (deps: ApiDeps): Step<RegistrationState> =>
-  async (ctx) => {
-    const { db, secretBox, config } = deps;
-    const url = ctx.state.url.value;
-    const { clientToken } = ctx.state.client;
-    const { accountId } = ctx.state.token;
-    const stored = db.durably((own) => register(own, secretBox, { clientToken, accountId, url }));
-    const result = await stored.answer;
-    if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
-    // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.
-    const leftMs = result.storingSinceMs + answerWithinMs - Date.now();
-    await withTimeout(stored.safe, leftMs, () => {
-      throw unavailable(tooLate);
-    });
-    if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable(tooLate);
-    tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
-    ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
-    if (result.wakeCatchUp) deps.catchUps.signal(clientToken);
-    ctx.body = { success: true, url };
-  };
+/** Stores a registration. @returns its nonce @throws ApiError 400, 503 */
+async function storeUrl(deps: ApiDeps, wanted: Parameters<typeof register>[2]): Promise<string> {
+  const { db, secretBox, config, catchUps } = deps;
+  const { clientToken } = wanted;
+  const stored = db.durably((own) => register(own, secretBox, wanted));
+  const result = await stored.answer;
+  if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
+  // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.
+  const leftMs = result.storingSinceMs + answerWithinMs - Date.now();
+  await withTimeout(stored.safe, leftMs, () => {
+    throw unavailable(tooLate);
+  });
+  if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable(tooLate);
+  tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
+  if (result.wakeCatchUp) catchUps.signal(clientToken);
+  return result.nonce;
+}
 
 const tooLate = 'the registration was not on disk in time';
-const markTries = 8;
-const markPauseMs = 100;
 
 /** Runs after the 200 was sent; until this is written a repeat would get 200 as well. */
-async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce: string): Promise<void> {
-  for (let tried = 1; ; tried++) {
-    try {
-      await markAnswered(db, clientToken, nonce);
-      return;
-    } catch (err) {
-      if (tried === markTries || !isRedisUnavailable(err)) {
-        log.warn({ client_token: clientToken }, 'a registration could not be marked as answered');
-        return;
-      }
-      await sleep(markPauseMs * tried);
+async function markAnsweredSoon(deps: ApiDeps, clientToken: string, nonce: string, tries = 8): Promise<void> {
+  try {
+    await markAnswered(deps.db, clientToken, nonce);
+  } catch (err) {
+    if (tries > 1 && isRedisUnavailable(err)) {
+      await sleep(400);
+      return markAnsweredSoon(deps, clientToken, nonce, tries - 1);
     }
+    deps.log.warn({ client_token: clientToken }, 'a registration could not be marked as answered');
   }
 }

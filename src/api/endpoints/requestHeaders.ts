@@ -12,10 +12,7 @@ import { badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import { text } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checked } from '../steps/json.js';
 import { limitSends } from '../steps/limits.js';
-import type { PublisherState } from '../steps/publisher.js';
-import { requireSigningSecretsScope } from './signingSecret.js';
 
 const headerNames = z.object({
   header_names: z
@@ -23,7 +20,7 @@ const headerNames = z.object({
     .meta({ examples: [['authorization', 'x-gateway-key']] }),
 });
 
-export const requestHeadersEndpoint = clientEndpoint<PublisherState>({
+export const requestHeadersEndpoint = clientEndpoint({
   method: 'get',
   path: '/push_notifications/headers',
   operationId: 'getRequestHeaders',
@@ -31,19 +28,9 @@ export const requestHeadersEndpoint = clientEndpoint<PublisherState>({
   summary: 'List the names of your own request headers',
   description:
     'Lists the names of the headers that requests to the client’s URL carry in addition to those of the service. Values are never shown.',
-  answers: { 200: { what: 'Their names.', schema: headerNames } },
-  codes: [],
-  steps: ({ db }) => [
-    async (ctx) => {
-      ctx.body = { header_names: await requestHeaderNames(db, ctx.state.client.clientToken) };
-    },
-  ],
+  result: { what: 'Their names.', schema: headerNames },
+  answer: async ({ db }, { client }) => ({ header_names: await requestHeaderNames(db, client.clientToken) }),
 });
-
-interface SetState extends PublisherState {
-  json: unknown;
-  headers: RequestHeaders;
-}
 
 const badName = 'a name begins with a letter and has at most 64 letters, digits and hyphens';
 
@@ -63,7 +50,7 @@ const body = z.strictObject({
     }),
 });
 
-export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
+export const setRequestHeadersEndpoint = clientEndpoint({
   method: 'put',
   path: '/push_notifications/headers',
   operationId: 'setRequestHeaders',
@@ -81,31 +68,23 @@ export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
       'No headers': { headers: {} },
     },
   },
-  answers: { 200: { what: 'The names of the headers set.', schema: headerNames } },
+  result: { what: 'The names of the headers set.', schema: headerNames },
   codes: ['too_many_requests'],
-  steps: (deps) => [
-    requireSigningSecretsScope(deps.db),
-    async (ctx, next) => {
-      ctx.state.headers = headersOf(ctx.state.json);
-      await next();
-    },
-    limitSends(deps.db),
-    auditCall<SetState>(deps, {
-      what: 'request headers set',
-      isSecurity: true,
-      about: ({ headers }) => ({ header_names: namesOf(headers) }),
-    }),
-    async (ctx) => {
-      const { client, headers } = ctx.state;
-      await deps.db.durably((db) => setRequestHeaders(db, deps.secretBox, client.clientToken, headers)).safe;
-      ctx.body = { header_names: namesOf(ctx.state.headers) };
-    },
-  ],
+  answer: async (deps, call) => {
+    const { clientToken } = call.client;
+    const headers = readHeaders(call.body.headers);
+    const names = Object.keys(headers).sort();
+    await limitSends(deps.db, clientToken);
+    const about = { header_names: names };
+    await auditCall(deps, call, 'request headers set', { isSecurity: true, about });
+    await deps.db.durably((db) => setRequestHeaders(db, deps.secretBox, clientToken, headers)).safe;
+    return { header_names: names };
+  },
 });
 
-/** Reads `{headers: {name: value}}`; the names are returned in lower case. No message contains a value. @throws ApiError 400 */
-function headersOf(json: unknown): RequestHeaders {
-  const entries = Object.entries(checked(body, json).headers);
+/** Returns the headers with their names in lower case. No message contains a value. @throws ApiError 400 */
+function readHeaders(given: RequestHeaders): RequestHeaders {
+  const entries = Object.entries(given);
   if (entries.length > ownHeadersAtMost)
     throw badParameter(`At most ${ownHeadersAtMost} headers are accepted`);
   const found = new Map<string, string>();
@@ -118,5 +97,3 @@ function headersOf(json: unknown): RequestHeaders {
   }
   return Object.fromEntries(found);
 }
-
-const namesOf = (headers: RequestHeaders): string[] => Object.keys(headers).sort();

@@ -11,9 +11,6 @@ import {
   text,
   time,
 } from '../reference/schemas.js';
-import { limitAccount } from '../steps/limits.js';
-import type { PublisherState } from '../steps/publisher.js';
-import { readQuery } from '../steps/query.js';
 import { presentTime } from './present.js';
 
 /**
@@ -25,20 +22,13 @@ const cursor = text('u.1769860801000.1769860800000-msg_3q2-7wABAgMEBQYHCAkKCw.0-
   notACursor,
 );
 
-const query = z.object({
-  cursor: cursor
-    .describe('The next_cursor of the previous answer; if absent, from the oldest kept update.')
-    .optional(),
-  limit: limitNumber,
-});
-
 const update = z.object({
   platform_id: platformIdText,
   notification_id: notificationIdText.describe('The `webhook-id` of its notification, if one was made.'),
   updated_at: time(),
 });
 
-export const updatesEndpoint = clientEndpoint<PublisherState>({
+export const updatesEndpoint = clientEndpoint({
   method: 'get',
   path: '/updates',
   operationId: 'listUpdates',
@@ -46,34 +36,33 @@ export const updatesEndpoint = clientEndpoint<PublisherState>({
   summary: 'List assets with new segments',
   description:
     'Lists the updates after `cursor`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep `next_cursor` once you have processed a page, and ask again with it, immediately while `has_more`; an empty page means that nothing is new. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 10,000 updates of a client are kept for 14 days.',
-  query,
-  answers: {
-    200: {
-      what: 'The next updates; none if nothing is new.',
-      schema: z.object({ updates: z.array(update), ...pageMembers(cursor), next_cursor: cursor }),
-    },
+  query: z.object({
+    cursor: cursor
+      .describe('The next_cursor of the previous answer; if absent, from the oldest kept update.')
+      .optional(),
+    limit: limitNumber,
+  }),
+  result: {
+    what: 'The next updates; none if nothing is new.',
+    schema: z.object({ updates: z.array(update), ...pageMembers(cursor), next_cursor: cursor }),
   },
   codes: ['cursor_expired'],
   rate: 'records',
-  steps: (deps) => [
-    limitAccount(deps, 'records'),
-    async (ctx) => {
-      const { cursor: after, limit } = readQuery(ctx, query);
-      const from = { limit, after: after === undefined ? undefined : placeOf(after) };
-      // Otherwise a crash of Redis could lose the time that this reader has seen, and a later update could be added before it.
-      const page = await deps.db.durably((db) => readUpdates(db, ctx.state.client.clientToken, from)).safe;
-      if (page === undefined) throw new ApiError('cursor_expired', expired);
-      ctx.body = {
-        updates: page.updates.map(({ platformId, notificationId, updatedAt }) => ({
-          platform_id: platformId,
-          notification_id: notificationId,
-          updated_at: presentTime(updatedAt),
-        })),
-        has_more: page.hasMore,
-        next_cursor: cursorOf(page.end),
-      };
-    },
-  ],
+  answer: async ({ db }, { client, query: { cursor: after, limit } }) => {
+    const from = { limit, after: after === undefined ? undefined : placeOf(after) };
+    // Otherwise a crash of Redis could lose the time that this reader has seen, and a later update could be added before it.
+    const page = await db.durably((own) => readUpdates(own, client.clientToken, from)).safe;
+    if (page === undefined) throw new ApiError('cursor_expired', expired);
+    return {
+      updates: page.updates.map(({ platformId, notificationId, updatedAt }) => ({
+        platform_id: platformId,
+        notification_id: notificationId,
+        updated_at: presentTime(updatedAt),
+      })),
+      has_more: page.hasMore,
+      next_cursor: cursorOf(page.end),
+    };
+  },
 });
 
 function cursorOf({ readAt, listed: { score, member }, entry }: UpdatePlace): string {

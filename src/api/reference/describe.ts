@@ -5,85 +5,68 @@ import type { Description } from '../endpoint.js';
 import { type ErrorCode, errors, oauthErrorOf } from '../errors.js';
 import { exampleOf, jsonSchemaOf, type Schema } from './schemas.js';
 
-interface Media {
-  schema: Schema;
-  examples: Record<string, { value: unknown }>;
-}
-
-interface Response extends Schema {
-  content: Record<string, Partial<Media>>;
-}
-
-export type Operation = ReturnType<typeof operationOf>;
-
 /** Returns the operations by path and method. */
-export function describe(calls: readonly Description[]): Record<string, Record<string, Operation>> {
-  const paths: Record<string, Record<string, Operation>> = {};
-  for (const call of calls) paths[call.path] = { ...paths[call.path], [call.method]: operationOf(call) };
+export function describe(calls: readonly Description[]) {
+  const paths: Record<string, Record<string, ReturnType<typeof operation>>> = {};
+  for (const call of calls) paths[call.path] = { ...paths[call.path], [call.method]: operation(call) };
   return paths;
 }
 
-function operationOf(of: Description) {
-  const answers = Object.entries(of.answers).map(
-    ([status, answer]) => [status, answerOf(of, answer)] as const,
-  );
+function operation(call: Description) {
+  const { operationId, tag, summary, description, after503, body } = call;
+  const results = { [call.status ?? 200]: call.result, ...call.otherResults };
+  const answers = Object.entries(results).map(([status, of]) => [status, answer(call, of)] as const);
   return {
-    operationId: of.operationId,
-    tags: [of.tag],
-    summary: of.summary,
-    description: of.after503 ? `${of.description} After 503 or no answer: ${of.after503}` : of.description,
-    security: securityOf(of.security),
-    parameters: [...parametersOf('query', of.query), ...parametersOf('path', of.inPath)],
-    ...(of.body && { requestBody: bodyOf(of.body) }),
+    ...{ operationId, tags: [tag], summary },
+    description: after503 ? `${description} After 503 or no answer: ${after503}` : description,
+    security: security(call),
+    parameters: [...parameters('query', call.query), ...parameters('path', call.inPath)],
+    ...(body && { requestBody: requestBody(body) }),
     // An answer of its own takes the place of a refusal with the same status (/readyz: 503).
-    responses: { ...refusals(of.codes, of.under), ...Object.fromEntries(answers) } as Record<
-      string,
-      Response
-    >,
+    responses: { ...refusals(call), ...Object.fromEntries(answers) } as Record<string, Schema>,
   };
 }
 
-function securityOf(security: Description['security']): Schema[] {
-  if (security === undefined) return [];
-  if (security === 'token') return [{ bearer: [] }];
-  if (security === 'tokenAnywhere') return [{ bearer: [] }, { accessToken: [] }];
-  return [{ bearer: [security.scope] }];
+function security({ security: asked }: Description): Schema[] {
+  if (asked === undefined) return [];
+  if (asked === 'token') return [{ bearer: [] }];
+  if (asked === 'tokenAnywhere') return [{ bearer: [] }, { accessToken: [] }];
+  return [{ bearer: [asked.scope] }];
 }
 
-const parametersOf = (where: 'query' | 'path', of: z.ZodObject | undefined) =>
-  Object.entries((of?.shape ?? {}) as Record<string, z.ZodType>).map(([name, schema]) =>
-    parameterOf(name, where, schema, exampleOf(schema)),
+const parameters = (where: 'query' | 'path', object: z.ZodObject | undefined) =>
+  Object.entries((object?.shape ?? {}) as Record<string, z.ZodType>).map(([name, schema]) =>
+    parameter(name, where, schema, exampleOf(schema)),
   );
 
 /** Describes a parameter or a header; it is required if its schema refuses its absence. */
-export function parameterOf(name: string, where: string, of: z.ZodType, example: unknown) {
-  const { description, ...schema } = jsonSchemaOf(of);
-  const required = !of.safeParse(undefined).success;
+export function parameter(name: string, where: string, from: z.ZodType, example: unknown) {
+  const { description, ...schema } = jsonSchemaOf(from);
+  const required = !from.safeParse(undefined).success;
   return { name, in: where, description, required, schema, example };
 }
 
-function bodyOf({ schema, types = ['application/json'], examples }: NonNullable<Description['body']>) {
+export function requestBody({
+  schema,
+  types = ['application/json'],
+  examples,
+}: NonNullable<Description['body']>) {
   const named = Object.entries(examples).map(([summary, value]) => [summary, { summary, value }] as const);
   const media = { schema: jsonSchemaOf(schema), examples: Object.fromEntries(named) };
   return { required: true, content: Object.fromEntries(types.map((type) => [type, media])) };
 }
 
-function answerOf(
-  { rate }: Description,
-  { what, schema, type, headers }: Description['answers'][number],
-): Response {
+function answer({ rate }: Description, { what, schema, type, headers }: Description['result']) {
   const json = schema && {
     schema: jsonSchemaOf(schema),
     examples: { answer: { summary: what, value: exampleOf(schema) } },
   };
   return {
     description: what,
-    headers: { 'X-Request-Id': headerOf('RequestId'), ...(rate && rateHeaders), ...headers },
+    headers: { 'X-Request-Id': header('RequestId'), ...(rate && rateHeaders), ...headers },
     content: json ? { 'application/json': json } : { [type ?? 'application/json']: {} },
   };
 }
-
-type Under = 'oauth' | 'api';
 
 /** Codes that any call may answer. */
 const anyCall: readonly ErrorCode[] = [
@@ -93,29 +76,29 @@ const anyCall: readonly ErrorCode[] = [
 ];
 
 /** Codes of the HTTP parser, which refuses before it knows the path: never in the form of RFC 6749. */
-const byParser: readonly ErrorCode[] = [
-  ...(['malformed_request', 'request_timeout', 'headers_too_long', 'body_too_long'] as const),
-];
+const parserCodes = ['malformed_request', 'request_timeout', 'headers_too_long', 'body_too_long'];
+
+type Under = Description['under'];
 
 /** Describes one answer for each status, with its codes, headers and an example for each code. */
-export function refusals(codes: readonly ErrorCode[], under: Under = 'api') {
-  const byStatus: Record<string, ErrorCode[]> = {};
-  for (const code of new Set([...codes, ...anyCall])) {
-    const status = errors[code].status;
-    byStatus[status] = [...(byStatus[status] ?? []), code];
-  }
+function refusals({ codes = [], under }: Description) {
+  const all = [...new Set([...codes, ...anyCall])];
+  const statuses = new Set(all.map((code) => errors[code].status));
   return Object.fromEntries(
-    Object.entries(byStatus).map(([status, of]) => [status, refusal(Number(status), of, under)]),
+    [...statuses].map((status) => {
+      const those = all.filter((code) => errors[code].status === status);
+      return [status, refusal(status, those, under)];
+    }),
   );
 }
 
 function refusal(status: number, codes: ErrorCode[], under: Under) {
   return {
     description: codes.map((code) => inWords(code, under)).join('\n'),
-    headers: headersOf(status, codes),
+    headers: refusalHeaders(status, codes),
     content: {
       'application/json': {
-        schema: schemaOf(codes, under),
+        schema: problemSchema(codes, under),
         examples: Object.fromEntries(codes.map((code) => [code, exampleProblem(code, under)])),
       },
     },
@@ -128,29 +111,25 @@ function inWords(code: ErrorCode, under: Under): string {
   return `- \`${name}\`: ${meaning} ${remedy}`;
 }
 
-function headersOf(status: number, codes: ErrorCode[]): Schema {
+function refusalHeaders(status: number, codes: ErrorCode[]): Schema {
   const isAboutToken = codes.some((code) => code === 'invalid_token' || code === 'insufficient_scope');
   return {
-    'X-Request-Id': headerOf('RequestId'),
+    'X-Request-Id': header('RequestId'),
     ...(status === 429 && rateHeaders),
-    ...((status === 429 || status === 503) && { 'Retry-After': headerOf('RetryAfter') }),
-    ...(isAboutToken && { 'WWW-Authenticate': headerOf('WWWAuthenticate') }),
+    ...((status === 429 || status === 503) && { 'Retry-After': header('RetryAfter') }),
+    ...(isAboutToken && { 'WWW-Authenticate': header('WWWAuthenticate') }),
   };
 }
 
-export const headerOf = (name: string): Schema => ({ $ref: `#/components/headers/${name}` });
+const header = (name: string): Schema => ({ $ref: `#/components/headers/${name}` });
 
 /** The headers that name a limit and what is left of it (docs/reference/limits.md). */
-export const rateHeaders = {
-  RateLimit: headerOf('RateLimit'),
-  'RateLimit-Policy': headerOf('RateLimitPolicy'),
-};
+const rateHeaders = { RateLimit: header('RateLimit'), 'RateLimit-Policy': header('RateLimitPolicy') };
 
-function schemaOf(codes: ErrorCode[], under: Under): Schema {
-  const problem = narrowed('Problem', 'code', codes);
-  if (under === 'api') return problem;
+function problemSchema(codes: ErrorCode[], under: Under): Schema {
+  if (under === undefined) return narrowed('Problem', 'code', codes);
   const oauth = narrowed('OAuthProblem', 'error', [...new Set(codes.map(oauthErrorOf))]);
-  const early = codes.filter((code) => byParser.includes(code));
+  const early = codes.filter((code) => parserCodes.includes(code));
   return early.length === 0 ? oauth : { anyOf: [oauth, narrowed('Problem', 'code', early)] };
 }
 
@@ -164,7 +143,7 @@ const narrowed = (schema: string, member: string, values: string[]): Schema => (
 function exampleProblem(code: ErrorCode, under: Under) {
   const { meaning } = errors[code];
   const request_id = '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11';
-  const ofApi = { msg: meaning, code, type: typeOf(code), title: meaning, request_id };
-  const ofOauth = { error: oauthErrorOf(code), error_description: meaning };
-  return { summary: code, value: under === 'oauth' ? ofOauth : ofApi };
+  const problem = { msg: meaning, code, type: typeOf(code), title: meaning, request_id };
+  const oauthProblem = { error: oauthErrorOf(code), error_description: meaning };
+  return { summary: code, value: under === 'oauth' ? oauthProblem : problem };
 }

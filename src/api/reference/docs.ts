@@ -4,31 +4,18 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import type { Middleware } from 'koa';
-import { type Html, html } from '../console/html.js';
+import type { Context } from 'koa';
+import { html } from '../console/html.js';
 import { endpoint } from '../endpoint.js';
 import { errorCodes, errors } from '../errors.js';
-import { composeSteps, type Step } from '../step.js';
 
-/** Isolates a page: it loads nothing, sends nothing, cannot be framed and sends no referrer to other sites. */
-export const pageHeaders: Step = (ctx, next) => {
-  ctx.set({
-    'Content-Security-Policy':
-      "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    'X-Frame-Options': 'DENY',
-    'X-Content-Type-Options': 'nosniff',
-    'Referrer-Policy': 'no-referrer',
-  });
-  return next();
-};
-
-/** Allows the files of this page and calls of this service: no inline script or style, no eval. */
-const pagePolicy: Step = (ctx, next) => {
-  ctx.set(
-    'Content-Security-Policy',
+/** A page loads and calls this service only, has no script in its source and cannot be framed. */
+const pageHeaders = {
+  'Content-Security-Policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  );
-  return next();
+  'X-Frame-Options': 'DENY',
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
 };
 
 const page = `<!doctype html>
@@ -42,6 +29,8 @@ const page = `<!doctype html>
 </body></html>
 `;
 
+const pageFile = packedFile('html', () => page);
+
 export const docsEndpoint = endpoint({
   method: 'get',
   path: '/docs',
@@ -49,79 +38,63 @@ export const docsEndpoint = endpoint({
   tag: 'Service',
   summary: 'Show this description as a page',
   description: 'Its files are under `/docs/`; it loads nothing from elsewhere.',
-  answers: { 200: { what: 'The page.', type: 'text/html' } },
-  codes: [],
-  steps: () => [
-    pageHeaders,
-    pagePolicy,
-    (ctx) => {
-      ctx.type = 'html';
-      ctx.body = page;
-    },
-  ],
+  result: { what: 'The page.', type: 'text/html' },
+  answer: (_, { ctx }) => pageFile(ctx),
 });
 
 const packaged = createRequire(import.meta.url);
 const fromPackage = (name: string) => () => readFile(packaged.resolve(`swagger-ui-dist/${name}`));
 
-/** Every file that the page loads. */
-const files: Record<string, { type: string; read: () => Promise<Buffer> }> = {
-  '/docs/swagger-ui.css': { type: 'css', read: fromPackage('swagger-ui.css') },
-  '/docs/swagger-ui-bundle.js': { type: 'js', read: fromPackage('swagger-ui-bundle.js') },
-  '/docs/errors': { type: 'html', read: async () => Buffer.from(errorsPage) },
-  '/docs/errors.css': { type: 'css', read: async () => Buffer.from(errorsStyle) },
-  '/docs/page.css': { type: 'css', read: async () => Buffer.from(pageStyle) },
-  '/docs/page.js': { type: 'js', read: async () => Buffer.from(pageScript) },
+/** GET /docs/...: every file that the page loads, and the page of the errors. */
+export const docsFiles = {
+  '/docs/swagger-ui.css': packedFile('css', fromPackage('swagger-ui.css')),
+  '/docs/swagger-ui-bundle.js': packedFile('js', fromPackage('swagger-ui-bundle.js')),
+  '/docs/page.css': packedFile('css', () => pageStyle),
+  '/docs/page.js': packedFile('js', () => pageScript),
+  '/docs/errors': packedFile('html', () => errorsPage),
+  '/docs/errors.css': packedFile('css', () => errorsStyle),
 };
 
 /** Explains each code of the catalogue, at the address that the `type` of an error has. */
 const errorsPage = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Errors</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/docs/errors.css"></head><body><h1>Errors</h1>
-${errorCodes.map((code) => explained(code))}</body></html>
-`.text;
-
-function explained(code: (typeof errorCodes)[number]): Html {
+${errorCodes.map((code) => {
   const { status, meaning, remedy } = errors[code];
   return html`<section id="${code}"><h2><code>${code}</code> ${status}</h2><p>${meaning}</p><p>${remedy}</p></section>
 `;
-}
+})}</body></html>
+`.text;
 
-/** GET /docs/...: the files of the page, by path. */
-export const docsFileEndpoints = Object.entries(files).map(
-  ([path, { type, read }]): [string, Middleware[]] => [
-    path,
-    composeSteps(pageHeaders, pagePolicy, answerFile(type, read)),
-  ],
-);
+type FileContext = Pick<Context, 'set' | 'type' | 'etag' | 'vary' | 'status' | 'fresh' | 'acceptsEncodings'>;
 
-/** Answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
-export function answerFile(type: string, read: () => Promise<Buffer>): Step {
+/** Returns what answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
+export function packedFile(
+  type: string,
+  read: () => string | Promise<Buffer>,
+  headers: Record<string, string> = pageHeaders,
+) {
   let packed: ReturnType<typeof pack> | undefined;
-  return async (ctx) => {
-    packed ??= pack(read).catch((err: unknown) => {
-      packed = undefined;
-      throw err;
-    });
+  return async (ctx: FileContext): Promise<Buffer | null> => {
+    packed ??= pack(read);
     const { plain, zipped, etag } = await packed;
+    ctx.set({ ...headers, 'Cache-Control': 'no-cache' });
     ctx.type = type;
     ctx.etag = etag;
-    ctx.set('Cache-Control', 'no-cache');
     ctx.vary('Accept-Encoding');
     ctx.status = 200;
     if (ctx.fresh) {
       ctx.status = 304;
-    } else if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
-      ctx.set('Content-Encoding', 'gzip');
-      ctx.body = zipped;
-    } else {
-      ctx.body = plain;
+      return null;
     }
+    if (ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') return plain;
+    ctx.set('Content-Encoding', 'gzip');
+    return zipped;
   };
 }
 
-async function pack(read: () => Promise<Buffer>) {
-  const plain = await read();
+async function pack(read: () => string | Promise<Buffer>) {
+  const plain = Buffer.from(await read());
   const etag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
   return { plain, zipped: await promisify(gzip)(plain), etag };
 }

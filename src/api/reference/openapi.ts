@@ -1,10 +1,9 @@
 import { product } from '../../product.js';
 import { endpoint, tags } from '../endpoint.js';
 import { endpoints } from '../endpoints.js';
-import type { Step } from '../step.js';
 import { describe } from './describe.js';
-import { answerFile, pageHeaders } from './docs.js';
-import { componentOf, components, jsonSchemaOf, matching, type Schema, text } from './schemas.js';
+import { packedFile } from './docs.js';
+import { components, jsonSchemaOf, matching, text } from './schemas.js';
 import { webhooks } from './webhook.js';
 
 export const openapiEndpoint = endpoint({
@@ -14,13 +13,11 @@ export const openapiEndpoint = endpoint({
   tag: 'Service',
   summary: 'Get this description',
   description: 'OpenAPI 3.1.',
-  answers: { 200: { what: 'The description.' } },
-  codes: [],
-  steps: (): Step[] => [
-    pageHeaders,
-    answerFile('json', async (): Promise<Buffer> => Buffer.from(JSON.stringify(openapi))),
-  ],
+  result: { what: 'The description.' },
+  answer: (_, { ctx }) => file(ctx),
 });
+
+const file = packedFile('json', () => JSON.stringify(openapi));
 
 const headers = {
   RequestId: {
@@ -79,6 +76,6 @@ export const openapi = {
       },
     },
     headers,
-    schemas: Object.assign({}, ...components.map(componentOf)) as Record<string, Schema>,
+    schemas: components(),
   },
 };

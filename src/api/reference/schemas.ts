@@ -1,6 +1,5 @@
 /** zod schemas of what callers send and get, each with an example, and their JSON Schemas (draft 2020-12, as in OpenAPI 3.1). */
 import { z } from 'zod';
-import { enrichmentEvent } from '../../delivery/event.js';
 import { clientTokenPattern } from '../../ids.js';
 import { attemptErrors } from '../../outgoing/failures.js';
 import { notificationStates } from '../../redis/notifications/notifications.js';
@@ -10,16 +9,17 @@ import { errorCodes, errors, oauthErrorOf } from '../errors.js';
 
 export type Schema = Record<string, unknown>;
 
-export const text = (example: string, description?: string) => z.string().meta(told([example], description));
+export const text = (example: string, description?: string) =>
+  z.string().meta({ examples: [example], description });
 
 export const whole = (example: number, description?: string) =>
-  z.number().meta({ type: 'integer', ...told([example], description) });
+  z.number().meta({ type: 'integer', examples: [example], description });
 
 export const flag = (example: boolean, description?: string) =>
-  z.boolean().meta(told([example], description));
+  z.boolean().meta({ examples: [example], description });
 
 export const time = (description?: string) =>
-  z.string().meta({ format: 'date-time', ...told(['2026-01-31T12:00:00.000Z'], description) });
+  z.string().meta({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'], description });
 
 /** Longer than any time with its zone; Date.parse also takes text in parentheses, however long. */
 const timeAtMost = 40;
@@ -38,15 +38,7 @@ export const givenTime = (description: string) =>
 
 /** Describes a text by the pattern with which the code checks it. */
 export const matching = (pattern: RegExp, example: string, description?: string) =>
-  z
-    .string()
-    .regex(pattern)
-    .meta(told([example], description));
-
-const told = (examples: unknown[], description: string | undefined) => ({
-  examples,
-  ...(description !== undefined && { description }),
-});
+  text(example, description).regex(pattern);
 
 /** Returns the JSON Schema of a schema's input; a schema with an `id` is a reference to components/schemas. */
 export function jsonSchemaOf(schema: z.ZodType): Schema {
@@ -54,10 +46,11 @@ export function jsonSchemaOf(schema: z.ZodType): Schema {
   return json;
 }
 
-/** Returns the JSON Schema of a schema with an `id`, by this id. */
-export function componentOf(schema: z.ZodType): Record<string, Schema> {
-  const { id = '' } = schema.meta() ?? {};
-  return { [id]: (converted(schema).$defs as Record<string, Schema>)[id] ?? {} };
+/** Returns the JSON Schema of every schema with an `id`, by this id. */
+export function components(): Record<string, Schema> {
+  const uri = (id: string) => `#/components/schemas/${id}`;
+  const { schemas } = z.toJSONSchema(z.globalRegistry, { io: 'input', uri });
+  return Object.fromEntries(Object.entries(schemas).map(([id, { $schema, $id, ...json }]) => [id, json]));
 }
 
 function converted(schema: z.ZodType): Schema {
@@ -87,7 +80,8 @@ export function exampleOf(schema: z.ZodType): unknown {
 export const clientTokenText = matching(clientTokenPattern, 'SITE0042');
 export const platformIdText = text('vid-9').min(1);
 export const notificationIdText = text('msg_3q2-7wABAgMEBQYHCAkKCw').min(1);
-export const urlText = text('https://cms.example.com/hooks/assets').min(1).max(2048);
+/** The bounds are described only: the check of a URL has a code for each mistake. */
+export const urlText = text('https://cms.example.com/hooks/assets').meta({ minLength: 1, maxLength: 2048 });
 export const secretText = text('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
 export const endpointState = z.enum(endpointStates);
 export const attemptError = z.enum(attemptErrors);
@@ -209,8 +203,3 @@ export const oauthProblem = z
     error_description: text('The client credentials are not valid'),
   })
   .meta({ id: 'OAuthProblem', description: 'As in RFC 6749, section 5.2.' });
-
-export const components = [
-  ...[problem, oauthProblem, errorCode],
-  ...[enrichmentEvent, accepted, notAccepted, notification, notificationWithAttempts],
-];

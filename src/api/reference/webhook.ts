@@ -1,17 +1,17 @@
 /** Describes what a receiver gets: the notification and the notices, each with an example that verifies. */
 import { z } from 'zod';
 import { noticesClient } from '../../ids.js';
-import { bodyOf, changedBody } from '../../notices/notices.js';
+import { changedBody, noticeBody } from '../../notices/notices.js';
 import { notificationRequest, userAgent } from '../../outgoing/notification.js';
 import { type NoticeKind, noticeKinds } from '../../redis/records/notices.js';
-import { parameterOf } from './describe.js';
+import type { Description } from '../endpoint.js';
+import { parameter, requestBody } from './describe.js';
 import {
   clientTokenText,
   jsonSchemaOf,
   matching,
   notificationIdText,
   platformIdText,
-  type Schema,
   text,
   time,
   whole,
@@ -22,78 +22,24 @@ const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const notificationId = 'msg_3q2-7wABAgMEBQYHCAkKCw';
 /** 2026-01-31T12:00:00Z */
 const at = Date.UTC(2026, 0, 31, 12);
-const notices: Record<
-  NoticeKind,
-  { shown: string; reason: string; since: number; attempts_failed: number; owed: number }
-> = {
-  'endpoint.failing': {
-    shown: 'Several attempts in a row have failed: one probe at a time from now on',
-    reason: '5 attempts failed in a row',
-    since: at - 40_000,
-    attempts_failed: 5,
-    owed: 12,
-  },
-  'endpoint.suspended': {
-    shown: 'Nothing is sent until the endpoint is resumed',
-    reason: 'it answered 410',
-    since: at - 86_400_000,
-    attempts_failed: 291,
-    owed: 480,
-  },
-  'endpoint.recovered': {
-    shown: 'A probe or a redelivery has succeeded: owed assets are delivered now',
-    reason: 'a probe succeeded',
-    since: at - 3_600_000,
-    attempts_failed: 17,
-    owed: 48,
-  },
-  'secret.rotated': {
-    shown: 'A client has another signing secret: if none of your people rotated it, find out who did',
-    reason: 'the signing secret was rotated',
-    since: at,
-    attempts_failed: 0,
-    owed: 0,
-  },
-};
 const accountId = 'acc_7Qd2mVx0';
+const clientToken = 'SITE0042';
 
 /** Returns a notification as it is sent at that time. */
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
-  notificationRequest({ notificationId, clientToken: 'SITE0042', platformId, event }, [exampleSecret], at);
+  notificationRequest({ notificationId, clientToken, platformId, event }, [exampleSecret], at);
 
-/** Returns a body for the account as it is sent at that time. */
-const exampleNotice = (body: string) =>
-  notificationRequest(
-    { notificationId, clientToken: noticesClient(accountId), platformId: 'SITE0042', body },
-    [exampleSecret],
-    at,
-  );
-
-const noticeBodies = noticeKinds.map((kind): [shown: string, body: string] => [
-  notices[kind].shown,
-  bodyOf({ kind, at, ...notices[kind] }, { accountId, clientToken: 'SITE0042', owed: notices[kind].owed }),
-]);
-
-interface Sent {
-  operationId: string;
-  tag: string;
-  summary: string;
-  description: string;
+interface Sent extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'description'> {
   what: 'notification' | 'notice';
   example: { headers: Record<string, string> };
-  /** By what they show. */
-  bodies: (readonly [shown: string, body: string])[];
-  /** Of the header that names the client. */
-  clientToken: z.ZodType;
-  schema: z.ZodType;
+  /** The schema of the header that names the client. */
+  client: z.ZodType;
+  body: { schema: z.ZodType; examples: Record<string, string> };
 }
 
-const webhook = ({ operationId, tag, summary, description, what, example, bodies, ...of }: Sent) => ({
+const webhook = ({ operationId, tag, summary, description, what, example, client, body }: Sent) => ({
   post: {
-    operationId,
-    tags: [tag],
-    summary,
-    description,
+    ...{ operationId, tags: [tag], summary, description },
     security: [],
     parameters: Object.entries({
       'webhook-id': notificationIdText.describe(`The ${what}: the same on every attempt.`),
@@ -103,22 +49,22 @@ const webhook = ({ operationId, tag, summary, description, what, example, bodies
         'v1,kQ0Cj1u4=',
         '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
       ),
-      'webhook-client-token': of.clientToken,
+      'webhook-client-token': client,
       'user-agent': text(userAgent, 'The product and its version.'),
-    }).map(([name, schema]) => parameterOf(name, 'header', schema, example.headers[name])),
-    requestBody: {
-      required: true,
-      content: {
-        'application/json': {
-          schema: jsonSchemaOf(of.schema),
-          examples: Object.fromEntries(
-            bodies.map(([shown, body]) => [shown, { summary: shown, value: JSON.parse(body) as unknown }]),
-          ),
-        },
-      },
-    },
+    }).map(([name, schema]) => parameter(name, 'header', schema, example.headers[name])),
+    requestBody: requestBody({
+      schema: body.schema,
+      examples: Object.fromEntries(
+        Object.entries(body.examples).map(([shown, json]) => [shown, JSON.parse(json)]),
+      ),
+    }),
     responses: answersToAttempt,
   },
+});
+
+const retryAfter = (description: string) => ({
+  description: `${description} A failed attempt; with Retry-After (seconds or a date) there is no other attempt to this endpoint before that time, at most 24 h.`,
+  headers: { 'Retry-After': { description: 'Seconds or a date.', schema: jsonSchemaOf(text('120')) } },
 });
 
 /** Describes what each answer of a receiver means. */
@@ -136,29 +82,55 @@ const answersToAttempt = {
   },
 };
 
-const update = z.strictObject({
-  event: z.enum(['asset-update', 'test']).describe('`test` only if you ask for a test.'),
-  platform_id: platformIdText,
-});
+const exampleNotice = (
+  kind: NoticeKind,
+  reason: string,
+  { since, attempts_failed, owed }: { since: number; attempts_failed: number; owed: number },
+) => noticeBody({ kind, at, reason, since, attempts_failed }, { accountId, clientToken, owed });
 
-const notice = z.strictObject({
-  event: z.enum(noticeKinds),
-  account_id: text(accountId),
-  client_token: clientTokenText,
-  at: time('The time of the change.'),
-  reason: text(notices['endpoint.failing'].reason, 'For a person.'),
-  since: time('The first failure since the last success; without a failure the same as `at`.'),
-  attempts_failed: whole(5, 'Failed attempts since then.'),
-  owed: whole(12, 'The owed assets of the client when the notice was made.'),
-});
+const noticeExamples = {
+  'Several attempts in a row have failed: one probe at a time from now on': exampleNotice(
+    'endpoint.failing',
+    '5 attempts failed in a row',
+    { since: at - 40_000, attempts_failed: 5, owed: 12 },
+  ),
+  'Nothing is sent until the endpoint is resumed': exampleNotice('endpoint.suspended', 'it answered 410', {
+    since: at - 86_400_000,
+    attempts_failed: 291,
+    owed: 480,
+  }),
+  'A probe or a redelivery has succeeded: owed assets are delivered now': exampleNotice(
+    'endpoint.recovered',
+    'a probe succeeded',
+    { since: at - 3_600_000, attempts_failed: 17, owed: 48 },
+  ),
+  'A client has another signing secret: if none of your people rotated it, find out who did': exampleNotice(
+    'secret.rotated',
+    'the signing secret was rotated',
+    { since: at, attempts_failed: 0, owed: 0 },
+  ),
+};
 
-const noticesClientText = matching(
-  /^notices:/,
-  noticesClient('platform'),
-  '`notices:` and the account, or `notices:platform`.',
-);
+const changed = changedBody(accountId, at, 'replaced');
 
-const changed = changedBody({ accountId, at, change: 'replaced' });
+/** What the webhooks about an account have in common. */
+const toAccount = {
+  tag: 'Notices',
+  what: 'notice',
+  client: matching(
+    /^notices:/,
+    noticesClient('platform'),
+    '`notices:` and the account, or `notices:platform`.',
+  ),
+  example: notificationRequest(
+    { notificationId, clientToken: noticesClient(accountId), platformId: clientToken, body: changed },
+    [exampleSecret],
+    at,
+  ),
+} as const;
+
+const accountIdText = text(accountId);
+const changedAt = time('The time of the change.');
 
 export const webhooks = {
   'asset-update': webhook({
@@ -168,48 +140,53 @@ export const webhooks = {
     description:
       'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
     what: 'notification',
+    client: clientTokenText.describe('The client that it is about.'),
     example: exampleNotification('asset-update', 'vid-9'),
-    bodies: [
-      ['An asset has new segments', exampleNotification('asset-update', 'vid-9').body],
-      ['A test', exampleNotification('test', 'test').body],
-    ],
-    clientToken: clientTokenText.describe('The client that it is about.'),
-    schema: update,
+    body: {
+      schema: z.strictObject({
+        event: z.enum(['asset-update', 'test']).describe('`test` only if you ask for a test.'),
+        platform_id: platformIdText,
+      }),
+      examples: {
+        'An asset has new segments': exampleNotification('asset-update', 'vid-9').body,
+        'A test': exampleNotification('test', 'test').body,
+      },
+    },
   }),
   notice: webhook({
+    ...toAccount,
     operationId: 'receiveNotice',
-    tag: 'Notices',
     summary: 'An endpoint fails, is suspended or recovers, or a signing secret was rotated',
     description:
       'Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.',
-    what: 'notice',
-    example: exampleNotice(changed),
-    bodies: noticeBodies,
-    clientToken: noticesClientText,
-    schema: notice,
+    body: {
+      schema: z.strictObject({
+        event: z.enum(noticeKinds),
+        account_id: accountIdText,
+        client_token: clientTokenText,
+        at: changedAt,
+        reason: text('5 attempts failed in a row', 'For a person.'),
+        since: time('The first failure since the last success; without a failure the same as `at`.'),
+        attempts_failed: whole(5, 'Failed attempts since then.'),
+        owed: whole(12, 'The owed assets of the client when the notice was made.'),
+      }),
+      examples: noticeExamples,
+    },
   }),
   'notices.changed': webhook({
+    ...toAccount,
     operationId: 'receiveNoticesChanged',
-    tag: 'Notices',
     summary: 'This URL gets no more notices',
     description:
       'Sent once, without retries, to the URL that PUT /notices replaced or DELETE /notices removed. If none of your people did it, find out who did.',
-    what: 'notice',
-    example: exampleNotice(changed),
-    bodies: [['This URL gets no more notices', changed]],
-    clientToken: noticesClientText,
-    schema: z.strictObject({
-      event: z.literal('notices.changed'),
-      account_id: text(accountId),
-      at: time('The time of the change.'),
-      reason: text('the URL for notices was replaced: this one gets no more', 'For a person.'),
-    }),
+    body: {
+      schema: z.strictObject({
+        event: z.literal('notices.changed'),
+        account_id: accountIdText,
+        at: changedAt,
+        reason: text('the URL for notices was replaced: this one gets no more', 'For a person.'),
+      }),
+      examples: { 'This URL gets no more notices': changed },
+    },
   }),
 };
-
-function retryAfter(description: string): Schema {
-  return {
-    description: `${description} A failed attempt; with Retry-After (seconds or a date) there is no other attempt to this endpoint before that time, at most 24 h.`,
-    headers: { 'Retry-After': { description: 'Seconds or a date.', schema: jsonSchemaOf(text('120')) } },
-  };
-}

@@ -7,13 +7,12 @@
  * failures for one client id from one address: a caller without the secret cannot use up the customer's calls from another.
  */
 import { hash } from 'node:crypto';
+import type { Context } from 'koa';
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../../redis/connection/db.js';
 import { takeSendCall } from '../../redis/records/clients.js';
-import { rateLimitFields, tooMany } from '../apiError.js';
+import { type Quota, rateLimitFields, tooMany } from '../apiError.js';
 import { networkOf } from '../clientAddress.js';
-import type { ApiDeps, Step } from '../step.js';
-import type { ClientState, TokenState } from './publisher.js';
 
 /** The name that callers see in RateLimit-Policy. */
 export type AccountRate = 'names' | 'records' | 'console';
@@ -27,103 +26,94 @@ const refusals: Record<AccountRate, string> = {
   console: 'Too many pages and links of the console for this account',
 };
 
-/** Counts a call of the token's account. @throws ApiError 429 */
-export function limitAccount({ db, config }: ApiDeps, rate: AccountRate): Step<TokenState> {
-  const calls = Math.max(1, Math.floor(config.ACCOUNT_RATE_PER_SECOND * windowSeconds));
-  const quota = { name: rate, calls, windowSeconds };
-  const count = sharedWindow(db, `${db.global.accountRate}:${rate}`, {
-    points: calls,
-    duration: windowSeconds,
-    // An account over its rate costs Redis nothing more until the window ends.
-    inMemoryBlockOnConsumed: calls + 1,
-  });
-  return async (ctx, next) => {
-    const counted = await count(ctx.state.token.accountId);
-    ctx.set(rateLimitFields(quota, counted.left, counted.msBeforeNext));
-    if (counted.isOver) throw tooMany(refusals[rate], quota, counted.msBeforeNext);
-    await next();
+/** Returns what counts a call towards a rate of its account. It throws ApiError 429. */
+export function accountLimits(db: Db, callsPerSecond: number) {
+  const calls = Math.max(1, Math.floor(callsPerSecond * windowSeconds));
+  const counter = (rate: AccountRate) =>
+    sharedWindow(db, `${db.global.accountRate}:${rate}`, { name: rate, calls, windowSeconds });
+  const counters = { names: counter('names'), records: counter('records'), console: counter('console') };
+  return async (ctx: Pick<Context, 'set'>, rate: AccountRate, accountId: string): Promise<void> => {
+    const { isOver, left, msBeforeNext, quota } = await counters[rate](accountId);
+    ctx.set(rateLimitFields(quota, left, msBeforeNext));
+    if (isOver) throw tooMany(refusals[rate], quota, msBeforeNext);
   };
 }
 
-/** One in 5 s, bursts of 5. */
-const quota = { name: 'sends', calls: 5, windowSeconds: 25 };
-
 /**
- * Limits a client's calls that send something: one in 5 s, bursts of 5.
- * @param sends how many this call counts as, 1 or 5
+ * Counts a client's call that sends something: one in 5 s, bursts of 5.
+ * @param sends how many this call counts as
+ * @throws ApiError 429
  */
-export function limitSends(db: Db, sends?: 1 | 5): Step<ClientState> {
-  return async (ctx, next) => {
-    const waitMs = await takeSendCall(db, ctx.state.client.clientToken, sends);
-    if (waitMs > 0) throw tooMany('Too many calls that send something for this client', quota, waitMs);
-    await next();
-  };
+export async function limitSends(db: Db, clientToken: string, sends: 1 | 5 = 1): Promise<void> {
+  const waitMs = await takeSendCall(db, clientToken, sends);
+  const quota = { name: 'sends', calls: 5, windowSeconds: 25 };
+  if (waitMs > 0) throw tooMany('Too many calls that send something for this client', quota, waitMs);
 }
 
 /**
  * Counts by key, in windows that begin with a key's first count: in Redis over all processes; while Redis is unavailable,
  * in the memory of each.
- * @param window `points` counts in `duration` seconds
  */
-function sharedWindow(
-  db: Db,
-  keyPrefix: string,
-  window: { points: number; duration: number; inMemoryBlockOnConsumed?: number },
-) {
+function sharedWindow(db: Db, keyPrefix: string, quota: Quota) {
+  const { calls, windowSeconds: duration } = quota;
+  // A key over its quota costs Redis nothing more until the window ends.
+  const window = { points: calls, duration, inMemoryBlockOnConsumed: calls + 1 };
   const insuranceLimiter = new RateLimiterMemory(window);
   const limiter = new RateLimiterRedis({ storeClient: db.redis, keyPrefix, insuranceLimiter, ...window });
   return async (key: string) => {
     try {
-      const { remainingPoints, msBeforeNext } = await limiter.consume(key);
-      return { isOver: false, left: remainingPoints, msBeforeNext };
+      const { remainingPoints: left, msBeforeNext } = await limiter.consume(key);
+      return { isOver: false, left, msBeforeNext, quota };
     } catch (err) {
       if (!(err instanceof RateLimiterRes)) throw err;
-      return { isOver: true, left: 0, msBeforeNext: err.msBeforeNext };
+      return { isOver: true, left: 0, msBeforeNext: err.msBeforeNext, quota };
     }
   };
 }
 
 /** Failures for one client id from one address. */
 const failures = { name: 'failures', calls: 10, windowSeconds: 60 };
-/** About 1 MB in each process, for any number of ids and addresses that a stranger makes up. */
-const refusedAtMost = 10_000;
 
 const tooManyFailures = (waitMs: number) => tooMany('Too many failures', failures, waitMs);
-
-export type TokenLimits = ReturnType<typeof createTokenLimits>;
 
 /** Limits how often tokens may be asked for; each member throws ApiError 429. */
 export function createTokenLimits(db: Db, tokensPerSecond: number) {
   const quota = { name: 'tokens', calls: tokensPerSecond, windowSeconds: 1 };
-  const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', quota, waitMs);
-  const tokens = new SecondWindow(tokensPerSecond);
-  const countFailed = sharedWindow(db, db.global.tokenFailures, {
-    points: failures.calls,
-    duration: failures.windowSeconds,
-  });
-  // Addresses that have failed too often are remembered here, so that a good request needs no look-up.
-  const refused = new RememberedUntil(refusedAtMost);
+  // The accounts' windows of a second, which begin with a first token. It needs no promise or timer for each token, unlike
+  // rate-limiter-flexible.
+  const windows = new Map<string, { endsAtMs: number; count: number }>();
+  const countFailed = sharedWindow(db, db.global.tokenFailures, failures);
+  // Addresses that have failed too often, each with the end of its window (ms): a good request needs no look-up. About 1 MB in
+  // each process, for any number of ids and addresses that a stranger makes up.
+  const refused = new Remembered<number>(10_000);
+
+  /** Returns the window that counts a token now. */
+  function openWindow(clientId: string, nowMs: number) {
+    const window = windows.get(clientId);
+    if (window === undefined || window.endsAtMs <= nowMs) return { endsAtMs: nowMs + 1000, count: 0 };
+    if (window.count < tokensPerSecond) return window;
+    throw tooMany('Too many requests for this client_id', quota, window.endsAtMs - nowMs);
+  }
 
   return {
     refuseTooMany(clientId: string, address: string): void {
-      const now = Date.now();
-      if (refused.size > 0) {
-        const refusedForMs = refused.leftMs(failureKey(clientId, address), now);
-        if (refusedForMs > 0) throw tooManyFailures(refusedForMs);
-      }
-      const fullForMs = tokens.fullForMs(clientId, now);
-      if (fullForMs > 0) throw tooManyTokens(fullForMs);
+      const nowMs = Date.now();
+      const untilMs = refused.size === 0 ? undefined : refused.recall(failureKey(clientId, address), nowMs);
+      if (untilMs !== undefined) throw tooManyFailures(untilMs - nowMs);
+      openWindow(clientId, nowMs);
     },
     /** Counts a token that was minted and not yet given out: concurrent calls may have used up the rate. */
     countToken(clientId: string): void {
-      const now = Date.now();
-      if (!tokens.count(clientId, now)) throw tooManyTokens(tokens.fullForMs(clientId, now));
+      const window = openWindow(clientId, Date.now());
+      window.count++;
+      windows.set(clientId, window);
     },
     async countFailure(clientId: string, address: string): Promise<void> {
       const key = failureKey(clientId, address);
       const { isOver, msBeforeNext } = await countFailed(key);
       if (!isOver) return;
-      refused.remember(key, Date.now() + msBeforeNext);
+      const untilMs = Date.now() + msBeforeNext;
+      refused.remember(key, untilMs, untilMs);
       throw tooManyFailures(msBeforeNext);
     },
   };
@@ -134,60 +124,33 @@ const failureKey = (clientId: string, address: string): string =>
   `${hash('sha256', clientId, 'base64url').slice(0, 22)}:${networkOf(address)}`;
 
 /**
- * Counts by key, in windows of one second that begin with a key's first count. The keys are known (accounts),
- * so none is ever removed. It needs no promise or timer for each count, unlike rate-limiter-flexible.
+ * Remembers values until a time. It never holds more than `atMost`, as strangers can make up any number: beyond that the
+ * value that was remembered first is forgotten.
  */
-class SecondWindow {
-  readonly #counts = new Map<string, { endsAtMs: number; count: number }>();
-
-  constructor(readonly atMost: number) {}
-
-  /** Returns how long until another count is allowed, ms; 0 if it is now. */
-  fullForMs(key: string, nowMs: number): number {
-    const window = this.#counts.get(key);
-    return window !== undefined && window.count >= this.atMost ? Math.max(0, window.endsAtMs - nowMs) : 0;
-  }
-
-  /** Counts one. Returns false if the limit was reached. */
-  count(key: string, nowMs: number): boolean {
-    let window = this.#counts.get(key);
-    if (window === undefined || window.endsAtMs <= nowMs) {
-      window = { endsAtMs: nowMs + 1000, count: 0 };
-      this.#counts.set(key, window);
-    }
-    if (window.count >= this.atMost) return false;
-    window.count++;
-    return true;
-  }
-}
-
-/**
- * Remembers keys until a time. It never holds more than `atMost`, as strangers can make up any number: beyond that the
- * key that was remembered first is forgotten.
- */
-export class RememberedUntil {
-  readonly #untilMs = new Map<string, number>();
+export class Remembered<Value> {
+  readonly #entries = new Map<string, { value: Value; untilMs: number }>();
 
   constructor(readonly atMost: number) {}
 
   get size(): number {
-    return this.#untilMs.size;
+    return this.#entries.size;
   }
 
-  remember(key: string, untilMs: number): void {
-    this.#untilMs.delete(key);
-    this.#untilMs.set(key, untilMs);
-    for (const oldest of this.#untilMs.keys()) {
-      if (this.#untilMs.size <= this.atMost) break;
-      this.#untilMs.delete(oldest);
-    }
+  remember(key: string, value: Value, untilMs: number): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, { value, untilMs });
+    const [oldest] = this.#entries.keys();
+    if (oldest !== undefined && this.size > this.atMost) this.#entries.delete(oldest);
   }
 
-  /** Returns how long the key is still remembered, ms; 0 if it is not. */
-  leftMs(key: string, nowMs: number): number {
-    const untilMs = this.#untilMs.get(key);
-    if (untilMs === undefined) return 0;
-    if (untilMs <= nowMs) this.#untilMs.delete(key);
-    return Math.max(0, untilMs - nowMs);
+  recall(key: string, nowMs: number): Value | undefined {
+    const entry = this.#entries.get(key);
+    if (entry !== undefined && entry.untilMs > nowMs) return entry.value;
+    this.#entries.delete(key);
+    return undefined;
+  }
+
+  forget(key: string): void {
+    this.#entries.delete(key);
   }
 }

@@ -11,8 +11,7 @@ import type { Logger } from '../../log.js';
 import { durableConnections } from './durable.js';
 import { clientKeys, globalKeys } from './keys.js';
 import { type Nodes, openNodes } from './nodes.js';
-import { type CommandObserver, observeCommands } from './observeCommands.js';
-import { RedisUnavailable } from './unavailable.js';
+import { isNotLoaded, type RedisErrorClass, RedisUnavailable, redisErrorClass } from './unavailable.js';
 
 export interface Db {
   /** Takes every command, and in a cluster sends it to the node of its key. For commands about one server use `nodes`. */
@@ -42,15 +41,15 @@ export interface Written<T> {
   safe: Promise<T>;
 }
 
-export interface DbOptions {
+/** Called for every command of a connection: its duration, ms, and the reason if it failed. */
+export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
+
+export interface DbOptions extends Partial<Pick<Db, 'keepSegmentsSeconds' | 'clockOffsetMs'>> {
   /** addresses.ts */
   url: string;
   prefix: string;
   log: Logger;
   commandTimeoutMs?: number;
-  /** 0 by default. */
-  keepSegmentsSeconds?: number;
-  clockOffsetMs?: () => number;
   observe?: CommandObserver;
   /** By default this server's disk, and no replica. */
   durability?: Durability;
@@ -58,24 +57,21 @@ export interface DbOptions {
 
 /** @throws RangeError if the URL is not valid */
 export function openDb(options: DbOptions): Db {
-  const { observe, prefix, log, commandTimeoutMs = 1000 } = options;
+  const { prefix, log, commandTimeoutMs = 1000, observe = () => {} } = options;
+  const { keepSegmentsSeconds = 0, clockOffsetMs = () => 0 } = options;
   const { redis, nodes } = openNodes(readRedisAddress(options.url), commandTimeoutMs, log);
   const global = globalKeys(prefix);
   const begin = durableConnections({
-    ...{ redis, nodes, observe, log, mark: global.diskMark, withinMs: commandTimeoutMs + confirmationMs },
+    ...{ redis, nodes, log, mark: global.diskMark, withinMs: commandTimeoutMs + confirmationMs },
     ...(options.durability ?? { trusted: false, ackReplicas: 0 }),
   });
-  if (observe !== undefined) observeCommands(redis, observe);
+  observeCommands(redis, observe);
   const db: Db = {
-    redis,
-    nodes,
-    prefix,
-    global,
+    ...{ redis, nodes, prefix, global, keepSegmentsSeconds, clockOffsetMs },
     client: (clientToken) => clientKeys(prefix, clientToken),
-    keepSegmentsSeconds: options.keepSegmentsSeconds ?? 0,
-    clockOffsetMs: options.clockOffsetMs ?? (() => 0),
     durably(write) {
       const own = begin();
+      if (own.redis !== redis) observeCommands(own.redis, observe);
       const answer = write({ ...db, redis: own.redis });
       const safe = answer.then(async (given) => {
         await own.safe();
@@ -87,6 +83,22 @@ export function openDb(options: DbOptions): Db {
     },
   };
   return db;
+}
+
+/** Times each command from the moment it is sent. */
+function observeCommands(redis: Redis, observe: CommandObserver): void {
+  const send = redis.sendCommand.bind(redis);
+  redis.sendCommand = (command, ...rest) => {
+    const sentAt = performance.now();
+    const answer = send(command, ...rest) as Promise<unknown>;
+    answer.then(
+      () => observe(performance.now() - sentAt),
+      // The server does not have the scripts yet: they are loaded.
+      (err) =>
+        observe(performance.now() - sentAt, isNotLoaded(err) ? undefined : redisErrorClass(err.message)),
+    );
+    return answer;
+  };
 }
 
 /** Added to the time of a command for its confirmation. */
@@ -124,8 +136,10 @@ const layoutVersion = 1;
 
 /** Marks an empty store with this layout. @throws with a message for the operator if the store has another one */
 export async function checkLayout(db: Db): Promise<void> {
-  await db.redis.setnx(db.global.layout, layoutVersion);
-  const found = Number(await db.redis.get(db.global.layout));
+  const { layout } = db.global;
+  // A full Redis refuses the write.
+  if ((await db.redis.exists(layout)) === 0) await db.redis.setnx(layout, layoutVersion);
+  const found = Number(await db.redis.get(layout));
   if (found === layoutVersion) return;
   throw new Error(
     `the store has layout ${found}; this release knows layout ${layoutVersion}. Use the release that wrote it.`,

@@ -4,55 +4,6 @@ import { recordKeptDays } from '../../constants.js';
  * Every Redis key, in one place. All keys of a client carry the hash tag `{client token}`: a script touches
  * one client, hence one cluster slot. Global keys are touched by plain commands, or by scripts of one key or one account.
  *
- * Global
- *   layout                        number, the layout version of the keys
- *   accounts                      set of account ids
- *   account:<id>                  hash, below
- *   access-token:{<account's key>}:<sha256>  string: generation and scopes, with a TTL
- *   account-clients:<account id>  set of client tokens
- *   clients                       set of every client token, deleted ones too (never given out twice)
- *   account-calls:{<account's key>}  stream: audited API calls of the account, the newest 2,000 (audit.ts)
- *   account-security:{<account's key>}  stream: those that no flood may displace, of the last 90 days
- *   account-call:{<account's key>}:<mark>  marks calls whose repeats make no second entry in a minute, an hour or a day
- *   account-rate:<names|records>:<account id>  number: expensive calls of an account in the window that ends with the key
- *   console-link:<sha256>         string: JSON of the owner of a console link; 15 minutes (consoleSessions.ts)
- *   console-session:<sha256>      string: the same for a session that a link has opened; 8 hours
- *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
- *   owed-clients                  sorted set: client token by the time its last claim began (ms); in a cluster
- *                                 owed-clients:{<n>}, each beside the clients in it (redis/owed/owedClients.ts)
- *   processes                     sorted set: ids of the processes that start workflows, by the time each last said that it
- *                                 runs (ms) (redis/connection/processes.ts)
- *   audit                         stream of operators' changes
- *   audit-told                    id of the last audit entry that is in the service's log
- *   token-failures:<id and address>  number: failed token calls in the window that ends with the key (tokenLimits.ts)
- *   disk-mark:{<tag>}             empty string, written before each confirmation of writes (durable.ts); expires after a minute
- *   counts                        hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
- *
- * Of one client, `{T}:` before each
- *   client                        hash, below
- *   signing-secrets               hash of the client's sealed secrets: signing secrets, and the values of its request headers
- *                                 (secrets.ts)
- *   registration                  hash, below
- *   endpoint                      hash, below
- *   state-changes                 list: JSON of the last 20 changes of state, newest first (endpoint.ts)
- *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
- *                                 the first 256 segments
- *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (known.lua)
- *   known-beside                  set: <bucket>:<field> of each asset that has such a set, and of some whose set has expired
- *   owed                          hash: waiting asset -> notification id; written with the three below by `write_waiting`
- *                                 (notification.lua)
- *   owed-since                    sorted set: asset by the time since which it is owed (ms)
- *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
- *   flight                        hash: asset -> its attempt's entry (notification.lua); such an asset is also
- *                                 owed, and in none of the four above
- *   notification:<id>             hash, below: one notification's record; expires 14 days after its end
- *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
- *   updates                       stream: asset and notification id of updates that readers of the feed do not find in the
- *                                 list of notifications, the newest 10,000 (updates.ts)
- *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
- *   attempts-by:<hour>            hash: results of that hour's attempts, in 5-minute steps; 26 hours (attemptHistory.ts)
- *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
- *
  * The fields of the hashes. Times are ms; a field without a value is absent.
  *
  * account
@@ -99,33 +50,37 @@ import { recordKeptDays } from '../../constants.js';
  *   body                          of a notice; absent: that of section 3 of the contract
  */
 export function globalKeys(prefix: string) {
+  const account = (id: string) => `${prefix}account:${id}`;
+  /** A key in the slot of the account. */
+  const beside = (name: string, accountId: string) => `${prefix}${name}:{${account(accountId)}}`;
   return {
-    layout: `${prefix}layout`,
-    accounts: `${prefix}accounts`,
-    account: (id: string) => `${prefix}account:${id}`,
-    accessToken: (accountId: string, sha256: string) =>
-      `${prefix}access-token:{${prefix}account:${accountId}}:${sha256}`,
-    accountClients: (id: string) => `${prefix}account-clients:${id}`,
-    accountCalls: (id: string) => `${prefix}account-calls:{${prefix}account:${id}}`,
-    accountSecurityCalls: (id: string) => `${prefix}account-security:{${prefix}account:${id}}`,
-    accountCallMark: (id: string, mark: string) => `${prefix}account-call:{${prefix}account:${id}}:${mark}`,
+    layout: `${prefix}layout`, // number: the version of this layout
+    accounts: `${prefix}accounts`, // set of account ids
+    account, // hash, above
+    // string: generation and scopes, with a TTL
+    accessToken: (accountId: string, sha256: string) => `${beside('access-token', accountId)}:${sha256}`,
+    accountClients: (id: string) => `${prefix}account-clients:${id}`, // set of client tokens
+    // Streams of the account's audited calls: the newest 2,000; those that no flood may displace, of the last 90 days.
+    accountCalls: (id: string) => beside('account-calls', id),
+    accountSecurityCalls: (id: string) => beside('account-security', id),
+    // Marks a call whose repeats make no second entry in a minute, an hour or a day.
+    accountCallMark: (id: string, mark: string) => `${beside('account-call', id)}:${mark}`,
+    // Strings: JSON of the owner of a link to the console; of the session that a link has opened (consoleSessions.ts).
     consoleLink: (sha256: string) => `${prefix}console-link:${sha256}`,
     consoleSession: (sha256: string) => `${prefix}console-session:${sha256}`,
-    clients: `${prefix}clients`,
-    deletedClients: `${prefix}deleted-clients`,
-    owedClients: `${prefix}owed-clients`,
-    /** The part of it with this hash tag, in a cluster. */
-    owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`,
-    processes: `${prefix}processes`,
-    audit: `${prefix}audit`,
-    auditTold: `${prefix}audit-told`,
-    counts: `${prefix}counts`,
-    /** Prefix of the keys that count an account's expensive calls. */
+    clients: `${prefix}clients`, // set of every client token, deleted ones too (never given out twice)
+    deletedClients: `${prefix}deleted-clients`, // sorted set: by the time of the deletion, until the keys are cleared
+    owedClients: `${prefix}owed-clients`, // sorted set: client token by the time its last claim began
+    owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`, // in a cluster: a part of it
+    processes: `${prefix}processes`, // sorted set: processes that start workflows, by the time each last said that it runs
+    audit: `${prefix}audit`, // stream of operators' changes
+    auditTold: `${prefix}audit-told`, // id of the last entry that is in the service's log
+    counts: `${prefix}counts`, // hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
+    // Prefixes of numbers that expire with their window: an account's expensive calls, `:<names|records|console>:<account id>`;
+    // failed token calls, `:<id and address>` (api/steps/limits.ts).
     accountRate: `${prefix}account-rate`,
-    /** Prefix of the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
-    /** Prefix of the keys that are written before a confirmation (durable.ts). */
-    diskMark: `${prefix}disk-mark`,
+    diskMark: `${prefix}disk-mark`, // prefix of empty strings, `:{<tag>}`, that confirm writes (durable.ts); a minute
   };
 }
 
@@ -141,24 +96,26 @@ export function clientKeys(prefix: string, clientToken: string) {
   const base = clientBase(prefix, clientToken);
   return {
     base,
-    client: `${base}client`,
-    signingSecrets: `${base}signing-secrets`,
-    registration: `${base}registration`,
-    endpoint: `${base}endpoint`,
-    stateChanges: `${base}state-changes`,
-    owed: `${base}owed`,
-    owedSince: `${base}owed-since`,
-    dueLive: `${base}due:live`,
+    client: `${base}client`, // hash, above
+    signingSecrets: `${base}signing-secrets`, // hash of the client's sealed secrets (secrets.ts)
+    registration: `${base}registration`, // hash, above
+    endpoint: `${base}endpoint`, // hash, above
+    stateChanges: `${base}state-changes`, // list: JSON of the last 20 changes of state, newest first (endpoint.ts)
+    owed: `${base}owed`, // hash: waiting asset -> notification id; written with the next three (notification.lua)
+    owedSince: `${base}owed-since`, // sorted set: asset by the time since which it is owed
+    dueLive: `${base}due:live`, // sorted sets: asset by the time it is due
     dueBackfill: `${base}due:backfill`,
-    flight: `${base}flight`,
-    notification: (id: string) => `${base}notification:${id}`,
-    notifications: `${base}notifications`,
-    updates: `${base}updates`,
-    sendLimit: `${base}send-limit`,
-    attemptsBy: (hour: number) => `${base}attempts-by:${hour}`,
-    decision: (platformId: string) => `${base}decision:${platformId}`,
+    flight: `${base}flight`, // hash: owed asset that does not wait -> its attempt's entry (notification.lua)
+    notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end
+    notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
+    updates: `${base}updates`, // stream: asset and id of updates that the list of notifications would not show (updates.ts)
+    sendLimit: `${base}send-limit`, // string: when the bucket of calls that send something is full again; expires then
+    attemptsBy: (hour: number) => `${base}attempts-by:${hour}`, // hash: results of that hour's attempts (attemptHistory.ts)
+    decision: (platformId: string) => `${base}decision:${platformId}`, // JSON of the last that made no notification; 14 days
+    // hash: asset field -> claim number (4), last claim's id (16), fingerprints (6 each) of the first 256 segments
     known: (bucket: string) => `${base}known:${bucket}`,
-    /** The set of an asset with many segments; its field is bytes. */
+    // set: fingerprints of an asset's further segments (known.lua). The set `known-beside` has `<bucket>:<field>` of each
+    // such asset, and of some whose set has expired. The field is bytes.
     knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>
       Buffer.concat([Buffer.from(`${base}known:${bucket}:`), field]),
   };

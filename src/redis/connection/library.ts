@@ -1,8 +1,8 @@
 /**
  * Calls the Lua scripts, `src/redis/scripts/*.lua`: one library of Redis functions, which a server loads once (Redis 7 or
  * newer) and which costs a third less of its CPU than scripts that create their functions in each call
- * (docs/benchmarks/decisions.md). The comment before each `entry` has its KEYS, its arguments, its answer and the effect of a
- * repeated call. Library and functions are named after their content, so that two releases work side by side.
+ * (docs/benchmarks/decisions.md). The comment before each `entry` has its arguments and its answer (`entry` in client.lua). Library
+ * and functions are named after their content, so that two releases work side by side.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
 import { clientBase } from './keys.js';
-import { isNotLoaded } from './unavailable.js';
+import { isNotLoaded, isOutOfMemory, RedisUnavailable } from './unavailable.js';
 
 export type ScriptArgument = string | number | Buffer;
 
@@ -29,26 +29,31 @@ const release = `_${createHash('sha256').update(source).digest('hex').slice(0, 1
 /** The library as a server loads it. */
 export const library = `#!lua name=asset_update${release}\nlocal RELEASE = '${release}'\n${source}`;
 
-/** Runs a script of one client. Strings of its answer are returned as text. */
+/**
+ * Runs a script of one client, with the prefix of the client's keys, which is not a key itself. While a cluster moves
+ * the client's slot key by key, some keys are on one node and some on the other, and a script would fail halfway or
+ * find nothing. With a second name, both nodes refuse the whole script (TRYAGAIN) until the slot has moved, because the prefix
+ * is never there.
+ */
 export function runScript(
   db: Pick<Db, 'redis' | 'nodes' | 'prefix' | 'client' | 'clockOffsetMs'>,
   name: string,
   clientToken: string,
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
-  return evaluate(db, name, keysOf(db, clientToken), args);
+  const base = clientBase(db.prefix, clientToken);
+  const keys = db.nodes.isCluster ? [base, db.client(clientToken).client] : [base];
+  return evaluate(db, name, keys, args);
 }
 
-/** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text, or as Buffers. */
+/** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text. */
 export async function evaluate(
   { redis, nodes, clockOffsetMs }: Pick<Db, 'redis' | 'nodes' | 'clockOffsetMs'>,
   name: string,
   keys: readonly string[],
   args: readonly ScriptArgument[],
-  encoding: 'utf8' | null = 'utf8',
 ): Promise<unknown> {
-  const all = [name + release, keys.length, ...keys, clockOffsetMs(), ...args];
-  const call = () => (encoding === null ? redis.callBuffer('FCALL', all) : redis.call('FCALL', all));
+  const call = () => redis.call('FCALL', [name + release, keys.length, ...keys, clockOffsetMs(), ...args]);
   try {
     return await call();
   } catch (err) {
@@ -59,20 +64,13 @@ export async function evaluate(
 }
 
 /** Loads the library into a server; beside it another process may do the same. */
-export async function loadLibrary(server: Redis): Promise<void> {
-  await server.call('FUNCTION', ['LOAD', 'REPLACE', library]);
-}
-
-/**
- * Returns KEYS of a client's script: the prefix of the client's keys, which is not a key itself. While a cluster moves
- * the client's slot key by key, some keys are on one node and some on the other, and a script would fail halfway or
- * find nothing. With a second name, both nodes refuse the whole script (TRYAGAIN) until the slot has moved, because the prefix
- * is never there.
- */
-export function keysOf(
-  { prefix, nodes, client }: Pick<Db, 'prefix' | 'nodes' | 'client'>,
-  clientToken: string,
-): string[] {
-  const base = clientBase(prefix, clientToken);
-  return nodes.isCluster ? [base, client(clientToken).client] : [base];
+async function loadLibrary(server: Redis): Promise<void> {
+  try {
+    await server.call('FUNCTION', ['LOAD', 'REPLACE', library]);
+  } catch (err) {
+    if (!isOutOfMemory(err)) throw err;
+    throw new RedisUnavailable(
+      'OOM Redis is full: free memory or raise maxmemory, so that scripts can be loaded',
+    );
+  }
 }

@@ -4,10 +4,9 @@
  * or is being moved (TRYAGAIN).
  */
 import type { Socket } from 'node:net';
-import { Cluster, Redis } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
 import type { Logger } from '../../log.js';
-import { spreadPipeline } from './pipeline.js';
 import { slotOf } from './slots.js';
 import { ignore, isReadOnly } from './unavailable.js';
 
@@ -19,15 +18,24 @@ export interface Nodes {
   ownerOf(key: string): Redis | undefined;
   /** Reads again which server keeps which key. */
   refresh(): void;
-  /** Calls `listener` when a server may answer from now on that has lost answered writes. */
-  onLost(listener: () => void): void;
-  /** Resolves once a server answers. @throws the error of the first server if none answers */
-  ping(): Promise<unknown>;
-  /** Like `ping`, which Redis refuses after a failed write to disk. */
-  echo(): Promise<unknown>;
+  /**
+   * Claims that this process has announced, the oldest first, by client token (owedClients.ts). It is emptied when a server may
+   * answer from now on that has lost answered writes.
+   */
+  announced: Map<string, { atMs: number; written: Promise<unknown> }>;
 }
 
-type Settings = ReturnType<typeof settingsOf>;
+/** Resolves once a server answers. @throws the error of the first server if none answers */
+export async function firstAnswer(
+  { primaries }: Nodes,
+  ask: (server: Redis) => Promise<unknown>,
+): Promise<unknown> {
+  try {
+    return await Promise.any(primaries().map(ask));
+  } catch (err) {
+    throw (err as AggregateError).errors[0] ?? new Error("Cluster isn't ready: none of its nodes is known");
+  }
+}
 
 /** A connection without an answer for this much longer than a command may take is dead, and is replaced. */
 const deadAfterMs = 500;
@@ -37,22 +45,15 @@ export function openNodes(
   commandTimeoutMs: number,
   log: Logger,
 ): { redis: Redis; nodes: Nodes } {
-  const settings = settingsOf(commandTimeoutMs);
-  return address.kind === 'cluster'
-    ? openCluster(address, settings, log)
-    : openSingle(address, settings, log);
-}
-
-function settingsOf(commandTimeoutMs: number) {
-  return {
+  const options = {
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     connectTimeout: 1000,
     commandTimeout: commandTimeoutMs,
     socketTimeout: commandTimeoutMs + deadAfterMs,
-    enableAutoPipelining: false,
   };
+  return address.kind === 'cluster' ? openCluster(address, options, log) : openSingle(address, options, log);
 }
 
 /** Returns the pause before the next try to connect, ms. */
@@ -60,10 +61,10 @@ const retryStrategy = (times: number): number => Math.min(50 * times, 500);
 
 function openSingle(
   address: RedisAddress & { kind: 'single' | 'sentinel' },
-  settings: Settings,
+  common: RedisOptions,
   log: Logger,
 ): { redis: Redis; nodes: Nodes } {
-  const options = { ...settings, retryStrategy, reconnectOnError: isReadOnly };
+  const options = { ...common, retryStrategy, reconnectOnError: isReadOnly };
   const redis = address.kind === 'single' ? new Redis(address.url, options) : openSentinels(address, options);
   redis.on('connect', () => coalesceWrites(redis.stream));
   let isAway = false;
@@ -76,28 +77,22 @@ function openSingle(
     isAway = false;
   });
   const primaries = [redis];
+  const announced: Nodes['announced'] = new Map();
+  // After a reconnect another server may answer, or one that has lost its last second.
+  redis.on('close', () => announced.clear());
   return {
     redis,
-    nodes: {
-      isCluster: false,
-      primaries: () => primaries,
-      ownerOf: () => redis,
-      refresh() {},
-      // After a reconnect another server may answer, or one that has lost its last second.
-      onLost: (listener) => void redis.on('close', listener),
-      ping: () => redis.ping(),
-      echo: () => redis.echo(''),
-    },
+    nodes: { isCluster: false, primaries: () => primaries, ownerOf: () => redis, refresh() {}, announced },
   };
 }
 
 function openSentinels(
-  { sentinels, sentinel, name, db, tls, username, password }: RedisAddress & { kind: 'sentinel' },
-  options: Settings & { retryStrategy: (times: number) => number },
+  { nodes, sentinel, name, db, tls, username, password }: RedisAddress & { kind: 'sentinel' },
+  options: RedisOptions,
 ): Redis {
   return new Redis({
     ...options,
-    ...{ sentinels, name, db, username, password },
+    ...{ sentinels: nodes, name, db, username, password },
     sentinelUsername: sentinel.username,
     sentinelPassword: sentinel.password,
     ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
@@ -115,11 +110,11 @@ const tryAgainMs = 30;
 
 function openCluster(
   { nodes, username, password, tls }: RedisAddress & { kind: 'cluster' },
-  settings: Settings,
+  options: RedisOptions,
   log: Logger,
 ): { redis: Redis; nodes: Nodes } {
   const cluster = new Cluster(nodes, {
-    redisOptions: { ...settings, username, password, ...(tls && { tls: {} }) },
+    redisOptions: { ...options, username, password, ...(tls && { tls: {} }) },
     enableOfflineQueue: false,
     // It asks a random node, which may not be connected yet, and then opens the cluster again: `waitForRedis` asks each.
     enableReadyCheck: false,
@@ -138,12 +133,9 @@ function openCluster(
   }, refreshSlotsMs);
   timer.unref();
   cluster.once('end', () => clearInterval(timer));
-  const redis = cluster as unknown as Redis;
-  cluster.pipeline = () => spreadPipeline(redis);
-  return { redis, nodes: nodesOf(cluster) };
+  return { redis: cluster as unknown as Redis, nodes: nodesOf(cluster) };
 }
 
-/** Prepares each connection to a node. */
 function watchNodes(cluster: Cluster, log: Logger): void {
   const away = new Set<string>();
   cluster.on('+node', (node: Redis) => {
@@ -166,17 +158,14 @@ function watchNodes(cluster: Cluster, log: Logger): void {
 
 function nodesOf(cluster: Cluster): Nodes {
   const primaries = () => cluster.nodes('master');
-  const listeners: (() => void)[] = [];
-  const tellLost = () => {
-    for (const listener of listeners) listener();
-  };
+  const announced: Nodes['announced'] = new Map();
   let namesBefore = '';
-  cluster.on('-node', tellLost);
+  cluster.on('-node', () => announced.clear());
   cluster.on('refresh', () => {
     const names = primaries().map(nameOf).sort().join();
     // A replica that has taken over.
     for (const node of primaries()) if (node.status === 'wait') node.connect().catch(ignore);
-    if (names !== namesBefore) tellLost();
+    if (names !== namesBefore) announced.clear();
     namesBefore = names;
   });
   return {
@@ -187,18 +176,8 @@ function nodesOf(cluster: Cluster): Nodes {
       return primaries().find((node) => nameOf(node) === name);
     },
     refresh: () => cluster.refreshSlotsCache(),
-    onLost: (listener) => void listeners.push(listener),
-    ping: () => firstAnswer(primaries().map((node) => node.ping())),
-    echo: () => firstAnswer(primaries().map((node) => node.echo(''))),
+    announced,
   };
-}
-
-async function firstAnswer(answers: Promise<unknown>[]): Promise<unknown> {
-  try {
-    return await Promise.any(answers);
-  } catch (err) {
-    throw (err as AggregateError).errors[0] ?? new Error("Cluster isn't ready: none of its nodes is known");
-  }
 }
 
 const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;

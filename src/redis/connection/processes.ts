@@ -4,8 +4,6 @@ import type { Logger } from '../../log.js';
 import type { Db } from './db.js';
 import { evaluate } from './library.js';
 
-export type Processes = Awaited<ReturnType<typeof joinProcesses>>;
-
 const sayEveryMs = 5_000;
 /** A process that was killed counts for so long. */
 export const silentAfterMs = 15_000;
@@ -15,15 +13,14 @@ export async function joinProcesses(db: Db, log: Logger) {
   const key = db.global.processes;
   const id = randomBytes(9).toString('base64url');
   let running = 1;
-  let isClosed = false;
 
   async function say(): Promise<void> {
     try {
-      const args = [id, silentAfterMs];
-      const [count, hadTime] = (await evaluate(db, 'countProcesses', [key], args)) as [number, number];
+      const answer = await evaluate(db, 'countProcesses', [key], [id, silentAfterMs]);
+      const [count, hadTime] = answer as [number, number];
       running = hadTime === 1 ? count : Math.max(running, count);
     } catch (err) {
-      if (!isClosed) log.debug({ err }, 'the running processes could not be counted');
+      log.debug({ err }, 'the running processes could not be counted');
     }
   }
 
@@ -34,7 +31,6 @@ export async function joinProcesses(db: Db, log: Logger) {
     count: (): number => running,
     /** Says that this process starts no more workflows. */
     async close(): Promise<void> {
-      isClosed = true;
       clearInterval(timer);
       await db.redis.zrem(key, id).catch(() => {});
     },

@@ -8,30 +8,16 @@ export function slotOf(key: string): number {
 
 /** The slots are divided into this many ranges. Nodes own long sequences of slots, so hardly any range is on two nodes. */
 const ranges = 256;
-const slotsOfRange = 16_384 / ranges;
+const rangeOf = (key: string): number => Math.floor((slotOf(key) * ranges) / 16_384);
 
-let tags: readonly string[] | undefined;
-
-/** Returns a hash tag with a slot in the same range: the same tag for every slot of a range. */
-export function tagBeside(slot: number): string {
-  return rangeTags()[Math.floor(slot / slotsOfRange)] as string;
+/** A hash tag in each range: the smallest number, always the same. */
+export const rangeTags: string[] = [];
+for (let n = 0, missing = ranges; missing > 0; n++) {
+  const range = rangeOf(String(n));
+  if (rangeTags[range] !== undefined) continue;
+  rangeTags[range] = String(n);
+  missing--;
 }
 
-/** Returns the hash tag of every range. */
-export function rangeTags(): readonly string[] {
-  tags ??= findTags();
-  return tags;
-}
-
-/** Finds the smallest number with a slot in each range: always the same numbers. */
-function findTags(): string[] {
-  const found: string[] = [];
-  let missing = ranges;
-  for (let n = 0; missing > 0; n++) {
-    const range = Math.floor(slotOf(String(n)) / slotsOfRange);
-    if (found[range] !== undefined) continue;
-    found[range] = String(n);
-    missing--;
-  }
-  return found;
-}
+/** Returns a hash tag in the range of a key. */
+export const tagBeside = (key: string): string => rangeTags[rangeOf(key)] as string;

@@ -30,20 +30,16 @@ export function isRedisUnavailable(err: unknown): boolean {
   return err instanceof Error && redisErrorClass(err.message) !== 'other';
 }
 
+const says = (words: RegExp) => (err: unknown) => err instanceof Error && words.test(err.message);
+
 /** True for a server that does not have the scripts yet. */
-export const isNotLoaded = (err: unknown): boolean =>
-  err instanceof Error && err.message === 'ERR Function not found';
-
+export const isNotLoaded = says(/^ERR Function not found$/);
 /** True for Redis' refusal of a write because it has no memory left. */
-export const isOutOfMemory = (err: unknown): boolean =>
-  err instanceof Error && err.message.startsWith('OOM ');
-
+export const isOutOfMemory = says(/^OOM /);
 /** A demoted primary keeps its connections: a new connection leads to the new primary. A script's error has more before the word. */
-export const isReadOnly = (err: Error): boolean => err.message.includes("READONLY You can't write");
-
+export const isReadOnly = says(/READONLY You can't write/);
 /** True for a command whose slot has moved or is being moved. */
-export const isRedirected = (err: unknown): boolean =>
-  err instanceof Error && /^(MOVED|ASK|TRYAGAIN) /.test(err.message);
+export const isRedirected = says(/^(MOVED|ASK|TRYAGAIN) /);
 
 /** Handles an error that also reaches the callers: this only prevents an unhandled rejection. */
 export function ignore(): void {}

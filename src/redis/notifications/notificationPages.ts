@@ -1,10 +1,7 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
-import { assetSlot, idOfAnswer } from '../../ids.js';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { runPipeline } from '../connection/pipeline.js';
-import { pageOfWaiting } from '../owed/waiting.js';
 import {
   getNotification,
   type ListedNotification,
@@ -12,7 +9,16 @@ import {
   type NotificationState,
   readRecords,
 } from './notifications.js';
-import { beginning, byFallingScore, isBehind, type Place, placeArguments, placesOf } from './place.js';
+
+/** A place in a sorted set: a page begins after a place, not at a position, because members come and go meanwhile. */
+export interface Place {
+  score: number;
+  /** It need not exist; '' comes before every member of that score. */
+  member: string;
+}
+
+/** The place before every member, by falling score. */
+export const beginning: Place = { score: Number.MAX_SAFE_INTEGER, member: '' };
 
 export interface NotificationFilter {
   state?: NotificationState;
@@ -35,10 +41,11 @@ type Match = Omit<NotificationFilter, 'limit'> & { eventId?: string };
  */
 export type NotificationOrder = 'accepted' | 'owed_since';
 
-export function orderOf({ state, platformId }: NotificationFilter): NotificationOrder {
+export function orderOf({ state, platformId }: Match): NotificationOrder {
   return state === 'waiting' && platformId === undefined ? 'owed_since' : 'accepted';
 }
 
+/** `place`: by acceptance, the time (ms) and the notification; by the time since which it is owed, that (ms) and the asset. */
 interface Entry {
   place: Place;
   notificationId: string;
@@ -68,7 +75,7 @@ export async function listNotifications(
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = filter;
   const notifications: ListedNotification[] = [];
   let pieces = 0;
-  for await (const { entries, end } of entriesOf(db, clientToken, filter)) {
+  for await (const { entries, end } of listedEntries(db, clientToken, filter)) {
     const matching = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);
     const chosen = matching.slice(0, filter.limit - notifications.length);
     const ids = chosen.map(({ notificationId }) => notificationId);
@@ -83,80 +90,45 @@ export async function listNotifications(
   return { notifications };
 }
 
-function entriesOf(db: Db, clientToken: string, filter: NotificationFilter): AsyncGenerator<Entries> {
-  if (orderOf(filter) === 'owed_since') return waitingEntries(db, clientToken, filter);
-  if (filter.platformId === undefined) return listedEntries(db, clientToken, filter);
-  return entriesOfAsset(db, clientToken, filter.platformId, filter);
-}
-
-/** Lists the notifications that the client is owed. */
-async function* waitingEntries(
-  db: Db,
-  clientToken: string,
-  { behind = beginning }: Pick<NotificationFilter, 'behind'> = {},
-): AsyncGenerator<Entries> {
-  let place: Place | undefined = behind;
-  while (place !== undefined) {
-    const { waiting, end } = await pageOfWaiting(db, clientToken, { place, count: entriesPerStep });
-    yield { entries: waiting, end };
-    place = end;
-  }
-}
-
-/** Lists those of the newest 10,000 that match and have a record. */
+/** Lists the notifications that match and have a record, in the order of the filter. */
 export async function* listedEntries(db: Db, clientToken: string, filter: Match): AsyncGenerator<Entries> {
-  const { state = '', platformId: asset = '', eventId: event = '', since } = filter;
-  let place: Place | undefined = beginningOf(filter);
-  while (place !== undefined) {
-    const args = [...placeArguments(place), entriesPerStep, state, asset, event];
-    const answer = await runScript(db, 'listedPage', clientToken, args);
-    const [last, found] = answer as [string[], string[]];
-    const [end] = placesOf(last);
-    place = end !== undefined && end.score >= (since ?? end.score) ? end : undefined;
-    yield { entries: placesOf(found).map(entryOf), end: place };
-  }
-}
-
-async function* entriesOfAsset(
-  db: Db,
-  clientToken: string,
-  platformId: string,
-  filter: NotificationFilter,
-): AsyncGenerator<Entries> {
-  for await (const { entries, end } of listedEntries(db, clientToken, filter)) {
-    if (end !== undefined) yield { entries, end };
-    else {
-      const unlisted = await newestUnlisted(db, clientToken, platformId);
-      const follows = unlisted !== undefined && isBehind(unlisted, beginningOf(filter));
-      yield { entries: follows ? [...entries, entryOf(unlisted)] : entries };
-    }
-  }
-}
-
-/** Returns the asset's newest notification if the list does not have it: it may still be owed. */
-async function newestUnlisted(db: Db, clientToken: string, platformId: string): Promise<Place | undefined> {
-  const keys = db.client(clientToken);
-  const { bucket, field } = assetSlot(platformId);
-  const known = await db.redis.hgetBuffer(keys.known(bucket), field);
-  const id = idOfAnswer(known?.subarray(4, 20));
-  if (id === undefined) return undefined;
-  const [listed, acceptedAt] = await runPipeline(
-    db.redis.pipeline().zscore(keys.notifications, id).hget(keys.notification(id), 'accepted_at'),
-  );
-  return listed === null && acceptedAt !== null ? { score: Number(acceptedAt), member: id } : undefined;
-}
-
-function beginningOf({ behind, until }: Match): Place {
+  const { behind = beginning, until } = filter;
   const latest = until === undefined ? beginning : { score: until, member: '' };
-  return behind !== undefined && isBehind(behind, latest) ? behind : latest;
+  const readPage = orderOf(filter) === 'owed_since' ? waitingPage : listedPage;
+  let place: Place | undefined = readPage === waitingPage || isBehind(behind, latest) ? behind : latest;
+  while (place !== undefined) {
+    const page: Entries = await readPage(db, clientToken, place, filter);
+    yield page;
+    place = page.end;
+  }
 }
 
-/** A place in the order of acceptance belongs to a notification. */
-const entryOf = (place: Place): Entry => ({
-  place,
-  notificationId: place.member,
-  acceptedAt: place.score,
-});
+/** Reads owed assets; one in flight has the place where it would wait. */
+async function waitingPage(db: Db, clientToken: string, place: Place): Promise<Entries> {
+  const answer = await runScript(db, 'waitingPage', clientToken, [place.score, place.member, entriesPerStep]);
+  const [last, waiting, inFlight] = answer as [string[], waiting: string[][], inFlight: string[][]];
+  const [end] = placesOf(last);
+  const held = inFlight
+    .map(waitingEntry)
+    .filter((one) => isBehind(one.place, place) && (end === undefined || !isBehind(one.place, end)));
+  const entries = [...waiting.map(waitingEntry), ...held];
+  return { entries: entries.sort((a, b) => byFallingScore(a.place, b.place)), end };
+}
+
+function waitingEntry([member = '', notificationId = '', since, acceptedAt]: string[]): Entry {
+  return { place: { score: Number(since), member }, notificationId, acceptedAt: Number(acceptedAt) };
+}
+
+async function listedPage(db: Db, clientToken: string, place: Place, filter: Match): Promise<Entries> {
+  const { state = '', platformId = '', eventId = '', since = Number.NEGATIVE_INFINITY } = filter;
+  const args = [place.score, place.member, entriesPerStep, state, platformId, eventId];
+  const [last, found] = (await runScript(db, 'listedPage', clientToken, args)) as string[][];
+  const [end] = placesOf(last ?? []);
+  const entries = placesOf(found ?? [])
+    .filter((one) => isBehind(one, place))
+    .map((one) => ({ place: one, notificationId: one.member, acceptedAt: one.score }));
+  return { entries, ...(end !== undefined && end.score >= since && { end }) };
+}
 
 /**
  * Returns the newest of the 10,000 listed notifications that names the event. Its id cannot be computed here: it
@@ -174,15 +146,7 @@ export async function notificationOfEvent(
   return undefined;
 }
 
-/** Clients read at the same time. */
 const concurrency = 50;
-
-interface NewestFilter {
-  waitingOnly: boolean;
-  /** Accepted since then, ms. */
-  since?: number;
-  limit: number;
-}
 
 /**
  * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`). It reads only
@@ -191,42 +155,38 @@ interface NewestFilter {
 export async function newestNotifications(
   db: Db,
   clientTokens: readonly string[],
-  filter: NewestFilter,
+  { state, since = Number.NEGATIVE_INFINITY, limit }: Pick<NotificationFilter, 'state' | 'since' | 'limit'>,
 ): Promise<ListedNotification[]> {
   let newest: (Entry & { clientToken: string })[] = [];
-  for (let start = 0; start < clientTokens.length; start += concurrency) {
-    const page = clientTokens.slice(start, start + concurrency);
-    const found = await mapInPages(page, concurrency, async (clientToken) => {
-      const entries = await newestEntries(db, clientToken, filter);
-      return entries.map((entry) => ({ ...entry, clientToken }));
-    });
-    newest = [...newest, ...found.flat()]
-      .sort((a, b) => byFallingScore(a.place, b.place))
-      .slice(0, filter.limit);
-  }
+  await mapInPages(clientTokens, concurrency, async (clientToken) => {
+    const found: (Entry & { clientToken: string })[] = [];
+    for await (const { entries } of listedEntries(db, clientToken, { state, since })) {
+      for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
+      if (found.length >= limit) break;
+    }
+    newest = [...newest, ...found].sort((a, b) => byFallingScore(a.place, b.place)).slice(0, limit);
+  });
   const records = await mapInPages(newest, concurrency, ({ clientToken, notificationId }) =>
     readRecords(db, clientToken, [notificationId]),
   );
   return records.flat().filter((record) => record !== undefined);
 }
 
-async function newestEntries(
-  db: Db,
-  clientToken: string,
-  { waitingOnly, since = Number.NEGATIVE_INFINITY, limit }: NewestFilter,
-): Promise<Entry[]> {
-  let newest: Entry[] = [];
-  if (waitingOnly) {
-    for await (const { entries } of waitingEntries(db, clientToken)) {
-      newest.push(...entries.filter(({ acceptedAt }) => acceptedAt >= since));
-      if (newest.length >= limit) break;
-    }
-  } else {
-    const { notifications } = db.client(clientToken);
-    const flat = await db.redis.zrevrange(notifications, 0, limit - 1, 'WITHSCORES');
-    newest = placesOf(flat)
-      .map(entryOf)
-      .filter(({ acceptedAt }) => acceptedAt >= since);
+/** Returns whether a member comes after a place by falling score, in the order of the sorted set. */
+function isBehind(one: Place, place: Place): boolean {
+  if (place.member === '' && one.score === place.score) return true;
+  return byFallingScore(one, place) > 0;
+}
+
+/** Sorts by falling scores, and members of one score as the sorted set does. */
+export const byFallingScore = (a: Place, b: Place): number =>
+  b.score - a.score || Buffer.compare(Buffer.from(b.member), Buffer.from(a.member));
+
+/** Reads alternating members and scores from a script's answer. */
+export function placesOf(flat: readonly string[]): Place[] {
+  const places: Place[] = [];
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    places.push({ member: flat[i] as string, score: Number(flat[i + 1]) });
   }
-  return newest;
+  return places;
 }

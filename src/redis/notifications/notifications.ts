@@ -1,6 +1,5 @@
 /** Reads the records of notifications. */
-import { type Db, nowOf } from '../connection/db.js';
-import { runPipeline } from '../connection/pipeline.js';
+import type { Db } from '../connection/db.js';
 import { type AttemptRecord, standingsOf, type WaitReason } from '../owed/standing.js';
 import { clientTokens } from '../records/clients.js';
 
@@ -58,16 +57,13 @@ export async function findNotification(
   notificationId: string,
 ): Promise<NotificationRecord | undefined> {
   for await (const page of clientTokens(db)) {
-    const commands = db.redis.pipeline();
-    for (const token of page) commands.exists(db.client(token).notification(notificationId));
-    const owner = page[(await runPipeline(commands)).indexOf(1)];
+    const keys = page.map((token) => db.client(token).notification(notificationId));
+    const found = await Promise.all(keys.map((key) => db.redis.exists(key)));
+    const owner = page[found.indexOf(1)];
     if (owner !== undefined) return getNotification(db, owner, notificationId);
   }
   return undefined;
 }
-
-/** The fields of a record that a list shows. */
-const listed = ['asset', 'event', 'accepted_at', 'state', 'priority', 'group', 'by', 'reason', 'ended_at'];
 
 /**
  * Reads records without their attempts, in the order of the ids; undefined for an id without a record. Waiting ones say when they are
@@ -78,29 +74,25 @@ export async function readRecords(
   clientToken: string,
   ids: readonly string[],
 ): Promise<(ListedNotification | undefined)[]> {
-  const keys = db.client(clientToken);
-  const commands = db.redis.pipeline();
-  for (const id of ids) commands.hmget(keys.notification(id), ...listed);
-  const answers = (await runPipeline(commands)) as (string | null)[][];
-  const records = ids.map((id, i) => parseRecord(clientToken, id, answers[i] ?? []));
+  const records = await Promise.all(ids.map((id) => readRecord(db, clientToken, id)));
   const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');
   const standings = await standingsOf(db, clientToken, waiting);
   waiting.forEach((record, i) => {
     const standing = standings[i];
-    if (standing?.kind !== 'waiting') return;
-    const { reason, inMs } = standing;
+    if (standing === 'lost' || standing?.state !== 'waiting') return;
+    const { reason, at } = standing;
     record.waitingReason = reason;
-    if (inMs !== undefined && reason !== 'in_flight') record.nextAttemptAt = nowOf(db) + inMs;
+    if (at !== undefined && reason !== 'in_flight') record.nextAttemptAt = at + db.clockOffsetMs();
   });
   return records;
 }
 
-function parseRecord(
-  clientToken: string,
-  id: string,
-  values: readonly (string | null)[],
-): ListedNotification | undefined {
-  const [asset, event, acceptedAt, state, priority, group, by, reason, endedAt] = values;
+async function readRecord(db: Db, clientToken: string, id: string): Promise<ListedNotification | undefined> {
+  const key = db.client(clientToken).notification(id);
+  const [asset, event, acceptedAt, state, priority, group, by, reason, endedAt] = await db.redis.hmget(
+    key,
+    ...(['asset', 'event', 'accepted_at', 'state', 'priority', 'group', 'by', 'reason', 'ended_at'] as const),
+  );
   if (!asset) return undefined;
   return {
     notificationId: id,

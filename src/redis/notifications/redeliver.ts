@@ -5,6 +5,7 @@ import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import { listedEntries } from './notificationPages.js';
 import { type ListedNotification, type NotificationState, readRecords } from './notifications.js';
+import { keptUpdates } from './updates.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
 export async function cancelNotification(
@@ -44,7 +45,6 @@ interface Range {
  */
 export async function recoverFailed(db: Db, clientToken: string, range: Range): Promise<{ count: number }> {
   let count = 0;
-  // From here on the sweep knows this client, even if the rest fails.
   if (!range.dryRun) await announceClaims(db, clientToken);
   for await (const page of endedPages(db, clientToken, 'failed', range)) {
     for (const { notificationId, platformId } of page) {
@@ -67,10 +67,7 @@ export async function replayDelivered(
   clientToken: string,
   range: Range,
 ): Promise<{ count: number; listedSince?: number }> {
-  // From here on the sweep knows this client, even if the rest fails.
   if (!range.dryRun) await announceClaims(db, clientToken);
-  // At most now, so that assets delivered because of this call are not owed once more.
-  const until = Math.min(range.until, await redisNow(db));
   const { notifications } = db.client(clientToken);
   const [listed, [, oldest]] = await Promise.all([
     db.redis.zcard(notifications),
@@ -78,7 +75,7 @@ export async function replayDelivered(
   ]);
   const seen = new Set<string>();
   let count = 0;
-  for await (const page of endedPages(db, clientToken, 'delivered', { since: range.since, until })) {
+  for await (const page of endedPages(db, clientToken, 'delivered', range)) {
     // The newest of an asset comes first.
     const assets = page.flatMap(({ platformId, notificationId }) => {
       if (seen.has(platformId)) return [];
@@ -87,14 +84,13 @@ export async function replayDelivered(
       return [platformId, notificationId, bucket, field];
     });
     if (assets.length === 0) continue;
-    count += Number(await runScript(db, 'replay', clientToken, [until, range.dryRun ? 1 : 0, ...assets]));
+    count += Number(
+      await runScript(db, 'replay', clientToken, [range.until, range.dryRun ? 1 : 0, ...assets]),
+    );
   }
-  const isShort = listed >= listedAtMost && Number(oldest) > range.since;
+  const isShort = listed >= keptUpdates && Number(oldest) > range.since;
   return { count, ...(isShort && { listedSince: Number(oldest) }) };
 }
-
-/** The most notifications of a client that are listed (`trim_list`). */
-const listedAtMost = 10_000;
 
 /** Reads the listed notifications that ended so in that time, page by page, the newest first. */
 async function* endedPages(
@@ -111,10 +107,4 @@ async function* endedPages(
       .filter((record) => record.state === state)
       .filter(({ endedAt = 0 }) => endedAt >= since && endedAt <= until);
   }
-}
-
-/** Returns the scripts' time, ms: the clock by which ends are written. */
-async function redisNow(db: Db): Promise<number> {
-  const [seconds, microseconds] = await db.redis.time();
-  return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + db.clockOffsetMs();
 }

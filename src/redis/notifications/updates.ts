@@ -11,7 +11,7 @@
 import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
 import { runScript } from '../connection/library.js';
-import type { Place } from './place.js';
+import type { Place } from './notificationPages.js';
 
 /** An asset had new segments. */
 export interface Update {
@@ -53,64 +53,58 @@ export async function readUpdates(
   if (after !== undefined && !(streamed.isThere && listed.isThere)) return undefined;
   if (listed.gone > 0 && readAt - begin.readAt > recordKeptMs) return undefined;
   // Entries whose records are gone may fill a whole page.
-  while (listed.found.length === 0 && listed.looked === entriesPerScript) {
-    listed = await readList(db, clientToken, listed.end);
-  }
+  while (listed.found.length === 0 && listed.hasMore) listed = await readList(db, clientToken, listed.end);
   const merged = [...listed.found, ...streamed.found].sort((a, b) => a.updatedAt - b.updatedAt);
-  const taken = new Set(merged.slice(0, limit));
+  const taken = merged.slice(0, limit);
+  const left = merged.slice(limit);
   const end = {
-    listed: listed.found.every((one) => taken.has(one)) ? listed.end : lastPlace(listed, taken, begin.listed),
-    entry: streamed.found.filter((one) => taken.has(one)).at(-1)?.entry ?? begin.entry,
+    listed: left.some(({ place }) => place)
+      ? (taken.findLast(({ place }) => place)?.place ?? begin.listed)
+      : listed.end,
+    entry: taken.findLast(({ entry }) => entry)?.entry ?? begin.entry,
     readAt,
   };
-  const hasMore = merged.length > taken.size || streamed.hasMore || listed.looked === entriesPerScript;
-  return { updates: newestOfEach([...taken]), end, hasMore };
-}
-
-interface Listed {
-  found: (Update & { place: Place })[];
-  /** Whether no entry after the place was cut off. */
-  isThere: boolean;
-  looked: number;
-  /** Number of entries whose record is gone. */
-  gone: number;
-  end: Place;
-}
-
-async function readList(db: Db, clientToken: string, place: Place): Promise<Listed> {
-  const { score, member } = place;
-  const [isThere, looked, last, lastScore, gone, flat] = (await runScript(db, 'updatesPage', clientToken, [
-    String(score),
-    member,
-    entriesPerScript,
-  ])) as [
-    ...[isThere: number, looked: number, last: string, lastScore: string, gone: number, found: string[]],
-  ];
-  const found: Listed['found'] = [];
-  for (let i = 0; i + 2 < flat.length; i += 3) {
-    const [notificationId = '', at = '', platformId = ''] = flat.slice(i, i + 3);
-    const updatedAt = Number(at);
-    found.push({
-      platformId,
-      notificationId,
-      updatedAt,
-      place: { score: updatedAt, member: notificationId },
-    });
+  const newest = new Map<string, Update>();
+  for (const update of taken) {
+    // Moves the asset after those that came in between.
+    newest.delete(update.platformId);
+    newest.set(update.platformId, update);
   }
-  const end = looked > 0 ? { score: Number(lastScore), member: last } : place;
-  return { found, isThere: isThere === 1, looked, gone, end };
+  return {
+    updates: [...newest.values()],
+    end,
+    hasMore: left.length > 0 || streamed.hasMore || listed.hasMore,
+  };
 }
 
-const lastPlace = ({ found }: Listed, taken: ReadonlySet<Update>, before: Place): Place =>
-  found.filter((one) => taken.has(one)).at(-1)?.place ?? before;
-
-interface Streamed {
-  found: (Update & { entry: string })[];
+interface Part {
+  /** Each with its place in the list, or its entry of the stream. */
+  found: (Update & { place?: Place; entry?: string })[];
+  /** No update after the place was cut off. */
   isThere: boolean;
   hasMore: boolean;
 }
 
-async function readStream(db: Db, clientToken: string, after: string, limit: number): Promise<Streamed> {
+/** `gone`: number of entries whose record is gone. */
+async function readList(
+  db: Db,
+  clientToken: string,
+  { score, member }: Place,
+): Promise<Part & { gone: number; end: Place }> {
+  const answer = await runScript(db, 'updatesPage', clientToken, [score, member, entriesPerScript]);
+  const [isThere, isFull, last, lastScore, gone, updates] = answer as [
+    ...[isThere: number, isFull: number, last: string, lastScore: string, gone: number],
+    updates: [id: string, score: string, asset: string][],
+  ];
+  const found = updates.map(([notificationId, at, platformId]) => {
+    const updatedAt = Number(at);
+    return { platformId, notificationId, updatedAt, place: { score: updatedAt, member: notificationId } };
+  });
+  const end = { score: Number(lastScore), member: last };
+  return { found, isThere: isThere === 1, hasMore: isFull === 1, gone, end };
+}
+
+async function readStream(db: Db, clientToken: string, after: string, limit: number): Promise<Part> {
   const { updates } = db.client(clientToken);
   const isStart = after === '0-0';
   const entries = await db.redis.xrange(updates, after, '+', 'COUNT', limit + 1);
@@ -123,14 +117,4 @@ async function readStream(db: Db, clientToken: string, after: string, limit: num
     updatedAt: Number(entry.split('-')[0]) + db.clockOffsetMs(),
   }));
   return { found, isThere, hasMore: entries.length > limit };
-}
-
-function newestOfEach(updates: readonly Update[]): Update[] {
-  const byAsset = new Map<string, Update>();
-  for (const update of updates) {
-    // Moves the asset after those that came in between.
-    byAsset.delete(update.platformId);
-    byAsset.set(update.platformId, update);
-  }
-  return [...byAsset.values()];
 }

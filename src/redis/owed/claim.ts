@@ -5,9 +5,8 @@ import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript, type ScriptArgument } from '../connection/library.js';
 import { announceClaims } from './owedClients.js';
-import { boundsArguments, type Takes, type TakesAnswer, takesOf } from './turn.js';
+import { boundsArguments, parseTakes, type Takes, type TakesAnswer } from './turn.js';
 
-/** An event as it arrives. */
 export interface ArrivedEvent {
   clientToken: string;
   platformId: string;
@@ -46,7 +45,7 @@ export type Claim =
   /** The event was claimed before, and its notification has ended or was superseded. */
   | { kind: 'ended'; state: string; held?: Held }
   /** Claimed again: another event brought the same segments meanwhile. */
-  | { kind: 'not_needed'; by?: string };
+  | { kind: 'not_needed' };
 
 export interface Claims extends Takes {
   /** One for each event, in order. */
@@ -101,63 +100,46 @@ async function claim(
 ): Promise<Claims> {
   const args = [...bounds, db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
   const answer = (await runScript(db, 'claim', clientToken, args)) as [...TakesAnswer, claims: Answer[]];
-  const takes = takesOf(answer, nonce);
+  const takes = parseTakes(answer, nonce);
   // The script does not answer what it was given with the same call.
   for (const taken of takes.taken) {
     const own = events.find(({ notificationId }) => notificationId === taken.notificationId);
     taken.trace ??= own?.trace;
     taken.body ??= own?.body;
   }
-  return { ...takes, claims: answer[8].map(claimOf) };
+  return { ...takes, claims: answer[8].map(parseClaim) };
 }
 
 function claimArguments(event: ArrivedEvent & { lookedUp?: number }): ScriptArgument[] {
   const { bucket, field } = assetSlot(event.platformId);
+  const { notificationId, platformId, eventId, acceptedAt, group = '', trace = '', body = '' } = event;
+  const lane = event.priority === 'live' ? 'L' : 'B';
   return [
-    bucket,
-    field,
-    event.notificationId,
-    idToBytes(event.notificationId),
-    event.platformId,
-    event.eventId,
-    event.priority === 'live' ? 'L' : 'B',
-    event.acceptedAt,
-    event.notify ? 0 : 1,
-    event.group ?? '',
-    event.lookedUp ?? -1,
-    segmentFingerprints(event.segments),
-    event.trace ?? '',
-    event.body ?? '',
+    ...[bucket, field, notificationId, idToBytes(notificationId), platformId, eventId, lane, acceptedAt],
+    ...[event.notify ? 0 : 1, group, event.lookedUp ?? -1, segmentFingerprints(event.segments), trace, body],
   ];
 }
 
 type Answer =
   | ['unknown_client']
   | ['none', reason: 'no_new_segments' | 'not_registered' | 'silent']
-  | ['claimed' | 'mine', claim: number, held: Held | '', supersedes: number]
+  | ['claimed', claim: number, held: Held | '', how: 'again' | 'supersedes' | '']
   | ['ended', state: string, held: Held | '']
   | ['not_needed', by: string | null];
 
-function claimOf(answer: Answer): Claim {
+function parseClaim(answer: Answer): Claim {
   switch (answer[0]) {
     case 'unknown_client':
-      return { kind: 'unknown_client' };
+    case 'not_needed':
+      return { kind: answer[0] };
     case 'none':
       return { kind: 'none', reason: answer[1] };
-    case 'claimed':
-    case 'mine': {
-      const [kind, claim, held, supersedes] = answer;
-      return {
-        kind: 'claimed',
-        claim,
-        again: kind === 'mine',
-        supersedes: supersedes === 1,
-        held: held || undefined,
-      };
+    case 'claimed': {
+      const [kind, claim, held, how] = answer;
+      const [again, supersedes] = [how === 'again', how === 'supersedes'];
+      return { kind, claim, again, supersedes, held: held || undefined };
     }
     case 'ended':
       return { kind: 'ended', state: answer[1], held: answer[2] || undefined };
-    case 'not_needed':
-      return { kind: 'not_needed', by: answer[1] ?? undefined };
   }
 }

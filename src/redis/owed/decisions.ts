@@ -34,17 +34,14 @@ export async function explainAsset(
   const lastNotification = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
   const none =
     saved === null ? undefined : (JSON.parse(saved) as { event_id: string; at: number; decision: Decision });
-  const lastEvent =
-    none !== undefined && (lastNotification === undefined || none.at >= lastNotification.acceptedAt)
-      ? { eventId: none.event_id, at: none.at, decision: none.decision }
-      : lastNotification === undefined
-        ? undefined
-        : { eventId: lastNotification.eventId, at: lastNotification.acceptedAt, decision: 'queued' as const };
+  const made = lastNotification;
+  const queued = made && { eventId: made.eventId, at: made.acceptedAt, decision: 'queued' as const };
+  const isNone = none !== undefined && (queued === undefined || none.at >= queued.at);
   return {
     platformId,
     knownSegments: known === null ? 0 : (known.length - 20) / 6 + besides,
-    ...(lastEvent === undefined ? {} : { lastEvent }),
-    ...(lastNotification === undefined ? {} : { lastNotification }),
+    lastEvent: isNone ? { eventId: none.event_id, at: none.at, decision: none.decision } : queued,
+    lastNotification,
   };
 }
 

@@ -26,14 +26,52 @@ export interface AttemptRecord {
   response_excerpt?: string;
 }
 
-/** How a notification stands. */
-export type Standing =
-  /** `inMs`: in how many ms the notification may be sent; undefined while that depends on a change from outside or the end of an attempt. */
-  | { kind: 'waiting'; reason: WaitReason; inMs?: number; failures: number; last?: AttemptRecord }
-  /** The notification is no longer owed; `state` says why, while the record is kept. */
-  | { kind: 'ended'; state?: string; last?: AttemptRecord }
-  /** Redis has lost the claim. */
-  | { kind: 'lost' };
+/** How a notification stands, or what became of it. It never has a URL's query. */
+export type Outcome = Ended | Waiting;
+
+export interface Ended {
+  /** `unknown`: the notification ended elsewhere and its record is gone. */
+  state: 'delivered' | 'superseded' | 'not_needed' | 'failed' | 'cancelled' | 'unknown';
+  /** HTTP status of the attempt that ended the notification. */
+  status?: number;
+  milliseconds?: number;
+}
+
+/** The notification is still owed. */
+export interface Waiting<Reason = WaitReason | 'own_failure'> {
+  state: 'waiting';
+  /** Why the notification is not sent now; `own_failure`: this process could not make the attempt. */
+  reason: Reason;
+  /** When the notification may be sent, ms by this machine's clock; absent while that depends on a change from outside or on the end of an attempt. */
+  at?: number;
+  /** Failed attempts so far. */
+  failures: number;
+  status?: number;
+  error?: string;
+  /** Host of the failed attempt's URL: its path and query may hold a secret. */
+  target?: string;
+}
+
+/** @param state of the record; absent if there is none @param last the attempt that ended the notification */
+export function ended(state: string | undefined, last?: AttemptRecord): Ended {
+  const known = (state || 'unknown') as Ended['state'];
+  return { state: known, status: last?.status, milliseconds: last?.milliseconds };
+}
+
+/** @param inMs in how many ms the notification may be sent @param last its last attempt */
+export function waiting<Reason extends Waiting['reason']>(
+  reason: Reason,
+  inMs: number | undefined,
+  failures = 0,
+  last?: AttemptRecord,
+): Waiting<Reason> {
+  const at = inMs === undefined ? undefined : Date.now() + inMs;
+  const target = last && new URL(last.url).host;
+  return { state: 'waiting', reason, at, failures, status: last?.status, error: last?.error, target };
+}
+
+/** `lost`: Redis has lost the claim. */
+export type Standing = Ended | Waiting<WaitReason> | 'lost';
 
 export interface Asked {
   notificationId: string;
@@ -64,30 +102,19 @@ export async function standingsOf(
       return [notificationId, platformId, bucket, field, idToBytes(notificationId), claim];
     });
     const answers = (await runScript(db, 'look', clientToken, [maxInFlight ?? '', ...args])) as Answer[];
-    found.push(...answers.map(standingOf));
+    found.push(...answers.map(parseStanding));
   }
   return found;
 }
 
-function standingOf(answer: Answer): Standing {
-  switch (answer[0]) {
-    case 'lost':
-      return { kind: 'lost' };
-    case 'ended':
-      return { kind: 'ended', state: answer[1] || undefined, last: attemptOf(answer[2]) };
-    case 'waiting':
-      return {
-        kind: 'waiting',
-        reason: answer[1],
-        inMs: unlessNone(answer[2]),
-        failures: answer[3],
-        last: attemptOf(answer[4]),
-      };
-  }
+function parseStanding(answer: Answer): Standing {
+  if (answer[0] === 'lost') return 'lost';
+  const line = answer.at(-1) as string;
+  const last = line === '' ? undefined : (JSON.parse(line) as AttemptRecord);
+  if (answer[0] === 'ended') return ended(answer[1], last);
+  return waiting(answer[1], unlessNone(answer[2]), answer[3], last);
 }
 
-const attemptOf = (line: string): AttemptRecord | undefined =>
-  line === '' ? undefined : (JSON.parse(line) as AttemptRecord);
 /** Reads a number of a script; undefined for -1, which stands for none. */
 export const unlessNone = (value: number): number | undefined => (value < 0 ? undefined : value);
 
@@ -121,25 +148,14 @@ export interface Overview {
 
 export async function readOverview(db: Db, clientToken: string, bounds?: Bounds): Promise<Overview> {
   const args = [bounds?.maxInFlight ?? '', bounds?.drainPerSecond ?? ''];
-  const answer = (await runScript(db, 'overview', clientToken, args)) as [
-    ...[
-      now: number,
-      state: Overview['state'],
-      at: number,
-      reason: WaitReason,
-      owed: number,
-      inFlight: number,
-    ],
-    ...[oldest: number, lease: number, isConsistent: number, change: string, fields: string[]],
-  ];
-  const [now, state, at, reason, owed, inFlight, oldest, lease, isConsistent, change, fields] = answer;
+  const [now, state, at, reason, owed, inFlight, oldest, lease, isConsistent, change, fields] =
+    (await runScript(db, 'overview', clientToken, args)) as [
+      ...[now: number, state: Overview['state'], at: number, reason: WaitReason],
+      ...[owed: number, inFlight: number, oldest: number, lease: number],
+      ...[isConsistent: number, change: string, fields: string[]],
+    ];
   return {
-    now,
-    state,
-    at: unlessNone(at),
-    reason,
-    owed,
-    inFlight,
+    ...{ now, state, at: unlessNone(at), reason, owed, inFlight },
     oldestOwedAt: oldest || undefined,
     leaseEndsAt: lease || undefined,
     isConsistent: isConsistent === 1,

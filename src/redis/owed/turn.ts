@@ -44,10 +44,10 @@ export interface Takes {
   wakeCatchUp: boolean;
 }
 
-/** The end of an attempt. */
+/** The end of an attempt: the receiver answered, or failed to. */
 export interface Verdict {
   taken: Taken;
-  isOk: boolean;
+  ok: boolean;
   retryAfterMs?: number;
   attempt: AttemptRecord;
 }
@@ -72,56 +72,41 @@ export interface Settled {
 }
 
 export interface Turn {
-  /** New for each turn; a turn whose answer was lost is repeated with the same nonce. */
+  /** New for each turn that takes something. */
   nonce: string;
   /** How many assets to take at most. */
   most: number;
-  /** A call with this nonce may have run before: what it has taken is found. */
-  isRepeat?: boolean;
+  /** Nonces of calls whose answers were lost: what they have taken is due again. */
+  lost?: readonly string[];
   verdicts?: readonly Verdict[];
-  /** Attempts that waited before their POST. The turn says whether each may still be sent, and renews the lease. */
-  looks?: readonly Taken[];
-  /** Taken but not attempted, because of an own failure: due again after `inMs`, and nothing is counted. */
+  /** Taken but not attempted: due again after `inMs` (0: in its former order), and nothing is counted. */
   givenBack?: readonly { taken: Taken; inMs: number }[];
 }
 
 export interface Turned extends Takes {
   settled: Settled[];
-  /** Whether each of `looks` may still be sent. */
-  maySend: boolean[];
 }
 
-/**
- * Runs one turn. @throws errors of Redis; repeating the same turn loses nothing
- * @param name `settle` also writes while Redis has no memory left; then `most` must be 0
- */
+/** Runs one turn. @throws errors of Redis; a repeated turn names the nonce of the first as lost */
 export async function runTurn(
   db: Db,
   clientToken: string,
-  { nonce, most, isRepeat = false, verdicts = [], looks = [], givenBack = [] }: Turn,
+  { nonce, most, lost = [], verdicts = [], givenBack = [] }: Turn,
   settings: DeliverySettings,
-  name: 'turn' | 'settle' = 'turn',
 ): Promise<Turned> {
   const args: ScriptArgument[] = [
     ...boundsArguments(settings, nonce, most),
-    isRepeat ? 1 : 0,
-    verdicts.some(({ isOk }) => !isOk) ? scheduleArgument(settings) : '',
+    lost.join(' '),
+    verdicts.some(({ ok }) => !ok) ? scheduleArgument(settings) : '',
     verdicts.length,
   ];
   for (const verdict of verdicts) args.push(...verdictArguments(verdict));
-  args.push(looks.length);
-  for (const { platformId, token, generation } of looks) args.push(platformId, token, generation);
   for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.token, Math.ceil(inMs));
-  const answer = (await runScript(db, name, clientToken, args)) as [
+  const answer = (await runScript(db, 'turn', clientToken, args)) as [
     ...TakesAnswer,
     settled: SettledAnswer[],
-    looks: number[],
   ];
-  return {
-    ...takesOf(answer, nonce),
-    settled: answer[8].map(settledOf),
-    maySend: answer[9].map((one) => one === 1),
-  };
+  return { ...parseTakes(answer, nonce), settled: answer[8].map(parseSettled) };
 }
 
 /** Returns the arguments that `read_bounds` of take.lua reads, and how many to take. */
@@ -140,37 +125,26 @@ export type TakesAnswer = [
   taken: [asset: string, id: string, lane: 'L' | 'B', trace: string | null, body: string | null][],
 ];
 
-export function takesOf(answer: readonly [...TakesAnswer, ...unknown[]], token: string): Takes {
+export function parseTakes(answer: readonly [...TakesAnswer, ...unknown[]], token: string): Takes {
   const [url, secrets, generation, epoch, nextInMs, reason, wake, taken] = answer;
   const shared = { token, generation, epoch, url, secrets: taken.length > 0 ? fieldsOf(secrets) : {} };
   return {
     taken: taken.map(([platformId, notificationId, lane, trace, body]) => ({
-      ...shared,
-      platformId,
-      notificationId,
-      priority: lane === 'L' ? 'live' : 'backfill',
+      ...{ ...shared, platformId, notificationId, priority: lane === 'L' ? 'live' : 'backfill' },
       trace: trace ?? undefined,
       body: body ?? undefined,
     })),
-    nextInMs: unlessNone(nextInMs),
-    reason,
-    wakeCatchUp: wake === 1,
+    ...{ nextInMs: unlessNone(nextInMs), reason, wakeCatchUp: wake === 1 },
   };
 }
 
-function verdictArguments({ taken, isOk, retryAfterMs = 0, attempt }: Verdict): ScriptArgument[] {
+function verdictArguments({ taken, ok, retryAfterMs = 0, attempt }: Verdict): ScriptArgument[] {
+  const { platformId, notificationId, token, generation, epoch } = taken;
+  const { status = '', error = '' } = attempt;
+  const random = ok ? 0 : Math.random();
   return [
-    taken.platformId,
-    taken.notificationId,
-    taken.token,
-    taken.generation,
-    taken.epoch,
-    isOk ? 1 : 0,
-    attempt.status ?? '',
-    attempt.error ?? '',
-    retryAfterMs,
-    JSON.stringify(attempt),
-    isOk ? 0 : Math.random(),
+    ...[platformId, notificationId, token, generation, epoch, ok ? 1 : 0],
+    ...[status, error, retryAfterMs, JSON.stringify(attempt), random],
   ];
 }
 
@@ -187,26 +161,15 @@ function scheduleArgument(schedule: DeliverySettings): string {
 
 type SettledAnswer = [
   ...[outcome: Settled['outcome'], inMs: number, failures: number],
-  ...[to: EndpointHealth | '', from: EndpointHealth, why: string],
+  ...[change: [to: EndpointHealth, from: EndpointHealth, why: string] | null],
   ...[acceptedAt: string | null, isFirst: number, state: string | null],
 ];
 
-function settledOf([
-  outcome,
-  inMs,
-  failures,
-  to,
-  from,
-  why,
-  acceptedAt,
-  isFirst,
-  state,
-]: SettledAnswer): Settled {
+function parseSettled(answer: SettledAnswer): Settled {
+  const [outcome, inMs, failures, change, acceptedAt, isFirst, state] = answer;
   return {
-    outcome,
-    inMs: unlessNone(inMs),
-    failures,
-    change: to === '' ? undefined : { from, to, why },
+    ...{ outcome, inMs: unlessNone(inMs), failures },
+    change: change === null ? undefined : { to: change[0], from: change[1], why: change[2] },
     acceptedAt: acceptedAt === null ? undefined : Number(acceptedAt),
     isFirst: isFirst === 1,
     state: state ?? undefined,

@@ -6,8 +6,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { evaluate, type ScriptArgument } from '../connection/library.js';
-import { readHashes } from '../connection/pipeline.js';
-import { listClients, UnknownAccount } from './clients.js';
+import { ChangeRefused, listClients, readEach } from './clients.js';
 import { setHeld } from './endpoint.js';
 
 export interface Account {
@@ -34,13 +33,7 @@ export const signingSecretsScope = 'signing_secrets';
 export async function createAccount(
   db: Db,
   wanted: { name: string; scopes?: readonly string[]; platform?: boolean },
-): Promise<{
-  account_id: AccountId;
-  name: string;
-  client_id: ClientId;
-  client_secret: string;
-  scopes: string[];
-}> {
+) {
   const accountId = newAccountId();
   const secret = randomSecret();
   const given = wanted.scopes?.length ? wanted.scopes : wanted.platform ? [] : defaultScopes;
@@ -63,21 +56,29 @@ export async function createAccount(
 }
 
 export async function getAccount(db: Db, accountId: string): Promise<Account | undefined> {
-  return parseAccount(accountId, await db.redis.hgetall(db.global.account(accountId)));
+  const record = await db.redis.hgetall(db.global.account(accountId));
+  if (!record.secret_hash) return undefined;
+  return {
+    accountId: accountId as AccountId,
+    name: record.name ?? '',
+    clientId: clientIdOf(accountId),
+    scopes: (record.scopes ?? '').split(' ').filter(Boolean),
+    disabled: record.disabled === '1',
+    generation: Number(record.generation ?? 0),
+    createdAtMs: Number(record.created_at ?? 0),
+  };
 }
 
 /** Lists every account, oldest first, without secrets. */
 export async function listAccounts(db: Db): Promise<Account[]> {
   const ids = await db.redis.smembers(db.global.accounts);
-  const records = await readHashes(db.redis, ids.map(db.global.account));
-  return records
-    .flatMap((record, i) => parseAccount(ids[i] ?? '', record) ?? [])
-    .sort((a, b) => a.createdAtMs - b.createdAtMs);
+  const accounts = await readEach(ids, (id) => getAccount(db, id));
+  return accounts.sort((a, b) => a.createdAtMs - b.createdAtMs);
 }
 
 /**
  * Gives an account a new secret. The old one stays valid for 24 h; with `now` all old ones and every token end immediately.
- * @throws UnknownAccount
+ * @throws ChangeRefused
  */
 export async function rotateSecret(
   db: Db,
@@ -93,7 +94,7 @@ export async function rotateSecret(
 /**
  * Disables or enables an account. Either way the generation rises, which ends every token; its clients'
  * deliveries are held while it is disabled.
- * @throws UnknownAccount
+ * @throws ChangeRefused
  */
 export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<void> {
   await changeAccount(db, 'setDisabled', accountId, [disabled ? 1 : 0]);
@@ -103,7 +104,7 @@ export async function setDisabled(db: Db, accountId: string, disabled: boolean):
 /**
  * Replaces the scopes of an account. Tokens keep their scopes, unless a scope is removed from the account: then every
  * token ends.
- * @throws UnknownAccount
+ * @throws ChangeRefused
  */
 export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
   await changeAccount(db, 'setScopes', accountId, [scopes.join(' ')]);
@@ -116,7 +117,7 @@ async function changeAccount(
   args: ScriptArgument[],
 ): Promise<void> {
   const done = await evaluate(db, script, [db.global.account(accountId)], args);
-  if (done !== 1) throw new UnknownAccount('there is no such account');
+  if (done !== 1) throw new ChangeRefused('there is no such account');
 }
 
 /** Returns whether credentials are right; false for a disabled account. It does the same work for every wrong one. */
@@ -140,24 +141,11 @@ export const randomSecret = (): string => randomBytes(32).toString('base64url');
 
 /** SHA-256 is enough: the secret has 256 random bits and cannot be guessed. */
 export const secretHash = (secret: string): string => hash('sha256', secret);
+/** Identifies a secret in the audit, and cannot be used as the secret: the first 48 bits of its hash. */
+export const fingerprintOf = (secret: string): string => secretHash(secret).slice(0, 12);
 
 const clientIdOf = (accountId: string): ClientId => accountId.replace(/^acc_/, 'cid_') as ClientId;
 /** A malformed client id belongs to no account. */
 export const accountIdOf = (clientId: string): string =>
   isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
-/** Returns whether a text has the form of a client id. */
-export const isClientId = (text: string): boolean => clientIdPattern.test(text);
-const clientIdPattern = /^cid_[A-Za-z0-9_-]{1,64}$/;
-
-function parseAccount(accountId: string, record: Record<string, string>): Account | undefined {
-  if (!record.secret_hash) return undefined;
-  return {
-    accountId: accountId as AccountId,
-    name: record.name ?? '',
-    clientId: clientIdOf(accountId),
-    scopes: (record.scopes ?? '').split(' ').filter(Boolean),
-    disabled: record.disabled === '1',
-    generation: Number(record.generation ?? 0),
-    createdAtMs: Number(record.created_at ?? 0),
-  };
-}
+export const isClientId = (text: string): boolean => /^cid_[A-Za-z0-9_-]{1,64}$/.test(text);

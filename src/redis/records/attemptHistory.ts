@@ -5,8 +5,8 @@
  * `l<i>` attempts that took up to `latencyBoundsMs[i]`.
  */
 import type { Logger } from '../../log.js';
+import { mapInPages } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
-import { runPipeline } from '../connection/pipeline.js';
 
 export const stepMs = 5 * 60_000;
 const hourMs = 3_600_000;
@@ -39,19 +39,17 @@ export function countAttempts(db: Db, log: Logger) {
   async function flush(): Promise<void> {
     const keys = [...counted];
     counted = new Map();
-    for (let start = 0; start < keys.length; start += keysPerStep) {
-      const commands = db.redis.pipeline();
-      for (const [key, fields] of keys.slice(start, start + keysPerStep)) {
-        for (const [field, by] of fields) commands.hincrby(key, field, by);
-        commands.expire(key, keptSeconds);
-      }
-      try {
-        await runPipeline(commands);
-      } catch (err) {
-        // Whether they were added is unknown: missing a few attempts in a plot is better than showing some twice.
-        const reason = err instanceof Error ? err.message : 'unknown';
-        log.debug({ reason }, 'counts of attempts were not written');
-      }
+    try {
+      await mapInPages(keys, keysPerStep, ([key, fields]) =>
+        Promise.all([
+          ...[...fields].map(([field, by]) => db.redis.hincrby(key, field, by)),
+          db.redis.expire(key, keptSeconds),
+        ]),
+      );
+    } catch (err) {
+      // It is unknown which were added: missing a few attempts in a plot is better than showing some twice.
+      const reason = err instanceof Error ? err.message : 'unknown';
+      log.debug({ reason }, 'counts of attempts were not written');
     }
   }
 
@@ -66,13 +64,12 @@ export function countAttempts(db: Db, log: Logger) {
       const step = Math.floor((atMs % hourMs) / stepMs);
       const fields = counted.get(key) ?? new Map<string, number>();
       counted.set(key, fields);
-      for (const field of [`${step}:${ok ? 'd' : `f.${error}`}`, `${step}:l${latencyClass(milliseconds)}`]) {
+      const latency = latencyBoundsMs.filter((bound) => bound < milliseconds).length;
+      for (const field of [`${step}:${ok ? 'd' : `f.${error}`}`, `${step}:l${latency}`]) {
         fields.set(field, (fields.get(field) ?? 0) + 1);
       }
     },
-    /** Writes the counts that are not yet written. */
-    flush,
-    /** The same, and stops counting. */
+    /** Stops counting, and writes the counts that are not yet written. */
     async close(): Promise<void> {
       clearInterval(timer);
       await flush();
@@ -80,21 +77,16 @@ export function countAttempts(db: Db, log: Logger) {
   };
 }
 
-function latencyClass(milliseconds: number): number {
-  const found = latencyBoundsMs.findIndex((bound) => milliseconds <= bound);
-  return found < 0 ? latencyBoundsMs.length : found;
-}
-
 /** Returns every step of the last day, oldest first. */
 export async function readAttempts(db: Db, clientToken: string): Promise<AttemptStep[]> {
   const nowMs = nowOf(db);
   const lastHour = Math.floor(nowMs / hourMs);
-  const commands = db.redis.pipeline();
-  for (let i = hoursRead - 1; i >= 0; i--) commands.hgetall(db.client(clientToken).attemptsBy(lastHour - i));
-  const hours = (await runPipeline(commands)) as Record<string, string>[];
-  const steps = hours.flatMap((fields, i) => stepsOf((lastHour - hoursRead + 1 + i) * hourMs, fields));
-  const now = steps.findLastIndex(({ atMs }) => atMs <= nowMs) + 1;
-  return steps.slice(Math.max(0, now - (24 * hourMs) / stepMs), now);
+  const hours = Array.from({ length: hoursRead }, (_, i) => lastHour - hoursRead + 1 + i);
+  const { attemptsBy } = db.client(clientToken);
+  const read = await Promise.all(
+    hours.map(async (hour) => stepsOf(hour * hourMs, await db.redis.hgetall(attemptsBy(hour)))),
+  );
+  return read.flat().filter(({ atMs }) => atMs <= nowMs && atMs > nowMs - 24 * hourMs);
 }
 
 function stepsOf(hourAtMs: number, fields: Record<string, string>): AttemptStep[] {

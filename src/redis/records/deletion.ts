@@ -1,17 +1,16 @@
 /**
  * Deletes clients, and clears their keys in bounded steps, each safe to repeat: none delays Redis for others, and the sweep
- * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; records,
- * decisions, their list and changes of state expire at most 14 days later.
+ * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; the records of ended
+ * notifications, decisions, the list and changes of state expire at most 14 days later.
  */
 import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
 import { runScript } from '../connection/library.js';
-import { runPipeline } from '../connection/pipeline.js';
-import { type Client, getClient, UnknownClient } from './clients.js';
+import { fieldsOf } from '../owed/standing.js';
+import { ChangeRefused, getClient } from './clients.js';
 import { resetRegistration } from './registrations.js';
 
 const keptSeconds = recordKeptMs / 1000;
-/** Keys deleted in one step. */
 const keysPerStep = 500;
 /** Assets in one script: some milliseconds of a busy Redis. */
 const assetsPerScript = 100;
@@ -20,18 +19,17 @@ const buckets = 0x4000;
 
 /**
  * Deletes a client: removes its URL and its secrets, and keeps its token taken for good. `clearDeletedClient`, called by
- * the caller or the sweep, clears its other keys and cancels what it is owed. @throws UnknownClient
+ * the caller or the sweep, clears its other keys and cancels what it is owed. @throws ChangeRefused
  */
-export async function deleteClient(db: Db, clientToken: string): Promise<Client> {
+export async function deleteClient(db: Db, clientToken: string): Promise<void> {
   const client = await getClient(db, clientToken);
-  if (!client) throw new UnknownClient('there is no such client');
+  if (!client) throw new ChangeRefused('there is no such client');
   // Written first: the sweep clears the client's keys from now on.
   await db.redis.zadd(db.global.deletedClients, nowOf(db), clientToken);
   await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
   await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
   await resetRegistration(db, clientToken);
   await db.redis.del(db.client(clientToken).signingSecrets);
-  return client;
 }
 
 /** Lists the first clients whose deletion is under way; `at`: ms. */
@@ -40,7 +38,7 @@ export async function deletionsUnderWay(
   limit: number,
 ): Promise<{ clientToken: string; at: number }[]> {
   const flat = await db.redis.zrange(db.global.deletedClients, '0', String(limit - 1), 'WITHSCORES');
-  return flat.flatMap((clientToken, i) => (i % 2 === 0 ? { clientToken, at: Number(flat[i + 1]) } : []));
+  return Object.entries(fieldsOf(flat)).map(([clientToken, at]) => ({ clientToken, at: Number(at) }));
 }
 
 /** Forgets a cleared client: no more keys are written for it. */
@@ -56,37 +54,28 @@ export async function endDeletion(db: Db, clientToken: string): Promise<void> {
 export async function clearDeletedClient(
   db: Db,
   clientToken: string,
-  onStep: () => void = () => undefined,
+  onStep?: () => void,
 ): Promise<{ cancelled: number }> {
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await resetRegistration(db, clientToken);
   await db.redis.unlink(keys.signingSecrets, keys.updates);
-  const cancelled = await cancelOwed(db, clientToken, onStep);
+  const cancelled = await repeat(db, 'cancelDeleted', clientToken, onStep);
   await repeat(db, 'unlinkBeside', clientToken, onStep);
-  for (let from = 0; from < buckets; from += keysPerStep) {
-    onStep();
-    const some = Array.from({ length: Math.min(keysPerStep, buckets - from) }, (_, i) =>
-      (from + i).toString(36),
-    );
-    await db.redis.unlink(...some.map(keys.known));
+  const known = Array.from({ length: buckets }, (_, bucket) => keys.known(bucket.toString(36)));
+  while (known.length > 0) {
+    onStep?.();
+    await db.redis.unlink(...known.splice(0, keysPerStep));
   }
-  await expireRecords(db, clientToken, onStep);
-  const expiring = db.redis.pipeline();
   for (const key of [keys.notifications, keys.stateChanges, keys.endpoint]) {
-    expiring.expire(key, keptSeconds, 'NX');
+    await db.redis.expire(key, keptSeconds, 'NX');
   }
-  await runPipeline(expiring);
   return { cancelled };
 }
 
 /** Cancels everything that a client is owed. @returns how many notifications that were */
-export function cancelOwed(
-  db: Db,
-  clientToken: string,
-  onStep: () => void = () => undefined,
-): Promise<number> {
-  return repeat(db, 'cancelDeleted', clientToken, onStep);
+export function cancelOwed(db: Db, clientToken: string): Promise<number> {
+  return repeat(db, 'cancelDeleted', clientToken);
 }
 
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
@@ -94,25 +83,12 @@ async function repeat(
   db: Db,
   step: 'cancelDeleted' | 'unlinkBeside',
   clientToken: string,
-  onStep: () => void,
+  onStep?: () => void,
 ): Promise<number> {
   for (let sum = 0; ; ) {
-    onStep();
+    onStep?.();
     const [done, hasMore] = (await runScript(db, step, clientToken, [assetsPerScript])) as [number, number];
     sum += done;
     if (hasMore === 0) return sum;
-  }
-}
-
-/** Sets an expiry on records without one: those of ended notifications already have one. */
-async function expireRecords(db: Db, clientToken: string, onStep: () => void): Promise<void> {
-  const keys = db.client(clientToken);
-  for (let from = 0; ; from += keysPerStep) {
-    onStep();
-    const ids = await db.redis.zrange(keys.notifications, String(from), String(from + keysPerStep - 1));
-    if (ids.length === 0) return;
-    const expiring = db.redis.pipeline();
-    for (const id of ids) expiring.expire(keys.notification(id), keptSeconds, 'NX');
-    await runPipeline(expiring);
   }
 }

@@ -4,24 +4,19 @@ import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
-import { type Bounds, readOverview, type WaitReason } from '../owed/standing.js';
+import { type Bounds, type Overview, readOverview, type WaitReason } from '../owed/standing.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
 export type EndpointState = (typeof endpointStates)[number];
 
 /** Times are ms since the epoch. */
-export interface Endpoint {
+export interface Endpoint extends Pick<Overview, 'owed' | 'inFlight' | 'isConsistent' | 'oldestOwedAt'> {
   state: EndpointState;
   /** The account is disabled: nothing is sent. */
   held: boolean;
-  owed: number;
-  inFlight: number;
-  /** Whether exactly the waiting assets have an owed-since and a due time. */
-  isConsistent: boolean;
   /** For how long something could have been sent; 0 if it could not. */
   overdueMs: number;
   failures: number;
-  oldestOwedAt?: number;
   /** The first of the failures in a row. */
   firstFailureAt?: number;
   lastSuccessAt?: number;
@@ -37,16 +32,15 @@ export interface Endpoint {
 
 export async function getEndpoint(db: Db, clientToken: string, bounds?: Bounds): Promise<Endpoint> {
   const overview = await readOverview(db, clientToken, bounds);
-  const { fields, state, at, reason, owed, inFlight, oldestOwedAt, lastChange } = overview;
+  const { fields, state, at, reason, now, owed, inFlight, isConsistent, oldestOwedAt, lastChange } = overview;
   const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
   return {
+    ...{ owed, inFlight, isConsistent, oldestOwedAt },
     state: state === 'not_registered' ? 'active' : state,
     held: fields.held === '1',
-    ...{ owed, inFlight, oldestOwedAt },
     waitingReason: owed > 0 ? reason : undefined,
-    nextAttemptAt: at === undefined ? undefined : Math.max(at, overview.now),
-    isConsistent: overview.isConsistent,
-    overdueMs: reason === 'due' && at !== undefined ? Math.max(overview.now - at, 0) : 0,
+    nextAttemptAt: at && Math.max(at, now),
+    overdueMs: reason === 'due' ? Math.max(now - (at ?? now), 0) : 0,
     failures: number('failures') ?? 0,
     firstFailureAt: number('first_failure_at'),
     lastSuccessAt: number('last_success_at'),

@@ -5,9 +5,8 @@
 import { type ClientToken, noticesClient } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { runPipeline } from '../connection/pipeline.js';
 import { type Account, getAccount, platformScope } from './accounts.js';
-import { UnknownAccount } from './clients.js';
+import { ChangeRefused } from './clients.js';
 import { cancelOwed } from './deletion.js';
 import { setHeld } from './endpoint.js';
 import { changeRegistration, markAnswered, register, resetRegistration } from './registrations.js';
@@ -20,7 +19,7 @@ export function noticesClientOf({ accountId, scopes }: Pick<Account, 'accountId'
 
 /**
  * Registers or changes the URL for an account's notices; makes the client and its signing secret if there are none. Safe to
- * repeat. @returns whether the caller must wake catch-up @throws UnknownAccount
+ * repeat. @returns whether the caller must wake catch-up @throws ChangeRefused
  */
 export async function setNoticesUrl(
   db: Db,
@@ -29,7 +28,7 @@ export async function setNoticesUrl(
   url: string,
 ): Promise<{ wakeCatchUp: boolean }> {
   const account = await getAccount(db, accountId);
-  if (account === undefined) throw new UnknownAccount('there is no such account');
+  if (account === undefined) throw new ChangeRefused('there is no such account');
   const clientToken = noticesClientOf(account);
   await makeClient(db, clientToken, account);
   for (;;) {
@@ -51,14 +50,12 @@ async function makeClient(db: Db, clientToken: string, { accountId, disabled }: 
   if (before !== null && before !== accountId) {
     await db.redis.srem(db.global.accountClients(before), clientToken);
   }
-  await runPipeline(
-    db.redis
-      .pipeline()
-      .hset(client, { account_id: accountId, name: 'Notices' })
-      .hsetnx(client, 'created_at', nowOf(db))
-      .sadd(db.global.clients, clientToken)
-      .sadd(db.global.accountClients(accountId), clientToken),
-  );
+  await Promise.all([
+    db.redis.hset(client, { account_id: accountId, name: 'Notices' }),
+    db.redis.hsetnx(client, 'created_at', nowOf(db)),
+    db.redis.sadd(db.global.clients, clientToken),
+    db.redis.sadd(db.global.accountClients(accountId), clientToken),
+  ]);
   await setHeld(db, clientToken, disabled);
 }
 

@@ -8,14 +8,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccountId, ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { readHashes } from '../connection/pipeline.js';
+import { readEach } from './clients.js';
 import type { SecretBox } from './secretBox.js';
 import { createSigningSecret } from './secrets.js';
 
 export interface Registration {
   clientToken: ClientToken;
   url: string;
-  generation: number;
   registeredAtMs: number;
   accountId: AccountId;
   /** False while no caller has been answered 200 for it. */
@@ -62,17 +61,21 @@ export async function markAnswered(db: Db, clientToken: string, nonce: string): 
 }
 
 export async function getRegistration(db: Db, clientToken: string): Promise<Registration | undefined> {
-  return parseRegistration(clientToken, await db.redis.hgetall(db.client(clientToken).registration));
+  const record = await db.redis.hgetall(db.client(clientToken).registration);
+  if (!record.url) return undefined;
+  return {
+    clientToken: clientToken as ClientToken,
+    url: record.url,
+    registeredAtMs: Number(record.registered_at ?? 0),
+    accountId: record.account_id as AccountId,
+    answered: record.answered === '1',
+  };
 }
 
 /** Lists every registration, by client token. */
 export async function listRegistrations(db: Db): Promise<Registration[]> {
   const tokens = (await db.redis.smembers(db.global.clients)).sort();
-  const records = await readHashes(
-    db.redis,
-    tokens.map((token) => db.client(token).registration),
-  );
-  return records.flatMap((record, i) => parseRegistration(tokens[i] ?? '', record) ?? []);
+  return await readEach(tokens, (token) => getRegistration(db, token));
 }
 
 /** Removes the URL; owed assets stay owed. @returns undefined if there was none */
@@ -100,16 +103,4 @@ export async function changeRegistration(
   if (answer === null) return undefined;
   const [previous, wake] = answer as [string, number];
   return { previous_url: previous, url, wakeCatchUp: wake === 1 };
-}
-
-function parseRegistration(clientToken: string, record: Record<string, string>): Registration | undefined {
-  if (!record.url) return undefined;
-  return {
-    clientToken: clientToken as ClientToken,
-    url: record.url,
-    generation: Number(record.generation ?? 0),
-    registeredAtMs: Number(record.registered_at ?? 0),
-    accountId: record.account_id as AccountId,
-    answered: record.answered === '1',
-  };
 }

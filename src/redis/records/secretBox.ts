@@ -2,7 +2,7 @@
  * Encrypts secrets at rest: AES-256-GCM, `<key id>:<base64 of nonce, tag, ciphertext>`. The first key of
  * `SECRETS_KEY` encrypts, every key decrypts. Without a key a secret is stored in plain text, marked `plain:`.
  *
- * A secret is sealed for one client and one use, its associated data: whoever can write Redis, but has no key, cannot
+ * A secret is sealed for an owner, its associated data, which is one client and one use: whoever can write Redis, but has no key, cannot
  * make another client's secret sign, or send a signing secret as a header.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
@@ -10,69 +10,46 @@ import type { Config } from '../../config.js';
 
 export type SecretBox = ReturnType<typeof createSecretBox>;
 
-export interface SealedFor {
-  clientToken: string;
-  use: 'signing' | `header:${string}`;
-}
-
 export class SecretUnreadable extends Error {
   override name = 'SecretUnreadable';
 }
 
 const nonceBytes = 12;
 const tagBytes = 16;
-/** Decrypted secrets are cached, as every attempt needs one; the cache is bounded and drops the oldest first. */
-const keptSecrets = 10_000;
 
 export function createSecretBox(keys: Config['SECRETS_KEY']) {
-  const kept = new Map<string, string>();
   const newest = keys?.[0];
 
-  function decrypt(sealed: string, of: string): string {
-    const colon = sealed.indexOf(':');
-    const id = sealed.slice(0, colon);
-    if (id === 'plain') return sealed.slice(colon + 1);
-    const key = keys?.find((k) => k.id === id);
-    if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", which encrypted a secret`);
-    const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
-    const decipher = createDecipheriv('aes-256-gcm', key.key, bytes.subarray(0, nonceBytes));
-    decipher.setAAD(Buffer.from(of));
-    decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
-    try {
-      return (
-        decipher.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8')
-      );
-    } catch {
-      throw new SecretUnreadable(`key "${id}" of SECRETS_KEY does not decrypt a secret stored under that id`);
-    }
-  }
-
   return {
-    /** False: no key is set and secrets are stored in plain text. */
-    encrypts: newest !== undefined,
-    seal(secret: string, of: SealedFor): string {
+    seal(secret: string, owner: string): string {
       if (!newest) return `plain:${secret}`;
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv('aes-256-gcm', newest.key, nonce);
-      cipher.setAAD(Buffer.from(inText(of)));
+      cipher.setAAD(Buffer.from(owner));
       const text = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
       return `${newest.id}:${Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64')}`;
     },
     /** Whether another key than the first encrypted it: that key is still needed. */
     isOutdated: (sealed: string): boolean => !sealed.startsWith(`${newest?.id ?? 'plain'}:`),
     /** @throws SecretUnreadable if its key is missing, or it was sealed for something else */
-    open(sealed: string, of: SealedFor): string {
-      const owner = inText(of);
-      const name = `${owner} ${sealed}`;
-      const known = kept.get(name);
-      if (known !== undefined) return known;
-      const secret = decrypt(sealed, owner);
-      if (kept.size >= keptSecrets) for (const oldest of kept.keys()) if (kept.delete(oldest)) break;
-      kept.set(name, secret);
-      return secret;
+    open(sealed: string, owner: string): string {
+      const colon = sealed.indexOf(':');
+      const id = sealed.slice(0, colon);
+      if (id === 'plain') return sealed.slice(colon + 1);
+      const key = keys?.find((k) => k.id === id);
+      if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", which encrypted a secret`);
+      const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
+      const decipher = createDecipheriv('aes-256-gcm', key.key, bytes.subarray(0, nonceBytes));
+      decipher.setAAD(Buffer.from(owner));
+      decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
+      try {
+        const text = decipher.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8');
+        return text + decipher.final('utf8');
+      } catch {
+        throw new SecretUnreadable(
+          `key "${id}" of SECRETS_KEY does not decrypt a secret stored under that id`,
+        );
+      }
     },
   };
 }
-
-/** Neither part has a space. */
-const inText = ({ clientToken, use }: SealedFor): string => `${clientToken} ${use}`;

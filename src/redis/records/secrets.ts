@@ -9,7 +9,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { type SealedFor, type SecretBox, SecretUnreadable } from './secretBox.js';
+import { type SecretBox, SecretUnreadable } from './secretBox.js';
 
 /** How long a previous secret still signs. */
 export const previousSigningSecretMs = 24 * 3600 * 1000;
@@ -25,32 +25,28 @@ type Fields = Readonly<Record<string, string>>;
 const readFields = (db: Db, clientToken: string): Promise<Fields> =>
   db.redis.hgetall(db.client(clientToken).signingSecrets);
 
-/**
- * Decrypts what the take of an attempt has read: the signing secrets, one made if there is none, and the client's request headers.
- * @throws SecretUnreadable
- */
-export async function readAttemptSecrets(
-  db: Db,
-  box: SecretBox,
-  clientToken: string,
-  fields: Fields,
-  nowMs: number,
-): Promise<{ secrets: string[]; own: RequestHeaders }> {
-  const secrets = openSigningSecrets(box, clientToken, fields, nowMs);
-  const own = openRequestHeaders(box, clientToken, fields);
-  if (secrets.length > 0) return { secrets, own };
-  return { secrets: [await createSigningSecret(db, box, clientToken)], own };
+/** Names in lower case, and values. */
+export type RequestHeaders = Readonly<Record<string, string>>;
+
+export interface Secrets {
+  /** The current one, then the previous ones that still sign, newest first; empty before one was made. */
+  signing: string[];
+  headers: RequestHeaders;
 }
 
-/** Reads the current secret, then the previous ones that still sign, newest first; empty before one was made. */
-export async function signingSecrets(db: Db, box: SecretBox, clientToken: string): Promise<string[]> {
-  return openSigningSecrets(box, clientToken, await readFields(db, clientToken), nowOf(db));
+/** @throws SecretUnreadable */
+export async function readSecrets(db: Db, box: SecretBox, clientToken: string): Promise<Secrets> {
+  return openSecrets(box, clientToken, await readFields(db, clientToken), nowOf(db));
 }
 
-function openSigningSecrets(box: SecretBox, clientToken: string, fields: Fields, nowMs: number): string[] {
-  if (!fields.current) return [];
-  const names = ['current', ...previousNames(Object.keys(fields), nowMs)];
-  return names.map((name) => box.open(fields[name] ?? '', { clientToken, use: 'signing' }));
+/** Decrypts the fields of the hash. @throws SecretUnreadable */
+export function openSecrets(box: SecretBox, clientToken: string, fields: Fields, nowMs: number): Secrets {
+  const open = (name: string) => box.open(fields[name] ?? '', ownerOf(clientToken, name));
+  const names = Object.keys(fields);
+  return {
+    signing: fields.current ? ['current', ...previousNames(names, nowMs)].map(open) : [],
+    headers: Object.fromEntries(headerNames(names).map((name) => [name, open(headerPrefix + name)])),
+  };
 }
 
 /** Returns until when each previous one still signs, ms, the latest first. */
@@ -69,9 +65,9 @@ function previousNames(names: readonly string[], nowMs: number): string[] {
 
 /** Returns the client's current secret, and makes it if there is none. Concurrent callers get the same one. */
 export async function createSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<string> {
-  const of = { clientToken, use: 'signing' } as const;
-  const made = box.seal(newSigningSecret(), of);
-  return box.open(String(await runScript(db, 'createSigningSecret', clientToken, [made])), of);
+  const owner = ownerOf(clientToken, 'current');
+  const made = box.seal(newSigningSecret(), owner);
+  return box.open(String(await runScript(db, 'createSigningSecret', clientToken, [made])), owner);
 }
 
 export type Rotated =
@@ -85,9 +81,9 @@ export type Rotated =
  */
 export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<Rotated> {
   const signingSecret = newSigningSecret();
-  const sealed = box.seal(signingSecret, { clientToken, use: 'signing' });
+  const sealed = box.seal(signingSecret, ownerOf(clientToken, 'current'));
   const name = randomBytes(4).toString('hex');
-  const args = [sealed, previousSigningSecretMs, name, previousSigningSecretsAtMost, 0];
+  const args = [sealed, previousSigningSecretMs, name, previousSigningSecretsAtMost];
   const answer = await runScript(db, 'rotateSigningSecret', clientToken, args);
   const [done, number] = answer as [number, number | null];
   if (done === 0) return { outcome: 'too_many', waitMs: Number(number) };
@@ -96,22 +92,19 @@ export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: s
 
 /** Returns how long until the secret may be rotated, ms; 0 if it may be rotated now. */
 export async function rotationWaitMs(db: Db, clientToken: string): Promise<number> {
-  const args = ['', previousSigningSecretMs, '', previousSigningSecretsAtMost, 1];
-  const [may, waitMs] = (await runScript(db, 'rotateSigningSecret', clientToken, args)) as [number, number];
-  return may === 1 ? 0 : Number(waitMs);
+  const until = await previousSigningSecretsUntil(db, clientToken);
+  const oldest = until[previousSigningSecretsAtMost - 1];
+  return oldest === undefined ? 0 : oldest - nowOf(db);
 }
 
 /** Makes a new secret and ends every earlier one immediately: for a secret that somebody else has seen. */
 export async function replaceSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<void> {
-  const sealed = box.seal(newSigningSecret(), { clientToken, use: 'signing' });
+  const sealed = box.seal(newSigningSecret(), ownerOf(clientToken, 'current'));
   await runScript(db, 'replaceSigningSecret', clientToken, [sealed]);
 }
 
 /** Standard Webhooks 1.0.0: `whsec_` and the base64 of 24 to 64 bytes. */
 export const newSigningSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
-
-/** Names in lower case, and values. */
-export type RequestHeaders = Readonly<Record<string, string>>;
 
 /** Replaces all of the client's headers. The next attempt that is taken sends them. */
 export async function setRequestHeaders(
@@ -121,8 +114,8 @@ export async function setRequestHeaders(
   wanted: RequestHeaders,
 ): Promise<void> {
   const headers = Object.entries(wanted).flatMap(([name, value]) => {
-    const use = `${headerPrefix}${name}` as const;
-    return [use, box.seal(value, { clientToken, use })];
+    const field = headerPrefix + name;
+    return [field, box.seal(value, ownerOf(clientToken, field))];
   });
   await runScript(db, 'setRequestHeaders', clientToken, headers);
 }
@@ -132,33 +125,15 @@ export async function requestHeaderNames(db: Db, clientToken: string): Promise<s
   return headerNames(await db.redis.hkeys(db.client(clientToken).signingSecrets));
 }
 
-/** @throws SecretUnreadable */
-export async function requestHeaders(db: Db, box: SecretBox, clientToken: string): Promise<RequestHeaders> {
-  return openRequestHeaders(box, clientToken, await readFields(db, clientToken));
-}
-
-function openRequestHeaders(box: SecretBox, clientToken: string, fields: Fields): RequestHeaders {
-  const names = headerNames(Object.keys(fields));
-  if (names.length === 0) return noHeaders;
-  return Object.fromEntries(
-    names.map((name) => {
-      const use = `${headerPrefix}${name}` as const;
-      return [name, box.open(fields[use] ?? '', { clientToken, use })];
-    }),
-  );
-}
-
-const noHeaders: RequestHeaders = {};
-
 const headerNames = (names: readonly string[]): string[] =>
   names
     .filter((name) => name.startsWith(headerPrefix))
     .map((name) => name.slice(headerPrefix.length))
     .sort();
 
-/** Returns the use of a field of the hash, for which its secret is sealed. */
-export const useOfField = (field: string): SealedFor['use'] =>
-  field.startsWith(headerPrefix) ? (field as `header:${string}`) : 'signing';
+/** Returns the owner for whom a field of the hash is sealed. Neither part has a space. */
+export const ownerOf = (clientToken: string, field: string): string =>
+  `${clientToken} ${field.startsWith(headerPrefix) ? field : 'signing'}`;
 
 interface Reencrypted {
   /** Secrets that are now encrypted with the newest key and were not before. */
@@ -180,9 +155,8 @@ export async function reencryptSigningSecrets(db: Db, box: SecretBox): Promise<R
           counts.unchanged++;
           continue;
         }
-        const of = { clientToken, use: useOfField(field) };
-        const renewed = box.seal(box.open(sealed, of), of);
-        const args = [field, sealed, renewed];
+        const owner = ownerOf(clientToken, field);
+        const args = [field, sealed, box.seal(box.open(sealed, owner), owner)];
         counts.reencrypted += Number(await runScript(db, 'reencrypt', clientToken, args));
       }
     } catch (err) {

@@ -6,7 +6,6 @@
 -- KEYS: the account, the token
 -- Arguments: secret_hash, scopes (asked for), ttl_ms
 -- Answer: 'minted', 'invalid_client' or 'invalid_scope'
--- Repeat: safe: the same token is written once more
 entry('mintToken', function(KEYS, ARGV)
   local secret_hash, scopes = ARGV[2], ARGV[3]
   local account = redis.call('HMGET', KEYS[1], 'secret_hash', 'previous_secrets', 'disabled', 'scopes', 'generation')
@@ -48,7 +47,6 @@ end)
 -- KEYS: the account
 -- Arguments: disabled ('1' or '0')
 -- Answer: 1, or 0 if there is no such account
--- Repeat: safe: tokens end once more
 entry('setDisabled', function(KEYS, ARGV)
   if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
   redis.call('HSET', KEYS[1], 'disabled', ARGV[2])
@@ -59,7 +57,6 @@ end, {'allow-oom'})
 -- KEYS: the account
 -- Arguments: scopes
 -- Answer: 1, or 0 if there is no such account
--- Repeat: safe: nothing more is removed
 entry('setScopes', function(KEYS, ARGV)
   local before = redis.call('HGET', KEYS[1], 'scopes')
   if not before then return 0 end
@@ -73,14 +70,20 @@ entry('setScopes', function(KEYS, ARGV)
   redis.call('HSET', KEYS[1], 'scopes', ARGV[2])
   return 1
 end)
--- Records a call of the API in its account's stream; a reading call that repeats one of the last minute is left out.
--- KEYS: the account's stream, the mark of the same reading call
--- Arguments: entry, kept (how many), kept_ms, mark_ms (how long the mark stands; '0': none)
+-- Records a call of the API; a repeat is left out for as long as its mark stands. An entry that bears on security goes, once in a
+-- time, to the account's other stream, which is trimmed by age only; its repeats in that time are trimmed like all others.
+-- KEYS: the account's stream, its stream of security, the mark of the same call, the mark of the same kind of call
+-- Arguments: entry, kept (how many), kept_ms, mark_ms (how long the first mark stands; '0': none), security_ms (the same of the
+--   second mark; '0' for a call that does not bear on security)
 -- Answer: 1, or 0 if it was left out
--- Repeat: records the call once more, unless it only reads
+-- Repeat: records the call once more, unless its mark stands
 entry('recordCall', function(KEYS, ARGV)
-  if ARGV[5] ~= '0' and not redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[5]) then return 0 end
-  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[3], '*', 'call', ARGV[2])
-  redis.call('PEXPIRE', KEYS[1], ARGV[4])
+  local call, kept, kept_ms = ARGV[2], ARGV[3], ARGV[4]
+  local function is_first(mark, ms) return ms ~= '0' and redis.call('SET', mark, '1', 'NX', 'PX', ms) end
+  if ARGV[5] ~= '0' and not is_first(KEYS[3], ARGV[5]) then return 0 end
+  local stream, trim = KEYS[1], {'MAXLEN', '~', kept}
+  if is_first(KEYS[4], ARGV[6]) then stream, trim = KEYS[2], {'MINID', '~', now - tonumber(kept_ms)} end
+  redis.call('XADD', stream, trim[1], trim[2], trim[3], '*', 'call', call)
+  redis.call('PEXPIRE', stream, kept_ms)
   return 1
 end)

@@ -1,7 +1,6 @@
 -- Changes that operators and publishers make at a client's registration, endpoint and notifications. The caller wakes catch-up.
 
 -- Stores a client's URL, unanswered, if it has none; takes over an equal one that no call can be answering any more.
--- KEYS: the client's base
 -- Arguments: url, account_id, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over)
 -- Answer: {'stored', 'taken' or 'pending', 1 if something waits}
 -- Repeat: safe: the nonce finds the URL that it has stored
@@ -23,10 +22,7 @@ entry('register', function(_, ARGV)
   return {'stored', due_now()}
 end)
 -- Marks a client's URL as answered, so that no other call takes it over.
--- KEYS: the client's base
 -- Arguments: nonce (of the call that stored it)
--- Answer: 1
--- Repeat: safe
 entry('markAnswered', function(_, ARGV)
   local R = base .. 'registration'
   if redis.call('HGET', R, 'nonce') == ARGV[2] then
@@ -36,10 +32,8 @@ entry('markAnswered', function(_, ARGV)
   return 1
 end)
 -- Replaces a client's URL.
--- KEYS: the client's base
 -- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it), by (operator or publisher)
 -- Answer: {the previous URL, 1 if something waits}, or nil if there is none
--- Repeat: safe: the same URL is stored again, as another generation
 entry('changeRegistration', function(_, ARGV)
   local R = base .. 'registration'
   local previous, from = redis.call('HGET', R, 'url'), seen()
@@ -51,10 +45,7 @@ entry('changeRegistration', function(_, ARGV)
   return {previous, due_now()}
 end)
 -- Removes a client's URL; owed assets stay owed.
--- KEYS: the client's base
--- Arguments: none
 -- Answer: {the URL, how many assets are owed}, or nil if there was none
--- Repeat: safe: a second call finds none
 entry('resetRegistration', function()
   local R = base .. 'registration'
   local url, from = redis.call('HGET', R, 'url'), seen()
@@ -66,10 +57,8 @@ entry('resetRegistration', function()
   return {url, owed_count()}
 end, {'allow-oom'})
 -- Makes a suspended or failing endpoint due for a probe now.
--- KEYS: the client's base
 -- Arguments: by ('operator' or 'publisher')
 -- Answer: 1, or 0 if it is active
--- Repeat: safe: it is due for a probe again
 entry('resumeEndpoint', function(_, ARGV)
   local was, from = health().state, seen()
   redis.call('HDEL', E, 'not_before')
@@ -87,10 +76,8 @@ entry('resumeEndpoint', function(_, ARGV)
   return was == 'active' and 0 or 1
 end)
 -- Sets or ends a pause or a hold of all deliveries of a client.
--- KEYS: the client's base
 -- Arguments: name ('paused' or 'held'), wanted ('1' or '0'), why
 -- Answer: 1 if that changed anything, else 0
--- Repeat: safe: it changes nothing more
 entry('stopEndpoint', function(_, ARGV)
   local name, wanted = ARGV[2], ARGV[3]
   local before, from = field(name) == '1' and '1' or '0', seen()
@@ -104,7 +91,6 @@ entry('stopEndpoint', function(_, ARGV)
   return before == wanted and 0 or 1
 end, {'allow-oom'})
 -- Asks for catch-up by a time, if something is owed and catch-up does not wake by then anyway.
--- KEYS: the client's base
 -- Arguments: in_ms
 -- Answer: 1 if it must be woken, else 0
 -- Repeat: a second call answers 0; after a failed wake-up the time is forgotten first (forgetAlarm)
@@ -115,10 +101,8 @@ end, {'allow-oom'})
 
 -- Sends a notification again: a waiting one is due now, before all others, and an ended one is owed again. If its asset is owed by a
 -- newer one, that one is due instead. A failing endpoint is probed with it.
--- KEYS: the client's base
 -- Arguments: id
 -- Answer: id of the notification that is due now, '' if there is no record
--- Repeat: safe: it is due again
 entry('redeliver', function(_, ARGV)
   local id = ARGV[2]
   local asset = redis.call('HGET', record(id), 'asset')
@@ -130,19 +114,15 @@ entry('redeliver', function(_, ARGV)
     current, f, w = owed_by(asset)
   end
   if w then
-    stop_waiting(asset, w)
-    wait(asset, current, w.since, 'L', math.min(w.since, now))
-    to_wait[asset].due = math.min(first_due('L', '-inf') or now, now) - 1
-    write_waiting()
+    stop_waiting(asset, w.lane)
+    wait(asset, current, w.since, 'L', math.min(first_due('L', '-inf') or now, now) - 1)
     if health().state == 'failing' then redis.call('HSET', E, 'probe_at', now) end
   end
   return current
 end)
 -- Cancels a waiting notification, for an operator.
--- KEYS: the client's base
 -- Arguments: id
 -- Answer: 1, or 0 if it does not wait (any more)
--- Repeat: safe: a second call finds that it does not wait
 entry('cancel', function(_, ARGV)
   local id = ARGV[2]
   local asset = redis.call('HGET', record(id), 'asset')
@@ -152,15 +132,13 @@ entry('cancel', function(_, ARGV)
   if f then
     f.newer = NOTHING
     write_flight(asset, f)
-  else stop_waiting(asset, w) end
+  else stop_waiting(asset, w.lane) end
   finish(id, 'cancelled')
   return 1
 end, {'allow-oom'})
 -- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any more.
--- KEYS: the client's base
 -- Arguments: count
 -- Answer: {how many were cancelled, 1 if there are more}
--- Repeat: safe: each is cancelled once
 entry('cancelDeleted', function(_, ARGV)
   local cancelled = 0
   local function cancel(id)
@@ -185,10 +163,8 @@ entry('cancelDeleted', function(_, ARGV)
   return {cancelled, redis.call('EXISTS', base .. 'owed')}
 end, {'allow-oom'})
 -- Makes a failed notification owed again, unless its asset has a newer one.
--- KEYS: the client's base
 -- Arguments: id, '1' for a dry run, bucket of its asset, the asset's field in it (8 bytes), id as 16 bytes
 -- Answer: 1 if it is owed again (or would be), else 0
--- Repeat: safe: it is no longer failed
 entry('recover', function(_, ARGV)
   local id = ARGV[2]
   local r = redis.call('HMGET', record(id), 'state', 'asset', 'priority')
@@ -198,15 +174,12 @@ entry('recover', function(_, ARGV)
   if ARGV[3] == '1' then return 1 end
   reopen(id)
   owe(r[2], id, r[3] == 'backfill' and 'B' or 'L')
-  write_waiting()
   return 1
 end)
 -- Makes assets owed by their newest notifications, unless they are owed or were delivered after a time.
--- KEYS: the client's base
 -- Arguments: latest (that time, ms), '1' for a dry run; then of each: asset, id of a notification that was delivered, its bucket, its
 --   field in it (8 bytes)
 -- Answer: how many are owed again (or would be)
--- Repeat: safe: owed assets are left as they are
 entry('replay', function(_, ARGV)
   local latest, is_dry, chosen = tonumber(ARGV[2]), ARGV[3] == '1', 0
   for i = 4, #ARGV, 4 do
@@ -227,21 +200,17 @@ entry('replay', function(_, ARGV)
       end
     end
   end
-  write_waiting()
   return chosen
 end)
 -- Removes the sets of some assets' further segments, of a deleted client.
--- KEYS: the client's base
 -- Arguments: count
 -- Answer: {how many were removed, 1 if there are more}
--- Repeat: safe: each is removed once
 entry('unlinkBeside', function(_, ARGV)
   local some = redis.call('SPOP', base .. 'known-beside', ARGV[2])
   for _, name in ipairs(some) do redis.call('UNLINK', base .. 'known:' .. name) end
   return {#some, redis.call('EXISTS', base .. 'known-beside')}
 end, {'allow-oom'})
 -- Takes a call that sends something from the client's limit.
--- KEYS: the client's base
 -- Arguments: every (ms for each call), burst (calls)
 -- Answer: 0, or in how many ms it may be made
 -- Repeat: counts twice

@@ -8,33 +8,43 @@ end
 local function tell(id, asset)
   redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
 end
-local has_listed
-at_begin(function() has_listed = false end)
-local function list_claim(id, accepted_at)
-  list(id, accepted_at)
-  has_listed = true
+-- Whether the events of this call are of one lane, and each of another asset, which no attempt holds. Then the order in which they
+-- arrive is the order in which they are taken.
+local are_apart
+local function read_are_apart(ARGV)
+  local assets, seen = {}, {}
+  for i = 8, #ARGV, 14 do
+    local asset = ARGV[i + 4]
+    if ARGV[i + 6] ~= ARGV[14] or seen[asset] then return false end
+    assets[#assets + 1], seen[asset] = asset, true
+  end
+  if in_flight() == 0 then return true end
+  for _, held_by in ipairs(redis.call('HMGET', base .. 'flight', unpack(assets))) do
+    if held_by then return false end
+  end
+  return true
 end
 local function write_claim(e, claimed, segments, new)
-  local lane, supersedes = owe(e.asset, e.id, e.lane)
+  local lane, supersedes = e.lane, false
+  if not are_apart or not take_arriving(e.asset, e.id, lane) then lane, supersedes = owe(e.asset, e.id, lane) end
   write_known(e.bucket, e.slot, claimed, e.id_bytes, segments .. new)
   local fields = {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}
-  local n = 6
-  local function add(name, value) fields[n + 1], fields[n + 2], n = name, value, n + 2 end
-  if lane == 'B' then add('priority', 'backfill') end
-  if e.group ~= '' then add('group', e.group) end
-  if e.trace ~= '' then add('trace', e.trace) end
-  if e.body ~= '' then add('body', e.body) end
+  if lane == 'B' then add(fields, 'priority', 'backfill') end
+  if e.group ~= '' then add(fields, 'group', e.group) end
+  if e.trace ~= '' then add(fields, 'trace', e.trace) end
+  if e.body ~= '' then add(fields, 'body', e.body) end
   redis.call('HSET', record(e.id), unpack(fields))
-  local w = to_wait[e.asset]
-  if w then w.trace, w.body = e.trace ~= '' and e.trace, e.body ~= '' and e.body end
-  list_claim(e.id, e.accepted_at)
+  list(e.id, e.accepted_at)
   if tonumber(e.accepted_at) <= health().updates_until then tell(e.id, e.asset) end
-  return {'claimed', claimed, held(), supersedes and 1 or 0}
+  return {'claimed', claimed, held(), supersedes and 'supersedes' or ''}
+end
+local function claimed_before(claimed, state)
+  if state == 'waiting' then return {'claimed', claimed, held(), 'again'} end
+  return {'ended', state or '', held()}
 end
 local function claim_again(e, claimed, last, segments, new)
   local state = state_of(e.id)
-  if state == 'waiting' then return {'mine', claimed, held(), 0} end
-  if state or last == e.id_bytes then return {'ended', state or 'ended', held()} end
+  if state or last == e.id_bytes then return claimed_before(claimed, state) end
   local function end_unclaimed(as, by, reason)
     close(e.id, {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}, as, by, reason)
   end
@@ -45,7 +55,7 @@ local function claim_again(e, claimed, last, segments, new)
   end
   if new ~= '' or claimed <= e.looked_up then return write_claim(e, claimed + 1, segments, new) end
   end_unclaimed('not_needed', id_text(last))
-  list_claim(e.id, e.accepted_at)
+  list(e.id, e.accepted_at)
   decide(e.asset, e.event, 'not_needed')
   return {'not_needed', id_text(last) or false}
 end
@@ -54,11 +64,7 @@ local function claim_event(e, keep_seconds)
   local new = missing(e.bucket, e.slot, segments, e.fingerprints)
   if e.looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   if not limits().is_known then return {'unknown_client'} end
-  if last == e.id_bytes and not e.is_silent then
-    local state = state_of(e.id) or 'ended'
-    if state == 'waiting' then return {'mine', claimed, held(), 0} end
-    return {'ended', state, held()}
-  end
+  if last == e.id_bytes and not e.is_silent then return claimed_before(claimed, state_of(e.id)) end
   if not e.is_silent and limits().url and new ~= '' then
     -- The event arrives again, after some of its segments were forgotten: at random, or after their time, if an operator had
     -- it sent again, which keeps its record for longer.
@@ -75,36 +81,30 @@ local function claim_event(e, keep_seconds)
 end
 
 -- Claims events of one client, and takes the oldest due for the places that are free (rule 1 of docs/architecture.md).
--- KEYS: the client's base
 -- Arguments: lease, bound, drain rate, nonce, how many to take at most, after how long (s) an asset's segments are forgotten (0:
 --   never); then of each event: bucket, its asset's field in it (8 bytes), id, the same as 16 bytes, asset, event id, lane, accepted
 --   at (ms), '1' if it is silent, group ('': its own workflow), looked-up claim number (-1: not claimed before), fingerprints (6 bytes
 --   each), trace, body ('': none)
 -- Answer: see answer_taken in take.lua; behind it a list with an answer for each event: {'unknown_client'}, {'none', reason},
---   {'claimed' or 'mine', claim number, held, 1 if it superseded another}, {'ended', state, held} or {'not_needed', by}
--- Repeat: safe: an event recognises that it claimed its asset last; what was taken is found by `turn` with the same nonce
+--   {'claimed', claim number, held, 'again', 'supersedes' or ''}, {'ended', state or '', held} or {'not_needed', by}
+-- Repeat: safe: an event recognises that it claimed its asset last; `turn` finds what was taken, by the nonce
 entry('claim', function(_, ARGV)
-  read_bounds(ARGV, 2)
-  local most, keep_seconds = tonumber(ARGV[6]), tonumber(ARGV[7])
-  local answers, taken = {}, {}
-  local done, failure = pcall(function()
-    for i = 8, #ARGV, 14 do
-      local e = {
-        bucket = ARGV[i], slot = ARGV[i + 1], id = ARGV[i + 2], id_bytes = ARGV[i + 3], asset = ARGV[i + 4],
-        event = ARGV[i + 5], lane = ARGV[i + 6], accepted_at = ARGV[i + 7], is_silent = ARGV[i + 8] == '1',
-        group = ARGV[i + 9], looked_up = tonumber(ARGV[i + 10]), fingerprints = ARGV[i + 11],
-        trace = ARGV[i + 12], body = ARGV[i + 13],
-      }
-      answers[#answers + 1] = claim_event(e, keep_seconds)
-      keep_known(e.bucket, e.slot, keep_seconds)
-    end
-    if most > 0 then taken = take(most) end
-  end)
-  -- This runs also after a failure above: an owed asset without a due time would wait for ever.
-  write_waiting()
-  if not done then error(failure) end
-  if has_listed then trim_list() end
-  local answer = answer_taken(taken)
+  read_bounds(ARGV)
+  local keep_seconds, answers = tonumber(ARGV[7]), {}
+  are_apart = read_are_apart(ARGV)
+  for i = 8, #ARGV, 14 do
+    local e = {
+      bucket = ARGV[i], slot = ARGV[i + 1], id = ARGV[i + 2], id_bytes = ARGV[i + 3], asset = ARGV[i + 4],
+      event = ARGV[i + 5], lane = ARGV[i + 6], accepted_at = ARGV[i + 7], is_silent = ARGV[i + 8] == '1',
+      group = ARGV[i + 9], looked_up = tonumber(ARGV[i + 10]), fingerprints = ARGV[i + 11],
+      trace = ARGV[i + 12], body = ARGV[i + 13],
+    }
+    answers[#answers + 1] = claim_event(e, keep_seconds)
+    keep_known(e.bucket, e.slot, keep_seconds)
+  end
+  take()
+  trim_list()
+  local answer = answer_taken()
   answer[#answer + 1] = answers
   return answer
 end)

@@ -6,8 +6,8 @@ local base, E, now
 local resets = {}
 -- Declares how a variable of a part begins in each call.
 local function at_begin(reset) resets[#resets + 1] = reset end
--- Registers a function by which TypeScript calls the library. The comment before it names KEYS, arguments from ARGV[2] on, answer,
--- and the effect of a repeated call.
+-- Registers a function by which TypeScript calls the library. The comment before it names the arguments from ARGV[2] on and the
+-- answer; KEYS, if it is not a client's base; and how the function is repeated, if a repeated call is not safe by itself.
 local function entry(name, run, flags)
   redis.register_function({
     function_name = name .. RELEASE,

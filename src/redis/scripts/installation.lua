@@ -3,8 +3,6 @@
 -- Announces claims of clients to the index of owed clients.
 -- KEYS: the index of owed clients
 -- Arguments: client tokens
--- Answer: 1
--- Repeat: safe: the later time counts
 entry('announceClaims', function(KEYS, ARGV)
   for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now, ARGV[i]) end
   return 1
@@ -13,7 +11,6 @@ end)
 -- KEYS: the index of owed clients
 -- Arguments: client_token, unclaimed_ms (an announcement of that age or newer counts)
 -- Answer: 1 if it was removed, else 0
--- Repeat: safe: it is removed once
 entry('forgetOwedClient', function(KEYS, ARGV)
   local at = redis.call('ZSCORE', KEYS[1], ARGV[2])
   if at and tonumber(at) < now - tonumber(ARGV[3]) then return redis.call('ZREM', KEYS[1], ARGV[2]) end
@@ -24,7 +21,6 @@ end)
 -- KEYS: the processes
 -- Arguments: id (of the caller), silent_ms (after so long without a word a process has ended)
 -- Answer: {how many run, 1 if the others had time to say that they run, else 0}
--- Repeat: safe: the caller counts once
 entry('countProcesses', function(KEYS, ARGV)
   local silent_ms = tonumber(ARGV[3])
   local said_at = redis.call('ZSCORE', KEYS[1], ARGV[2])

@@ -77,6 +77,7 @@ local function is_packed(segments, fingerprint)
 end
 -- Returns those of the wanted fingerprints that are not known; segments: the result of `read_known`.
 local function missing(bucket, slot, segments, wanted)
+  if segments == '' then return wanted end
   local new = {}
   for _, fingerprint in ipairs(fingerprints_of(wanted)) do
     if not is_packed(segments, fingerprint) then new[#new + 1] = fingerprint end

@@ -34,10 +34,9 @@ local function last_of(found, count)
 end
 
 -- Reads a page of the list of notifications, the newest first, and returns those that match.
--- KEYS: the client's base
 -- Arguments: score, member (the place after which the page begins), count (how many to read), state, asset, event ('' for any)
--- Answer: {id and score of the last one read ({}: no more), {id, score of each match in turn}}
--- Repeat: safe: it changes nothing
+-- Answer: {id and score of the last one read ({}: no more), {id, score of each match in turn}}. At the end it has the notification
+--   by which the wanted asset is owed, if the list no longer has it, wherever the page begins.
 entry('listedPage', function(_, ARGV)
   local count, wanted_state, wanted_asset, wanted_event = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
   local matching = {}
@@ -49,40 +48,40 @@ entry('listedPage', function(_, ARGV)
       matching[#matching + 1], matching[#matching + 2] = found[i], found[i + 1]
     end
   end
+  local owed = wanted_asset ~= '' and #found < 2 * count and owed_by(wanted_asset)
+  if owed and not redis.call('ZSCORE', base .. 'notifications', owed) then
+    matching[#matching + 1], matching[#matching + 2] = owed, redis.call('HGET', record(owed), 'accepted_at')
+  end
   return {last_of(found, count), matching}
 end, {'no-writes'})
 -- Reads a page of the list of notifications for a reader of the feed, oldest first, and stores the latest time that readers
 -- have seen: a claim whose place would be before that time is also added to the stream of updates (claim.lua).
--- KEYS: the client's base
 -- Arguments: score, member (the place after which the page begins), count (how many entries to read)
--- Answer: {1 if the place's own member exists, or if it is the start and nothing was cut off, how many entries were read,
---   id and score of the last of them, how many records of them are gone, {id, score, asset of each update in turn}}
--- Repeat: safe: it lists the same entries, and newer ones
+-- Answer: {1 if the place's own member exists, or if it is the start and nothing was cut off, 1 if more may follow,
+--   id and score of the last entry (of the place if there is none), how many records are gone, {id, score, asset} of each update}
 entry('updatesPage', function(_, ARGV)
-  local score, member = ARGV[2], ARGV[3]
+  local score, member, count = ARGV[2], ARGV[3], tonumber(ARGV[4])
   local log = base .. 'notifications'
   local is_there
   if member == '' then is_there = redis.call('ZCARD', log) < 10000
   else is_there = tonumber(redis.call('ZSCORE', log, member) or '-1') == tonumber(score) end
-  local found = page_behind(log, 'rising', score, member, tonumber(ARGV[4]))
+  local found = page_behind(log, 'rising', score, member, count)
   local updates, gone = {}, 0
   for i = 1, #found, 2 do
     local r = redis.call('HMGET', record(found[i]), 'asset', 'state')
     if not r[1] then gone = gone + 1
     elseif r[2] ~= 'not_needed' then
-      updates[#updates + 1], updates[#updates + 2], updates[#updates + 3] = found[i], found[i + 1], r[1]
+      updates[#updates + 1] = {found[i], found[i + 1], r[1]}
     end
   end
   local last = found[#found]
   if last and tonumber(last) > number('updates_until') then redis.call('HSET', E, 'updates_until', last) end
-  return {is_there and 1 or 0, #found / 2, found[#found - 1] or '', last or '0', gone, updates}
+  return {is_there and 1 or 0, #found == 2 * count and 1 or 0, found[#found - 1] or member, last or score, gone, updates}
 end)
 -- Reads a page of waiting assets, the latest owed first, and all assets in flight.
--- KEYS: the client's base
 -- Arguments: score, member (the place after which the page begins), count
 -- Answer: {asset and score of the last one read ({}: no more), {asset, id, owed since, accepted at} of each that
 --   waits, the same of each in flight}
--- Repeat: safe: it changes nothing
 entry('waitingPage', function(_, ARGV)
   local count, waits, held = tonumber(ARGV[4]), {}, {}
   local found = page_behind(base .. 'owed-since', 'falling', ARGV[2], ARGV[3], count)

@@ -16,10 +16,8 @@ local function owe_secret_notice(reason)
   owe_notice('secret_notice', 'secret.rotated', reason, failed_so_far(now))
 end
 -- Removes a notice that was claimed, unless a newer one has replaced it meanwhile.
--- KEYS: the client's base
 -- Arguments: name (of the field), notice (JSON)
 -- Answer: 1 if it was removed, else 0
--- Repeat: safe: it is removed once
 entry('dropNotice', function(_, ARGV)
   if redis.call('HGET', E, ARGV[2]) ~= ARGV[3] then return 0 end
   return redis.call('HDEL', E, ARGV[2])

@@ -15,14 +15,15 @@ local function state_of(id)
   local r = redis.call('HMGET', record(id), 'asset', 'state')
   return r[1] and (r[2] or 'waiting') or nil
 end
+local function add(fields, name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
 -- Ends a record, and writes `fields` (alternating names and values) in the same write.
 local function close(id, fields, state, by, reason)
-  local key, n = record(id), #fields
-  fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'state', state, 'ended_at', now
-  if by then fields[n + 5], fields[n + 6] = 'by', by end
-  if reason then fields[#fields + 1], fields[#fields + 2] = 'reason', reason end
-  redis.call('HSET', key, unpack(fields))
-  redis.call('EXPIRE', key, KEEP_SECONDS)
+  add(fields, 'state', state)
+  add(fields, 'ended_at', now)
+  if by then add(fields, 'by', by) end
+  if reason then add(fields, 'reason', reason) end
+  redis.call('HSET', record(id), unpack(fields))
+  redis.call('EXPIRE', record(id), KEEP_SECONDS)
 end
 -- Makes an ended record wait again. Its workflow has ended: catch-up makes its attempts.
 local function reopen(id)
@@ -47,11 +48,9 @@ local function trim_list()
   end
 end
 
--- How many assets are in flight, and how many wait in Redis: read once in a call, then counted.
+-- How many assets are in flight, and how many wait: read once in a call, then counted.
 local flights, waiting
--- Assets that begin to wait in this call, by their names and in their order. `write_waiting` writes them, except those taken before it.
-local to_wait, arrived
-at_begin(function() flights, waiting, to_wait, arrived = nil, nil, {}, {} end)
+at_begin(function() flights, waiting = nil, nil end)
 local function in_flight()
   flights = flights or redis.call('HLEN', base .. 'flight')
   return flights
@@ -63,74 +62,50 @@ end
 local function owed_count() return waiting_count() + in_flight() end
 -- Returns the entry of an asset's attempt; nil if there is none.
 local function flight_of(asset)
-  if in_flight() == 0 then return nil end
+  if flights == 0 then return nil end
   local packed = redis.call('HGET', base .. 'flight', asset)
   if not packed then return nil end
   local token, lease, since, lane, id, newer = string.match(packed, '^(%S+) (%d+) (%d+) (%u) (%S+) ?(%S*)$')
-  return {token = token, lease = tonumber(lease), since = since, lane = lane, id = id, newer = newer ~= '' and newer or nil}
+  return {
+    token = token, lease = tonumber(lease), since = tonumber(since), lane = lane, id = id,
+    newer = newer ~= '' and newer or nil,
+  }
 end
-local function packed_flight(f)
-  return string.format('%s %d %d %s %s%s', f.token, f.lease, f.since, f.lane, f.id, f.newer and ' ' .. f.newer or '')
+local function write_flight(asset, f)
+  local newer = f.newer and ' ' .. f.newer or ''
+  local packed = string.format('%s %d %d %s %s%s', f.token, f.lease, f.since, f.lane, f.id, newer)
+  local added = redis.call('HSET', base .. 'flight', asset, packed)
+  flights = flights and flights + added
 end
-local function write_flight(asset, f) redis.call('HSET', base .. 'flight', asset, packed_flight(f)) end
 local function end_flight(asset)
-  redis.call('HDEL', base .. 'flight', asset)
-  flights = in_flight() - 1
+  local removed = redis.call('HDEL', base .. 'flight', asset)
+  flights = flights and flights - removed
 end
 local function wait(asset, id, since, lane, due)
-  if not to_wait[asset] then arrived[#arrived + 1] = asset end
-  to_wait[asset] = {id = id, since = tonumber(since), lane = lane, due = due}
+  local added = redis.call('HSET', base .. 'owed', asset, id)
+  waiting = waiting and waiting + added
+  redis.call('ZADD', base .. 'owed-since', since, asset)
+  redis.call('ZADD', base .. LANES[lane], due, asset)
 end
--- Writes what began to wait. It must follow every function that says so.
-local function write_waiting()
-  local owed, since, due = {}, {}, {L = {}, B = {}}
-  for _, asset in ipairs(arrived) do
-    local w = to_wait[asset]
-    if w then
-      local n, lane = #owed, due[w.lane]
-      owed[n + 1], owed[n + 2] = asset, w.id
-      since[n + 1], since[n + 2] = w.since, asset
-      lane[#lane + 1], lane[#lane + 2] = w.due, asset
-    end
-  end
-  to_wait, arrived = {}, {}
-  if #owed == 0 then return end
-  waiting = nil
-  for i = 1, #owed, 2000 do
-    local last = math.min(i + 1999, #owed)
-    redis.call('HSET', base .. 'owed', unpack(owed, i, last))
-    redis.call('ZADD', base .. 'owed-since', unpack(since, i, last))
-  end
-  for lane, entries in pairs(due) do
-    for i = 1, #entries, 2000 do
-      redis.call('ZADD', base .. LANES[lane], unpack(entries, i, math.min(i + 1999, #entries)))
-    end
-  end
+local function stop_waiting(asset, lane)
+  local removed = redis.call('HDEL', base .. 'owed', asset)
+  waiting = waiting and waiting - removed
+  redis.call('ZREM', base .. 'owed-since', asset)
+  redis.call('ZREM', base .. LANES[lane], asset)
 end
+local function since_of(asset) return tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now) end
 -- Returns the waiting entry of an asset; nil if it is in flight or not owed.
 local function waiting_of(asset)
-  local w = to_wait[asset]
-  if w then return w end
-  if waiting_count() == 0 then return nil end
+  if waiting == 0 then return nil end
   local id = redis.call('HGET', base .. 'owed', asset)
   if not id then return nil end
   local lane, due = 'L', redis.call('ZSCORE', base .. LANES.L, asset)
   if not due then lane, due = 'B', redis.call('ZSCORE', base .. LANES.B, asset) end
-  return {
-    id = id, lane = lane, is_written = true,
-    since = tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now), due = tonumber(due or now),
-  }
-end
-local function stop_waiting(asset, w)
-  to_wait[asset] = nil
-  if not w.is_written then return end
-  waiting = waiting_count() - redis.call('HDEL', base .. 'owed', asset)
-  redis.call('ZREM', base .. 'owed-since', asset)
-  redis.call('ZREM', base .. LANES[w.lane], asset)
+  return {id = id, lane = lane, since = since_of(asset), due = tonumber(due or now)}
 end
 -- Returns the notification by which an asset is owed (nil if there is none), with the entry of its attempt or its waiting entry.
 local function owed_by(asset)
-  local f = not to_wait[asset] and flight_of(asset) or nil
+  local f = flight_of(asset)
   if not f then
     local w = waiting_of(asset)
     return w and w.id, nil, w
@@ -138,47 +113,38 @@ local function owed_by(asset)
   if f.newer == NOTHING then return nil, f end
   return f.newer or f.id, f
 end
--- Ends an attempt's hold of an asset: if it is still owed, it waits until `due`. `write_waiting` must follow.
+-- Ends an attempt's hold of an asset: if it is still owed, it waits until `due`, or is due in its former order.
 local function land(asset, f, due)
   end_flight(asset)
-  if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, due) end
+  if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, due or math.min(now, f.since)) end
 end
--- Ends the holds whose lease is over: their assets are due. Returns when the next lease ends, nil if none is left. `write_waiting`
--- must follow.
-local function land_expired()
+-- Ends the holds whose lease is over, and those taken by the calls of these nonces (between spaces; nil: none): their assets are due. Returns when
+-- the next lease ends, nil if none is left.
+local function land_ended(nonces)
   local next_end
-  local all = redis.call('HGETALL', base .. 'flight')
-  for i = 1, #all, 2 do
-    local f = flight_of(all[i])
-    if f.lease <= now then land(all[i], f, math.min(now, tonumber(f.since)))
+  for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
+    local f = flight_of(asset)
+    if f.lease <= now or nonces and string.find(nonces, ' ' .. f.token .. ' ', 1, true) then land(asset, f)
     else next_end = math.min(next_end or f.lease, f.lease) end
   end
   return next_end
 end
 -- Makes an asset owed by this notification. A notification that it replaces ends as superseded at the same moment and
--- passes on its "owed since". `write_waiting` must follow. Returns the lane, live if either of the two is, and
--- whether it replaced one.
+-- passes on its "owed since". Returns the lane, live if either of the two is, and whether it replaced one.
 local function owe(asset, id, lane)
   local before, f, w = owed_by(asset)
-  if before and before ~= id then finish(before, 'superseded', id) end
+  local replaces = before and before ~= id
+  if replaces then finish(before, 'superseded', id) end
   if before and (f or w).lane == 'L' then lane = 'L' end
-  -- An asset that was cancelled in flight is owed from now on.
-  if f and not before then f.since = now end
-  if f and f.lease > now then
+  if f then
+    -- An asset that was cancelled in flight is owed from now on.
+    f.since = before and f.since or now
     -- Owed again while an attempt of the same notification is under way: nothing newer waits for its end.
     f.newer, f.lane = f.id ~= id and id or nil, lane
-    write_flight(asset, f)
-  elseif f then
-    f.newer, f.lane = id, lane
-    land(asset, f, math.min(now, tonumber(f.since)))
-    -- At once: it may be older than what arrived in this call.
-    write_waiting()
-  elseif w then
-    if w.is_written and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
-    wait(asset, id, w.since, lane, math.min(now, w.since))
-    to_wait[asset].is_written = w.is_written
+    if f.lease > now then write_flight(asset, f) else land(asset, f) end
   else
-    wait(asset, id, now, lane, now)
+    if w and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
+    wait(asset, id, w and w.since or now, lane, math.min(now, w and w.since or now))
   end
-  return lane, before and before ~= id
+  return lane, replaces
 end

@@ -2,20 +2,17 @@
 
 -- Plans catch-up: ends notifications owed for too long, and notes until when catch-up sleeps, so that a later call knows whether to
 -- wake it.
--- KEYS: the client's base
 -- Arguments: retention_ms, bound, drain rate
 -- Answer: {owed, oldest owed since (ms), in how many ms to look again, why not before, how many ended}
--- Repeat: safe: an expired notification ends once
 entry('plan', function(_, ARGV)
   local retention_ms = tonumber(ARGV[2])
   given_bound, drain_per_second = ARGV[3], tonumber(ARGV[4])
-  local lease_ends = land_expired()
-  write_waiting()
+  local lease_ends = land_ended()
   local too_old = redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200)
   for _, asset in ipairs(too_old) do
     local w = waiting_of(asset)
     if w then
-      stop_waiting(asset, w)
+      stop_waiting(asset, w.lane)
       finish(w.id, 'failed', nil, 'expired')
     else redis.call('ZREM', base .. 'owed-since', asset) end
   end
@@ -41,11 +38,9 @@ local function reason_of(w)
   return why, at
 end
 -- Reads how notifications stand.
--- KEYS: the client's base
 -- Arguments: bound; then of each: id, asset, bucket, its asset's field in it (8 bytes), id (16 bytes), its claim's number (0: unknown)
 -- Answer: of each {'lost'} if Redis has lost its claim, {'ended', state or '', JSON of its last attempt or ''}, or
 --   {'waiting', why, in how many ms it may be sent (-1: unknown), failures, JSON of its last attempt or ''}
--- Repeat: safe: it changes nothing
 entry('look', function(_, ARGV)
   given_bound = ARGV[2]
   local found = {}
@@ -64,18 +59,16 @@ entry('look', function(_, ARGV)
       if claim > 0 then known, by = read_known(ARGV[i + 2], ARGV[i + 3]) end
       local is_lost = known < claim or claim > 0 and known == claim and by ~= ARGV[i + 4]
       if is_lost then found[#found + 1] = {'lost'}
-      else found[#found + 1] = {'ended', r[1] and (r[2] or 'waiting') or '', last} end
+      else found[#found + 1] = {'ended', r[2] or '', last} end
     end
   end
   return found
 end, {'no-writes'})
 
 -- Reads a client's endpoint and what it is owed.
--- KEYS: the client's base
 -- Arguments: bound, drain rate
 -- Answer: {now, state, next time (ms; -1: unknown; if it is past: since when something could have been sent), why not before, owed, in flight, oldest owed since or 0, end of the first lease or 0,
 --   1 if exactly the waiting assets have an owed-since and a due time, JSON of the last change of state or '', fields of the endpoint}
--- Repeat: safe: it changes nothing
 entry('overview', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local at, why = next_time()

@@ -7,27 +7,24 @@ local function remove_secrets(pattern)
   end
 end
 -- Stores a client's first signing secret.
--- KEYS: the client's base
 -- Arguments: sealed
 -- Answer: the stored secret
--- Repeat: safe: the first one stays
 entry('createSigningSecret', function(_, ARGV)
   redis.call('HSETNX', secrets_key(), 'current', ARGV[2])
   return redis.call('HGET', secrets_key(), 'current')
 end)
 -- Stores another signing secret; the former one still signs for a while. Refused while the most previous ones still sign.
--- KEYS: the client's base
 -- Arguments: sealed (the new secret), along_ms (how long the former one still signs), name (distinguishes secrets that end in the same
---   millisecond), max_along (how many previous ones may still sign), '1' to change nothing
+--   millisecond), max_along (how many previous ones may still sign)
 -- Answer: {1, until when the former one still signs} ({1} if there was none), or {0, ms until a rotation is possible}
 -- Repeat: the new secret is also listed as a previous one, which no receiver notices
 entry('rotateSigningSecret', function(_, ARGV)
-  local S, only_asks = secrets_key(), ARGV[6] == '1'
+  local S = secrets_key()
   local old = redis.call('HGET', S, 'current')
   local signing, first = 0, nil
   for _, name in ipairs(redis.call('HKEYS', S)) do
     local till = tonumber(string.match(name, '^previous:(%d+)'))
-    if till and till <= now and not only_asks then
+    if till and till <= now then
       redis.call('HDEL', S, name)
     elseif till and till > now then
       signing = signing + 1
@@ -35,7 +32,6 @@ entry('rotateSigningSecret', function(_, ARGV)
     end
   end
   if old and signing >= tonumber(ARGV[5]) then return {0, first - now} end
-  if only_asks then return {1} end
   redis.call('HSET', S, 'current', ARGV[2])
   owe_secret_notice('the signing secret was rotated')
   if not old then return {1} end
@@ -44,10 +40,7 @@ entry('rotateSigningSecret', function(_, ARGV)
   return {1, till}
 end)
 -- Stores another signing secret; every earlier one ends.
--- KEYS: the client's base
 -- Arguments: sealed
--- Answer: 1
--- Repeat: safe
 entry('replaceSigningSecret', function(_, ARGV)
   remove_secrets('^previous:')
   redis.call('HSET', secrets_key(), 'current', ARGV[2])
@@ -55,20 +48,15 @@ entry('replaceSigningSecret', function(_, ARGV)
   return 1
 end)
 -- Replaces a client's request headers.
--- KEYS: the client's base
 -- Arguments: name and sealed value of each in turn
--- Answer: 1
--- Repeat: safe
 entry('setRequestHeaders', function(_, ARGV)
   remove_secrets('^header:')
   if #ARGV > 1 then redis.call('HSET', secrets_key(), unpack(ARGV, 2)) end
   return 1
 end)
 -- Replaces a sealed value by the same one, sealed with another key.
--- KEYS: the client's base
 -- Arguments: name, before, after
 -- Answer: 1, or 0 if it has changed meanwhile
--- Repeat: safe
 entry('reencrypt', function(_, ARGV)
   if redis.call('HGET', secrets_key(), ARGV[2]) ~= ARGV[3] then return 0 end
   redis.call('HSET', secrets_key(), ARGV[2], ARGV[4])

@@ -14,7 +14,7 @@ local notice_of = {failing = 'endpoint.failing', suspended = 'endpoint.suspended
 -- Changes the endpoint's state, and owes the notice of that; says: the verdict's answer about the change.
 local function become(says, name, reason)
   local from, since, attempts_failed = seen(), failed_so_far(field('last_failure_at') or now)
-  says.entered, says.left, says.why = name, health().state, reason
+  says.change = {name, health().state, reason}
   enter(name)
   note_change(from, reason, 'service')
   owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
@@ -29,7 +29,6 @@ local function settle_success(says, same_epoch, is_probe)
   if not same_epoch then return end
   if h.state == 'failing' and is_probe then
     become(says, 'active', 'a probe succeeded')
-    write_waiting()
     pull_forward()
     -- Catch-up, which sleeps until the next probe, shows that the endpoint has recovered.
     if waiting_count() > 0 then alarm(now) end
@@ -79,36 +78,39 @@ local function with_attempt(lines, line)
   end
   return lines
 end
--- Settles one verdict. It counts once, by its token, so it is safe to repeat. `write_waiting` must follow.
--- Answers {outcome, in how many ms it is due (-1: not again), failures, state entered, state left, why, accepted at, 1 if no attempt of it
--- has ended before, state before}; the last three are those of the record.
+-- Settles one verdict. It counts once, by its token, so it is safe to repeat.
+-- Answers {outcome, in how many ms it is due (-1: not again), failures, {state entered, state left, why} if the endpoint's changed, accepted
+-- at, 1 if no attempt of it has ended before, state before}; the last three are those of the record.
 local function settle_attempt(v)
   local current, f, w = owed_by(v.asset)
   local is_counted = f ~= nil and f.token == v.token
-  local is_current = current == v.id
   local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group')
   local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
-  local function change(name, value) changed[#changed + 1], changed[#changed + 2] = name, value end
   local function answer(outcome, at)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
     return {
-      outcome, at < 0 and -1 or math.max(at - now, 0), failures, says.entered or '', says.left or '', says.why or '', exists or false,
+      outcome, at < 0 and -1 or math.max(at - now, 0), failures, says.change or false, exists or false,
       is_counted and not r[1] and 1 or 0, r[5] or false,
     }
   end
+  local function ends(state, reason)
+    if exists then close(v.id, changed, state, nil, reason) end
+    changed = {}
+    return answer(state, -1)
+  end
   local h = health()
   local same_url, same_epoch, last_success = h.generation == v.generation, h.epoch == v.epoch, h.last_success_at
-  if is_counted and exists then change('attempts', with_attempt(r[1], v.line)) end
+  if is_counted and exists then add(changed, 'attempts', with_attempt(r[1], v.line)) end
   if same_url then
     local is_probe = h.probe == v.token .. ' ' .. v.asset
     if v.is_ok then settle_success(says, same_epoch, is_probe)
     elseif is_counted then settle_failure(says, same_epoch, is_probe, v) end
   end
-  if not is_current then
+  if current ~= v.id then
     -- Superseded, cancelled or settled before. What replaced it is due now.
-    if is_counted then land(v.asset, f, math.min(now, tonumber(f.since))) end
+    if is_counted then land(v.asset, f) end
     if v.is_ok and same_url and is_counted and r[5] == 'superseded' then
-      change('state', 'delivered')
+      add(changed, 'state', 'delivered')
       redis.call('HDEL', record(v.id), 'by')
       return answer('delivered', -1)
     end
@@ -120,12 +122,8 @@ local function settle_attempt(v)
       f.newer = NOTHING
       write_flight(v.asset, f)
     elseif f then end_flight(v.asset)
-    else stop_waiting(v.asset, w) end
-    if exists then
-      close(v.id, changed, 'delivered')
-      changed = {}
-    end
-    return answer('delivered', -1)
+    else stop_waiting(v.asset, w.lane) end
+    return ends('delivered')
   end
   -- A late verdict: after the end of its lease the asset is due again, or another attempt holds it.
   if not is_counted then return answer('retry', f and f.lease or w.due) end
@@ -134,35 +132,30 @@ local function settle_attempt(v)
     return answer('retry', now)
   end
   failures = failures + 1
-  change('failures', failures)
-  if not r[3] then change('clock_since', clock()) end
+  add(changed, 'failures', failures)
+  if not r[3] then add(changed, 'clock_since', clock()) end
   local due = now + delay_of(schedule.retry, failures, v.random)
   local clock_at_due = clock() + due - now
   local took_others = last_success > tonumber(r[4] or now)
   if clock_at_due - tonumber(r[3] or clock()) > schedule.window and health().state == 'active' and took_others then
     end_flight(v.asset)
-    if exists then
-      close(v.id, changed, 'failed', nil, 'window')
-      changed = {}
-    end
-    return answer('failed', -1)
+    return ends('failed', 'window')
   end
   land(v.asset, f, due)
   if failures > SHORT_RETRIES or r[6] == NO_WORKFLOW then alarm(due) end
   return answer('retry', due)
 end
--- Gives back an asset that was taken and not attempted; it is due again at `due`, and nothing is counted.
+-- Gives back an asset that was taken and not attempted, and counts nothing; it is due again at `due`, or (nil) in its former order.
 local function give_back(asset, token, due)
   local f = flight_of(asset)
   if not f or f.token ~= token then return end
   land(asset, f, due)
-  alarm(due)
+  if due then alarm(due) end
 end
-
--- Settles the verdicts of `turn`, from argument 9 on. Returns their answers, those of the second looks, and the index after them.
+-- Settles the verdicts of `turn`, from argument 9 on. Returns their answers.
 local function settle_turn(ARGV)
   schedule = ARGV[8] ~= '' and cjson.decode(ARGV[8]) or nil
-  local settled, looks, i = {}, {}, 10
+  local settled, i = {}, 10
   for _ = 1, tonumber(ARGV[9]) do
     settled[#settled + 1] = settle_attempt({
       asset = ARGV[i], id = ARGV[i + 1], token = ARGV[i + 2], generation = tonumber(ARGV[i + 3]),
@@ -171,41 +164,26 @@ local function settle_turn(ARGV)
     })
     i = i + 11
   end
-  local count = tonumber(ARGV[i])
-  i = i + 1
-  for _ = 1, count do
-    looks[#looks + 1] = may_still(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]))
-    i = i + 3
+  for at = i, #ARGV, 3 do
+    local in_ms = tonumber(ARGV[at + 2])
+    give_back(ARGV[at], ARGV[at + 1], in_ms > 0 and now + in_ms or nil)
   end
-  for at = i, #ARGV, 3 do give_back(ARGV[at], ARGV[at + 1], now + tonumber(ARGV[at + 2])) end
-  return settled, looks
-end
-local function turn(_, ARGV)
-  read_bounds(ARGV, 2)
-  local most = tonumber(ARGV[6])
-  local settled, looks, taken = {}, {}, {}
-  local done, failure = pcall(function()
-    settled, looks = settle_turn(ARGV)
-    if ARGV[7] == '1' then taken = taken_before() end
-    write_waiting()
-    if #taken == 0 and most > 0 then taken = take(most) end
-  end)
-  -- This runs also after a failure above: an owed asset without a due time would wait for ever.
-  write_waiting()
-  if not done then error(failure) end
-  local answer = answer_taken(taken)
-  answer[#answer + 1], answer[#answer + 2] = settled, looks
-  return answer
+  return settled
 end
 
--- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free.
--- KEYS: the client's base
--- Arguments: lease, bound, drain rate, nonce, how many to take at most, '1' if a call of this nonce may have run before, JSON of the
---   schedule ('' without a failure), number of verdicts and of each asset, id, token, generation, epoch, '1' if it is ok, status, error,
---   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; number of second looks and of each asset, token, generation;
---   of each asset given back: asset, token, in how many ms it is due
--- Answer: see answer_taken in take.lua; behind it the answers of settle_attempt, and 1 or 0 for each second look
--- Repeat: safe: a verdict counts once, by its token, and the nonce finds the assets that it has taken
-entry('turn', turn)
--- As `turn`, for a Redis without memory left: it takes nothing.
-entry('settle', turn, {'allow-oom'})
+-- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
+-- Redis refuses to others: each delivery frees some.
+-- Arguments: lease, bound, drain rate, nonce, how many to take at most, nonces of calls whose answers were lost, JSON of the schedule
+--   ('' without a failure), number of verdicts and of each asset, id, token, generation, epoch, '1' if it is ok, status, error,
+--   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, token, in how many ms it is due
+-- Answer: see answer_taken in take.lua; behind it the answers of settle_attempt
+-- Repeat: safe: a verdict counts once, by its token; what the lost call has taken is due when its lease ends, or when it is named as lost
+entry('turn', function(_, ARGV)
+  read_bounds(ARGV)
+  local settled = settle_turn(ARGV)
+  if ARGV[7] ~= '' then land_ended(' ' .. ARGV[7] .. ' ') end
+  take()
+  local answer = answer_taken()
+  answer[#answer + 1] = settled
+  return answer
+end, {'allow-oom'})

@@ -2,7 +2,6 @@ import { parseAllDocuments } from 'yaml';
 import { chartDir, helm } from './tools.js';
 
 export interface Container {
-  image: string;
   command: string[];
   env: { name: string; value?: string; valueFrom?: { secretKeyRef: { name: string; key: string } } }[];
   ports: { name: string; containerPort: number }[];
@@ -24,7 +23,6 @@ export interface PodSpec {
   securityContext: Record<string, unknown>;
   terminationGracePeriodSeconds: number;
   containers: [Container];
-  topologySpreadConstraints: { topologyKey: string }[];
 }
 
 /** The parts of each kind's `spec` that the tests check; the schemas check all of it. */

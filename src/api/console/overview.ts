@@ -1,6 +1,4 @@
-/** What the pages of a site have in common, and the first of them: how it stands, now and over the last day. */
-import type { Middleware } from 'koa';
-import { originOf } from '../../outgoing/target.js';
+/** The first page of a site: how it stands, now and over the last day. */
 import {
   type AttemptStep,
   latencyBoundsMs,
@@ -8,111 +6,45 @@ import {
   readAttempts,
   stepMs,
 } from '../../redis/records/attemptHistory.js';
-import {
-  type Endpoint,
-  getEndpoint,
-  type StateChange,
-  stateChangesOf,
-} from '../../redis/records/endpoint.js';
-import { getRegistration, type Registration } from '../../redis/records/registrations.js';
+import { type StateChange, stateChangesOf } from '../../redis/records/endpoint.js';
 import { requestHeaderNames } from '../../redis/records/secrets.js';
-import type { ApiDeps, StepContext } from '../step.js';
-import { pageSteps, requireSite } from './access.js';
 import { type Html, html, type Piece } from './html.js';
-import { answerPage, homeOf, type SessionState, table } from './page.js';
-import { count, exactly, faultInWords, moment, standing, stateInWords } from './words.js';
-
-const tabs = [
-  ['', 'Overview'],
-  ['/notifications', 'Notifications'],
-  ['/asset', 'Why did I get nothing?'],
-  ['/actions', 'Actions'],
-  ['/verify', 'Verify signatures'],
-] as const;
-
-export const siteUrl = (clientToken: string): string => `/console/sites/${clientToken}`;
-
-/** A page of one site: what is wrong now in its first line, the tabs, and what the page is about. */
-export function sitePage(
-  deps: ApiDeps,
-  tab: (typeof tabs)[number][0],
-  present: (
-    ctx: StepContext<SessionState>,
-    site: { health: Endpoint; registration?: Registration },
-  ) => Piece | Promise<Piece>,
-): Middleware[] {
-  const { db } = deps;
-  return pageSteps(deps, requireSite(deps), async (ctx) => {
-    const { clientToken } = ctx.state.client;
-    const [health, registration] = await Promise.all([
-      getEndpoint(db, clientToken),
-      getRegistration(db, clientToken),
-    ]);
-    const body = await present(ctx, { health, registration });
-    const here = siteUrl(clientToken);
-    const actions = html`<a href="${here}/actions">Actions</a>`;
-    // The receivers to paste are large, and never change.
-    const isLive = tab !== '/verify';
-    answerPage(ctx, {
-      title: homeOf(ctx.state.client).name,
-      isLive,
-      body: [
-        isLive &&
-          standing(health, {
-            isRegistered: registration !== undefined,
-            noun: 'video',
-            register: html`Send a test to your receiver’s URL (${actions}), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
-            resume: html`press Resume (${actions})`,
-          }),
-        html`<nav aria-label="This site"><ul class="tabs">${tabs.map(([path, name]) => html`<li><a href="${here}${path}" ${path === tab && html`aria-current="page"`}>${name}</a></li>`)}</ul></nav>`,
-        body,
-      ],
-    });
-  });
-}
+import { type SitePart, shownUrl, siteUrl, table } from './page.js';
+import { count, exactly, faultInWords, moment, stateInWords } from './words.js';
 
 /** GET /console/sites/{site} */
-export const overviewPage = (deps: ApiDeps): Middleware[] =>
-  sitePage(deps, '', async ({ state: { client, session } }, { health, registration }) => {
-    const { clientToken } = client;
-    const [changes, steps, headerNames] = await Promise.all([
-      stateChangesOf(deps.db, clientToken),
-      readAttempts(deps.db, clientToken),
-      requestHeaderNames(deps.db, clientToken),
-    ]);
-    const here = siteUrl(clientToken);
-    const failed = `${here}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
-    const fault = faultInWords(health);
-    return [
-      html`<dl class="facts">
-<dt>Sent to</dt><dd>${registration ? html`<code>${session.access === 'full' ? registration.url : originOf(registration.url)}</code>, in force since ${exactly(registration.registeredAtMs)}` : 'nowhere'}</dd>
+export const overview: SitePart = async ({ state }, { db }) => {
+  const { client, session, health, registration } = state;
+  const { clientToken } = client;
+  const [changes, steps, headerNames] = await Promise.all([
+    stateChangesOf(db, clientToken),
+    readAttempts(db, clientToken),
+    requestHeaderNames(db, clientToken),
+  ]);
+  const failed = `${siteUrl(clientToken)}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
+  return [
+    html`<dl class="facts">
+<dt>Sent to</dt><dd>${registration ? shownUrl(session, registration) : 'nowhere'}</dd>
 <dt>Client token</dt><dd><code>${clientToken}</code></dd>
 ${headerNames.length > 0 && html`<dt>Headers of your own</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
 ${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
 <dt>Last success</dt><dd>${moment(health.lastSuccessAt)}</dd>
-<dt>Last failure</dt><dd>${moment(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${fault || 'see the attempts'}</a>`}</dd>
-</dl>`,
-      html`<h2>The last day</h2>`,
-      day(steps),
-      changes.length > 0 && [html`<h2>Changes of state</h2>`, stateChanges(changes)],
-    ];
-  });
+<dt>Last failure</dt><dd>${moment(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
+</dl>
+<h2>The last day</h2>`,
+    day(steps),
+    changes.length > 0 && [
+      html`<h2>Changes of state</h2>`,
+      table('Changes of state', ['When', 'From', 'To', 'Why'], changes.map(changeRow)),
+    ],
+  ];
+};
 
-const stateChanges = (changes: readonly StateChange[]): Html =>
-  table(
-    'Changes of state',
-    ['When', 'From', 'To', 'Why'],
-    changes.map(({ atMs, from, to, why, by }) => ({
-      cells: [
-        exactly(atMs),
-        stateInWords(from),
-        stateInWords(to),
-        by === 'service' ? why : `${why} (by ${changedBy[by]})`,
-      ],
-    })),
-  );
+const changeRow = ({ atMs, from, to, why, by }: StateChange) => ({
+  cells: [exactly(atMs), stateInWords(from), stateInWords(to), `${why}${changedBy[by]}`],
+});
 
-const changedBy = { publisher: 'you', operator: 'your account manager' };
+const changedBy = { service: '', publisher: ' (by you)', operator: ' (by your account manager)' };
 
 function day(steps: readonly AttemptStep[]): Piece {
   const delivered = total(steps.map((step) => step.delivered));
@@ -150,15 +82,12 @@ function day(steps: readonly AttemptStep[]): Piece {
 const total = (values: readonly number[]): number => values.reduce((sum, n) => sum + n, 0);
 const failures = (step: AttemptStep): number => total(Object.values(step.failed));
 
-interface Series {
-  name: string;
-  /** Of the colours in console.css. */
-  tint: number;
-  values: readonly number[];
-}
-
-/** Draws each series upon those before it, a bar for each step. */
-function plot(caption: string, steps: readonly AttemptStep[], series: readonly Series[]): Html {
+/** Draws each series upon those before it, a bar for each step. A tint is a colour of console.css. */
+function plot(
+  caption: string,
+  steps: readonly AttemptStep[],
+  series: readonly { name: string; tint: number; values: readonly number[] }[],
+): Html {
   const sums = steps.map(() => 0);
   const heights = steps.map((_, i) => total(series.map(({ values }) => values[i] ?? 0)));
   const top = Math.max(1, ...heights);

@@ -1,12 +1,26 @@
-/** Redis Clusters of tests: one of their own, and slots that move. */
+/** Servers of one suite, which it may break: a Redis or a Redis Cluster, and slots that move. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startRedis } from '../local/redis.js';
 import { type ClusterNode, type RedisCluster, startCluster } from '../local/redisCluster.js';
 import { quiet, servers } from './servers.js';
 
-/** Starts a Redis Cluster of three primaries for one suite, in a folder that its `stop` removes. */
+/** Starts a Redis in a folder that its `stop` removes. */
+export async function startOwnRedis(args: readonly string[] = [], port?: number) {
+  const dir = await mkdtemp(join(tmpdir(), 'asset-update-redis-'));
+  const server = await startRedis({ dir, binary: servers().redisServerBinary, args, port });
+  return {
+    ...{ ...server, dir },
+    async stop() {
+      await server.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Starts a Redis Cluster of three primaries in a folder that its `stop` removes. */
 export async function startOwnCluster(nodeTimeoutMs = quiet.nodeTimeoutMs): Promise<RedisCluster> {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-cluster-'));
   const cluster = await startCluster({

@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict';
+import { Redis } from 'ioredis';
+import type { RedisServer } from '../../local/redis.js';
+import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
+import { startOwnRedis } from '../ownRedis.js';
+import { type Proxy as Line, startProxy } from '../proxy.js';
+import { until } from '../receiver.js';
+import { servers } from '../servers.js';
+import {
+  type Customer,
+  type Harness,
+  type Json,
+  newCustomer,
+  startHarness,
+  tokenFields,
+} from '../service.js';
+
+const url = 'http://127.0.0.1:9/hook';
+const scopes = ['enrichments', 'push_notifications'];
+const eventOf = ({ client_token }: Customer, more = {}) => ({
+  ...{ client_token, platform_id: 'vid-1', segments: ['a'] },
+  ...more,
+});
+
+describe('While Redis', () => {
+  let redis: RedisServer;
+  let line: Line;
+  /** Beside the line. */
+  let direct: Redis;
+  let h: Harness;
+  let customer: Customer;
+
+  before(async () => {
+    redis = await startOwnRedis();
+    line = await startProxy(redis.url);
+    direct = new Redis(redis.url);
+    h = await startHarness({ REDIS_URL: line.url, ACCOUNT_RATE_PER_SECOND: '100' }, 'api');
+  });
+  beforeEach(async () => {
+    customer = await newCustomer(h, scopes);
+  });
+  after(async () => {
+    await h.close();
+    direct.disconnect();
+    await line.close();
+    await redis.stop();
+  });
+
+  const post = async (path: string, more: Record<string, string> = {}) => {
+    const body = new URLSearchParams({ ...tokenFields(customer), ...more });
+    const answer = await fetch(h.url + path, { method: 'POST', body });
+    return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Json };
+  };
+  const isReady = (status: number) =>
+    until(`/readyz: ${status}`, async () => (await fetch(`${h.url}/readyz`)).status === status);
+  const writes: Record<string, [call: () => ReturnType<typeof post>, success: number]> = {
+    'an event': [() => customer.call('POST', '/enrichments', eventOf(customer)), 202],
+    'a batch': [() => customer.call('POST', '/enrichments', { events: [eventOf(customer)] }), 202],
+    'a token': [() => post('/oauth/access_token'), 200],
+    'a registration': [() => customer.call('POST', `/register_push_notifications?url=${url}`), 200],
+  };
+  const all: typeof writes = {
+    ...writes,
+    'a list': [() => customer.call('GET', '/clients'), 200],
+    'a revocation': [() => post('/oauth/revoke', { token: 'any' }), 200],
+  };
+
+  const ways: [way: string, begin: () => unknown, end: () => unknown, calls: typeof writes][] = [
+    [
+      'is full',
+      () => direct.config('SET', 'maxmemory', 1),
+      () => direct.config('SET', 'maxmemory', 0),
+      writes,
+    ],
+    ['does not answer', () => line.hang(), () => line.release(), all],
+    [
+      'is gone',
+      async () => {
+        line.lead('redis://127.0.0.1:1');
+        await direct.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      },
+      () => line.lead(redis.url),
+      all,
+    ],
+  ];
+  for (const [way, begin, end, calls] of ways) {
+    it(`${way}: ${Object.keys(calls).join(', ')}: 503 with Retry-After, and none once it is back`, async () => {
+      await begin();
+      const answers = await Promise.all(Object.values(calls).map(([call]) => call()));
+      await isReady(way === 'is full' ? 200 : 503);
+      await end();
+      for (const [i, { status, headers, body }] of answers.entries()) {
+        const what = Object.keys(calls)[i];
+        assert.deepEqual([status, body.code ?? body.error], [503, 'temporarily_unavailable'], what);
+        assert.match(String(headers.get('retry-after')), /^[1-9]\d*$/, what);
+      }
+      await isReady(200);
+      for (const [what, [call, success]] of Object.entries(calls))
+        assert.equal((await call()).status, success, what);
+    });
+  }
+
+  it('has a full disk, it is no bug of the service', () => {
+    const said = 'MISCONF Errors writing to the AOF file: No space left on device';
+    assert.equal(isRedisUnavailable(new Error(said)), true);
+  });
+});
+
+describe('While Temporal', () => {
+  for (const way of ['does not answer', 'is gone']) {
+    it(`${way}: events and calls that send something are answered as usual, and the process is ready`, async () => {
+      const line = await startProxy(`tcp://${servers().temporalAddress}`);
+      const h = await startHarness({ TEMPORAL_ADDRESS: new URL(line.url).host }, 'api');
+      try {
+        const customer = await newCustomer(h, scopes);
+        await customer.register(url);
+        if (way === 'is gone') await line.close();
+        else line.hang();
+        const call: Customer['call'] = async (...asked) => {
+          const begunAt = Date.now();
+          const answer = await customer.call(...asked);
+          // One that waits for Temporal takes 9 s or more.
+          assert.ok(Date.now() - begunAt < 8000, asked[1]);
+          return answer;
+        };
+        const event = eventOf(customer, { event_id: 'an-1' });
+        const { status, body } = await call('POST', '/enrichments', event);
+        assert.deepEqual([status, body.notification], [202, 'queued']);
+        const silent = eventOf(customer, { platform_id: 'vid-2', notify: false });
+        const events = [event, silent, eventOf(customer, { platform_id: '' })];
+        const batch = await call('POST', '/enrichments', { events });
+        const results = batch.body.results as Record<string, unknown>[];
+        assert.equal(results[0]?.notification_id, body.notification_id, 'a repeated event');
+        assert.deepEqual(
+          results.map(({ notification, code }) => notification ?? code),
+          ['queued', 'none', 'invalid_event'],
+        );
+        const since = '2026-01-01T00:00:00Z';
+        for (const [status, path, asked] of [
+          [202, `/notifications/${body.notification_id}/redeliver`, undefined],
+          [202, '/push_notifications/resume', undefined],
+          [200, '/notifications/recover', { since }],
+          [200, '/notifications/replay', { since }],
+        ] as const) {
+          assert.equal((await call('POST', path, asked)).status, status, path);
+        }
+        const ready = await fetch(`${h.url}/readyz`);
+        assert.deepEqual(
+          [ready.status, await ready.json()],
+          [200, { status: 'ready', redis: true, temporal: false }],
+        );
+      } finally {
+        await h.close();
+        if (way === 'does not answer') await line.close();
+      }
+    });
+  }
+});

@@ -1,0 +1,473 @@
+/** What is known and owed, and what may be sent when, in plain words: the scripts must do the same (model.test.ts). Times are ms. */
+import assert from 'node:assert/strict';
+import type { UpdatePlace } from '../../src/redis/notifications/updates.js';
+import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
+import type { Plan, WaitReason } from '../../src/redis/owed/standing.js';
+import type { Settled, Taken } from '../../src/redis/owed/turn.js';
+import { type Answer, type DeliveryClient, leaseMs, minute } from './deliveryClient.js';
+
+interface Notification {
+  asset: string;
+  state: 'waiting' | 'delivered' | 'superseded' | 'not_needed' | 'failed' | 'cancelled';
+  claim: number;
+  /** As its record says; its asset may have become live since. */
+  live: boolean;
+  /** Its workflow times its next retry. */
+  timed: boolean;
+  failures: number;
+  by?: string | undefined;
+  reason?: 'window' | 'expired' | undefined;
+}
+
+interface OwedAsset {
+  id: string;
+  live: boolean;
+  since: number;
+  /** While it waits. */
+  due: number;
+}
+
+/** The attempt that holds an asset, until it is settled or a call finds its lease ended. */
+interface Holder {
+  token: string;
+  id: string;
+  lease: number;
+}
+
+/** What Redis knows, and may lose. */
+interface Facts {
+  registered: boolean;
+  paused: boolean;
+  state: 'active' | 'failing' | 'suspended';
+  epoch: number;
+  generation: number;
+  failures: number;
+  notBefore: number;
+  /** Token and asset of the one probe. */
+  probe: string;
+  /** NaN until the time is read that the script drew. */
+  probeAt: number;
+  probeStep: number;
+  recoveredAt: number;
+  rateAt: number;
+  drainAt: number;
+  picks: number;
+  known: Map<string, { segments: Set<string>; claim: number; last: string }>;
+  notifications: Map<string, Notification>;
+  owed: Map<string, OwedAsset>;
+  holders: Map<string, Holder>;
+}
+
+export interface Limits {
+  maxInFlight: number;
+  perSecond: number;
+  drainPerSecond: number;
+}
+
+export const answers = {
+  ok: { ok: true },
+  fail: { ok: false },
+  gone: { ok: false, status: 410 },
+  slowDown: { ok: false, status: 429, retryAfterMs: minute },
+  later: { ok: false, status: 503, retryAfterMs: 10 * minute },
+} as const satisfies Record<string, Answer>;
+export type AnswerName = keyof typeof answers;
+
+export interface Judged {
+  taken: Taken;
+  name: AnswerName;
+}
+
+/** Without a time it ends by a change from outside, or with an attempt. */
+interface Why {
+  reason: WaitReason;
+  at?: number | undefined;
+}
+
+export class Model {
+  facts: Facts = {
+    ...{ registered: true, paused: false, state: 'active', epoch: 1, generation: 1, failures: 0 },
+    ...{ notBefore: 0, probe: '', probeAt: 0, probeStep: 0, rateAt: 0, drainAt: 0, picks: 0 },
+    ...{ recoveredAt: 0, known: new Map(), notifications: new Map(), owed: new Map(), holders: new Map() },
+  };
+  /** Events that were published, claimed or not, with the number of the claim that may be lost. */
+  accepted: { event: ArrivedEvent; claim: number }[] = [];
+  /** What processes were told to send, whether they have answered or not. */
+  attempts: Taken[] = [];
+  /** Calls whose answers were lost. */
+  lost: { nonce: string; verdicts: Judged[] }[] = [];
+  /** Assets with new segments since the last read of the feed, which every step reads; and the place of that read. */
+  untold = new Set<string>();
+  place: UpdatePlace | undefined;
+  /** As the last step left it. */
+  catchUpUntil: string | undefined;
+  saved: { facts: Facts; restore(): Promise<void> } | undefined;
+
+  constructor(
+    readonly limits: Limits,
+    readonly client: DeliveryClient,
+  ) {
+    this.facts.recoveredAt = client.now();
+  }
+
+  get now(): number {
+    return this.client.now();
+  }
+
+  knownOf(asset: string) {
+    const known = this.facts.known.get(asset) ?? { segments: new Set<string>(), claim: 0, last: '' };
+    this.facts.known.set(asset, known);
+    return known;
+  }
+
+  notification(id: string): Notification {
+    return this.facts.notifications.get(id) ?? assert.fail(`${id} was never claimed`);
+  }
+
+  /** What waits, the oldest due first. */
+  waiting() {
+    return [...this.facts.owed]
+      .filter(([asset]) => !this.facts.holders.has(asset))
+      .map(([asset, owed]) => ({ asset, ...owed }))
+      .sort((a, b) => a.due - b.due);
+  }
+
+  /** Claims an event that arrives. @returns the script's answer */
+  claim(event: ArrivedEvent): Claim {
+    const { platformId: asset, notificationId: id, notify } = event;
+    const { registered } = this.facts;
+    const known = this.knownOf(asset);
+    if (notify && known.last === id) return this.found(id);
+    const news = event.segments.filter((one) => !known.segments.has(one));
+    if (notify && registered && news.length > 0) {
+      this.accepted.push({ event, claim: known.claim + 1 });
+      return this.becomesOwed(event, true);
+    }
+    for (const one of news) known.segments.add(one);
+    const reason = !notify ? 'silent' : registered ? 'no_new_segments' : 'not_registered';
+    if (reason === 'not_registered' && news.length > 0) this.untold.add(asset);
+    return { kind: 'none', reason };
+  }
+
+  /** Claims an event whose claim may be lost. @returns the script's answer */
+  claimAgain({ event, claim }: Model['accepted'][0]): Claim {
+    const { platformId: asset, notificationId: id, segments } = event;
+    const { claim: claimed, last: by, segments: known } = this.knownOf(asset);
+    if (this.facts.notifications.has(id)) return this.found(id);
+    if (claimed < claim || segments.some((one) => !known.has(one))) return this.becomesOwed(event, false);
+    const never = { asset, claim: 0, live: false, timed: false, failures: 0 };
+    this.facts.notifications.set(id, { ...never, state: 'not_needed', by });
+    return { kind: 'not_needed' };
+  }
+
+  private found(id: string): Claim {
+    const { state, asset } = this.notification(id);
+    if (state !== 'waiting') return { kind: 'ended', state, held: this.held() };
+    const { claim } = this.knownOf(asset);
+    return { kind: 'claimed', claim, again: true, supersedes: false, held: this.held() };
+  }
+
+  private held() {
+    const { paused, state } = this.facts;
+    return paused ? 'paused' : state === 'suspended' ? state : undefined;
+  }
+
+  private becomesOwed(event: ArrivedEvent, timed: boolean): Claim {
+    const { platformId: asset, notificationId: id } = event;
+    const known = this.knownOf(asset);
+    const claim = ++known.claim;
+    known.last = id;
+    for (const one of event.segments) known.segments.add(one);
+    const supersedes = this.facts.owed.has(asset);
+    const live = this.owe(asset, id, event.priority === 'live');
+    this.facts.notifications.set(id, { asset, state: 'waiting', claim, live, timed, failures: 0 });
+    this.untold.add(asset);
+    return { kind: 'claimed', claim, again: false, supersedes, held: this.held() };
+  }
+
+  /** Makes an asset owed. @returns whether it is live: because of this notification, or of the one that it supersedes */
+  owe(asset: string, id: string, isLive: boolean): boolean {
+    const { owed, holders } = this.facts;
+    const older = owed.get(asset);
+    if (older !== undefined) this.end(older.id, { state: 'superseded', by: id });
+    const live = isLive || older?.live === true;
+    const since = older?.since ?? this.now;
+    if ((holders.get(asset)?.lease ?? 0) <= this.now) holders.delete(asset);
+    owed.set(asset, { id, live, since, due: since });
+    return live;
+  }
+
+  /** Has an ended notification wait again. */
+  reopen(id: string, isLive: boolean): void {
+    const notification = this.notification(id);
+    const again = { state: 'waiting', by: undefined, reason: undefined, timed: false, failures: 0 } as const;
+    Object.assign(notification, again);
+    this.owe(notification.asset, id, isLive);
+  }
+
+  end(id: string, as: Partial<Notification>): void {
+    const notification = Object.assign(this.notification(id), as);
+    if (this.facts.owed.get(notification.asset)?.id === id) this.facts.owed.delete(notification.asset);
+  }
+
+  /** Ends the hold of an asset: if it is owed it waits until then. */
+  land(asset: string, due?: number): void {
+    this.facts.holders.delete(asset);
+    const owed = this.facts.owed.get(asset);
+    if (owed !== undefined) owed.due = due ?? owed.since;
+  }
+
+  /** Ends the holds whose lease is over, and those of calls whose answers were lost. */
+  landEnded(lost: readonly string[] = []): void {
+    for (const [asset, { lease, token }] of this.facts.holders)
+      if (lease <= this.now || lost.includes(token)) this.land(asset);
+  }
+
+  enter(state: Facts['state']): void {
+    const { facts, now } = this;
+    Object.assign(facts, { state, epoch: facts.epoch + 1, probe: '' });
+    if (state === 'active') Object.assign(facts, { failures: 0, probeAt: 0, recoveredAt: now });
+  }
+
+  newUrl(): void {
+    this.enter('active');
+    this.facts.notBefore = 0;
+    this.facts.generation++;
+  }
+
+  resume(): void {
+    const { facts, now } = this;
+    facts.notBefore = 0;
+    if (facts.state === 'suspended') this.enter('failing');
+    if (facts.state === 'failing') Object.assign(facts, { probeStep: 1, probeAt: now });
+  }
+
+  pullForward(): void {
+    for (const { asset, due } of this.waiting()) if (due > this.now) this.land(asset);
+  }
+
+  holds({ platformId, token }: Pick<Taken, 'platformId' | 'token'>): boolean {
+    return this.facts.holders.get(platformId)?.token === token;
+  }
+
+  /**
+   * Settles a verdict. What the rules leave open is read from the answer: chance, the window of 5 days, suspension after days.
+   * @returns the outcome
+   */
+  settle({ taken, name }: Judged, settled: Settled): Settled['outcome'] {
+    const { platformId: asset, notificationId: id } = taken;
+    const { facts, now } = this;
+    const answer: Answer = answers[name];
+    const before = facts.state;
+    const isHolder = this.holds(taken);
+    const isThisUrl = taken.generation === facts.generation;
+    const isOk = answer.ok && isThisUrl;
+    if (isOk || (isHolder && isThisUrl)) this.judge(taken, answer, settled);
+    assert.equal(settled.change?.to ?? before, facts.state);
+    const notification = facts.notifications.get(id);
+    if (facts.owed.get(asset)?.id !== id) {
+      if (isHolder) this.land(asset);
+      const isSuperseded = notification?.state === 'superseded';
+      if (isOk && isHolder && isSuperseded) this.end(id, { state: 'delivered', by: undefined });
+      return answer.ok && notification?.state === 'delivered' ? 'delivered' : 'gone';
+    }
+    if (isOk) {
+      if (isHolder || (facts.holders.get(asset)?.lease ?? 0) <= now) facts.holders.delete(asset);
+      this.end(id, { state: 'delivered' });
+      return 'delivered';
+    }
+    if (!isHolder || !isThisUrl) {
+      if (isHolder) this.land(asset, now);
+      return 'retry';
+    }
+    const failures = ++this.notification(id).failures;
+    assert.equal(settled.failures, failures);
+    if (settled.outcome === 'failed') {
+      assert.equal(facts.state, 'active', 'it fails by its window only while its endpoint is well');
+      facts.holders.delete(asset);
+      this.end(id, { state: 'failed', reason: 'window' });
+      return 'failed';
+    }
+    assertDrawn(settled.inMs, this.client.settings.retryScheduleMs, failures);
+    this.land(asset, now + (settled.inMs ?? 0));
+    return 'retry';
+  }
+
+  private judge(
+    { platformId: asset, token, epoch }: Taken,
+    { ok, status, retryAfterMs = 0 }: Answer,
+    { change }: Settled,
+  ): void {
+    const { facts, now } = this;
+    if (retryAfterMs > 0) facts.notBefore = Math.max(facts.notBefore, now + retryAfterMs);
+    if (epoch !== facts.epoch) return;
+    const isProbe = facts.state === 'failing' && facts.probe === `${token} ${asset}`;
+    if (ok) {
+      if (facts.state === 'active') facts.failures = 0;
+      if (!isProbe) return;
+      this.enter('active');
+      this.pullForward();
+      return;
+    }
+    facts.failures++;
+    const mayFail = this.client.settings.failingAfter;
+    if (status === 410 && facts.state !== 'suspended') this.enter('suspended');
+    else if (facts.state === 'active' && facts.failures >= mayFail) {
+      this.enter('failing');
+      Object.assign(facts, { probeStep: 1, probeAt: Number.NaN });
+    } else if (isProbe) {
+      Object.assign(facts, { probe: '', probeStep: facts.probeStep + 1, probeAt: Number.NaN });
+      // After 5 days and 20 failed attempts.
+      if (change?.to === 'suspended') this.enter('suspended');
+    }
+  }
+
+  /** @param at of the next probe, as the script drew it if this call has */
+  readProbe(at: number): void {
+    const { facts, now } = this;
+    if (!Number.isNaN(facts.probeAt)) return;
+    assertDrawn(at - now, this.client.settings.probeScheduleMs, facts.probeStep);
+    facts.probeAt = at;
+  }
+
+  /** Whether these events take places one by one as they arrive, because nothing comes before them. */
+  arriveApart(events: readonly ArrivedEvent[]): boolean {
+    const distinct = new Set(events.map(({ platformId }) => platformId));
+    const isOneLane = new Set(events.map(({ priority }) => priority)).size === 1;
+    const isAnyHeld = [...distinct].some((asset) => this.facts.holders.has(asset));
+    return this.waiting().length === 0 && isOneLane && distinct.size === events.length && !isAnyHeld;
+  }
+
+  /** Takes at most so many: those that the script took, if each is the next, or due at the same time as the next. */
+  take(most: number, token: string, taken: readonly Taken[], arriveApart = false): void {
+    let i = 0;
+    for (const mayMakeRoom of arriveApart ? [false, true] : [true]) {
+      const isFull = this.standing().reason === 'full' && this.waiting().length > 0;
+      if (mayMakeRoom && isFull && i < most) this.landEnded();
+      for (; i < most; i++) {
+        const next = this.next();
+        if (next === undefined) break;
+        this.hold(token, taken[i] ?? assert.fail(`${next.asset} is not taken`), next);
+      }
+    }
+    assert.equal(taken.length, i, 'taken');
+  }
+
+  private hold(token: string, taken: Taken, next: OwedAsset): void {
+    const { facts, limits, now } = this;
+    const { platformId: asset, notificationId: id, priority } = taken;
+    const owed = facts.owed.get(asset);
+    assert.ok(owed !== undefined && !facts.holders.has(asset), 'it waits');
+    assert.deepEqual([owed.live, owed.due], [next.live, next.due]);
+    assert.deepEqual([id, priority === 'live'], [owed.id, owed.live]);
+    assert.deepEqual([taken.token, taken.generation, taken.epoch], [token, facts.generation, facts.epoch]);
+    if (facts.state === 'failing') facts.probe = `${token} ${asset}`;
+    else {
+      if (limits.perSecond > 0) facts.rateAt = this.ratePlace() + 1000 / limits.perSecond;
+      if (owed.due < facts.recoveredAt) facts.drainAt = this.drainPlace() + 1000 / limits.drainPerSecond;
+    }
+    facts.holders.set(asset, { token, id, lease: now + leaseMs });
+  }
+
+  private next() {
+    const { facts, now } = this;
+    if (this.standing().reason !== 'due') return undefined;
+    const waiting = this.waiting();
+    if (facts.state === 'failing') return waiting.find(({ live }) => live) ?? waiting[0];
+    const mayDrain = this.drainPlace() <= now;
+    const due = waiting.filter((one) => one.due <= now && (mayDrain || one.due >= facts.recoveredAt));
+    const [live, backfill] = [due.find((one) => one.live), due.find((one) => !one.live)];
+    if (live !== undefined && backfill !== undefined) {
+      facts.picks = (facts.picks + 1) % 4;
+      return facts.picks === 0 ? backfill : live;
+    }
+    return live ?? (facts.holders.size < this.backfillBound() ? backfill : undefined);
+  }
+
+  private ratePlace(): number {
+    const { perSecond } = this.limits;
+    return perSecond === 0 ? this.now : this.placeAfter(this.facts.rateAt, perSecond, 50);
+  }
+
+  private drainPlace(): number {
+    return this.placeAfter(this.facts.drainAt, this.limits.drainPerSecond, 100);
+  }
+
+  private placeAfter(at: number, perSecond: number, keptMs: number): number {
+    return Math.max(Math.min(at, this.now + 1000 / perSecond), this.now - keptMs);
+  }
+
+  private backfillBound(): number {
+    const { maxInFlight: bound } = this.limits;
+    return bound === 1 ? 1 : bound - Math.max(1, Math.floor(bound / 4));
+  }
+
+  /** Says why nothing may be sent to the client; `due` if something may. */
+  standing(): Why {
+    const { facts, now } = this;
+    if (!facts.registered) return { reason: 'no_registration' };
+    if (facts.paused) return { reason: 'paused' };
+    if (facts.state === 'suspended') return { reason: 'suspended' };
+    if (facts.state === 'failing') {
+      const [token, asset = ''] = facts.probe.split(' ');
+      const probe = facts.holders.get(asset);
+      const at = Math.max(facts.probeAt, facts.notBefore, probe?.token === token ? (probe?.lease ?? 0) : 0);
+      if (at > now) return { reason: 'failing', at };
+    } else if (facts.notBefore > now) return { reason: 'not_before', at: facts.notBefore };
+    if (facts.holders.size >= this.limits.maxInFlight) return { reason: 'full' };
+    const at = this.ratePlace();
+    return at > now ? { reason: 'rate', at: Math.ceil(at) } : { reason: 'due', at: now };
+  }
+
+  /** Says why one owed asset waits, as people and workflows are told. */
+  reasonOf(asset: string): Why {
+    const { lease } = this.facts.holders.get(asset) ?? {};
+    if (lease !== undefined) return { reason: 'in_flight', at: lease };
+    const { due = 0 } = this.facts.owed.get(asset) ?? {};
+    const client = this.standing();
+    const isOwn = ['due', 'full', 'rate', 'not_before'].includes(client.reason);
+    return isOwn && due > Math.max(this.now, client.at ?? 0) ? { reason: 'retry', at: due } : client;
+  }
+
+  /** Says when something may be sent next. */
+  nextTime(): Why {
+    const { facts, now } = this;
+    const waiting = this.waiting();
+    if (waiting.length === 0) return { reason: 'in_flight' };
+    const client = this.standing();
+    if (client.reason !== 'due' || facts.state === 'failing') return client;
+    const drainAt = Math.ceil(this.drainPlace());
+    const isBound = facts.holders.size >= this.backfillBound();
+    const [first] = waiting
+      .filter(({ live }) => live || !isBound)
+      .map(({ due }): { reason: WaitReason; at: number } => {
+        if (due < facts.recoveredAt && drainAt > now) return { reason: 'rate', at: drainAt };
+        return due > now ? { reason: 'retry', at: due } : { reason: 'due', at: now };
+      })
+      .sort((a, b) => a.at - b.at);
+    return first ?? { reason: 'full' };
+  }
+
+  /** Plans catch-up. @returns the script's answer */
+  plan(): Plan {
+    const { facts, now } = this;
+    const { retentionMs } = this.client.settings;
+    this.landEnded();
+    const old = this.waiting().filter(({ since }) => since <= now - retentionMs);
+    for (const { id } of old) this.end(id, { state: 'failed', reason: 'expired' });
+    const waiting = this.waiting();
+    const owed = waiting.length + facts.holders.size;
+    if (owed === 0) return { owed, oldestAt: 0, inMs: 0, reason: 'due', expired: old.length };
+    const oldestAt = waiting.length === 0 ? now : Math.min(...waiting.map(({ since }) => since));
+    const { reason, at = oldestAt + retentionMs } = this.nextTime();
+    const leases = [...facts.holders.values()].map(({ lease }) => lease);
+    const inMs = Math.max(Math.min(at, ...leases) - now, 0);
+    return { owed, oldestAt, inMs, reason, expired: old.length };
+  }
+}
+
+/** @throws unless it is the step of the schedule, or up to a tenth longer */
+function assertDrawn(inMs: number | undefined, scheduleMs: readonly number[], step: number): void {
+  const promised = scheduleMs[Math.min(step, scheduleMs.length) - 1] as number;
+  assert.ok(inMs !== undefined && inMs >= promised && inMs <= 1.1 * promised + 1, `${inMs}: ${promised}`);
+}
