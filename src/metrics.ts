@@ -1,7 +1,6 @@
 /** The metrics of the service, and when each is counted. No account, client, asset or URL is ever a label. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { ownFailureCauses } from './delivery/send.js';
-import { attemptErrors } from './outgoing/failures.js';
+import { attemptErrors, ourFailures } from './outgoing/failures.js';
 import type { CommandObserver } from './redis/connection/db.js';
 import { redisErrorClasses } from './redis/connection/unavailable.js';
 import type { Counts } from './redis/records/counts.js';
@@ -20,6 +19,10 @@ const eventResults = [
   'unknown',
 ] as const;
 export type EventResult = (typeof eventResults)[number];
+
+/** `secrets`: those of the client cannot be decrypted; `unexpected`: any other error before the POST. */
+const ownFailureCauses = [...ourFailures, 'secrets', 'unexpected'] as const;
+export type OwnFailureCause = (typeof ownFailureCauses)[number];
 
 const watched = {
   asset_update_claims_under_way: 'Events that wait for Redis to claim them',
@@ -148,7 +151,7 @@ export function createMetrics() {
     ...{ registry, redisAnswered, temporalAnswered },
     attempted: ({ ok, error = '' }: { ok: boolean; error?: string }, milliseconds: number) =>
       attempts.observe({ outcome: ok ? 'delivered' : 'failed', error }, milliseconds / 1000),
-    ownFailure: (cause: string) => ownFailures.inc({ cause }),
+    ownFailure: (cause: OwnFailureCause) => ownFailures.inc({ cause }),
     firstAttempted: (priority: string, milliseconds: number) =>
       firstAttempts.observe({ priority }, Math.max(0, milliseconds) / 1000),
     delivered: (priority: string, milliseconds: number) =>

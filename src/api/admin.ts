@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import type { Config } from '../config.js';
 import type { Metrics } from '../metrics.js';
 import { withTimeout } from '../promises.js';
-import type { Readiness } from './endpoints/health.js';
 import type { ListeningServer } from './server.js';
+import type { Readiness } from './step.js';
 
 /**
  * Opens the operators' port of a process, on ADMIN_HOST: GET /metrics, /healthz, /readyz.

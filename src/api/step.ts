@@ -2,9 +2,14 @@ import type { Next, ParameterizedContext } from 'koa';
 import type { Delivering } from '../compose.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
-import type { Readiness } from './endpoints/health.js';
 import type { accountLimits, createTokenLimits, Remembered } from './steps/limits.js';
 import type { tokenFinder } from './steps/publisher.js';
+
+export interface Readiness {
+  status: 'ready' | 'not ready';
+  redis: boolean;
+  temporal: boolean;
+}
 
 /** The service's parts that the API needs. */
 export interface Services extends Delivering {

@@ -2,9 +2,8 @@
 
 import type { DeliverySettings } from '../config.js';
 import type { Logger } from '../log.js';
-import type { Metrics } from '../metrics.js';
+import type { Metrics, OwnFailureCause } from '../metrics.js';
 import type { Notices } from '../notices/notices.js';
-import { ourFailures } from '../outgoing/failures.js';
 import { notificationRequest, withoutValues } from '../outgoing/notification.js';
 import type { Place, PostResult, Sender } from '../outgoing/post.js';
 import { originOf } from '../outgoing/target.js';
@@ -33,9 +32,6 @@ export interface DeliveryDeps {
   tracing?: Tracing | undefined;
 }
 
-/** `secrets`: those of the client cannot be decrypted; `unexpected`: any other error before the POST. */
-export const ownFailureCauses = [...ourFailures, 'secrets', 'unexpected'] as const;
-
 export type DeliveryMetrics = Pick<
   Metrics,
   'attempted' | 'ownFailure' | 'ended' | 'firstAttempted' | 'delivered' | 'entered'
@@ -43,7 +39,7 @@ export type DeliveryMetrics = Pick<
 
 /** This process could not make the attempt. Nothing is settled, and no receiver is blamed. */
 export interface OwnFailure {
-  cause: (typeof ownFailureCauses)[number];
+  cause: OwnFailureCause;
   err?: unknown;
 }
 

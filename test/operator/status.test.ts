@@ -178,7 +178,9 @@ describe('operator status: us or them', () => {
     const echo = async () => {
       if (asked++ === 0) await new Promise((resolve) => setTimeout(resolve, 600));
     };
-    const nodes = Object.assign(Object.create(h.db.nodes), { echo });
+    const [server] = h.db.nodes.primaries();
+    const primaries = () => [Object.assign(Object.create(server as object), { echo })];
+    const nodes = { ...h.db.nodes, primaries };
     assert.equal((await askRedis({ ...h.db, nodes })).problem, undefined);
     assert.equal(asked, 2);
   });

@@ -19,8 +19,6 @@ const readiness = z.object({
   temporal: flag(true, 'May be false while the service is ready.'),
 });
 
-export type Readiness = z.output<typeof readiness>;
-
 export const readyzEndpoint = endpoint({
   method: 'get',
   path: '/readyz',
