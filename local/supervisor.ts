@@ -78,6 +78,11 @@ export class Supervisor {
     for (const { name, graceMs } of stopOrder) await this.#end(name, graceMs);
     removeRunState(this.dir);
     console.log('stopped');
+    // Last, because the end of a log and the stops stand in between.
+    if (status === 1)
+      console.error(
+        `\n${reason.split('\n')[0]}\nThe data in ${this.dir} is kept: "npm start" brings all of it up again.`,
+      );
     process.exit(status);
   }
 

@@ -61,6 +61,9 @@ describe('npm start', () => {
     process.kill(first.pid, 'SIGKILL');
     assert.equal(await one.program.ended, 1);
     assert.match(one.program.said(), /stopping: (redis|temporal|service) ended: killed by SIGKILL/);
+    const last =
+      /\n\n(redis|temporal|service) ended: killed by SIGKILL\nThe data in \S+ is kept: "npm start" brings all of it up again\.\n$/;
+    assert.match(one.program.said(), last);
     assert.doesNotMatch(one.program.said(), /had to be killed/, 'the others end by themselves');
     assert.deepEqual(project.stillRunning(), []);
     assert.equal((await fetch(`${two.apiUrl}/readyz`)).status, 200, 'the other one goes on');
