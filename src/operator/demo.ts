@@ -8,7 +8,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { targetPolicyOf } from '../outgoing/address.js';
 import { sign } from '../outgoing/notification.js';
 import { checkTarget } from '../outgoing/target.js';
-import { createAccount, listAccounts, rotateSecret } from '../redis/records/accounts.js';
+import {
+  createAccount,
+  defaultScopes,
+  listAccounts,
+  platformScope,
+  rotateSecret,
+} from '../redis/records/accounts.js';
 import { createClient } from '../redis/records/clients.js';
 import { type AddCommand, type Operator, Refused, reasonOf } from './session.js';
 import { fromNow, moment, span } from './terminal.js';
@@ -18,6 +24,7 @@ export function addDemoCommand(add: AddCommand): void {
   add('demo', does, demo).option('--outage', 'then fail as a receiver, and show a retry and a recovery');
 }
 
+const demoScopes = [...defaultScopes, platformScope];
 const answerWithinMs = 10_000;
 const arriveWithinMs = 60_000;
 
@@ -73,17 +80,17 @@ async function play(operator: Operator, receiver: Receiver, outage: boolean) {
   const step = (words: string) => operator.tell(`${++number}. ${words}`);
   const detail = (words: string) => operator.tell(`   ${words}`);
 
-  const publisher = await demoAccount(operator, 'Demo by operator', 'push_notifications');
-  const platform = await demoAccount(operator, 'Demo platform by operator', 'enrichments');
-  const { account_id } = publisher;
+  const { account_id, client_id, client_secret } = await demoAccount(operator);
   const client_token = `demo-${randomBytes(4).toString('hex')}`;
   const name = 'Demo site';
   await operator.change((db) => createClient(db, { accountId: account_id, name, clientToken: client_token }));
   await operator.record('client create', client_token, null, { account_id, name });
-  step(`Created: accounts of a publisher and of the platform, and the publisher's client ${client_token}`);
+  step(`Created: an account that is publisher and platform in one, and its client ${client_token}`);
 
-  const token = await mint(operator, publisher);
-  step('The publisher asks for an access token: POST /oauth/access_token');
+  const scope = demoScopes.join(' ');
+  const form = new URLSearchParams({ grant_type: 'none', scope, client_id, client_secret });
+  const { access_token: token = '' } = await callApi(operator, 'POST', '/oauth/access_token', { body: form });
+  step('The account asks for an access token: POST /oauth/access_token');
   detail('200, Bearer; the token is not shown');
 
   const secretPath = `/push_notifications/signing_secret?client_token=${client_token}`;
@@ -95,10 +102,9 @@ async function play(operator: Operator, receiver: Receiver, outage: boolean) {
   step('It registers the URL of its receiver, once: POST /register_push_notifications');
   detail(`200 ${url}`);
 
-  const platformToken = await mint(operator, platform);
   const publish = (platform_id: string) => {
     const body = JSON.stringify({ client_token, platform_id, segments: ['iab:17', 'mood:calm'] });
-    return callApi(operator, 'POST', '/enrichments', { token: platformToken, body });
+    return callApi(operator, 'POST', '/enrichments', { token, body });
   };
   const sentAtMs = Date.now();
   const answer = await publish('video-1');
@@ -133,8 +139,9 @@ async function play(operator: Operator, receiver: Receiver, outage: boolean) {
       `  npm run -s operator -- explain ${client_token} video-1`,
       `  in the Temporal UI: ClientToken = "${client_token}"`,
       ...(outage ? [] : ['See a receiver fail and recover:', '  npm run -s operator -- demo --outage']),
-      'Remove the client (the next demo uses the two accounts again; "account disable ID" locks one):',
+      'Remove the client, and lock the account, which the next demo would use again:',
       `  npm run -s operator -- client delete ${client_token}`,
+      `  npm run -s operator -- account disable ${account_id}`,
     ].join('\n'),
   );
 }
@@ -191,28 +198,19 @@ async function waitFor(isSo: () => boolean | Promise<boolean>, progress = async 
 }
 
 /** Returns the demo's own account: the first run creates it, and each later run gives it a new secret. */
-async function demoAccount(operator: Operator, name: string, scope: string) {
+async function demoAccount(operator: Operator) {
   const db = await operator.db();
+  const name = 'Demo by operator';
   const existing = (await listAccounts(db)).find((account) => account.name === name && !account.disabled);
   if (existing !== undefined) {
     const { accountId: account_id, clientId: client_id } = existing;
     const { client_secret } = await rotateSecret(db, account_id);
     await operator.record('account rotate-secret', account_id, null, { old_one_ends: 'in 24 h' });
-    return { account_id, client_id, client_secret, scope };
+    return { account_id, client_id, client_secret };
   }
-  const { scopes, ...account } = await createAccount(db, { name, scopes: [scope] });
-  const { account_id, client_id } = account;
-  await operator.record('account create', account_id, null, { name, client_id, scopes });
-  return { ...account, scope };
-}
-
-async function mint(
-  operator: Operator,
-  { client_id, client_secret, scope }: Awaited<ReturnType<typeof demoAccount>>,
-): Promise<string> {
-  const body = new URLSearchParams({ grant_type: 'none', scope, client_id, client_secret });
-  const { access_token = '' } = await callApi(operator, 'POST', '/oauth/access_token', { body });
-  return access_token;
+  const { account_id, client_secret, ...about } = await createAccount(db, { name, scopes: demoScopes });
+  await operator.record('account create', account_id, null, about);
+  return { account_id, client_id: about.client_id, client_secret };
 }
 
 /** Calls the service. @throws Refused with its answer if that is not a 2xx, or if there is no answer */

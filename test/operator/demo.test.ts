@@ -33,6 +33,7 @@ describe('operator: demo', () => {
       /\{"event":"asset-update","platform_id":"video-1"\}/,
       /it matches/,
       /notification show msg_/,
+      /client delete demo-\w+\n.*account disable acc_\S+\n$/,
     ]) {
       assert.match(ran.stdout, words);
     }
@@ -43,6 +44,11 @@ describe('operator: demo', () => {
     assert.equal(demo.received.signature, 'verified');
     assert.equal(demo.received.headers['webhook-id'], demo.notification_id);
     assert.equal(demo.received.body, '{"event":"asset-update","platform_id":"video-1"}');
+    assert.deepEqual(
+      (await cli.json('account', 'list')).map(({ account_id }: { account_id: string }) => account_id),
+      [demo.account_id],
+      'every demo uses the same account',
+    );
     const [shown, why, audit] = await Promise.all([
       cli.json('notification', 'show', demo.notification_id),
       cli.json('explain', demo.client_token, demo.platform_id),
