@@ -1,12 +1,12 @@
 /** Clients: their bounds, their end, and their signing secrets. */
-import { type Command, InvalidArgumentError } from 'commander';
-import type { ClientToken } from '../ids.js';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type ClientToken, isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
 import { mapInPages } from '../promises.js';
 import { unlessBroken } from '../redis/connection/unavailable.js';
 import { type Client, createClient, listClients, setClient } from '../redis/records/clients.js';
 import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
-import { getEndpoint } from '../redis/records/endpoint.js';
+import { endpointStates, getEndpoint } from '../redis/records/endpoint.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
 import {
@@ -23,14 +23,17 @@ export function addClientCommands(add: AddCommand): void {
     .requiredOption('--account <id>', 'account that owns the client')
     .requiredOption('--name <name>', 'name of the client')
     .option('--token <token>', 'client token (default: random)', parseClientToken);
-  add('list', 'list every client with its state and URL, or those of one account or name', list)
+  add('list', 'list every client with its state and URL, or those of one account, name or state', list)
     .option('--account <id>', 'only of this account')
-    .option('--name <text>', 'only with this text in the name or the client token');
+    .option('--name <text>', 'only with this text in the name or the client token')
+    .addOption(new Option('--state <state>', 'only in this state').choices(states));
   add('set <token>', "change a client's bounds", set)
     .option('--max-in-flight <n>', 'attempts in flight, or "default"', boundOrDefault)
     .option('--max-per-second <n>', 'attempts a second, or "default" (no limit)', boundOrDefault);
   add('delete <client-token>', 'delete a client for good, and cancel its owed notifications', remove);
 }
+
+const states = ['not_registered', ...endpointStates];
 
 export function addSecretsCommands(add: AddCommand): void {
   const all = 'encrypt all signing secrets and request headers with the first key of SECRETS_KEY';
@@ -64,26 +67,27 @@ async function create(operator: Operator, wanted: { account: string; name: strin
 /** Clients read at the same time. */
 const concurrency = 100;
 
-async function list(operator: Operator, wanted: { account?: string; name?: string }) {
+async function list(operator: Operator, wanted: { account?: string; name?: string; state?: string }) {
   const db = await operator.db();
   const text = wanted.name?.toLowerCase() ?? '';
   const found = (await listClients(db, wanted.account)).filter(({ name, clientToken }) =>
     `${name}\n${clientToken}`.toLowerCase().includes(text),
   );
-  const clients = await mapInPages(found, concurrency, async (client) => {
+  const all = await mapInPages(found, concurrency, async (client) => {
     const registration = await getRegistration(db, client.clientToken);
     const read = () => getEndpoint(db, client.clientToken);
     // The broken keys of one client hide no other: `status` names it.
-    const endpoint = registration && (await unlessBroken(read, () => undefined));
+    const endpoint = await unlessBroken(read, () => undefined);
     const state = registration ? (endpoint?.state ?? 'unreadable') : 'not_registered';
-    return { ...present(client), state, url: registration?.url ?? null };
+    return { ...present(client), state, owed: endpoint?.owed ?? null, url: registration?.url ?? null };
   });
+  const clients = all.filter(({ state }) => wanted.state === undefined || state === wanted.state);
   const rows = clients.map((c) => [
-    ...[c.client_token, c.name, c.account_id, c.state, c.url && new URL(c.url).host],
+    ...[c.client_token, c.name, c.account_id, c.state, c.owed, c.url && new URL(c.url).host],
     ...[c.max_in_flight, c.max_per_second],
   ]);
-  const none = text === '' ? 'There are no clients.' : `No client is named like "${wanted.name}".`;
-  const head = ['CLIENT', 'NAME', 'ACCOUNT', 'STATE', 'HOST', 'IN FLIGHT', 'PER SECOND'];
+  const none = Object.keys(wanted).length === 0 ? 'There are no clients.' : 'No client matches.';
+  const head = ['CLIENT', 'NAME', 'ACCOUNT', 'STATE', 'OWED', 'HOST', 'IN FLIGHT', 'PER SECOND'];
   operator.answer(clients, table(head, rows, none));
 }
 
@@ -150,32 +154,25 @@ async function reencrypt(operator: Operator) {
 
 async function rotate(operator: Operator, token: ClientToken, { now = false }: { now?: boolean }) {
   await requireClient(operator, token);
-  const { previous_valid_until, old } = await rotateSecret(operator, token, now);
-  await operator.record('secrets rotate', token, null, { old_ones_end: now ? 'now' : 'in 24 h' });
-  const readBy = 'its publisher reads it with GET /push_notifications/signing_secret';
-  const said = `${token} has a new signing secret; ${readBy}. ${old}`;
-  operator.answer({ client_token: token, previous_valid_until }, said);
-}
-
-/**
- * Replaces a signing secret.
- * @param now also ends every earlier secret
- * @returns until when the old one also signs, ISO 8601 (null if it has ended), and the same in words
- * @throws Refused while ten earlier ones still sign
- */
-export async function rotateSecret(operator: Operator, clientToken: string, now: boolean) {
   const box = createSecretBox(operator.config().SECRETS_KEY);
+  let previousUntilMs: number | undefined;
   if (now) {
-    await operator.change((db) => replaceSigningSecret(db, box, clientToken));
-    return { previous_valid_until: null, old: 'Every earlier one has ended.' };
+    await operator.change((db) => replaceSigningSecret(db, box, token));
+  } else {
+    const rotated = await operator.change((db) => rotateSigningSecret(db, box, token));
+    if (rotated.outcome === 'too_many') {
+      throw new Refused(
+        `Ten earlier signing secrets of ${token} still sign; the oldest ends in ${span(rotated.waitMs)}. ` +
+          'With --now all of them end immediately.',
+      );
+    }
+    previousUntilMs = rotated.previousValidUntilMs;
   }
-  const done = await operator.change((db) => rotateSigningSecret(db, box, clientToken));
-  if (done.outcome === 'rotated') {
-    const previous_valid_until = moment(done.previousValidUntilMs);
-    return { previous_valid_until, old: 'The old one also signs for 24 h.' };
-  }
-  throw new Refused(
-    `Ten earlier signing secrets of ${clientToken} still sign; the oldest ends in ${span(done.waitMs)}. ` +
-      'With --now all of them end immediately.',
+  await operator.record('secrets rotate', token, null, { old_ones_end: now ? 'now' : 'in 24 h' });
+  const call = isNoticesClient(token) ? '/notices/signing_secret' : '/push_notifications/signing_secret';
+  const old = now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.';
+  operator.answer(
+    { client_token: token, previous_valid_until: moment(previousUntilMs) },
+    `${token} has a new signing secret; its account reads it with GET ${call}. ${old}`,
   );
 }

@@ -7,7 +7,7 @@ import { addDemoCommand } from './demo.js';
 import { addDoctorCommand } from './doctor.js';
 import { addExplainCommand } from './explain.js';
 import { addNotificationCommands } from './notification.js';
-import { addNoticesCommands, addRegistrationCommands } from './registration.js';
+import { addRegistrationCommands } from './registration.js';
 import { type AddCommand, type Operator, openSession, reasonOf } from './session.js';
 import { addStatusCommand } from './status.js';
 import { parseAnyClient, parseClientToken, parseNotificationId } from './terminal.js';
@@ -77,7 +77,6 @@ export function createProgram(open: (options: { json?: boolean; as?: string }) =
   addClientCommands(group('client', 'manage clients: sites, apps and channels of an account'));
   addRegistrationCommands(group('registration', 'show and change the URL and state of clients'));
   addNotificationCommands(group('notification', 'list, send again, recover or cancel notifications'));
-  addNoticesCommands(group('notices', 'the URLs for notices about endpoints and secrets'));
   addExplainCommand(add);
   addStatusCommand(add);
   addDoctorCommand(add);

@@ -114,53 +114,51 @@ describe('operator: secrets', () => {
   });
 });
 
-describe('operator: notices', () => {
-  let cli: Cli;
-  let accountId: string;
+describe('operator: the client of notices', () => {
   const url = 'http://127.0.0.1:4997/notices?key=hush';
   const olderBox = createSecretBox([older]);
+  let cli: Cli;
+  let accountId: string;
+  let client: string;
 
   before(async () => {
     cli = await openCli({ SECRETS_KEY: setting(newer, older) });
   });
   beforeEach(async () => {
     accountId = (await createAccount(cli.db, { name: 'Acme' })).account_id;
+    client = noticesClient(accountId);
   });
   after(() => cli.close());
 
-  it('show: prints the URL and the state of its endpoint; refuses without an account or a URL', async () => {
-    assert.match((await cli.run(['notices', 'show', 'acc_none'])).stderr, /^There is no account acc_none/);
-    for (const of of [accountId, 'platform'])
-      assert.match((await cli.run(['notices', 'show', of])).stderr, /has no URL for notices/);
+  it('registration show: prints the URL and the state of its endpoint; refuses while there is none', async () => {
+    const refused = await cli.run(['registration', 'show', client]);
+    assert.equal(refused.stderr, `There is no client ${client}.\n`);
     await setNoticesUrl(cli.db, olderBox, accountId, url);
-    const shown = await cli.json('notices', 'show', accountId);
-    const { url: its, state, owed, state_reason, last_error } = shown;
-    assert.deepEqual([its, state, owed, state_reason, last_error], [url, 'active', 0, 'registered', null]);
-    assert.deepEqual(await cli.json('registration', 'show', `notices:${accountId}`), shown);
-    const platform = (await createAccount(cli.db, { name: 'The platform', platform: true })).account_id;
-    await setNoticesUrl(cli.db, olderBox, platform, url);
-    const ofPlatform = await cli.json('notices', 'show', 'platform');
-    assert.equal(ofPlatform.client_token, 'notices:platform');
-    assert.deepEqual(await cli.json('notices', 'show', platform), ofPlatform);
+    const { url: its, state, owed, state_reason } = await cli.json('registration', 'show', client);
+    assert.deepEqual([its, state, owed, state_reason], [url, 'active', 0, 'registered']);
   });
 
-  it('rotate-secret: the previous secret still signs; with --now it ends; the audit has both; secrets reencrypt takes it', async () => {
+  it('secrets rotate: the previous secret still signs; with --now it ends; the audit has both; reencrypt takes it', async () => {
     await setNoticesUrl(cli.db, olderBox, accountId, url);
     const read = async (...keys: (typeof older)[]) =>
-      (await readSecrets(cli.db, createSecretBox(keys), noticesClient(accountId))).signing;
+      (await readSecrets(cli.db, createSecretBox(keys), client)).signing;
     const [first] = await read(older);
-    const { previous_valid_until } = await cli.json('notices', 'rotate-secret', accountId);
+    const { previous_valid_until } = await cli.json('secrets', 'rotate', client);
     assert.ok(Date.parse(previous_valid_until) > Date.now());
     const both = await read(newer, older);
     assert.equal(both[1], first);
     assert.ok((await cli.json('secrets', 'reencrypt')).reencrypted >= 1);
     assert.deepEqual(await read(newer), both);
-    assert.equal((await cli.json('notices', 'rotate-secret', accountId, '--now')).previous_valid_until, null);
+    const ended = await cli.run(['secrets', 'rotate', client, '--now']);
+    assert.match(
+      ended.stdout,
+      /its account reads it with GET \/notices\/signing_secret\. Every earlier one has ended/,
+    );
     assert.equal((await read(newer)).length, 1);
-    const audit: { what: string; after: unknown }[] = await cli.json('audit', '--of', accountId);
+    const audit: { what: string; after: unknown }[] = await cli.json('audit', '--of', client);
     assert.deepEqual(
-      audit.map(({ what, after }) => ({ what, after })),
-      ['in 24 h', 'now'].map((end) => ({ what: 'notices rotate-secret', after: { old_ones_end: end } })),
+      audit.slice(-2).map(({ what, after }) => ({ what, after })),
+      ['in 24 h', 'now'].map((end) => ({ what: 'secrets rotate', after: { old_ones_end: end } })),
     );
   });
 });

@@ -26,7 +26,7 @@ describe('operator: usage', () => {
   it('ends with exit status 0 for help, which names every command and how npm passes options on', async () => {
     const ran = await run(['--help']);
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
-    const groups = ['account', 'client', 'registration', 'notification', 'notices', 'secrets'];
+    const groups = ['account', 'client', 'registration', 'notification', 'secrets'];
     for (const command of [...groups, 'explain', 'status', 'doctor', 'audit', 'console', 'demo']) {
       assert.match(ran.stdout, new RegExp(`^ {2}${command}\\b`, 'm'));
     }
@@ -45,7 +45,7 @@ describe('operator: usage', () => {
       'client delete': "missing required argument 'client-token'",
       'audit yesterday': "too many arguments for 'audit'. Expected 0 arguments but got 1.",
       'registration show a/b': 'A client token is 1 to 64 of A-Z a-z 0-9 _ -.',
-      'registration list --state broken': 'Allowed choices are active, failing, paused, suspended.',
+      'client list --state broken': 'Allowed choices are not_registered, active, failing, paused, suspended.',
       'audit --since whenever': 'Give a date (2026-11-21T14:00:00Z) or how long ago (15m, 2h, 3d).',
       'client set X': 'Give --max-in-flight, --max-per-second, or both.',
       'explain X': 'Give <platform-id> or --event.',

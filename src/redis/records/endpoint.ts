@@ -51,11 +51,6 @@ export async function getEndpoint(db: Db, clientToken: string, bounds?: Bounds):
   };
 }
 
-/** Reads the endpoints of many clients, in their order. */
-export async function getEndpoints(db: Db, clientTokens: readonly string[]): Promise<Endpoint[]> {
-  return await mapInPages(clientTokens, concurrency, (clientToken) => getEndpoint(db, clientToken));
-}
-
 /** Bounds how much Redis is asked for at a time. */
 const concurrency = 100;
 

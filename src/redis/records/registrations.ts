@@ -8,7 +8,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccountId, ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { readEach } from './clients.js';
 import type { SecretBox } from './secretBox.js';
 import { createSigningSecret } from './secrets.js';
 
@@ -70,12 +69,6 @@ export async function getRegistration(db: Db, clientToken: string): Promise<Regi
     accountId: record.account_id as AccountId,
     answered: record.answered === '1',
   };
-}
-
-/** Lists every registration, by client token. */
-export async function listRegistrations(db: Db): Promise<Registration[]> {
-  const tokens = (await db.redis.smembers(db.global.clients)).sort();
-  return await readEach(tokens, (token) => getRegistration(db, token));
 }
 
 /** Removes the URL; owed assets stay owed. @returns undefined if there was none */
