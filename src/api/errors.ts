@@ -151,7 +151,7 @@ export const errors = {
   cursor_expired: {
     status: 410,
     meaning:
-      'Updates after this place of the feed are no longer kept: 10,000 followed, it was not used for 14 days, or the store has lost some.',
+      'Updates after this place of the feed are no longer kept: 10,000 followed, or the store has lost some.',
     remedy: 'Read the feed again without `cursor`, and ask the platform about the assets that are not in it.',
   },
   body_too_long: {

@@ -39,7 +39,7 @@ describe('GET /updates', () => {
   it('lists events of a client without a URL page by page, then an empty page with the same place', async () => {
     const empty = (await get()).body;
     assert.deepEqual(empty.updates, []);
-    assert.match(empty.next_cursor, /^u[.]\d+[.]0[.]0-0$/);
+    assert.equal(empty.next_cursor, 'u.0-0');
     const results = await publish(['a', 'b', 'c']);
     for (const one of results) assert.deepEqual([one.notification, one.reason], ['none', 'not_registered']);
     const first = await get({ cursor: empty.next_cursor, limit: '2' });
@@ -59,8 +59,7 @@ describe('GET /updates', () => {
     assert.deepEqual([first.body.has_more, second.body.has_more], [true, false]);
     const last = await get({ cursor: second.body.next_cursor });
     assert.deepEqual(last.body.updates, []);
-    const placeOf = (cursor: string) => cursor.split('.').slice(2);
-    assert.deepEqual(placeOf(last.body.next_cursor), placeOf(second.body.next_cursor));
+    assert.equal(last.body.next_cursor, second.body.next_cursor);
   });
 
   it('names the notification if the client has a URL', async () => {
@@ -75,27 +74,12 @@ describe('GET /updates', () => {
   });
 
   it('answers 400 for an invalid cursor, and 410 cursor_expired for a place that is no longer kept', async () => {
-    const id = `msg_${'A'.repeat(22)}`;
-    for (const cursor of [
-      '',
-      'x',
-      'u.',
-      'u...',
-      'u.1.0',
-      'u.1.0.',
-      `u.1.1-${id}`,
-      `u.1.01-${id}.0-0`,
-      'u.1.1-msg_.0-0',
-    ]) {
+    for (const cursor of ['', 'x', 'u.', 'u.1', 'u.01-0', 'u.1-0-0', 'u.0-1']) {
       const { status, body } = await get({ cursor });
       assert.deepEqual([status, body.code], [400, 'invalid_request'], cursor);
     }
     await publish(['a']);
-    for (const cursor of [
-      `u.1.1-${id}.0-0`,
-      'u.1.0.1-0',
-      `u.9999999999999999.9999999999999999-${id}.9999999999999999-0`,
-    ]) {
+    for (const cursor of ['u.1-0', 'u.9999999999999999-0']) {
       const { status, body } = await get({ cursor });
       assert.deepEqual([status, body.code], [410, 'cursor_expired'], cursor);
     }

@@ -1,6 +1,5 @@
 /** What is known and owed, and what may be sent when, in plain words: the scripts must do the same (model.test.ts). Times are ms. */
 import assert from 'node:assert/strict';
-import type { UpdatePlace } from '../../src/redis/notifications/updates.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import type { Plan, WaitReason } from '../../src/redis/owed/standing.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
@@ -98,7 +97,7 @@ export class Model {
   lost: { nonce: string; verdicts: Judged[] }[] = [];
   /** Assets with new segments since the last read of the feed, which every step reads; and the place of that read. */
   untold = new Set<string>();
-  place: UpdatePlace | undefined;
+  place: string | undefined;
   /** As the last step left it. */
   catchUpUntil: string | undefined;
   saved: { facts: Facts; restore(): Promise<void> } | undefined;
@@ -162,14 +161,15 @@ export class Model {
 
   private found(id: string): Claim {
     const { state, asset } = this.notification(id);
-    if (state !== 'waiting') return { kind: 'ended', state, held: this.held() };
+    if (state !== 'waiting') return { kind: 'ended', state, ...this.held() };
     const { claim } = this.knownOf(asset);
-    return { kind: 'claimed', claim, again: true, supersedes: false, held: this.held() };
+    return { kind: 'claimed', claim, again: true, supersedes: false, ...this.held() };
   }
 
   private held() {
     const { paused, state } = this.facts;
-    return paused ? 'paused' : state === 'suspended' ? state : undefined;
+    if (paused) return { held: 'paused' as const };
+    return state === 'suspended' ? { held: state } : {};
   }
 
   private becomesOwed(event: ArrivedEvent, timed: boolean): Claim {
@@ -182,7 +182,7 @@ export class Model {
     const live = this.owe(asset, id, event.priority === 'live');
     this.facts.notifications.set(id, { asset, state: 'waiting', claim, live, timed, failures: 0 });
     this.untold.add(asset);
-    return { kind: 'claimed', claim, again: false, supersedes, held: this.held() };
+    return { kind: 'claimed', claim, again: false, supersedes, ...this.held() };
   }
 
   /** Makes an asset owed. @returns whether it is live: because of this notification, or of the one that it supersedes */

@@ -36,7 +36,6 @@ import { recordKeptDays } from '../../constants.js';
  *   rate_at, drain_at             the time of the next free place in max_per_second, and in the drain rate
  *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
  *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate
- *   updates_until                 the latest time of acceptance that a reader of the feed has seen in the list (updates.ts)
  *   state_notice, secret_notice   JSON of a notice that is not claimed yet (records/notices.ts)
  * notification
  *   asset, event, accepted_at, ended_at
@@ -108,7 +107,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     flight: `${base}flight`, // hash: owed asset that does not wait -> its attempt's entry (notification.lua)
     notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end
     notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
-    updates: `${base}updates`, // stream: asset and id of updates that the list of notifications would not show (updates.ts)
+    updates: `${base}updates`, // stream: asset and id of the newest 10,000 updates (updates.ts)
     sendLimit: `${base}send-limit`, // string: when the bucket of calls that send something is full again; expires then
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`, // hash: results of that hour's attempts (attemptHistory.ts)
     decision: (platformId: string) => `${base}decision:${platformId}`, // JSON of the last that made no notification; 14 days

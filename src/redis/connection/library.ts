@@ -46,6 +46,11 @@ export function runScript(
   return evaluate(db, name, keys, args);
 }
 
+/** Runs a script of one client whose answer is JSON. */
+export async function askScript<Answer>(...call: Parameters<typeof runScript>): Promise<Answer> {
+  return JSON.parse(String(await runScript(...call)));
+}
+
 /** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text. */
 export async function evaluate(
   { redis, nodes, clockOffsetMs }: Pick<Db, 'redis' | 'nodes' | 'clockOffsetMs'>,

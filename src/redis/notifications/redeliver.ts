@@ -5,7 +5,6 @@ import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import { listedEntries } from './notificationPages.js';
 import { type ListedNotification, type NotificationState, readRecords } from './notifications.js';
-import { keptUpdates } from './updates.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
 export async function cancelNotification(
@@ -31,6 +30,9 @@ export async function redeliver(
   const dueId = (await runScript(db, 'redeliver', clientToken, [notificationId])) as string;
   return dueId || undefined;
 }
+
+/** As `trim_list` of notification.lua has it. */
+const listedAtMost = 10_000;
 
 /** A span of time. `dryRun` only counts. Times are ms. */
 interface Range {
@@ -88,7 +90,7 @@ export async function replayDelivered(
       await runScript(db, 'replay', clientToken, [range.until, range.dryRun ? 1 : 0, ...assets]),
     );
   }
-  const isShort = listed >= keptUpdates && Number(oldest) > range.since;
+  const isShort = listed >= listedAtMost && Number(oldest) > range.since;
   return { count, ...(isShort && { listedSince: Number(oldest) }) };
 }
 

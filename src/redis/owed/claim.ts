@@ -3,9 +3,9 @@
 import type { DeliverySettings } from '../../config.js';
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { runScript, type ScriptArgument } from '../connection/library.js';
+import { askScript, type ScriptArgument } from '../connection/library.js';
 import { announceClaims } from './owedClients.js';
-import { boundsArguments, parseTakes, type Takes, type TakesAnswer } from './turn.js';
+import { boundsArguments, type Takes, type TakesAnswer, takenOf } from './turn.js';
 
 export interface ArrivedEvent {
   clientToken: string;
@@ -43,7 +43,7 @@ export type Claim =
   /** The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and has ended. */
   | { kind: 'claimed'; claim: number; again: boolean; supersedes: boolean; held?: Held }
   /** The event was claimed before, and its notification has ended or was superseded. */
-  | { kind: 'ended'; state: string; held?: Held }
+  | { kind: 'ended'; state?: string; held?: Held }
   /** Claimed again: another event brought the same segments meanwhile. */
   | { kind: 'not_needed' };
 
@@ -99,15 +99,15 @@ async function claim(
   nonce: string,
 ): Promise<Claims> {
   const args = [...bounds, db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
-  const answer = (await runScript(db, 'claim', clientToken, args)) as [...TakesAnswer, claims: Answer[]];
-  const takes = parseTakes(answer, nonce);
+  const answer = await askScript<TakesAnswer & { claims: Claim[] }>(db, 'claim', clientToken, args);
+  const taken = takenOf(answer, nonce);
   // The script does not answer what it was given with the same call.
-  for (const taken of takes.taken) {
-    const own = events.find(({ notificationId }) => notificationId === taken.notificationId);
-    taken.trace ??= own?.trace;
-    taken.body ??= own?.body;
+  for (const one of taken) {
+    const own = events.find(({ notificationId }) => notificationId === one.notificationId);
+    one.trace ??= own?.trace;
+    one.body ??= own?.body;
   }
-  return { ...takes, claims: answer[8].map(parseClaim) };
+  return { ...answer, taken };
 }
 
 function claimArguments(event: ArrivedEvent & { lookedUp?: number }): ScriptArgument[] {
@@ -118,28 +118,4 @@ function claimArguments(event: ArrivedEvent & { lookedUp?: number }): ScriptArgu
     ...[bucket, field, notificationId, idToBytes(notificationId), platformId, eventId, lane, acceptedAt],
     ...[event.notify ? 0 : 1, group, event.lookedUp ?? -1, segmentFingerprints(event.segments), trace, body],
   ];
-}
-
-type Answer =
-  | ['unknown_client']
-  | ['none', reason: 'no_new_segments' | 'not_registered' | 'silent']
-  | ['claimed', claim: number, held: Held | '', how: 'again' | 'supersedes' | '']
-  | ['ended', state: string, held: Held | '']
-  | ['not_needed', by: string | null];
-
-function parseClaim(answer: Answer): Claim {
-  switch (answer[0]) {
-    case 'unknown_client':
-    case 'not_needed':
-      return { kind: answer[0] };
-    case 'none':
-      return { kind: 'none', reason: answer[1] };
-    case 'claimed': {
-      const [kind, claim, held, how] = answer;
-      const [again, supersedes] = [how === 'again', how === 'supersedes'];
-      return { kind, claim, again, supersedes, held: held || undefined };
-    }
-    case 'ended':
-      return { kind: 'ended', state: answer[1], held: answer[2] || undefined };
-  }
 }

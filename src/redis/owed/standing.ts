@@ -1,7 +1,7 @@
 /** Why something is not sent now, and until when: one vocabulary for all (scripts/take.lua, `standing`). */
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { runScript } from '../connection/library.js';
+import { askScript } from '../connection/library.js';
 
 /**
  * `due`: it may be sent now, in its turn; `in_flight`: an attempt is under way; `retry`: at its own time; the others concern
@@ -80,10 +80,10 @@ export interface Asked {
   claim?: number;
 }
 
+/** What the script answers; `last`: JSON of the last attempt. */
 type Answer =
-  | ['lost']
-  | ['ended', state: string, last: string]
-  | ['waiting', reason: WaitReason, inMs: number, failures: number, last: string];
+  | { state: Ended['state'] | 'lost'; last?: string }
+  | { state: 'waiting'; reason: WaitReason; inMs?: number; failures?: number; last?: string };
 
 /** Notifications in one call, which blocks Redis for less than 1 ms. */
 const perCall = 100;
@@ -101,22 +101,18 @@ export async function standingsOf(
       const { bucket, field } = assetSlot(platformId);
       return [notificationId, platformId, bucket, field, idToBytes(notificationId), claim];
     });
-    const answers = (await runScript(db, 'look', clientToken, [maxInFlight ?? '', ...args])) as Answer[];
+    const answers = await askScript<Answer[]>(db, 'look', clientToken, [maxInFlight ?? '', ...args]);
     found.push(...answers.map(parseStanding));
   }
   return found;
 }
 
 function parseStanding(answer: Answer): Standing {
-  if (answer[0] === 'lost') return 'lost';
-  const line = answer.at(-1) as string;
-  const last = line === '' ? undefined : (JSON.parse(line) as AttemptRecord);
-  if (answer[0] === 'ended') return ended(answer[1], last);
-  return waiting(answer[1], unlessNone(answer[2]), answer[3], last);
+  if (answer.state === 'lost') return 'lost';
+  const last = answer.last === undefined ? undefined : (JSON.parse(answer.last) as AttemptRecord);
+  if (answer.state !== 'waiting') return ended(answer.state, last);
+  return waiting(answer.reason, answer.inMs, answer.failures, last);
 }
-
-/** Reads a number of a script; undefined for -1, which stands for none. */
-export const unlessNone = (value: number): number | undefined => (value < 0 ? undefined : value);
 
 export interface Bounds {
   /** Attempts in flight of a client without its own bound. */
@@ -146,22 +142,9 @@ export interface Overview {
   fields: Record<string, string>;
 }
 
-export async function readOverview(db: Db, clientToken: string, bounds?: Bounds): Promise<Overview> {
+export function readOverview(db: Db, clientToken: string, bounds?: Bounds): Promise<Overview> {
   const args = [bounds?.maxInFlight ?? '', bounds?.drainPerSecond ?? ''];
-  const [now, state, at, reason, owed, inFlight, oldest, lease, isConsistent, change, fields] =
-    (await runScript(db, 'overview', clientToken, args)) as [
-      ...[now: number, state: Overview['state'], at: number, reason: WaitReason],
-      ...[owed: number, inFlight: number, oldest: number, lease: number],
-      ...[isConsistent: number, change: string, fields: string[]],
-    ];
-  return {
-    ...{ now, state, at: unlessNone(at), reason, owed, inFlight },
-    oldestOwedAt: oldest || undefined,
-    leaseEndsAt: lease || undefined,
-    isConsistent: isConsistent === 1,
-    lastChange: change || undefined,
-    fields: fieldsOf(fields),
-  };
+  return askScript(db, 'overview', clientToken, args);
 }
 
 export interface Plan {
@@ -176,19 +159,10 @@ export interface Plan {
 }
 
 /** Plans catch-up: ends what was owed for too long, and notes until when catch-up sleeps. */
-export async function planCatchUp(
+export function planCatchUp(
   db: Db,
   clientToken: string,
   { retentionMs, maxInFlight, drainPerSecond }: Bounds & { retentionMs: number },
 ): Promise<Plan> {
-  const answer = await runScript(db, 'plan', clientToken, [retentionMs, maxInFlight, drainPerSecond]);
-  const [owed, oldestAt, inMs, reason, expired] = answer as [number, number, number, WaitReason, number];
-  return { owed, oldestAt, inMs, reason, expired };
-}
-
-/** Reads the fields of a hash from a script's answer. */
-export function fieldsOf(flat: readonly string[]): Record<string, string> {
-  const fields: Record<string, string> = {};
-  for (let i = 0; i + 1 < flat.length; i += 2) fields[flat[i] as string] = flat[i + 1] as string;
-  return fields;
+  return askScript(db, 'plan', clientToken, [retentionMs, maxInFlight, drainPerSecond]);
 }

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import type { DeliverySettings } from '../../config.js';
 import type { Db } from '../connection/db.js';
-import { runScript, type ScriptArgument } from '../connection/library.js';
-import { type AttemptRecord, fieldsOf, unlessNone, type WaitReason } from './standing.js';
+import { askScript, type ScriptArgument } from '../connection/library.js';
+import type { AttemptRecord } from './standing.js';
 
 const ownName = randomBytes(6).toString('base64url');
 let calls = 0;
@@ -39,7 +39,6 @@ export interface Takes {
   taken: Taken[];
   /** In how many ms something may be sent next; undefined if nothing waits, or for a change or an attempt's end. */
   nextInMs?: number;
-  reason: WaitReason;
   /** True if catch-up must be woken. */
   wakeCatchUp: boolean;
 }
@@ -102,11 +101,8 @@ export async function runTurn(
   ];
   for (const verdict of verdicts) args.push(...verdictArguments(verdict));
   for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.token, Math.ceil(inMs));
-  const answer = (await runScript(db, 'turn', clientToken, args)) as [
-    ...TakesAnswer,
-    settled: SettledAnswer[],
-  ];
-  return { ...parseTakes(answer, nonce), settled: answer[8].map(parseSettled) };
+  const answer = await askScript<TakesAnswer & Partial<Turned>>(db, 'turn', clientToken, args);
+  return { settled: [], ...answer, taken: takenOf(answer, nonce) };
 }
 
 /** Returns the arguments that `read_bounds` of take.lua reads, and how many to take. */
@@ -118,24 +114,19 @@ export function boundsArguments(
   return [leaseMs, maxInFlight, drainPerSecond, nonce, most];
 }
 
-/** The answer of `answer_taken` in take.lua. */
-export type TakesAnswer = [
-  ...[url: string, secrets: string[], generation: number, epoch: number],
-  ...[nextInMs: number, reason: WaitReason, wake: number],
-  taken: [asset: string, id: string, lane: 'L' | 'B', trace: string | null, body: string | null][],
-];
+type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';
 
-export function parseTakes(answer: readonly [...TakesAnswer, ...unknown[]], token: string): Takes {
-  const [url, secrets, generation, epoch, nextInMs, reason, wake, taken] = answer;
-  const shared = { token, generation, epoch, url, secrets: taken.length > 0 ? fieldsOf(secrets) : {} };
-  return {
-    taken: taken.map(([platformId, notificationId, lane, trace, body]) => ({
-      ...{ ...shared, platformId, notificationId, priority: lane === 'L' ? 'live' : 'backfill' },
-      trace: trace ?? undefined,
-      body: body ?? undefined,
-    })),
-    ...{ nextInMs: unlessNone(nextInMs), reason, wakeCatchUp: wake === 1 },
-  };
+/** The answer of `answer_taken` in take.lua: what all attempts share is in it once. Without `taken`, nothing was taken. */
+export interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'token'>> {
+  taken?: Pick<Taken, Own>[];
+}
+
+export function takenOf(
+  { taken = [], generation, epoch, url, secrets }: TakesAnswer,
+  token: string,
+): Taken[] {
+  const shared = { token, generation, epoch, url, secrets } as Omit<Taken, Own>;
+  return taken.map((own) => ({ ...shared, ...own }));
 }
 
 function verdictArguments({ taken, ok, retryAfterMs = 0, attempt }: Verdict): ScriptArgument[] {
@@ -157,21 +148,4 @@ function scheduleArgument(schedule: DeliverySettings): string {
     suspend_after: schedule.suspendAfterMs,
     suspend_attempts: suspendMinimumAttempts,
   });
-}
-
-type SettledAnswer = [
-  ...[outcome: Settled['outcome'], inMs: number, failures: number],
-  ...[change: [to: EndpointHealth, from: EndpointHealth, why: string] | null],
-  ...[acceptedAt: string | null, isFirst: number, state: string | null],
-];
-
-function parseSettled(answer: SettledAnswer): Settled {
-  const [outcome, inMs, failures, change, acceptedAt, isFirst, state] = answer;
-  return {
-    ...{ outcome, inMs: unlessNone(inMs), failures },
-    change: change === null ? undefined : { to: change[0], from: change[1], why: change[2] },
-    acceptedAt: acceptedAt === null ? undefined : Number(acceptedAt),
-    isFirst: isFirst === 1,
-    state: state ?? undefined,
-  };
 }

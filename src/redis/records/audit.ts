@@ -3,7 +3,6 @@ import { hash } from 'node:crypto';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
-import { fieldsOf } from '../owed/standing.js';
 
 export interface Change {
   /** The operator's name. */
@@ -41,7 +40,9 @@ const withoutSecrets = (value: unknown): string =>
 export async function listChanges(db: Db, from: string): Promise<RecordedChange[]> {
   const entries = await db.redis.xrange(db.global.audit, from, '+', 'COUNT', changesPerPage);
   const changes = entries.map(([id, flat]) => {
-    const { before, after, ...said } = fieldsOf(flat) as Record<keyof Change, string>;
+    const { before, after, ...said } = Object.fromEntries(
+      flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1]]] : [])),
+    ) as Record<keyof Change, string>;
     return { ...said, id, atMs: writtenAtMs(id), before: JSON.parse(before), after: JSON.parse(after) };
   });
   const last = changes.at(-1);

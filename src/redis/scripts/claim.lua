@@ -2,9 +2,9 @@
 
 local function held()
   local h = health()
-  return h.is_paused and 'paused' or h.state == 'suspended' and 'suspended' or ''
+  return h.is_paused and 'paused' or h.state == 'suspended' and 'suspended' or nil
 end
--- Adds an update to the feed that its readers would not find in the list (src/redis/notifications/updates.ts).
+-- Adds an update to the feed (src/redis/notifications/updates.ts), which keeps the newest 10,000 and one more.
 local function tell(id, asset)
   redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
 end
@@ -35,12 +35,14 @@ local function write_claim(e, claimed, segments, new)
   if e.body ~= '' then add(fields, 'body', e.body) end
   redis.call('HSET', record(e.id), unpack(fields))
   list(e.id, e.accepted_at)
-  if tonumber(e.accepted_at) <= health().updates_until then tell(e.id, e.asset) end
-  return {'claimed', claimed, held(), supersedes and 'supersedes' or ''}
+  tell(e.id, e.asset)
+  return {kind = 'claimed', claim = claimed, again = false, supersedes = supersedes, held = held()}
 end
 local function claimed_before(claimed, state)
-  if state == 'waiting' then return {'claimed', claimed, held(), 'again'} end
-  return {'ended', state or '', held()}
+  if state == 'waiting' then
+    return {kind = 'claimed', claim = claimed, again = true, supersedes = false, held = held()}
+  end
+  return {kind = 'ended', state = state, held = held()}
 end
 local function claim_again(e, claimed, last, segments, new)
   local state = state_of(e.id)
@@ -51,25 +53,25 @@ local function claim_again(e, claimed, last, segments, new)
   if limits().is_deleted then
     -- The deletion cancels owed notifications; an unclaimed event ends here.
     end_unclaimed('cancelled', nil, 'client_deleted')
-    return {'ended', 'cancelled', ''}
+    return {kind = 'ended', state = 'cancelled'}
   end
   if new ~= '' or claimed <= e.looked_up then return write_claim(e, claimed + 1, segments, new) end
   end_unclaimed('not_needed', id_text(last))
   list(e.id, e.accepted_at)
   decide(e.asset, e.event, 'not_needed')
-  return {'not_needed', id_text(last) or false}
+  return {kind = 'not_needed'}
 end
 local function claim_event(e, keep_seconds)
   local claimed, last, segments = read_known(e.bucket, e.slot)
   local new = missing(e.bucket, e.slot, segments, e.fingerprints)
   if e.looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
-  if not limits().is_known then return {'unknown_client'} end
+  if not limits().is_known then return {kind = 'unknown_client'} end
   if last == e.id_bytes and not e.is_silent then return claimed_before(claimed, state_of(e.id)) end
   if not e.is_silent and limits().url and new ~= '' then
     -- The event arrives again, after some of its segments were forgotten: at random, or after their time, if an operator had
     -- it sent again, which keeps its record for longer.
     local before = (#segments >= PACKED_BYTES or keep_seconds > 0) and state_of(e.id)
-    if before then return {'ended', before, held()} end
+    if before then return {kind = 'ended', state = before, held = held()} end
     return write_claim(e, claimed + 1, segments, new)
   end
   local reason = e.is_silent and 'silent' or not limits().url and 'not_registered' or 'no_new_segments'
@@ -77,7 +79,7 @@ local function claim_event(e, keep_seconds)
   -- A client without a URL may ask for updates.
   if new ~= '' and not e.is_silent then tell(e.id, e.asset) end
   decide(e.asset, e.event, reason)
-  return {'none', reason}
+  return {kind = 'none', reason = reason}
 end
 
 -- Claims events of one client, and takes the oldest due for the places that are free (rule 1 of docs/architecture.md).
@@ -85,8 +87,7 @@ end
 --   never); then of each event: bucket, its asset's field in it (8 bytes), id, the same as 16 bytes, asset, event id, lane, accepted
 --   at (ms), '1' if it is silent, group ('': its own workflow), looked-up claim number (-1: not claimed before), fingerprints (6 bytes
 --   each), trace, body ('': none)
--- Answer: see answer_taken in take.lua; behind it a list with an answer for each event: {'unknown_client'}, {'none', reason},
---   {'claimed', claim number, held, 'again', 'supersedes' or ''}, {'ended', state or '', held} or {'not_needed', by}
+-- Answer: JSON of `Claims` of src/redis/owed/claim.ts
 -- Repeat: safe: an event recognises that it claimed its asset last; `turn` finds what was taken, by the nonce
 entry('claim', function(_, ARGV)
   read_bounds(ARGV)
@@ -104,7 +105,5 @@ entry('claim', function(_, ARGV)
   end
   take()
   trim_list()
-  local answer = answer_taken()
-  answer[#answer + 1] = answers
-  return answer
+  return answer_taken({claims = answers})
 end)

@@ -12,13 +12,13 @@ at_begin(function() health_read, limits_read, given_bound, needs_wake = nil, nil
 local function health()
   if health_read then return health_read end
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at', 'updates_until', 'catch_up_until', 'failures', 'last_success_at', 'picks')
+    'rate_at', 'drain_at', 'recovered_at', 'catch_up_until', 'failures', 'last_success_at', 'picks')
   health_read = {
     state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', not_before = tonumber(e[4] or '0'),
     probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
     rate_at = tonumber(e[9] or '0'), drain_at = tonumber(e[10] or '0'), recovered_at = tonumber(e[11] or '0'),
-    updates_until = tonumber(e[12] or '-1'), catch_up_until = tonumber(e[13] or '-1'), failures = tonumber(e[14] or '0'),
-    last_success_at = tonumber(e[15] or '0'), picks = tonumber(e[16] or '0'),
+    catch_up_until = tonumber(e[12] or '-1'), failures = tonumber(e[13] or '0'), last_success_at = tonumber(e[14] or '0'),
+    picks = tonumber(e[15] or '0'),
   }
   return health_read
 end

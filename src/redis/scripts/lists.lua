@@ -8,25 +8,17 @@ local function is_less(a, b)
   end
   return #a < #b
 end
--- Reads a page of a sorted set after a place: n lookups for a set of 2^n, even if many members share a score.
+-- Reads a page of a sorted set after a place, by falling score: n lookups for a set of 2^n, even if many members share a score.
 -- Returns alternating members and scores.
-local function page_behind(key, direction, score, member, count)
-  local is_rising = direction == 'rising'
-  local read, low, high = is_rising and 'ZRANGE' or 'ZREVRANGE', nil, nil
-  if is_rising then
-    low, high = redis.call('ZCOUNT', key, '-inf', '(' .. score), redis.call('ZCOUNT', key, '-inf', score)
-  else
-    low, high = redis.call('ZCOUNT', key, '(' .. score, '+inf'), redis.call('ZCOUNT', key, score, '+inf')
-  end
+local function page_behind(key, score, member, count)
+  local low, high = redis.call('ZCOUNT', key, '(' .. score, '+inf'), redis.call('ZCOUNT', key, score, '+inf')
   if member == '' then high = low end
   while low < high do
     local middle = math.floor((low + high) / 2)
-    local there = redis.call(read, key, middle, middle)[1]
-    local is_behind
-    if is_rising then is_behind = is_less(member, there) else is_behind = is_less(there, member) end
-    if is_behind then high = middle else low = middle + 1 end
+    local there = redis.call('ZREVRANGE', key, middle, middle)[1]
+    if is_less(there, member) then high = middle else low = middle + 1 end
   end
-  return redis.call(read, key, low, low + count - 1, 'WITHSCORES')
+  return redis.call('ZREVRANGE', key, low, low + count - 1, 'WITHSCORES')
 end
 -- Returns the last of a full page and its score; nothing if no more follow.
 local function last_of(found, count)
@@ -40,7 +32,7 @@ end
 entry('listedPage', function(_, ARGV)
   local count, wanted_state, wanted_asset, wanted_event = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
   local matching = {}
-  local found = page_behind(base .. 'notifications', 'falling', ARGV[2], ARGV[3], count)
+  local found = page_behind(base .. 'notifications', ARGV[2], ARGV[3], count)
   for i = 1, #found, 2 do
     local asset, state, event = unpack(redis.call('HMGET', record(found[i]), 'asset', 'state', 'event'))
     if asset and (wanted_state == '' or wanted_state == (state or 'waiting'))
@@ -54,37 +46,13 @@ entry('listedPage', function(_, ARGV)
   end
   return {last_of(found, count), matching}
 end, {'no-writes'})
--- Reads a page of the list of notifications for a reader of the feed, oldest first, and stores the latest time that readers
--- have seen: a claim whose place would be before that time is also added to the stream of updates (claim.lua).
--- Arguments: score, member (the place after which the page begins), count (how many entries to read)
--- Answer: {1 if the place's own member exists, or if it is the start and nothing was cut off, 1 if more may follow,
---   id and score of the last entry (of the place if there is none), how many records are gone, {id, score, asset} of each update}
-entry('updatesPage', function(_, ARGV)
-  local score, member, count = ARGV[2], ARGV[3], tonumber(ARGV[4])
-  local log = base .. 'notifications'
-  local is_there
-  if member == '' then is_there = redis.call('ZCARD', log) < 10000
-  else is_there = tonumber(redis.call('ZSCORE', log, member) or '-1') == tonumber(score) end
-  local found = page_behind(log, 'rising', score, member, count)
-  local updates, gone = {}, 0
-  for i = 1, #found, 2 do
-    local r = redis.call('HMGET', record(found[i]), 'asset', 'state')
-    if not r[1] then gone = gone + 1
-    elseif r[2] ~= 'not_needed' then
-      updates[#updates + 1] = {found[i], found[i + 1], r[1]}
-    end
-  end
-  local last = found[#found]
-  if last and tonumber(last) > number('updates_until') then redis.call('HSET', E, 'updates_until', last) end
-  return {is_there and 1 or 0, #found == 2 * count and 1 or 0, found[#found - 1] or member, last or score, gone, updates}
-end)
 -- Reads a page of waiting assets, the latest owed first, and all assets in flight.
 -- Arguments: score, member (the place after which the page begins), count
 -- Answer: {asset and score of the last one read ({}: no more), {asset, id, owed since, accepted at} of each that
 --   waits, the same of each in flight}
 entry('waitingPage', function(_, ARGV)
   local count, waits, held = tonumber(ARGV[4]), {}, {}
-  local found = page_behind(base .. 'owed-since', 'falling', ARGV[2], ARGV[3], count)
+  local found = page_behind(base .. 'owed-since', ARGV[2], ARGV[3], count)
   local function owed_entry(asset, id, since)
     return {asset, id, since, redis.call('HGET', record(id), 'accepted_at') or ''}
   end

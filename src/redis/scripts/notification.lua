@@ -133,7 +133,7 @@ end
 -- passes on its "owed since". Returns the lane, live if either of the two is, and whether it replaced one.
 local function owe(asset, id, lane)
   local before, f, w = owed_by(asset)
-  local replaces = before and before ~= id
+  local replaces = before ~= nil and before ~= id
   if replaces then finish(before, 'superseded', id) end
   if before and (f or w).lane == 'L' then lane = 'L' end
   if f then

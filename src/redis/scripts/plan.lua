@@ -3,7 +3,7 @@
 -- Plans catch-up: ends notifications owed for too long, and notes until when catch-up sleeps, so that a later call knows whether to
 -- wake it.
 -- Arguments: retention_ms, bound, drain rate
--- Answer: {owed, oldest owed since (ms), in how many ms to look again, why not before, how many ended}
+-- Answer: JSON of `Plan` of src/redis/owed/standing.ts
 entry('plan', function(_, ARGV)
   local retention_ms = tonumber(ARGV[2])
   given_bound, drain_per_second = ARGV[3], tonumber(ARGV[4])
@@ -19,7 +19,7 @@ entry('plan', function(_, ARGV)
   local owed = owed_count()
   if owed == 0 then
     redis.call('HDEL', E, 'catch_up_until')
-    return {0, 0, 0, 'due', #too_old}
+    return cjson.encode({owed = 0, oldestAt = 0, inMs = 0, reason = 'due', expired = #too_old})
   end
   local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
   local at, why = next_time()
@@ -27,7 +27,8 @@ entry('plan', function(_, ARGV)
   -- What is in flight is due when its lease ends: its process may have died.
   at = math.min(at, lease_ends or at)
   redis.call('HSET', E, 'catch_up_until', at)
-  return {owed, oldest, math.max(math.ceil(at - now), 0), why, #too_old}
+  local in_ms = math.max(math.ceil(at - now), 0)
+  return cjson.encode({owed = owed, oldestAt = oldest, inMs = in_ms, reason = why, expired = #too_old})
 end)
 
 -- Returns why a waiting notification waits, and until when.
@@ -39,8 +40,7 @@ local function reason_of(w)
 end
 -- Reads how notifications stand.
 -- Arguments: bound; then of each: id, asset, bucket, its asset's field in it (8 bytes), id (16 bytes), its claim's number (0: unknown)
--- Answer: of each {'lost'} if Redis has lost its claim, {'ended', state or '', JSON of its last attempt or ''}, or
---   {'waiting', why, in how many ms it may be sent (-1: unknown), failures, JSON of its last attempt or ''}
+-- Answer: JSON of an `Answer` of src/redis/owed/standing.ts for each
 entry('look', function(_, ARGV)
   given_bound = ARGV[2]
   local found = {}
@@ -48,27 +48,25 @@ entry('look', function(_, ARGV)
     local id, asset, claim = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 5])
     local current, f, w = owed_by(asset)
     local r = redis.call('HMGET', record(id), 'asset', 'state', 'failures', 'attempts')
-    local last = r[4] and string.match(r[4], '[^\n]*$') or ''
+    local last = r[4] and string.match(r[4], '[^\n]*$') or nil
     if current == id then
       local why, at = 'in_flight', f and f.lease
       if w then why, at = reason_of(w) end
-      at = at < 0 and -1 or math.max(math.ceil(at - now), 0)
-      found[#found + 1] = {'waiting', why, at, tonumber(r[3] or '0'), last}
+      local in_ms = at >= 0 and math.max(math.ceil(at - now), 0) or nil
+      found[#found + 1] = {state = 'waiting', reason = why, inMs = in_ms, failures = tonumber(r[3]), last = last}
     else
       local known, by = 0, ''
       if claim > 0 then known, by = read_known(ARGV[i + 2], ARGV[i + 3]) end
       local is_lost = known < claim or claim > 0 and known == claim and by ~= ARGV[i + 4]
-      if is_lost then found[#found + 1] = {'lost'}
-      else found[#found + 1] = {'ended', r[2] or '', last} end
+      found[#found + 1] = is_lost and {state = 'lost'} or {state = r[2] or 'unknown', last = last}
     end
   end
-  return found
+  return cjson.encode(found)
 end, {'no-writes'})
 
 -- Reads a client's endpoint and what it is owed.
 -- Arguments: bound, drain rate
--- Answer: {now, state, next time (ms; -1: unknown; if it is past: since when something could have been sent), why not before, owed, in flight, oldest owed since or 0, end of the first lease or 0,
---   1 if exactly the waiting assets have an owed-since and a due time, JSON of the last change of state or '', fields of the endpoint}
+-- Answer: JSON of `Overview` of src/redis/owed/standing.ts
 entry('overview', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local at, why = next_time()
@@ -80,16 +78,17 @@ entry('overview', function(_, ARGV)
     if h.state == 'failing' then at = math.max(h.probe_at, h.not_before) end
     at = math.floor(math.min(at, now))
   end
-  local lease_ends = 0
+  local lease_ends
   for _, packed in ipairs(redis.call('HVALS', base .. 'flight')) do
     local lease = tonumber(string.match(packed, '^%S+ (%d+)'))
-    lease_ends = lease_ends == 0 and lease or math.min(lease_ends, lease)
+    lease_ends = math.min(lease_ends or lease, lease)
   end
   local is_consistent = waiting_count() == redis.call('ZCARD', base .. 'owed-since')
     and waiting_count() == redis.call('ZCARD', base .. LANES.L) + redis.call('ZCARD', base .. LANES.B)
-  return {
-    now, seen(), at, why, owed_count(), in_flight(),
-    tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or '0'), lease_ends, is_consistent and 1 or 0,
-    redis.call('LINDEX', base .. 'state-changes', 0) or '', redis.call('HGETALL', E),
-  }
+  return cjson.encode({
+    now = now, state = seen(), at = at >= 0 and at or nil, reason = why, owed = owed_count(), inFlight = in_flight(),
+    oldestOwedAt = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2]), leaseEndsAt = lease_ends,
+    isConsistent = is_consistent, lastChange = redis.call('LINDEX', base .. 'state-changes', 0) or nil,
+    fields = fields_of(redis.call('HGETALL', E)),
+  })
 end, {'no-writes'})

@@ -14,7 +14,7 @@ local notice_of = {failing = 'endpoint.failing', suspended = 'endpoint.suspended
 -- Changes the endpoint's state, and owes the notice of that; says: the verdict's answer about the change.
 local function become(says, name, reason)
   local from, since, attempts_failed = seen(), failed_so_far(field('last_failure_at') or now)
-  says.change = {name, health().state, reason}
+  says.change = {to = name, from = health().state, why = reason}
   enter(name)
   note_change(from, reason, 'service')
   owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
@@ -78,9 +78,7 @@ local function with_attempt(lines, line)
   end
   return lines
 end
--- Settles one verdict. It counts once, by its token, so it is safe to repeat.
--- Answers {outcome, in how many ms it is due (-1: not again), failures, {state entered, state left, why} if the endpoint's changed, accepted
--- at, 1 if no attempt of it has ended before, state before}; the last three are those of the record.
+-- Settles one verdict, and answers `Settled` of src/redis/owed/turn.ts. It counts once, by its token, so it is safe to repeat.
 local function settle_attempt(v)
   local current, f, w = owed_by(v.asset)
   local is_counted = f ~= nil and f.token == v.token
@@ -89,14 +87,14 @@ local function settle_attempt(v)
   local function answer(outcome, at)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
     return {
-      outcome, at < 0 and -1 or math.max(at - now, 0), failures, says.change or false, exists or false,
-      is_counted and not r[1] and 1 or 0, r[5] or false,
+      outcome = outcome, inMs = at and math.max(at - now, 0), failures = failures, change = says.change,
+      acceptedAt = tonumber(exists), isFirst = is_counted and not r[1], state = r[5] or nil,
     }
   end
   local function ends(state, reason)
     if exists then close(v.id, changed, state, nil, reason) end
     changed = {}
-    return answer(state, -1)
+    return answer(state)
   end
   local h = health()
   local same_url, same_epoch, last_success = h.generation == v.generation, h.epoch == v.epoch, h.last_success_at
@@ -112,9 +110,9 @@ local function settle_attempt(v)
     if v.is_ok and same_url and is_counted and r[5] == 'superseded' then
       add(changed, 'state', 'delivered')
       redis.call('HDEL', record(v.id), 'by')
-      return answer('delivered', -1)
+      return answer('delivered')
     end
-    return answer(v.is_ok and r[5] == 'delivered' and 'delivered' or 'gone', -1)
+    return answer(v.is_ok and r[5] == 'delivered' and 'delivered' or 'gone')
   end
   if v.is_ok and same_url then
     if f and not is_counted and f.lease > now then
@@ -176,14 +174,12 @@ end
 -- Arguments: lease, bound, drain rate, nonce, how many to take at most, nonces of calls whose answers were lost, JSON of the schedule
 --   ('' without a failure), number of verdicts and of each asset, id, token, generation, epoch, '1' if it is ok, status, error,
 --   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, token, in how many ms it is due
--- Answer: see answer_taken in take.lua; behind it the answers of settle_attempt
+-- Answer: JSON of `Turned` of src/redis/owed/turn.ts
 -- Repeat: safe: a verdict counts once, by its token; what the lost call has taken is due when its lease ends, or when it is named as lost
 entry('turn', function(_, ARGV)
   read_bounds(ARGV)
   local settled = settle_turn(ARGV)
   if ARGV[7] ~= '' then land_ended(' ' .. ARGV[7] .. ' ') end
   take()
-  local answer = answer_taken()
-  answer[#answer + 1] = settled
-  return answer
+  return answer_taken({settled = unless_empty(settled)})
 end, {'allow-oom'})

@@ -2,7 +2,7 @@
 
 -- Bounds of the caller: ms of a lease, drains per second, the name of the attempts that this call takes, and how many more it may take.
 local lease_ms, drain_per_second, nonce, left
--- What this call has taken: of each asset, id, lane, and trace and body of its record, which claim does not repeat to its caller.
+-- What this call has taken, as `Taken` of src/redis/owed/turn.ts has it; claim does not repeat trace and body to its caller.
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
 -- Reads the first arguments of a call that may take: lease, bound, drain rate, nonce, how many to take at most.
@@ -69,7 +69,10 @@ local function hold(asset, id, since, lane, trace, body)
   left = left - 1
   in_flight()
   write_flight(asset, {token = nonce, lease = now + lease_ms, since = since, lane = lane, id = id})
-  taken[#taken + 1] = {asset, id, lane, trace or false, body or false}
+  taken[#taken + 1] = {
+    platformId = asset, notificationId = id, priority = lane == 'L' and 'live' or 'backfill',
+    trace = trace or nil, body = body or nil,
+  }
 end
 local function hold_waiting(asset, lane)
   local id, since = redis.call('HGET', base .. 'owed', asset), since_of(asset)
@@ -144,14 +147,18 @@ local function take()
     hold_waiting(chosen.asset, lane)
   end
 end
--- Ends a call that may have taken: asks for catch-up where the whole client must wait. Returns what the caller needs to send and to
--- go on: URL, signing secrets, generation, epoch, in how many ms something may be sent next (-1: unknown), why not before, 1 if
--- catch-up must be woken, and what was taken.
-local function answer_taken()
+-- Ends a call that may have taken: asks for catch-up where the whole client must wait. Returns JSON of `Takes` of src/redis/owed/turn.ts,
+-- with the fields of `answer`.
+local function answer_taken(answer)
   local at, why = next_time()
-  local in_ms = at < 0 and -1 or math.max(math.ceil(at - now), 0)
   if waiting_count() > 0 and why ~= 'due' and why ~= 'retry' and why ~= 'rate' and why ~= 'full' then alarm(at) end
-  local h, url, secrets = health(), '', {}
-  if #taken > 0 then url, secrets = limits().url, redis.call('HGETALL', base .. 'signing-secrets') end
-  return {url, secrets, h.generation, h.epoch, in_ms, why, needs_wake, taken}
+  if at >= 0 then answer.nextInMs = math.max(math.ceil(at - now), 0) end
+  answer.wakeCatchUp = needs_wake == 1
+  if #taken > 0 then
+    local h = health()
+    answer.generation, answer.epoch, answer.url = h.generation, h.epoch, limits().url
+    answer.secrets = fields_of(redis.call('HGETALL', base .. 'signing-secrets'))
+    answer.taken = taken
+  end
+  return cjson.encode(answer)
 end
