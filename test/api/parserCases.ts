@@ -11,13 +11,7 @@ import { sessionSecret } from '../../src/api/console/access.js';
 import { endpoints } from '../../src/api/endpoints.js';
 import { givenTime } from '../../src/api/reference/schemas.js';
 import type { ApiDeps } from '../../src/api/step.js';
-import {
-  formAtMostBytes,
-  parseJson,
-  parseMultipart,
-  readBytes,
-  requireKnownCharset,
-} from '../../src/api/steps/body.js';
+import { formAtMostBytes, parseMultipart, readBytes, requireKnownCharset } from '../../src/api/steps/body.js';
 import { bearerToken } from '../../src/api/steps/publisher.js';
 import { parseParameters } from '../../src/api/steps/query.js';
 import { readConfig } from '../../src/config.js';
@@ -123,21 +117,6 @@ export const parserCases: ParserCase[] = [
     const ctx = contextWith({ cookie, host: 'a' });
     return () => sessionSecret(ctx, { config: readConfig({}) } as ApiDeps);
   }),
-  ...casesOf('If-None-Match', head, { '`W/,W/,...`': (bytes) => filled('W/,', bytes) }, (header) => {
-    const ctx = contextWith({ 'if-none-match': header });
-    ctx.status = 200;
-    ctx.etag = 'a';
-    return () => ctx.fresh;
-  }),
-  ...casesOf(
-    'Accept-Encoding',
-    head,
-    { '`a;q=0.1,...`': (bytes) => numbered(bytes, (i) => `a${i};q=0.${i},`) },
-    (header) => {
-      const ctx = contextWith({ 'accept-encoding': header });
-      return () => ctx.acceptsEncodings('gzip', 'identity');
-    },
-  ),
   ...casesOf(
     'Content-Type of a multipart form',
     head,
@@ -165,15 +144,6 @@ export const parserCases: ParserCase[] = [
     return () => readBytes(req, formAtMostBytes);
   }),
   ...casesOf(
-    'urlencoded form',
-    formAtMostBytes,
-    { ...pairs, 'brackets and dots': (bytes) => `a${filled('[.', bytes)}=1` },
-    (text) => {
-      const body = Buffer.from(text);
-      return () => parseParameters(body.toString());
-    },
-  ),
-  ...casesOf(
     'multipart form',
     formAtMostBytes,
     {
@@ -188,22 +158,6 @@ export const parserCases: ParserCase[] = [
     (text) => {
       const body = Buffer.from(`${text}\r\n--b--\r\n`);
       return () => parseMultipart(body, 'multipart/form-data; boundary=b');
-    },
-  ),
-  ...casesOf(
-    'JSON',
-    json,
-    {
-      'lists in lists': (bytes) => filled('[', bytes / 2) + filled(']', bytes / 2),
-      'objects in objects': (bytes) => `${filled('{"a":', bytes * 0.8)}1${filled('}', bytes * 0.16)}`,
-      names: (bytes) => `{${numbered(bytes, (i) => `"k${i}":0,`)}"z":0}`,
-      'names that are numbers': (bytes) => `{${numbered(bytes, (i) => `"${i * 4096}":0,`)}"z":0}`,
-      'one number': (bytes) => filled('9', bytes),
-      escapes: (bytes) => `"${filled('\\u0041', bytes)}"`,
-    },
-    (text) => {
-      const body = Buffer.from(text);
-      return () => parseJson(body);
     },
   ),
   ...casesOf<unknown>(

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import Koa from 'koa';
 import { createApi } from '../../src/api/app.js';
 import { type ErrorCode, errors } from '../../src/api/errors.js';
@@ -73,7 +73,6 @@ describe('bad input on a raw socket', () => {
     'invalid UTF-8 in a JSON body': [() => post(latin1(event(',"event_id":"\xff"'))), 400],
     'invalid UTF-8 in a name of JSON': [() => post(latin1(event(',"\xc3\x28":1'))), 400],
     'invalid UTF-8 in a percent-encoded path': [() => get('/assets/%ff%fe?client_token=NOBODY'), 404],
-    'a broken percent-encoding in a path': [() => get('/assets/%zz%?client_token=NOBODY'), 404],
     'a broken percent-encoding in a query': [() => get('/push_notifications?client_token=%zz%'), 400],
     'bytes over 127 in a path': [() => latin1(head('GET /assets/\xff\xfe')), 400, 401],
     'bytes over 127 in the Authorization': [
@@ -84,38 +83,23 @@ describe('bad input on a raw socket', () => {
     'NUL in a header': [() => head('GET /clients', 'authorization: Bearer a\0b'), 400],
     'NUL in an encoded path': [() => get('/notifications/%00?client_token=NOBODY'), 404],
     'NUL in JSON': [() => post(event(',"event_id":"\\u0000"')), 400],
-    'a NUL byte in JSON': [() => post(event(',"event_id":"\0"')), 400],
     // Names and numbers
     'a repeated name in JSON: the last one counts': [() => post(event(',"notify":"x","notify":false')), 404],
     '__proto__ in JSON': [() => post(event(',"__proto__":{"priority":"live"}')), 400],
     'constructor.prototype in JSON': [() => post(event(',"constructor":{"prototype":{"x":1}}')), 400],
-    '__proto__ with events in JSON': [() => post(`{"__proto__":{"events":[${event('')}]}}`), 400],
-    '__proto__ and constructor in a query': [
-      () => get('/notifications?client_token=NOBODY&__proto__=1&constructor=2&__proto__[x]=3'),
-      400,
-    ],
     'a number of 100,000 digits': [() => post(event(`,"event_id":${'9'.repeat(100_000)}`)), 400],
     'JSON 500,000 lists deep': [() => post('['.repeat(500_000) + ']'.repeat(500_000)), 400],
-    'JSON 90,000 objects deep': [() => post(`${'{"events":'.repeat(90_000)}1${'}'.repeat(90_000)}`), 400],
     'an event id 400,000 lists deep': [
       () => post(event(`,"event_id":${'['.repeat(400_000)}${']'.repeat(400_000)}`)),
-      400,
-    ],
-    '1 MiB of names': [
-      () => post(`{${Array.from({ length: 80_000 }, (_, i) => `"k${i}":0`).join()}}`.slice(0, mib)),
       400,
     ],
     '100,000 events that are none': [() => post(`{"events":[${'0,'.repeat(99_999)}0]}`), 400],
     // Packed bodies
     'a gzip bomb': [() => post(gzipSync(zeros), 'content-encoding: gzip'), 413],
-    'a deflate bomb': [() => post(deflateSync(zeros), 'content-encoding: deflate'), 413],
     'a brotli bomb': [() => post(brotliCompressSync(zeros, fastest), 'content-encoding: br'), 413],
     // Framing
     'no HTTP': [() => 'odd\r\n\r\n', 400],
-    'HTTP/2': [() => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
     'an unknown transfer encoding': [() => head('POST /nowhere', 'transfer-encoding: gzip'), 400],
-    'a chunk of a huge size': [() => chunked('ffffffffffffffffff\r\n'), 400],
-    'a chunk longer than its size': [() => chunked('1\r\nabc\r\n0\r\n\r\n'), 400],
     'a chunk with an endless extension': [() => chunked(`1;${'x'.repeat(100_000)}\r\n`), 400, 413, 431],
     'endless trailers': [() => chunked('2\r\n{}\r\n0\r\n', 'x-more: 1\r\n'.repeat(20_000)), 400, 431],
     'a chunked body over 1 MiB': [() => chunked(`200000\r\n${'x'.repeat(2 * mib)}\r\n0\r\n\r\n`), 413],
@@ -124,8 +108,6 @@ describe('bad input on a raw socket', () => {
       400,
     ],
     'chunked and a length': [() => chunked('').replace('\r\n\r\n', '\r\ncontent-length: 3\r\n\r\n'), 400],
-    'two lengths': [() => post('{}', 'content-length: 3'), 400],
-    'a length of 20 digits': [() => head('POST /enrichments', 'content-length: 99999999999999999999'), 400],
     'a length below the body': [() => post('{}{}').toString().replace('length: 4', 'length: 2'), 400],
     'a length over 1 MiB, nothing sent': [() => postHead('content-length: 99999999'), 413],
     // Heads
@@ -135,9 +117,6 @@ describe('bad input on a raw socket', () => {
     '20,000 headers': [() => head('GET /healthz', ...Array.from({ length: 20_000 }, () => 'x: 1')), 431],
     'a path of 40 KiB': [() => head(`GET /${'x'.repeat(40_000)}`), 431],
     '6,000 parameters': [() => get(`/clients?${numbered(6_000)}`), 400],
-    'a folded header': [() => head('GET /healthz', 'x: 1\r\n folded'), 400],
-    'a blank before the colon': [() => head('GET /healthz', 'x : 1'), 400],
-    'two hosts': [() => head('GET /healthz', 'host: y'), 400, 200],
     'a path of dots': [() => head('GET /../../etc/passwd'), 404],
     CONNECT: [() => head('CONNECT elsewhere.example:443')],
     'Expect: 100-continue': [() => post(event(''), 'expect: 100-continue'), 404],

@@ -309,15 +309,6 @@ describe('every call', () => {
     }
   }
 
-  it('GET /clients lists only the account’s own', async () => {
-    const { body } = await stranger.call('GET', '/clients');
-    const clients = body.clients as { client_token: string }[];
-    assert.deepEqual(
-      clients.map(({ client_token }) => client_token),
-      [stranger.client_token],
-    );
-  });
-
   it('POST /enrichments answers 403 without its scope, the same for every client token, also if the account has the scope', async () => {
     const both = await newCustomer(h, ['enrichments', 'push_notifications']);
     const narrow = await newToken(h, { ...both, scopes: ['push_notifications'] });

@@ -23,27 +23,6 @@ describe('the sweep', () => {
     await h.close();
   });
 
-  it('handles every client, even if the keys of another are broken', async () => {
-    const [broken, well] = await Promise.all([h.newClient(receiver.url), h.newClient(receiver.url)]);
-    const now = Date.now();
-    await h.db.redis.set(h.db.client(broken).owedSince, 'no sorted set');
-    await h.db.redis.hset(h.db.client(broken).owed, 'a', 'msg_AAAAAAAAAAAAAAAAAAAAAA');
-    await h.db.redis.zadd(h.db.global.owedClients, now, broken, now, well);
-    // Claimed while no worker runs, and its workflow is lost.
-    const { id } = await h.publish({ client: well, asset: 'a' });
-    await until('its workflow runs', async () => {
-      const handle = h.temporal.workflow.getHandle(h.ids.enrichment(well, id));
-      return handle.terminate('by a test').then(
-        () => true,
-        () => false,
-      );
-    });
-    h.skip(120_000);
-    await h.startWorker();
-    await h.sweep();
-    await h.delivered(well, id);
-  });
-
   it('knows a client before recover makes something owed again', async () => {
     const client = await h.newClient(receiver.url);
     assert.equal(await isIndexed(h.db, client), false);

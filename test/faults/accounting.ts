@@ -6,11 +6,8 @@ import type { Acknowledged, Registered } from './load.js';
 import type { Receiver } from './receiver.js';
 
 export type Fate =
-  | { kind: 'delivered' }
-  /** A newer one of the same asset took its place, and that one was received. */
-  | { kind: 'superseded' }
-  | { kind: 'waiting'; why: string }
-  | { kind: 'lost'; why: string };
+  /** It, or a newer one of the same asset that took its place, was received. */
+  { kind: 'delivered' } | { kind: 'waiting'; why: string } | { kind: 'lost'; why: string };
 
 /** The result of an acknowledged event, judged by what the receiver got; records only lead from id to id. */
 export async function fateOf(
@@ -32,11 +29,11 @@ export async function fateOf(
       case 'waiting':
         return { kind: 'waiting', why: describe(record) };
       case 'delivered':
-        return arrived ? { kind: 'superseded' } : { kind: 'lost', why: `not received: ${describe(record)}` };
+        return arrived ? { kind: 'delivered' } : { kind: 'lost', why: `not received: ${describe(record)}` };
       case 'superseded':
       case 'not_needed':
         if (record.by === undefined) return { kind: 'lost', why: `by nothing: ${describe(record)}` };
-        if (record !== first && arrived) return { kind: 'superseded' };
+        if (record !== first && arrived) return { kind: 'delivered' };
         record = await getNotification(db, event.clientToken, record.by);
         break;
       case 'failed':

@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
 import { startLoop } from './load.js';
-import { report } from './report.js';
 import { servers } from './system.js';
 
 describe('a rolling restart', function () {
@@ -44,7 +43,7 @@ describe('a rolling restart', function () {
       registrations: run.registrar.withoutAnswer,
     };
     assert.deepEqual(failed, { events: 0, tokens: 0, registrations: 0 });
-    report(account.rows);
+    console.table(account.rows);
     assertKept(account);
     assert.deepEqual(
       [...system.receiver.arrivals].filter(([, times]) => times.length > 1),

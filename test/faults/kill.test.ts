@@ -6,10 +6,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { type Account, assertKept, type FaultRun, startFaultRun } from './faultRun.js';
+import { type Account, assertKept, type FaultRun, type Row, startFaultRun } from './faultRun.js';
 import { drawFaults, type Fault, kills, killsTogether } from './faults.js';
 import { form } from './form.js';
-import { type Row, report } from './report.js';
 import { walk, withTemporal } from './walk.js';
 
 describe(`${form.kills} faults at random moments under load`, function () {
@@ -86,7 +85,7 @@ async function injectAll(run: FaultRun, kinds: readonly Fault[], times: number):
 async function accountForAll(run: FaultRun, kinds: readonly Fault[], clients?: number): Promise<void> {
   const account = await run.account();
   const place = ({ fault }: Row) => kinds.findIndex(({ name }) => name === fault);
-  report(account.rows.sort((a, b) => place(a) - place(b)));
+  console.table(account.rows.sort((a, b) => place(a) - place(b)));
   assertKept(account, clients);
   const wrong = await withTemporal(run, (temporal) =>
     walk({ db: run.db, temporal, taskQueue: 'notifications' }),

@@ -4,10 +4,10 @@
  */
 import { randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Pool, request } from 'undici';
 import { notificationId } from '../../src/ids.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { createClient } from '../../src/redis/records/clients.js';
+import { tokenFields } from '../service.js';
 import type { Cast } from './scene.js';
 
 interface Options {
@@ -59,7 +59,6 @@ export function startPublisher(
   },
 ): Publisher {
   const { cast, fault, pauseMs = 120 } = options;
-  const pools = new Map<string, Pool>();
 
   async function publishOne(): Promise<void> {
     const eventId = randomUUID();
@@ -73,7 +72,7 @@ export function startPublisher(
     for (;;) {
       const answer = await send(body);
       if (answer?.status === 202) {
-        const { notification, notification_id } = answer.body as Record<string, string>;
+        const { notification, notification_id } = answer.body;
         // A repeat finds its segment known where a newer event of the asset was claimed: that one counts.
         if (notification !== 'queued' || notification_id === undefined) return;
         const id = notificationId({ clientToken, platformId, eventId, segments });
@@ -92,30 +91,16 @@ export function startPublisher(
   }
 
   /** Undefined where no answer came. */
-  async function send(body: string): Promise<{ status: number; body: unknown } | undefined> {
-    const url = options.apiUrl();
-    const pool = pools.get(url) ?? new Pool(url, { connections: options.publishers, pipelining: 1 });
-    pools.set(url, pool);
+  async function send(body: string) {
     const from = Date.now();
-    try {
-      const response = await pool.request({
-        method: 'POST',
-        path: '/enrichments',
-        headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
-        body,
-        headersTimeout: 10_000,
-        bodyTimeout: 10_000,
-      });
-      const answer = { status: response.statusCode, body: await response.body.json() };
-      const count = answersNow();
-      count.slowestMs = Math.max(count.slowestMs, Date.now() - from);
-      if (answer.status === 503) count.refused++;
-      if (answer.status === 202) count.taken++;
-      return answer;
-    } catch {
-      answersNow().withoutAnswer++;
-      return undefined;
-    }
+    const headers = { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' };
+    const answer = await ask(`${options.apiUrl()}/enrichments`, { method: 'POST', headers, body });
+    const count = answersNow();
+    if (answer === undefined) count.withoutAnswer++;
+    else count.slowestMs = Math.max(count.slowestMs, Date.now() - from);
+    if (answer?.status === 503) count.refused++;
+    if (answer?.status === 202) count.taken++;
+    return answer;
   }
 
   function answersNow(): Answers {
@@ -132,8 +117,6 @@ export function startPublisher(
     wrong: [],
     async stop() {
       await Promise.all(loops.map((stop) => stop()));
-      await Promise.all([...pools.values()].map((pool) => pool.close()));
-      pools.clear();
     },
   };
   return publisher;
@@ -149,34 +132,20 @@ interface Minter {
 
 /** Asks for tokens. */
 export function startMinter({ apiUrl, fault, cast, everyMs }: Options & { everyMs: number }): Minter {
-  const { client_id, client_secret, scopes } = cast.publisher;
-  const body = new URLSearchParams({
-    ...{ grant_type: 'none', client_id, client_secret },
-    scope: scopes.join(' '),
-  }).toString();
+  const body = new URLSearchParams(tokenFields(cast.publisher));
 
   async function askOnce(): Promise<void> {
-    const response = await request(`${apiUrl()}/oauth/access_token`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/x-www-form-urlencoded' },
-      body,
-      headersTimeout: 10_000,
-    });
-    const answer = (await response.body.json()) as { access_token?: string };
-    if (response.statusCode === 200 && answer.access_token !== undefined) {
-      minter.tokens.push({ value: answer.access_token, fault: fault() });
-    } else if (response.statusCode !== 503) {
-      minter.wrong.push(`${response.statusCode} for a token`);
-    }
+    const answer = await ask(`${apiUrl()}/oauth/access_token`, { method: 'POST', body });
+    // No answer is no promise.
+    if (answer === undefined) minter.withoutAnswer++;
+    else if (answer.status === 200 && answer.body.access_token !== undefined)
+      minter.tokens.push({ value: answer.body.access_token, fault: fault() });
+    else if (answer.status !== 503) minter.wrong.push(`${answer.status} for a token`);
   }
 
   const minter: Minter = {
     ...{ tokens: [], wrong: [], withoutAnswer: 0 },
-    // No answer is no promise.
-    stop: startLoop(
-      () => askOnce().catch(() => void minter.withoutAnswer++),
-      () => everyMs,
-    ),
+    stop: startLoop(askOnce, () => everyMs),
   };
   return minter;
 }
@@ -212,23 +181,19 @@ export function startRegistrar(options: Options & { db: Db; everyMs: number }): 
 
   /** A call that got 503 or no answer is repeated. True for 200, false for "already registered". */
   async function untilAnswered(clientToken: string, url: string): Promise<boolean> {
+    const query = new URLSearchParams({ client_token: clientToken, url });
+    const headers = { authorization: `Bearer ${cast.publisherToken}` };
     for (;;) {
-      try {
-        const query = new URLSearchParams({ client_token: clientToken, url });
-        const response = await request(`${apiUrl()}/register_push_notifications?${query}`, {
-          method: 'POST',
-          headers: { authorization: `Bearer ${cast.publisherToken}` },
-          headersTimeout: 10_000,
-        });
-        const answer = (await response.body.json()) as { code?: string };
-        if (response.statusCode === 200) return true;
-        if (response.statusCode === 400 && answer.code === 'already_registered') return false;
-        if (response.statusCode !== 503) {
-          registrar.wrong.push(`${response.statusCode} ${JSON.stringify(answer)}`);
-          return false;
-        }
-      } catch {
-        registrar.withoutAnswer++;
+      const answer = await ask(`${apiUrl()}/register_push_notifications?${query}`, {
+        method: 'POST',
+        headers,
+      });
+      if (answer?.status === 200) return true;
+      if (answer?.status === 400 && answer.body.code === 'already_registered') return false;
+      if (answer === undefined) registrar.withoutAnswer++;
+      else if (answer.status !== 503) {
+        registrar.wrong.push(`${answer.status} ${JSON.stringify(answer.body)}`);
+        return false;
       }
       await pause(100);
     }
@@ -239,6 +204,16 @@ export function startRegistrar(options: Options & { db: Db; everyMs: number }): 
     stop: startLoop(registerClient, () => options.everyMs),
   };
   return registrar;
+}
+
+/** Calls the API. Undefined where no whole answer came in time. */
+async function ask(url: string, init: RequestInit) {
+  try {
+    const answer = await fetch(url, { ...init, signal: AbortSignal.timeout(10_000) });
+    return { status: answer.status, body: (await answer.json()) as Record<string, string> };
+  } catch {
+    return undefined;
+  }
 }
 
 /** Does something again and again, with pauses. @returns what ends that, once the last one is done */

@@ -11,7 +11,6 @@ import { assertKept, type FaultRun, inFlightPerClient, startFaultRun } from './f
 import { away, badLines } from './faults.js';
 import { form } from './form.js';
 import { mostInOneSecond } from './receiver.js';
-import { report, reportFigure } from './report.js';
 import { publishAll, register } from './scene.js';
 import { onStack } from './system.js';
 
@@ -83,7 +82,7 @@ describe('outages', function () {
     const arrived = () => ids.flatMap((id) => system.receiver.arrivals.get(id) ?? []);
     while (arrived().length < piledUp) await pause(50);
     const most = mostInOneSecond(arrived());
-    reportFigure(
+    console.log(
       `${piledUp} notifications that one client was owed when its receiver came back arrived at up to ${most} in a second (\`DRAIN_PER_SECOND\` was ${drainPerSecond}).`,
     );
     // Requests in flight may arrive together with later ones, and unused places are kept for a tenth of a second.
@@ -93,10 +92,10 @@ describe('outages', function () {
 
   it('loses nothing acknowledged, and repeats only what was in flight', async () => {
     const account = await run.account();
-    report(account.rows);
+    console.table(account.rows);
     assertKept(account);
     // A line that hangs holds back POSTs that the service has long given up, and lets them through all at once.
-    reportFigure(
+    console.log(
       `At most ${run.system.receiver.mostInFlight} POSTs of one client were at the receiver at the same time.`,
     );
   });

@@ -9,7 +9,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
 import { form } from './form.js';
 import { startLoop } from './load.js';
-import { report, reportFigure } from './report.js';
 import { publishAll } from './scene.js';
 
 const clients = 2;
@@ -62,7 +61,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
       const filesPerHour = slopeOf(taken.map(({ hours, files }) => ({ x: hours, y: files })));
       const meanMb = taken.reduce((sum, one) => sum + one.residentMb, 0) / taken.length;
       const growth = (mbPerHour * last.hours) / meanMb;
-      reportFigure(
+      console.log(
         `${part} over ${form.soakMinutes} min of mixed load: ${meanMb.toFixed(0)} MB in the mean, ` +
           `slope ${mbPerHour.toFixed(1)} MB/h; ${first.files} open files at first, ${last.files} at last.`,
       );
@@ -71,7 +70,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
     }
     assert.ok(perSecond > 1);
     const account = await run.account();
-    report(account.rows);
+    console.table(account.rows);
     assertKept(account, clients);
     assert.equal(cast.clientTokens.length, clients);
   });

@@ -26,13 +26,13 @@ async function attempt(client: DeliveryClient, answer: Answer): Promise<Settled>
 describe('An attempt', () => {
   after(closeDeliveryClients);
 
-  it('is made at the times that the contract promises', () => {
-    const { failingAfter, probeScheduleMs, retryWindowMs, suspendAfterMs } = settings;
+  it('is made at the times, and with the places, that the contract promises', () => {
+    const { failingAfter, probeScheduleMs, retryWindowMs, suspendAfterMs, maxInFlight } = settings;
     assert.deepEqual(
       probeScheduleMs,
       [10, 30, 60, 120, 300].map((s) => s * second),
     );
-    assert.deepEqual([failingAfter, suspendMinimumAttempts], [5, 20]);
+    assert.deepEqual([failingAfter, suspendMinimumAttempts, maxInFlight], [5, 20, 16]);
     assert.deepEqual([retryWindowMs, suspendAfterMs], [5 * day, 5 * day]);
   });
 
@@ -82,34 +82,6 @@ describe('An attempt', () => {
       await resumeEndpoint(client.db, client.clientToken);
       assert.equal((await attempt(client, fail)).change, undefined);
     }
-  });
-
-  it('waits for the longest Retry-After', async () => {
-    const client = await newDeliveryClient();
-    for (const asset of ['a', 'b', 'c']) await client.owe(asset);
-    const taken = await client.take();
-    const longest = hour;
-    for (const [i, retryAfterMs] of [minute, longest, second].entries())
-      await client.settle(taken[i] as Taken, { ok: false, status: 429, retryAfterMs });
-    await client.owe('other');
-    const { taken: more, nextInMs = 0 } = await client.turn({ most: 1 });
-    assert.deepEqual([more, (await client.plan()).reason], [[], 'not_before']);
-    assert.ok(nextInMs > longest - 5 * second && nextInMs <= longest, `${nextInMs}`);
-  });
-
-  it('shares places: 16, of which backfill leaves a quarter, and one in four is of it while both wait', async () => {
-    const client = await newDeliveryClient();
-    const oweMany = (priority: 'live' | 'backfill') => {
-      const given = Array.from({ length: 20 }, (_, i) => ({ platformId: `${priority}-${i}`, priority }));
-      return client.claims(given.map(client.event), { most: 0 });
-    };
-    await oweMany('backfill');
-    assert.equal((await client.take()).length, 12);
-    await oweMany('live');
-    const live = await client.take();
-    assert.equal(live.length, 4);
-    const { taken } = await client.turn({ verdicts: live.map((one) => client.verdict(one, ok)), most: 4 });
-    assert.equal(taken.filter(({ priority }) => priority === 'backfill').length, 1, 'in any place');
   });
 
   it('carries trace and body of its event, also if it waited for the end of another attempt', async () => {

@@ -35,22 +35,6 @@ describe('A Redis Cluster', () => {
     return [...found.values()];
   }
 
-  it('keeps the keys of a client together on one node, and claims, takes and settles there', async () => {
-    for (const { client, node } of await clientOfEachNode()) {
-      const owed = await client.owe('vid');
-      assert.equal((await client.attempt(owed, { ok: false })).outcome, 'retry');
-      const { base } = client.db.client(client.clientToken);
-      const keys = (await node.redis.keys('*')).filter((key) => key.startsWith(base));
-      assert.ok(keys.length > 5, keys.join());
-      for (const other of cluster.nodes.filter(({ id }) => id !== node.id)) {
-        assert.deepEqual(
-          (await other.redis.keys('*')).filter((key) => key.startsWith(base)),
-          [],
-        );
-      }
-    }
-  });
-
   it('spreads the index of clients that are owed something, and finds each of them', async () => {
     const client = await newClient();
     const { db } = client;

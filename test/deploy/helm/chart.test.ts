@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { parse } from 'yaml';
 import { deliveryOf, readConfig } from '../../../src/config.js';
 import { isBuilt } from './isBuilt.mjs';
 import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
@@ -178,13 +177,5 @@ describe('the Helm chart', function () {
       ports: [{ port: 'admin', protocol: 'TCP' }],
       from: [{ podSelector: { matchLabels: { app: 'prometheus' } } }],
     });
-  });
-
-  it('has the alerts of deploy/prometheus/alerts.yml', async () => {
-    const [rule] = ofKind(
-      await rendered('--set', 'monitoring.prometheusRule.enabled=true'),
-      'PrometheusRule',
-    );
-    assert.deepEqual(rule?.spec, parse(readFileSync('deploy/prometheus/alerts.yml', 'utf8')));
   });
 });
