@@ -88,6 +88,13 @@ export function startGate(): { closed: Promise<void>; open(): void } {
   return { closed, open };
 }
 
+/** Whether it is fulfilled. */
+export const succeeds = (what: Promise<unknown>): Promise<boolean> =>
+  what.then(
+    () => true,
+    () => false,
+  );
+
 /** Waits for a fact, and says which one did not come about. */
 export async function until<T>(
   what: string,

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
+import { pino } from 'pino';
 import type { ActivityDeps } from '../activities/index.js';
 import { createReadiness, lookEveryMs } from '../src/api/admin.js';
 import { createApi } from '../src/api/app.js';
@@ -29,7 +30,7 @@ import { ensureSearchAttributes } from '../src/temporal/searchAttributes.js';
 import { workflowIds } from '../src/temporal/workflowIds.js';
 import { startWorkers } from '../src/worker.js';
 import { watchAnswers } from './api/reference/watchAnswers.js';
-import { type Receiver, startReceiver, until } from './receiver.js';
+import { type Receiver, startReceiver, succeeds, until } from './receiver.js';
 import { atEnd, redisPatience, servers, uniquePrefix } from './servers.js';
 
 /** Settings of the environment, and values in the place of `constants`. */
@@ -76,6 +77,13 @@ export function sharedHarness(settings: Settings = {}): Promise<Harness> {
 }
 
 export type Json = Record<string, unknown>;
+
+/** A log, and the lines that it has so far. */
+export function keptLog(level = 'trace') {
+  const lines: Json[] = [];
+  const write = (line: string) => void lines.push(JSON.parse(line));
+  return { lines, log: pino({ level }, { write }) };
+}
 
 /** Calls that are about no client. */
 const ofAccount = /^\/(clients|notices|console_sessions|enrichments|nowhere)/;
@@ -285,18 +293,22 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       await catchUps.wakeNow(client);
     },
     catchUp: (client: string): WorkflowHandle => temporal.workflow.getHandle(ids.catchUp(client)),
+    /** What catch-up shows; undefined while there is none. */
+    async memo(client: string): Promise<Json | undefined> {
+      return (
+        await harness
+          .catchUp(client)
+          .describe()
+          .catch(() => undefined)
+      )?.memo;
+    },
     /** The workflow that an event is in, alone or with others, once it is started. */
     async workflowOf(client: string, id: string): Promise<WorkflowHandle> {
       const group = (await getNotification(db, client, id))?.group;
       const handle = temporal.workflow.getHandle(
         group === undefined ? ids.enrichment(client, id) : ids.group(group),
       );
-      await until('its workflow is started', () =>
-        handle.describe().then(
-          () => true,
-          () => false,
-        ),
-      );
+      await until('its workflow is started', () => succeeds(handle.describe()));
       return handle;
     },
     async startWorker(slots?: Slots): Promise<void> {

@@ -1,58 +1,35 @@
 import assert from 'node:assert/strict';
 import type { RedisServer } from '../../local/redis.js';
 import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
-import type { Logger } from '../../src/log.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { register } from '../../src/redis/records/registrations.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { type Harness, newToken, startHarness } from '../service.js';
+import { type Customer, type Harness, keptLog, newCustomer, newToken, startHarness } from '../service.js';
 
-async function registeredClient(
-  { db, apiDeps: { secretBox } }: Harness,
-  clientToken?: string,
-): Promise<string> {
-  const { account_id: accountId } = await createAccount(db, { name: 'A media company' });
-  const client = await createClient(db, { accountId, name: 'A site', ...(clientToken && { clientToken }) });
-  const url = 'https://receiver.example/';
-  await register(db, secretBox, { clientToken: client.clientToken, accountId, url });
-  return client.clientToken;
-}
-
-async function publish(api: Harness, token: string, event: Record<string, unknown>) {
-  const answer = await fetch(`${api.url}/enrichments`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ platform_id: 'vid', segments: ['a'], ...event }),
-  });
-  return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
-}
+const url = 'https://receiver.example/';
+const publish = (by: Customer, event: object) =>
+  by.call('POST', '/enrichments', { platform_id: 'vid', segments: ['a'], ...event });
 
 describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
   let primary: RedisServer;
   let api: Harness;
-  let token: string;
+  let platform: Customer;
   let client: string;
-  const said: string[] = [];
+  const { log, lines } = keptLog();
 
   before(async () => {
     const args = ['--repl-diskless-sync-delay', '0'];
     primary = await startOwnRedis(args);
     const replica = await startOwnRedis([...args, '--replicaof', '127.0.0.1', String(primary.port)]);
-    const log = {
-      ...{ info() {}, warn() {}, error() {}, child: () => log },
-      debug: (about: unknown) => said.push(JSON.stringify(about)),
-    } as unknown as Logger;
     api = await startHarness({ REDIS_URL: primary.url, REDIS_ACK_REPLICAS: '1' }, 'api', { log });
     const { db } = api;
     await until('the replica is in sync', async () =>
       /slave0:.*state=online/.test(await db.redis.info('replication')),
     );
-    token = await newToken(api, await createAccount(db, { name: 'The platform', scopes: ['enrichments'] }));
-    client = await registeredClient(api);
+    platform = await newCustomer(api, ['enrichments']);
+    client = await api.newClient(url);
     await replica.stop();
   });
   after(async () => {
@@ -68,10 +45,10 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
       ['the same event again', event],
       ['a silent one', { ...event, event_id: 'third', segments: ['b'], notify: false }],
     ] as const) {
-      const { status, body } = await publish(api, token, sent);
-      assert.equal(status, 503, `${what}: ${JSON.stringify(body)}`);
+      const { status, text } = await publish(platform, sent);
+      assert.equal(status, 503, `${what}: ${text}`);
     }
-    assert.match(said.join(), /redis did not confirm in time that a write is on disk/);
+    assert.match(JSON.stringify(lines), /redis did not confirm in time that a write is on disk/);
   });
 
   it('no token is minted, and no change of an operator is reported as done', async () => {
@@ -102,34 +79,27 @@ describe('In a cluster, while the node of the account is unavailable', function 
 
   it('a token that was used a moment before goes on for clients of the other nodes, and only such a token', async () => {
     const { db } = api;
-    const platform = await createAccount(db, { name: 'The platform', scopes: ['enrichments'] });
-    const [used, unused] = [await newToken(api, platform), await newToken(api, platform)];
+    const platform = await newCustomer(api, ['enrichments']);
+    const [used, unused] = [platform.token, await newToken(api, platform)];
     const away = await cluster.ownerOf(slotOf(db.global.account(platform.account_id)));
     const client = await clientBeside(away);
-    const event = (n: number) => ({
-      client_token: client,
-      event_id: `event-${n}`,
-      segments: [`segment-${n}`],
-    });
-    assert.equal((await publish(api, used, event(1))).status, 202);
+    const statusOf = async (token: string, n: number) => {
+      platform.token = token;
+      const event = { client_token: client, event_id: `event-${n}`, segments: [`segment-${n}`] };
+      return (await publish(platform, event)).status;
+    };
+    assert.equal(await statusOf(used, 1), 202);
     process.kill(away.server.pid, 'SIGKILL');
     await away.server.child.exited;
-    await until(
-      'a token that was not used is refused',
-      async () => (await publish(api, unused, event(2))).status === 503,
-    );
-    for (let n = 3; n < 8; n++) {
-      const { status, body } = await publish(api, used, event(n));
-      assert.equal(status, 202, JSON.stringify(body));
-    }
+    await until('a token that was not used is refused', async () => (await statusOf(unused, 2)) === 503);
+    for (let n = 3; n < 8; n++) assert.equal(await statusOf(used, n), 202);
   });
 
   /** A client on another node; the account of its owner may be anywhere. */
   async function clientBeside(away: ClusterNode): Promise<string> {
     for (let n = 0; ; n++) {
       const { base } = api.db.client(`SITE-${n}`);
-      if ((await cluster.ownerOf(slotOf(base))).id !== away.id)
-        return await registeredClient(api, `SITE-${n}`);
+      if ((await cluster.ownerOf(slotOf(base))).id !== away.id) return await api.newClient(url, `SITE-${n}`);
     }
   }
 });

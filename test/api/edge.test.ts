@@ -1,28 +1,20 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { connect } from 'node:net';
-import { Writable } from 'node:stream';
 import type Router from '@koa/router';
 import Koa from 'koa';
-import { pino } from 'pino';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
 import type { openapi } from '../../src/api/reference/openapi.js';
 import { listen } from '../../src/api/server.js';
 import { startGate } from '../receiver.js';
-import { type Harness, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
+import { type Harness, keptLog, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
 
 describe('the HTTP edge', () => {
   let h: Harness;
-  const lines: string[] = [];
+  const { log, lines } = keptLog();
   before(async () => {
-    const sink = new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        lines.push(chunk.toString());
-        done();
-      },
-    });
-    h = await startHarness({}, 'api', { log: pino({ level: 'trace' }, sink) });
+    h = await startHarness({}, 'api', { log });
   });
   after(() => h.close());
 
@@ -89,7 +81,7 @@ describe('the HTTP edge', () => {
       await fetch(`${h.url}/register_push_notifications?${query}${more}`, { method: 'POST' });
     await customer.call('GET', `/nowhere?access_token=${token}`);
     const { body } = await customer.call('GET', '/push_notifications/signing_secret');
-    const requests = lines.map((line) => JSON.parse(line)).filter(({ route }) => route !== undefined);
+    const requests = lines.filter(({ route }) => route !== undefined);
     assert.deepEqual(
       requests.map(({ level, route, status }) => [level, route, status]),
       [
@@ -108,7 +100,7 @@ describe('the HTTP edge', () => {
       'url-secret',
       String(body.signing_secret),
     ];
-    for (const secret of secrets) assert.ok(!lines.join('').includes(secret), secret);
+    for (const secret of secrets) assert.ok(!JSON.stringify(lines).includes(secret), secret);
   });
 
   it('answers 500 to an unexpected error, without details', async () => {

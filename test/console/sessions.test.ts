@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
-import { Writable } from 'node:stream';
-import { pino } from 'pino';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { createClient } from '../../src/redis/records/clients.js';
@@ -9,6 +7,7 @@ import { keysMatching } from '../keysMatching.js';
 import {
   type Customer,
   type Harness,
+  keptLog,
   newCustomer,
   newToken,
   sharedHarness,
@@ -116,14 +115,7 @@ describe('console: links and sessions', () => {
   });
 
   it('writes no link’s token, cookie or form’s token into the log, at any level', async () => {
-    let lines = '';
-    const sink = new Writable({
-      write(chunk: Buffer, _, done) {
-        lines += chunk.toString();
-        done();
-      },
-    });
-    const log = pino({ level: 'trace' }, sink);
+    const { log, lines } = keptLog();
     const logged = await startHarness({ KEY_PREFIX: h.prefix }, 'api', { log });
     const link = await newLink(logged, token);
     const visitor = new Visitor(logged.url);
@@ -135,9 +127,10 @@ describe('console: links and sessions', () => {
     await visitor.open(link);
     await visitor.submit(page, '/console/sign_out');
     await logged.close();
-    assert.match(lines, /"what":"console link"/);
+    const said = JSON.stringify(lines);
+    assert.match(said, /"what":"console link"/);
     for (const secret of [new URL(link).hash.slice(1), cookie, formToken, token]) {
-      assert.ok(secret.length > 40 && !lines.includes(secret));
+      assert.ok(secret.length > 40 && !said.includes(secret));
     }
   });
 

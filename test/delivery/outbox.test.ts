@@ -10,7 +10,7 @@ import type { Db } from '../../src/redis/connection/db.js';
 import { globalKeys } from '../../src/redis/connection/keys.js';
 import { joinProcesses, silentAfterMs } from '../../src/redis/connection/processes.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
-import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
+import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { uniquePrefix } from '../servers.js';
 import { type Harness, startHarness, useHarness } from '../service.js';
 import { enrichmentIds, eventsOf } from '../temporal/enrichmentRuns.js';
@@ -62,12 +62,7 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
     const { id } = await h.publish({ client, asset: 'single' });
     assert.equal((await h.notification(client, id))?.group, undefined);
     const handle = h.temporal.workflow.getHandle(h.ids.enrichment(client, id));
-    await until('it has one of its own', () =>
-      handle.describe().then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until('it has one of its own', () => succeeds(handle.describe()));
     assert.equal((await handle.result()).state, 'delivered');
   });
 });

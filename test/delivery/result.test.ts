@@ -151,14 +151,12 @@ describe('The Temporal UI', () => {
     await setPaused(h.db, client, true);
     await Promise.all(['a', 'b', 'c'].map((asset) => h.publish({ client, asset })));
     await h.wake(client);
-    const handle = h.catchUp(client);
-    const memoNow = async () => (await handle.describe().catch(() => undefined))?.memo;
-    await until('it has looked at all three', async () => (await memoNow())?.owed === 3);
+    await until('it has looked at all three', async () => (await h.memo(client))?.owed === 3);
     await h.stopWorker();
-    const { since, next, ...memo } = (await memoNow()) as Record<string, string>;
+    const { since, next, ...memo } = (await h.memo(client)) as Record<string, string>;
     assert.deepEqual(memo, { what: `Catch-up: what ${client} is owed`, owed: 3, why: 'paused' });
     assert.ok(Date.parse(since ?? '') >= before && Date.parse(since ?? '') <= Date.now());
     assert.ok(Date.parse(next ?? '') > Date.now());
-    await handle.terminate();
+    await h.catchUp(client).terminate();
   });
 });

@@ -1,30 +1,24 @@
 import assert from 'node:assert/strict';
-import type { Logger } from '../../src/log.js';
 import { listStateChanges } from '../../src/redis/records/endpoint.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, newCustomer, startHarness } from '../service.js';
-
-interface Told {
-  level: string;
-  client_token: string;
-  from: string;
-  to: string;
-  why: string;
-}
+import { type Customer, type Harness, keptLog, newCustomer, startHarness } from '../service.js';
 
 describe('each change of a registration’s state is logged, counted, audited and shown', () => {
   let h: Harness;
   let cli: Cli;
   let receiver: Receiver;
   let customer: Customer;
-  const told: Told[] = [];
-  /** Returns operators' changes in the service's log. */
-  const changes: string[] = [];
+  const { log, lines } = keptLog('info');
+  /** The changes of state in the service's log. */
+  const told = () =>
+    lines.flatMap(({ level, client_token, from, to, why }) =>
+      from === undefined ? [] : [{ level, client_token, from, to, why }],
+    );
 
   before(async () => {
     const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.05', probeScheduleMs: [100] };
-    h = await startHarness(settings, 'all', { log: recorder() });
+    h = await startHarness(settings, 'all', { log });
     await h.startWorker();
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
     receiver = await startReceiver();
@@ -36,25 +30,8 @@ describe('each change of a registration’s state is logged, counted, audited an
     await receiver.close();
   });
 
-  function recorder(): Logger {
-    const at = (level: string) => (fields: Told & { what?: string }) => {
-      if (fields.from !== undefined) told.push({ ...fields, level });
-      if (fields.what !== undefined) changes.push(fields.what);
-    };
-    const silent = () => undefined;
-    const log: unknown = {
-      error: at('error'),
-      warn: at('warn'),
-      info: at('info'),
-      debug: silent,
-      child: () => log,
-    };
-    return log as Logger;
-  }
-
   const client = () => customer.client_token;
   const reaches = (state: string) => until(state, async () => (await h.endpoint(client())).state === state);
-  const lastTold = () => told.at(-1) as Told;
   /** The counter of each state; no client is a label. */
   async function counted(): Promise<Record<string, number>> {
     const text = await h.apiDeps.metrics.registry.metrics();
@@ -65,13 +42,6 @@ describe('each change of a registration’s state is logged, counted, audited an
 
   it('for changes by the worker and the publisher: registered, failing, active, suspended, resumed', async () => {
     await customer.register(receiver.url);
-    assert.deepEqual(lastTold(), {
-      level: 'info',
-      client_token: client(),
-      from: 'not_registered',
-      to: 'active',
-      why: 'registered',
-    });
     receiver.answer = () => 500;
     await h.publish({ client: client(), asset: 'a' });
     await reaches('failing');
@@ -80,25 +50,25 @@ describe('each change of a registration’s state is logged, counted, audited an
     assert.ok(Date.parse(String(seen.state_since)) <= Date.now());
     receiver.answer = () => 200;
     await reaches('active');
-    await until('told', () => lastTold().why === 'a probe succeeded');
+    await until('told', () => told().at(-1)?.why === 'a probe succeeded');
     receiver.answer = () => 410;
     await h.publish({ client: client(), asset: 'b' });
     await reaches('suspended');
-    await until('the operator is told', () => lastTold().to === 'suspended');
-    assert.equal(lastTold().level, 'error');
+    await until('the operator is told', () => told().at(-1)?.to === 'suspended');
     receiver.answer = () => 200;
     await customer.call('POST', '/push_notifications/resume');
     await reaches('active');
-    await until('told', () => told.length === 6);
+    await until('told', () => told().length === 6);
+    const [info, warn, error] = [30, 40, 50];
     assert.deepEqual(
-      told.map(({ level, from, to, why }) => [level, from, to, why]),
+      told().map(({ level, client_token, from, to, why }) => [level, client_token, from, to, why]),
       [
-        ['info', 'not_registered', 'active', 'registered'],
-        ['warn', 'active', 'failing', '2 attempts failed in a row'],
-        ['info', 'failing', 'active', 'a probe succeeded'],
-        ['error', 'active', 'suspended', 'it answered 410'],
-        ['warn', 'suspended', 'failing', 'resumed by the publisher'],
-        ['info', 'failing', 'active', 'a probe succeeded'],
+        [info, client(), 'not_registered', 'active', 'registered'],
+        [warn, client(), 'active', 'failing', '2 attempts failed in a row'],
+        [info, client(), 'failing', 'active', 'a probe succeeded'],
+        [error, client(), 'active', 'suspended', 'it answered 410'],
+        [warn, client(), 'suspended', 'failing', 'resumed by the publisher'],
+        [info, client(), 'failing', 'active', 'a probe succeeded'],
       ],
     );
     assert.deepEqual(await counted(), { active: 3, failing: 2, suspended: 1 });
@@ -130,16 +100,17 @@ describe('each change of a registration’s state is logged, counted, audited an
         ['active', 'not_registered', 'reset'],
       ],
     );
-    told.length = changes.length = 0;
+    lines.length = 0;
     await h.sweep();
     assert.deepEqual(
-      told,
-      byOperator.map(({ from, to, why }) => ({ ...told[0], from, to, why })),
+      told(),
+      byOperator.map(({ from, to, why }) => ({ ...told()[0], from, to, why })),
     );
     const all = { active: 5, failing: 2, suspended: 1, paused: 2, not_registered: 1 };
     assert.deepEqual(await counted(), all);
+    const changes = lines.flatMap(({ what }) => what ?? []);
     assert.deepEqual(changes.slice(0, 2), ['registration pause', 'registration resume']);
     await h.sweep();
-    assert.equal(told.length, byOperator.length, 'each is told once');
+    assert.equal(told().length, byOperator.length, 'each is told once');
   });
 });

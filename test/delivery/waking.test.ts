@@ -17,7 +17,7 @@ describe('Catch-up is woken once for a paused client', () => {
     assert.equal((await h.endpoint(client)).owed, 20);
     assert.equal(receiver.received.length, 0);
     const catchUp = h.catchUp(client);
-    await until('it has looked', async () => (await catchUp.describe()).memo?.owed !== undefined);
+    await until('it has looked', async () => (await h.memo(client))?.owed !== undefined);
     const { events: history } = await catchUp.fetchHistory();
     const signalled = history?.filter((e) => e.workflowExecutionSignaledEventAttributes) ?? [];
     assert.equal(signalled.length, 1);

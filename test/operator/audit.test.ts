@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
-import { Writable } from 'node:stream';
-import { pino } from 'pino';
 import { idFromBytes } from '../../src/ids.js';
 import { listCalls, recordCall } from '../../src/redis/records/audit.js';
 import { type Receiver, startReceiver } from '../receiver.js';
-import { type Customer, type Harness, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
+import {
+  type Customer,
+  type Harness,
+  keptLog,
+  newCustomer,
+  newToken,
+  startHarness,
+  tokenFields,
+} from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 interface Entry {
@@ -29,18 +35,12 @@ describe('audit: calls of the API', () => {
   let cli: Cli;
   let h: Harness;
   let receiver: Receiver;
-  const lines: Record<string, unknown>[] = [];
+  const { log, lines } = keptLog('info');
 
   before(async () => {
     cli = await openCli();
     receiver = await startReceiver();
-    const sink = new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        lines.push(JSON.parse(chunk.toString()));
-        done();
-      },
-    });
-    h = await startHarness({ KEY_PREFIX: cli.prefix }, 'api', { log: pino({ level: 'info' }, sink) });
+    h = await startHarness({ KEY_PREFIX: cli.prefix }, 'api', { log });
   });
   after(async () => {
     await h.close();

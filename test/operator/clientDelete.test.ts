@@ -55,11 +55,7 @@ describe('operator: client delete T', () => {
     await setPaused(h.db, client, true);
     const owed = [];
     for (const asset of ['owed', 'owed too']) owed.push((await h.publish({ client, asset })).id);
-    const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
-    await until('catch-up looks after it', async () => {
-      const described = await catchUp.describe().catch(() => undefined);
-      return described?.memo?.owed === 2;
-    });
+    await until('catch-up looks after it', async () => (await h.memo(client))?.owed === 2);
     return { client, owed };
   }
 

@@ -16,6 +16,7 @@ import { type Child, startChild, waitUntilReady } from '../../local/child.js';
 import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { goTools } from '../goTools.js';
+import { succeeds } from '../receiver.js';
 
 const run = promisify(execFile);
 const scripts = join(projectDir, 'deploy/temporal');
@@ -67,11 +68,7 @@ async function preparePostgresql() {
   ]);
   await run(initdb, initdbArgs, { cwd: dir, env });
 
-  const accepts = () =>
-    run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]).then(
-      () => true,
-      () => false,
-    );
+  const accepts = () => succeeds(run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]));
   const startOnce = async (logFile: string, onStart: (child: Child) => void) => {
     const [command, args] = asUser(join(bin, 'postgres'), [
       ...['-D', data, '-p', String(port), '-c', 'listen_addresses=127.0.0.1'],

@@ -4,7 +4,7 @@ import { createLogger } from '../../src/log.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { startService } from '../program.js';
-import { until } from '../receiver.js';
+import { succeeds, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 const isOperatorCall = (path: string) => path.includes('OperatorService');
@@ -24,12 +24,8 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
       await connection.workflowService.registerNamespace({
         ...{ namespace, workflowExecutionRetentionPeriod: { seconds: 86_400 as never } },
       });
-      await until('it is known', () =>
-        connection.workflowService
-          .countWorkflowExecutions({ namespace })
-          .then(() => true)
-          .catch(() => false),
-      );
+      const count = () => connection.workflowService.countWorkflowExecutions({ namespace });
+      await until('it is known', () => succeeds(count()));
     } finally {
       await connection.close();
     }

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
-import { Writable } from 'node:stream';
 import { type Client, Connection, ScheduleOverlapPolicy } from '@temporalio/client';
 import { pino } from 'pino';
 import { readConfig } from '../../src/config.js';
 import { clientOf } from '../../src/temporal/connection.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { until } from '../receiver.js';
+import { succeeds, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
+import { type Json, keptLog } from '../service.js';
 
 describe('The schedule of the sweep', () => {
   let connection: Connection;
   let temporal: Client;
   let taskQueue: string;
   let schedule: ReturnType<typeof createSweepSchedule>;
-  let said: { level: number; msg: string; note?: string; outdated?: string[] }[];
+  let said: Json[];
 
   before(async () => {
     connection = await Connection.connect({ address: servers().temporalAddress });
@@ -22,14 +22,9 @@ describe('The schedule of the sweep', () => {
   after(() => connection.close());
   beforeEach(() => {
     taskQueue = uniquePrefix();
-    said = [];
-    const sink = new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        said.push(JSON.parse(chunk.toString()));
-        done();
-      },
-    });
-    schedule = createSweepSchedule(temporal, taskQueue, pino(sink));
+    const { log, lines } = keptLog('info');
+    said = lines;
+    schedule = createSweepSchedule(temporal, taskQueue, log);
   });
   afterEach(() => handle().delete());
 
@@ -130,14 +125,7 @@ describe('The schedule of the sweep', () => {
   it('is created again if it was deleted', async () => {
     await schedule.ensure();
     await handle().delete();
-    await until('deleted', () =>
-      handle()
-        .describe()
-        .then(
-          () => false,
-          () => true,
-        ),
-    );
+    await until('deleted', async () => !(await succeeds(handle().describe())));
     await schedule.ensure();
     assert.equal((await handle().describe()).state.paused, false);
   });
