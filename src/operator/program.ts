@@ -1,5 +1,5 @@
 /** The command line: its groups, its help, wrong usage, and one run. */
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help, type Option } from 'commander';
 import { addAccountCommands, addConsoleCommand } from './account.js';
 import { addAuditCommand } from './audit.js';
 import { addClientCommands, addSecretsCommands } from './client.js';
@@ -50,13 +50,17 @@ const parsers: Record<string, (text: string) => string> = {
   'notification-id': parseNotificationId,
 };
 
+function describeOption(this: Help, option: Option): string {
+  return Help.prototype.optionDescription.call(this, option) + (option.mandatory ? ' (required)' : '');
+}
+
 /** @param open called once a command runs: only then are the options known */
 export function createProgram(open: (options: { json?: boolean; as?: string }) => Operator): Command {
   const program = new Command('operator')
     .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, optionDescription: describeOption })
     .showHelpAfterError('See: operator <command> --help')
     .addHelpText('after', afterHelp)
     .exitOverride();

@@ -34,6 +34,14 @@ describe('operator: usage', () => {
     assert.equal(ran.stdout.includes('\u001b'), false, 'no colours where nobody looks');
   });
 
+  it('names the options that a command requires', async () => {
+    const { stdout } = await run(['client', 'create', '--help']);
+    assert.match(
+      stdout,
+      /--name <name> +name of the client \(required\)\n +--token <token> +client token \(default: random\)\n/,
+    );
+  });
+
   describe('ends with exit status 2, the reason and one hint on stderr and nothing on stdout for', () => {
     const scopes = 'The scopes are push_notifications, enrichments, signing_secrets.';
     const wrong: Record<string, string> = {
