@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createLogger } from '../src/log.js';
 import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createClient } from '../src/redis/records/clients.js';
-import { redisPatience, servers } from './servers.js';
+import { atEnd, redisPatience, servers } from './servers.js';
 import { type Json, newCustomer } from './service.js';
 
 export type Publisher = Awaited<ReturnType<typeof newPublisher>>;
@@ -12,6 +12,7 @@ export async function newPublisher({ url, prefix }: { url: string; prefix: strin
   const log = createLogger('silent', 'test');
   const db = openDb({ url: servers().redisUrl, prefix, log, ...redisPatience() });
   await waitForRedis(db, 5000);
+  atEnd(async () => db.redis.disconnect());
   const account = await newCustomer({ url, db }, ['push_notifications', 'enrichments']);
 
   /** Calls the API with the account's token. @throws unless the answer is a success */
@@ -49,6 +50,5 @@ export async function newPublisher({ url, prefix }: { url: string; prefix: strin
       const event = { client_token, platform_id, segments: ['iab:17'] };
       return String((await call('POST', 'enrichments', {}, event, headers)).notification_id);
     },
-    close: () => db.redis.disconnect(),
   };
 }

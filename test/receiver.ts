@@ -26,6 +26,7 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
+/** It stays until the process ends, and keeps none from its end. */
 export async function startReceiver(): Promise<Receiver> {
   const received: Received[] = [];
   const receiver = {
@@ -60,6 +61,7 @@ export async function startReceiver(): Promise<Receiver> {
       }, receiver.delayMs);
     });
   });
+  server.on('connection', (socket) => socket.unref()).unref();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
   receiver.close = async () => {

@@ -13,6 +13,7 @@ import { type Parts, type Role, startDelivering } from '../src/compose.js';
 import { readConfig, redisOptions } from '../src/config.js';
 import { type Constants, constants } from '../src/constants.js';
 import { readEnrichmentEvent } from '../src/delivery/event.js';
+import { notificationId } from '../src/ids.js';
 import { createLogger, type Logger } from '../src/log.js';
 import { createMetrics } from '../src/metrics.js';
 import { targetPolicyOf } from '../src/outgoing/address.js';
@@ -20,6 +21,7 @@ import { createSender, type Sender } from '../src/outgoing/post.js';
 import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { firstAnswer } from '../src/redis/connection/nodes.js';
 import { getNotification, type NotificationRecord } from '../src/redis/notifications/notifications.js';
+import type { ArrivedEvent } from '../src/redis/owed/claim.js';
 import { createAccount } from '../src/redis/records/accounts.js';
 import { createClient } from '../src/redis/records/clients.js';
 import { type Endpoint, getEndpoint } from '../src/redis/records/endpoint.js';
@@ -77,6 +79,17 @@ export function sharedHarness(settings: Settings = {}): Promise<Harness> {
 }
 
 export type Json = Record<string, unknown>;
+
+/** An event of an asset, as it arrives now. */
+export function arrivedEvent(
+  clientToken: string,
+  platformId: string,
+  given: Partial<ArrivedEvent> = {},
+): ArrivedEvent {
+  const event = { clientToken, platformId, eventId: 'an-1', segments: ['x'] };
+  const id = notificationId(event);
+  return { ...event, notificationId: id, priority: 'live', notify: true, acceptedAt: Date.now(), ...given };
+}
 
 /** A log, and the lines that it has so far. */
 export function keptLog(level = 'trace') {
@@ -152,7 +165,6 @@ export function useHarness(settings: Settings = {}, given: Given & { slots?: Slo
     scene.receiver = await startReceiver();
     scene.client = await scene.h.newClient(scene.receiver.url);
   });
-  afterEach(() => scene.receiver.close());
   return scene;
 }
 

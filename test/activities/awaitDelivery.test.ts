@@ -7,7 +7,7 @@ import { createActivities } from '../../activities/index.js';
 import type { Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { closeGate, type Receiver, startGate, startReceiver, until } from '../receiver.js';
-import { type Harness, startHarness } from '../service.js';
+import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
 describe('The activity awaitDelivery', () => {
@@ -23,14 +23,10 @@ describe('The activity awaitDelivery', () => {
     receiver = await startReceiver();
     client = await h.newClient(receiver.url);
   });
-  afterEach(() => receiver.close());
 
   async function claimed(platformId: string): Promise<ClaimedEvent> {
     const { id } = await h.publish({ client, asset: platformId, segments: ['x'] });
-    return {
-      ...{ clientToken: client, platformId, eventId: 'an-1', notificationId: id },
-      ...{ segments: ['x'], priority: 'live', acceptedAt: Date.now(), claim: 1 },
-    };
+    return { ...arrivedEvent(client, platformId, { notificationId: id }), claim: 1 };
   }
 
   it('tells Temporal how many wait, and why, while a receiver is slow', async () => {

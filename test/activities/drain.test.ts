@@ -17,10 +17,7 @@ describe('Activities of upkeep', () => {
     receiver = await startReceiver();
     env = new MockActivityEnvironment({ startToCloseTimeoutMs: 600_000 });
   });
-  afterEach(async () => {
-    await h.close();
-    await receiver.close();
-  });
+  afterEach(() => h.close());
 
   const inActivity = <T>(work: () => Promise<T>) => env.run(work) as Promise<T>;
 

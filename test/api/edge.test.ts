@@ -155,7 +155,7 @@ describe('the HTTP edge', () => {
       assert.equal((await fetch(h.url + path)).status, 404, path);
   });
 
-  it('answers /openapi.json packed, and 304 to who has it', async () => {
+  it('answers /openapi.json packed to who takes it', async () => {
     const path = `${h.url}/openapi.json`;
     const answer = await fetch(path, { headers: { 'accept-encoding': 'gzip' } });
     assert.equal(answer.headers.get('content-encoding'), 'gzip');
@@ -164,8 +164,6 @@ describe('the HTTP edge', () => {
       (await fetch(path, { headers: { 'accept-encoding': '' } })).headers.get('content-encoding'),
       null,
     );
-    const headers = { 'if-none-match': answer.headers.get('etag') ?? '', 'cache-control': 'max-age=0' };
-    assert.equal((await fetch(path, { headers })).status, 304);
   });
 
   it('sends pages with headers against framing, another base, sniffing and referrers', async () => {

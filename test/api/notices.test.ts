@@ -19,7 +19,6 @@ describe('PUT, GET and DELETE /notices', () => {
   beforeEach(async () => {
     customer = await newCustomer(h);
   });
-  after(() => receiver.close());
 
   const call: Customer['call'] = (...asked) => customer.call(...asked);
   const forgetSends = () => h.db.redis.del(h.db.client(`notices:${customer.account_id}`).sendLimit);
@@ -126,26 +125,21 @@ describe('PUT, GET and DELETE /notices', () => {
 
   it('tells the URL that is replaced or removed, once, signed with its secret', async () => {
     const [old, next] = [await startReceiver(), await startReceiver()];
-    try {
-      await put(old.url);
-      const signing = await secret();
-      await put(old.url);
-      await put(next.url);
-      await call('DELETE', '/notices');
-      for (const [told, change] of [
-        [old, 'replaced'],
-        [next, 'removed'],
-      ] as const) {
-        await until('it was told', () => told.received.length > 0);
-        const [{ headers, body } = assert.fail()] = told.received;
-        const said = new Webhook(signing).verify(body, headers as Record<string, string>) as Json;
-        assert.deepEqual([said.event, said.account_id], ['notices.changed', customer.account_id]);
-        assert.match(String(said.reason), new RegExp(change));
-        assert.equal(told.received.length, 1);
-      }
-    } finally {
-      await old.close();
-      await next.close();
+    await put(old.url);
+    const signing = await secret();
+    await put(old.url);
+    await put(next.url);
+    await call('DELETE', '/notices');
+    for (const [told, change] of [
+      [old, 'replaced'],
+      [next, 'removed'],
+    ] as const) {
+      await until('it was told', () => told.received.length > 0);
+      const [{ headers, body } = assert.fail()] = told.received;
+      const said = new Webhook(signing).verify(body, headers as Record<string, string>) as Json;
+      assert.deepEqual([said.event, said.account_id], ['notices.changed', customer.account_id]);
+      assert.match(String(said.reason), new RegExp(change));
+      assert.equal(told.received.length, 1);
     }
   });
 

@@ -19,7 +19,6 @@ describe('calls for the publisher’s engineers', () => {
     receiver = await startReceiver();
     customer = await newCustomer(h);
   });
-  afterEach(() => receiver.close());
 
   const call: Customer['call'] = (...asked) => customer.call(...asked);
   const read = async (path: string) => (await call('GET', path)).body;
@@ -131,18 +130,6 @@ describe('calls for the publisher’s engineers', () => {
       assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);
       assert.equal((await call('POST', path)).status, 400);
     });
-  });
-
-  it('POST /push_notifications/resume probes a failing endpoint now, then drains it', async () => {
-    receiver.answer = () => 500;
-    await register();
-    const ids = await Promise.all(['vid-1', 'vid-2', 'vid-3'].map((asset) => publish(asset)));
-    await until('failing', async () => (await read('/push_notifications')).state === 'failing');
-    assert.equal((await read('/push_notifications')).last_error, 'http_status');
-    receiver.answer = () => 200;
-    assert.equal((await call('POST', '/push_notifications/resume')).status, 202);
-    for (const id of ids) await reaches(id, 'delivered');
-    assert.equal((await read('/push_notifications')).state, 'active');
   });
 
   describe('GET /notifications', () => {

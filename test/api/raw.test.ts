@@ -40,10 +40,7 @@ describe('bad input on a raw socket', () => {
     bearer = `authorization: Bearer ${publisher.token}`;
     residentBefore = await resident();
   });
-  after(async () => {
-    publisher.close();
-    await service.stop();
-  });
+  after(() => service.stop());
 
   /** Bytes of memory that the service holds, as it says itself. */
   async function resident(): Promise<number> {

@@ -25,7 +25,6 @@ describe('PUT /push_notifications/headers', () => {
     receiver = await startReceiver();
     customer = await newCustomer(h);
   });
-  afterEach(() => receiver.close());
   after(() => h.close());
 
   const call: Customer['call'] = (...asked) => customer.call(...asked);
@@ -106,16 +105,13 @@ describe('PUT /push_notifications/headers', () => {
 
   it('changes nothing of the registration, and the audit has only the names', async () => {
     await h.registerUrl(customer.client_token, receiver.url);
-    const before = [
-      await call('GET', '/push_notifications'),
+    const look = async () => [
+      (await call('GET', '/push_notifications')).body,
       await stateChangesOf(h.db, customer.client_token),
     ];
+    const before = await look();
     await put({ headers: { Authorization: `Bearer ${secret}` } });
-    const after = [
-      await call('GET', '/push_notifications'),
-      await stateChangesOf(h.db, customer.client_token),
-    ];
-    assert.deepEqual(after, before);
+    assert.deepEqual(await look(), before);
     const calls = await listCalls(h.db);
     const [done, ...more] = calls.filter(({ clientToken }) => clientToken === customer.client_token);
     assert.deepEqual([done?.what, done?.about], ['request headers set', { header_names: ['authorization'] }]);
@@ -131,18 +127,12 @@ describe('PUT /push_notifications/headers', () => {
       'one that HTTP sets': [{ headers: { 'Content-Length': secret } }, /Content-Length is reserved for/],
       'a hop-by-hop one': [{ headers: { Connection: secret } }, /Connection is reserved for/],
       'the same name twice': [{ headers: { 'X-Key': secret, 'x-key': secret } }, /x-key occurs twice/],
-      'a name that is none': [{ headers: { 'X Key': secret } }, /X Key: a name begins/],
       'a name with a line end': [{ headers: { 'X-Key\r\nX-Other': secret } }, /a name begins/],
       'a long name': [{ headers: { [`X-${'k'.repeat(63)}`]: secret } }, /a name begins/],
       'a line end': [{ headers: { 'X-Key': `${secret}\r\nX-Other: 1` } }, /X-Key: it must be visible ASCII/],
-      'a line feed at the end': [{ headers: { 'X-Key': `${secret}\n` } }, /visible ASCII/],
-      'a blank at the end': [{ headers: { 'X-Key': `${secret} ` } }, /visible ASCII/],
       'a character beyond ASCII': [{ headers: { 'X-Key': `${secret}é` } }, /visible ASCII/],
       'an empty value': [{ headers: { 'X-Key': '' } }, /visible ASCII/],
       'a long value': [{ headers: { 'X-Key': secret.padEnd(2049, 'x') } }, /X-Key: .*2048/],
-      'a value that is no string': [{ headers: { 'X-Key': 7 } }, /X-Key: /],
-      'a list': [{ headers: [secret] }, /headers: /],
-      'no headers': [{}, /headers: /],
       'something else': [{ headers: {}, sensitive: [] }, /sensitive/],
       'no body': [undefined, /headers: /],
     };

@@ -66,10 +66,7 @@ describe('every call', () => {
     await owner.call('PUT', '/notices', { url: receiver.url });
     invalid = await invalidTokens();
   });
-  after(async () => {
-    await h.close();
-    await receiver.close();
-  });
+  after(() => h.close());
 
   async function withNotification(customer: Customer, platform_id: string): Promise<Subject> {
     const { client_token } = customer;

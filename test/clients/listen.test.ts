@@ -19,10 +19,7 @@ describe('clients/listen', () => {
     await listen?.stop('SIGINT');
     listen = undefined;
   });
-  after(async () => {
-    await service?.stop();
-    publisher?.close();
-  });
+  after(() => service?.stop());
 
   const call: Publisher['call'] = (...asked) => publisher.call(...asked);
 

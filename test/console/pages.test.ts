@@ -17,7 +17,6 @@ describe('console: the pages of a site', () => {
     await scene.register();
     scene.receiver.answer = () => 500;
   });
-  after(() => scene.close());
 
   it('names the client’s own request headers, without their values', async () => {
     const { visitor, site } = scene;
@@ -93,7 +92,6 @@ describe('console: the first line of a site', () => {
   before(async () => {
     scene = await startScene();
   });
-  after(() => scene.close());
 
   /** The text of the first notice, without its badge. */
   async function firstLine(): Promise<string> {
@@ -167,7 +165,6 @@ describe('console: notices', () => {
   before(async () => {
     scene = await startScene();
   });
-  after(() => scene.close());
 
   it('says without a URL how to set one, and sends no test', async () => {
     const { visitor, h, customer } = scene;
@@ -212,6 +209,5 @@ describe('console: notices', () => {
     const stranger = await newCustomer(h);
     const theirs = await (await signedIn(h, stranger.token)).get('/console/notices');
     assert.ok(!theirs.html.includes(ops.url) && !theirs.html.includes(customer.client_token));
-    await ops.close();
   });
 });

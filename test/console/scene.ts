@@ -26,6 +26,5 @@ export async function startScene(scopes?: string[]) {
     },
     call: async (method: string, path: string, body?: unknown) =>
       (await customer.call(method, path, body)).body,
-    close: () => receiver.close(),
   };
 }

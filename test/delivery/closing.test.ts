@@ -25,7 +25,6 @@ describe('A stopping process', () => {
   afterEach(async () => {
     gate.open();
     await h.close();
-    await receiver.close();
   });
 
   it('ends with its attempts under way, and leaves to others what waits for a place', async () => {

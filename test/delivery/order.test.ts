@@ -91,8 +91,6 @@ describe('An attempt that waits for its connection', () => {
     } finally {
       gate.open();
       await h.close();
-      await receiver.close();
-      await next.close();
     }
   });
 });

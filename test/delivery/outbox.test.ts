@@ -5,22 +5,13 @@ import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
 import { Accepting } from '../../src/delivery/accept.js';
 import { Outbox, StartBudget } from '../../src/delivery/outbox.js';
-import { notificationId } from '../../src/ids.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { globalKeys } from '../../src/redis/connection/keys.js';
 import { joinProcesses, silentAfterMs } from '../../src/redis/connection/processes.js';
-import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { uniquePrefix } from '../servers.js';
-import { type Harness, startHarness, useHarness } from '../service.js';
+import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
 import { enrichmentIds, eventsOf } from '../temporal/enrichmentRuns.js';
-
-/** Makes an event that has arrived. */
-function arrived(clientToken: string, platformId: string): ArrivedEvent {
-  const event = { clientToken, platformId, eventId: 'an-1', segments: ['x'] };
-  const id = notificationId(event);
-  return { ...event, notificationId: id, priority: 'live', notify: true, acceptedAt: Date.now() };
-}
 
 /** The notification ids that each workflow of this installation was started with. */
 async function idsByWorkflow(h: Harness): Promise<Map<string, string[]>> {
@@ -147,7 +138,7 @@ describe('The budget of starts', () => {
       metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
     });
     const tickets = Array.from({ length: 1_101 }, (_, i) => {
-      const event = arrived('full', `full-${i}`);
+      const event = arrivedEvent('full', `full-${i}`);
       return { ticket: outbox.reserve(event), claimed: { ...event, claim: 1 } };
     });
     for (const { ticket, claimed } of tickets) ticket?.fill(claimed);
@@ -177,7 +168,6 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
   });
   after(async () => {
     await h.close();
-    await receiver.close();
     await temporal.stop();
     await rm(dir, { recursive: true, force: true });
   });
@@ -243,7 +233,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
       },
     });
     const accepting = new Accepting({ ...h.deps, outbox });
-    const events = Array.from({ length: 12 }, (_, i) => arrived(client, `beyond-${i}`));
+    const events = Array.from({ length: 12 }, (_, i) => arrivedEvent(client, `beyond-${i}`));
     process.kill(temporal.pid, 'SIGSTOP');
     try {
       const claims = await Promise.all(events.map((event) => accepting.accept(event)));

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { notificationId } from '../../src/ids.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
 import { newNonce } from '../../src/redis/owed/turn.js';
@@ -8,7 +7,7 @@ import { setClient } from '../../src/redis/records/clients.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { describeWithOneRedis, servers } from '../servers.js';
-import { type Harness, startHarness } from '../service.js';
+import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
@@ -27,7 +26,6 @@ describe("A client's places over two processes", () => {
     receiver = await startReceiver();
     client = await both[0].newClient(receiver.url);
   });
-  afterEach(() => receiver.close());
 
   it('deliver each of 600 events once, in the order in which they came, never more than 16 at a time', async () => {
     receiver.delayMs = 5;
@@ -78,7 +76,6 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
   });
   after(async () => {
     await h.close();
-    await receiver.close();
     await line.close();
   });
   beforeEach(async () => {
@@ -114,9 +111,7 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     const nonce = newNonce();
     h.deps.couriers.find(client, nonce);
     await h.deps.couriers.poke(client);
-    const event = { clientToken: client, platformId: 'late', eventId: 'an-1', segments: ['x'] };
-    const arrived = { priority: 'live', notify: true, acceptedAt: Date.now() } as const;
-    const late = { ...event, ...arrived, notificationId: notificationId(event) };
+    const late = arrivedEvent(client, 'late');
     const { taken } = await claimEvents(h.db, client, [late], h.deps.settings, { nonce, most: 1 });
     assert.equal(taken.length, 1);
     const { at } = await until('it is sent', () => receiver.received[0]);

@@ -4,11 +4,11 @@ import type { Client, Connection } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
 import { Outbox } from '../../src/delivery/outbox.js';
 import type { Logger } from '../../src/log.js';
-import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
+import { arrivedEvent } from '../service.js';
 
 describe('While Temporal refuses to start workflows', () => {
   let proxy: GrpcProxy;
@@ -61,11 +61,8 @@ describe('While Temporal refuses to start workflows', () => {
   });
 
   function publish(id = `msg_${++count}`): void {
-    const event: ClaimedEvent & ArrivedEvent = {
-      ...{ clientToken: taskQueue, platformId: `vid-${id}`, eventId: 'an-1', segments: ['x'] },
-      ...{ notificationId: id, priority: 'live', acceptedAt: Date.now(), claim: 1, notify: true },
-    };
-    outbox.reserve(event)?.fill(event);
+    const event = arrivedEvent(taskQueue, `vid-${id}`, { notificationId: id });
+    outbox.reserve(event)?.fill({ ...event, claim: 1 });
   }
 
   it('the outbox rests, and starts what waits once Temporal takes it', async () => {

@@ -20,10 +20,9 @@ describe('The Temporal UI', () => {
     return pending;
   };
   const ended = async (handle: WorkflowHandle) => {
-    const { startTime, closeTime, memo, typedSearchAttributes } = await handle.describe();
+    const { memo, typedSearchAttributes } = await handle.describe();
     return {
       memo,
-      tookMs: (closeTime?.getTime() ?? 0) - startTime.getTime(),
       status: typedSearchAttributes.get(httpStatusKey),
       state: typedSearchAttributes.get(notificationStateKey),
     };
@@ -66,20 +65,6 @@ describe('The Temporal UI', () => {
       const query = `ClientToken = '${client}' AND PlatformId = '${asset}'`;
       assert.equal((await h.temporal.workflow.count(query)).count, 1, asset);
     }
-  });
-
-  it('shows the event of a receiver that takes 2 s as completed when it has answered, with status and milliseconds', async () => {
-    receiver.delayMs = 2000;
-    const from = performance.now();
-    const { id } = await h.publish({ client, asset: 'a' });
-    const handle = await h.workflowOf(client, id);
-    const { milliseconds, ...result } = await handle.result();
-    const passedMs = Math.ceil(performance.now() - from);
-    assert.deepEqual(result, { state: 'delivered', status: 200 });
-    assert.ok(milliseconds >= 1990 && milliseconds <= passedMs, `${milliseconds} ms of ${passedMs}`);
-    const { tookMs, ...attributes } = await ended(handle);
-    assert.deepEqual(attributes, { status: 200, state: 'delivered', memo: {} }, 'nothing waits any more');
-    assert.ok(tookMs >= 1900 && tookMs <= passedMs, `the workflow took ${tookMs} ms of ${passedMs}`);
   });
 
   it('shows the first status of a slow receiver while its event waits for a retry, and the page in the console', async () => {
@@ -132,6 +117,7 @@ describe('The Temporal UI', () => {
     const { milliseconds, ...result } = await handle.result();
     assert.deepEqual(result, { state: 'delivered', status: 200 });
     assert.ok(milliseconds < 2000, 'of the attempt that was answered 2xx');
+    assert.deepEqual(await ended(handle), { ...result, memo: {} }, 'nothing waits any more');
     assert.deepEqual(receiver.idsOf('a'), [id, id, id]);
   });
 

@@ -24,11 +24,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     receiver = await startReceiver();
     customer = await newCustomer(h);
   });
-  after(async () => {
-    cli.close();
-    await h.close();
-    await receiver.close();
-  });
+  after(() => h.close());
 
   const client = () => customer.client_token;
   const reaches = (state: string) => until(state, async () => (await h.endpoint(client())).state === state);

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import type { ActivityDeps } from '../../activities/index.js';
-import { notificationId } from '../../src/ids.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
@@ -10,7 +9,7 @@ import { runSweep } from '../../src/upkeep/sweep.js';
 import { isIndexed } from '../faults/walk.js';
 import { keysMatching } from '../keysMatching.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Harness, startHarness, useHarness } from '../service.js';
+import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
 
 describe('the sweep', () => {
   let h: Harness;
@@ -18,10 +17,7 @@ describe('the sweep', () => {
   before(async () => {
     [h, receiver] = await Promise.all([startHarness({}, 'worker'), startReceiver()]);
   });
-  after(async () => {
-    await receiver.close();
-    await h.close();
-  });
+  after(() => h.close());
 
   it('knows a client before recover makes something owed again', async () => {
     const client = await h.newClient(receiver.url);
@@ -86,18 +82,16 @@ describe('What nothing works on', () => {
 
   it('was taken by a process that was killed: it is sent again once its lease has ended', async () => {
     const { h, receiver, client } = scene;
-    const event = { clientToken: client, platformId: 'a', eventId: 'an-1', segments: ['x'] };
-    const id = notificationId(event);
-    const arrived = { priority: 'live', notify: true, acceptedAt: Date.now(), notificationId: id } as const;
+    const event = arrivedEvent(client, 'a');
     const killed = { nonce: 'killed', most: 16 };
-    const { taken } = await claimEvents(h.db, client, [{ ...event, ...arrived }], h.deps.settings, killed);
+    const { taken } = await claimEvents(h.db, client, [event], h.deps.settings, killed);
     assert.equal(taken.length, 1);
     await announceClaims(h.db, client);
     assert.equal((await sweep()).woken, 0, 'while its lease runs');
     h.skip(h.deps.settings.leaseMs + 3000);
     assert.equal((await sweep()).woken, 1);
     await h.noneOwed(client);
-    assert.equal(receiver.received.at(-1)?.headers['webhook-id'], id);
+    assert.equal(receiver.received.at(-1)?.headers['webhook-id'], event.notificationId);
   });
 
   it('although its catch-up was woken: that one is replaced', async () => {

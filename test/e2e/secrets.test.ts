@@ -39,9 +39,7 @@ describe('No secret, token or signing key is ever visible', () => {
 
   after(async () => {
     await service?.stop();
-    await receiver?.close();
     await connection?.close();
-    publisher?.close();
     await collector?.close();
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type Service, startService } from '../program.js';
-import { newPublisher, type Publisher } from '../publisher.js';
+import { newPublisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { uniquePrefix } from '../servers.js';
 import { type Collector, type Span, startCollector } from './collector.js';
@@ -14,7 +14,6 @@ describe('Tracing', function () {
   /** One process for the tests that need no other. */
   let shared: Service;
   const running: Service[] = [];
-  const publishers: Publisher[] = [];
   let env: Record<string, string>;
 
   before(async () => {
@@ -34,12 +33,10 @@ describe('Tracing', function () {
   after(async () => {
     await Promise.all(running.map((service) => service.stop()));
     await collector.close();
-    for (const publisher of publishers) publisher.close();
   });
   beforeEach(async () => {
     receiver = await startReceiver();
   });
-  afterEach(() => receiver.close());
 
   it('leads from the caller’s span through acceptance, workflow and activity to the attempt', async () => {
     const publish = await setUp(shared);
@@ -88,7 +85,6 @@ describe('Tracing', function () {
 
   it('shows the code of a refused request, and nothing of a caller without a valid token', async () => {
     const publisher = await newPublisher(shared);
-    publishers.push(publisher);
     const strange = 'e'.repeat(32);
     const send = (token: string, headers: Record<string, string>) =>
       fetch(`${shared.url}/enrichments`, {
@@ -149,7 +145,6 @@ describe('Tracing', function () {
   /** Creates a registered client and its publisher. */
   async function setUp(service: Service) {
     const publisher = await newPublisher(service);
-    publishers.push(publisher);
     const client = await publisher.newClient();
     await publisher.register(client, receiver.url);
     return (asset: string, traceparent?: string) =>

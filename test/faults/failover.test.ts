@@ -71,7 +71,6 @@ describe('Failover', function () {
   });
   afterEach(async () => {
     await h?.close();
-    await receiver?.close();
     await stopRedis?.();
     await rm(dir, { recursive: true, force: true });
   });

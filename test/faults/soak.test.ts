@@ -35,7 +35,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
   after(() => run?.stop());
 
   it('keep memory and open files flat, and lose nothing', async () => {
-    const { system, publisher, cast } = run;
+    const { system, publisher } = run;
     const lookups = startLoop(lookUp, () => 50);
     // The memory of a process while its caches and its code warm up.
     await pause(Math.min(form.soakMinutes * 15_000, 300_000));
@@ -72,7 +72,6 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
     const account = await run.account();
     console.table(account.rows);
     assertKept(account, clients);
-    assert.equal(cast.clientTokens.length, clients);
   });
 
   /** Makes one of the calls of the publisher's engineers. */

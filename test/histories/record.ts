@@ -150,7 +150,6 @@ async function record(name: string, play: Shape): Promise<void> {
     await writeFile(fileOf(name), gzipSync(JSON.stringify({ events })));
     console.log(`${name}: ${events.length} events`);
   } finally {
-    await receiver.close();
     await h.close();
   }
 }

@@ -27,10 +27,7 @@ describe('Notices', () => {
     await h.startWorker();
     scene = await startScene(h);
   });
-  after(async () => {
-    await h.close();
-    await scene.close();
-  });
+  after(() => h.close());
   beforeEach(() => {
     scene.told.answer = () => 200;
   });
@@ -42,7 +39,6 @@ describe('Notices', () => {
     const other = await startScene(apart);
     await assertToldOfFailure(other);
     await apart.close();
-    await other.close();
   });
 
   async function assertToldOfFailure({ newSite, fail, told, down }: Scene): Promise<void> {
@@ -110,7 +106,6 @@ describe('Notices', () => {
       assert.equal((await getEndpoint(h.db, notices)).held, true);
     } finally {
       await removeNoticesUrl(h.db, notices);
-      await platform.close();
     }
   });
 

@@ -56,10 +56,6 @@ export async function startScene(h: Harness) {
       for (let n = 0; n < 3; n++) await h.publish({ client, asset: `vid-${n}` });
       gate.open();
     },
-    async close() {
-      await hooks.close();
-      await told.close();
-    },
   };
 }
 

@@ -9,7 +9,6 @@ describe('operator: account', () => {
   before(async () => {
     cli = await openCli();
   });
-  after(() => cli.close());
 
   it('create --name N prints {account_id, name, client_id, client_secret, scopes}, with the default scope push_notifications', async () => {
     const made = await cli.json('account', 'create', '--name', 'Acme');

@@ -42,11 +42,7 @@ describe('audit: calls of the API', () => {
     receiver = await startReceiver();
     h = await startHarness({ KEY_PREFIX: cli.prefix }, 'api', { log });
   });
-  after(async () => {
-    await h.close();
-    await receiver.close();
-    cli.close();
-  });
+  after(() => h.close());
 
   const from = '127.0.0.1';
   const ofAccount = async (accountId: string): Promise<Entry[]> =>
@@ -185,7 +181,6 @@ describe('audit: the name of an operator', () => {
   before(async () => {
     cli = await openCli();
   });
-  after(() => cli.close());
 
   const login = userInfo().username;
   const container = `container ${hostname()}`;

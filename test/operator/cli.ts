@@ -11,7 +11,7 @@ import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { redisPatience, servers, uniquePrefix } from '../servers.js';
+import { atEnd, redisPatience, servers, uniquePrefix } from '../servers.js';
 
 export interface Ran {
   status: number | null;
@@ -62,6 +62,7 @@ export async function openCli(given: NodeJS.ProcessEnv = {}) {
     ...redisPatience(),
   });
   await waitForRedis(db, 5000);
+  atEnd(async () => db.redis.disconnect());
   /** Runs a command, in a process that runs several one after another unless it is to be alone. */
   const run = (args: readonly string[], { env: its, alone = false }: Given = {}): Promise<Ran> => {
     const all = { PATH: process.env.PATH, HOME: process.env.HOME, ...env, ...its };
@@ -76,7 +77,6 @@ export async function openCli(given: NodeJS.ProcessEnv = {}) {
       if (ran.status !== 0) throw new Error(`${args.join(' ')}: status ${ran.status}, ${ran.stderr}`);
       return JSON.parse(ran.stdout);
     },
-    close: () => db.redis.disconnect(),
   };
 }
 

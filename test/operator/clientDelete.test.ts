@@ -3,7 +3,7 @@ import { claimAgain } from '../../src/redis/owed/claim.js';
 import { clearDeletedClient, deleteClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
-import { type Harness, startHarness } from '../service.js';
+import { arrivedEvent, type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const keptSeconds = 14 * 86_400;
@@ -19,11 +19,7 @@ describe('operator: client delete T', () => {
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
     receiver = await startReceiver();
   });
-  after(async () => {
-    await receiver.close();
-    await cli.close();
-    await h.close();
-  });
+  after(() => h.close());
 
   async function keysOf(client: string): Promise<string[]> {
     const keys: string[] = [];
@@ -123,17 +119,8 @@ describe('operator: client delete T', () => {
     await cli.json('client', 'delete', client);
     const [id = ''] = owed;
     await h.db.redis.del(h.db.client(client).notification(id));
-    const again = {
-      clientToken: client,
-      platformId: 'owed',
-      eventId: 'e',
-      segments: ['s'],
-      notificationId: id,
-      priority: 'live' as const,
-      acceptedAt: Date.now(),
-      claim: 1,
-    };
-    const { claim } = await claimAgain(h.db, again);
+    const event = arrivedEvent(client, 'owed', { notificationId: id });
+    const { claim } = await claimAgain(h.db, { ...event, claim: 1 });
     assert.ok(claim.kind === 'ended' && claim.state === 'cancelled');
     assert.deepEqual(await staying(client), ['client']);
     assert.deepEqual(await states(client, [id]), ['cancelled']);

@@ -12,7 +12,6 @@ describe('operator: client, registration', () => {
     cli = await openCli();
     account = (await cli.json('account', 'create', '--name', 'Acme')).account_id;
   });
-  after(() => cli.close());
 
   const registered = (clientToken: string) => registeredClient(cli, account, clientToken, url);
 

@@ -11,7 +11,6 @@ describe('operator: console', () => {
     h = await sharedHarness();
     cli = await openCli({ KEY_PREFIX: h.prefix, TASK_QUEUE: h.taskQueue, PUBLIC_URL: h.url });
   });
-  after(() => cli.close());
 
   it('prints a link for an account, or the account of a client, and records it', async () => {
     const customer = await newCustomer(h);

@@ -16,10 +16,7 @@ describe('operator: demo', () => {
       ...{ TASK_QUEUE: service.taskQueue, SECRETS_KEY: `k1:${service.secretsKey}` },
     });
   });
-  after(async () => {
-    await service.stop();
-    cli.close();
-  });
+  after(() => service.stop());
 
   it('runs the whole flow against the running service with its own receiver, and prints each step', async () => {
     const ran = await cli.run(['demo']);

@@ -33,7 +33,6 @@ describe('operator doctor', () => {
   });
   after(async () => {
     await h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`).delete();
-    cli.close();
     await h.close();
   });
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { Client, Connection } from '@temporalio/client';
-import { notificationId } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { servers } from '../servers.js';
+import { arrivedEvent } from '../service.js';
 import { type Cli, openCli, registeredClient } from './cli.js';
 
 describe('operator: notification, explain', () => {
@@ -14,18 +14,15 @@ describe('operator: notification, explain', () => {
     cli = await openCli();
     accountId = (await cli.json('account', 'create', '--name', 'Acme')).account_id;
   });
-  after(() => cli.close());
 
   async function owing(clientToken: string, ...assets: string[]): Promise<string[]> {
     await registeredClient(cli, accountId, clientToken, 'http://127.0.0.1:4997/hook');
     await announceClaims(cli.db, clientToken);
     const ids: string[] = [];
     for (const platformId of assets) {
-      const event = { clientToken, platformId, eventId: 'an-1', segments: ['iab:17'] };
-      const id = notificationId(event);
-      const owed = { notificationId: id, priority: 'live', claim: 1, acceptedAt: Date.now() } as const;
-      await claimAgain(cli.db, { ...event, ...owed });
-      ids.push(id);
+      const event = arrivedEvent(clientToken, platformId);
+      await claimAgain(cli.db, { ...event, claim: 1 });
+      ids.push(event.notificationId);
     }
     return ids;
   }

@@ -22,7 +22,6 @@ describe('operator: status says that it is us while Redis refuses writes, becaus
     cli = await openCli({ ...env, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
   });
   after(async () => {
-    cli.close();
     await h.close();
     await server.stop();
   });

@@ -41,11 +41,7 @@ describe('operator: secrets', () => {
     });
     receiver = await startReceiver();
   });
-  after(async () => {
-    cli.close();
-    await h.close();
-    await receiver.close();
-  });
+  after(() => h.close());
 
   async function verifies(client: string, asset: string, ...secrets: string[]): Promise<void> {
     await h.publish({ client, asset });
@@ -128,7 +124,6 @@ describe('operator: the client of notices', () => {
     accountId = (await createAccount(cli.db, { name: 'Acme' })).account_id;
     client = noticesClient(accountId);
   });
-  after(() => cli.close());
 
   it('registration show: prints the URL and the state of its endpoint; refuses while there is none', async () => {
     const refused = await cli.run(['registration', 'show', client]);

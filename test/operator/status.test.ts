@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { notificationId } from '../../src/ids.js';
 import { askRedis } from '../../src/operator/redisChecks.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { noteCounts } from '../../src/redis/records/counts.js';
@@ -7,7 +6,7 @@ import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { startProxy } from '../proxy.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers } from '../servers.js';
-import { type Harness, startHarness } from '../service.js';
+import { arrivedEvent, type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const settings = {
@@ -26,10 +25,7 @@ describe('operator status: us or them', () => {
     await h.startWorker();
     cli = await openCli({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
   });
-  after(async () => {
-    cli.close();
-    await h.close();
-  });
+  after(() => h.close());
   beforeEach(async () => {
     receiver = await startReceiver();
   });
@@ -42,7 +38,6 @@ describe('operator status: us or them', () => {
       return found.every(({ inFlight }) => inFlight === 0);
     });
     await h.db.redis.del(h.db.global.clients, h.db.global.owedClients);
-    await receiver.close();
   });
 
   it('nothing: nothing is owed', async () => {
@@ -194,16 +189,7 @@ describe('operator status: us or them', () => {
   /** Owed for ten minutes, and unknown to the sweep. */
   async function oweUnattended(url: string | undefined): Promise<string> {
     const clientToken = await h.newClient(url);
-    const event = { clientToken, platformId: 'vid-1', eventId: 'an-1', segments: ['iab:17'] };
-    await claimAgain(h.db, {
-      ...event,
-      ...{
-        notificationId: notificationId(event),
-        priority: 'live',
-        claim: 1,
-        acceptedAt: Date.now(),
-      },
-    });
+    await claimAgain(h.db, { ...arrivedEvent(clientToken, 'vid-1'), claim: 1 });
     await age(clientToken);
     return clientToken;
   }

@@ -16,10 +16,7 @@ describe('operator: usage', () => {
     cli = await openCli();
     dir = await mkdtemp(join(tmpdir(), 'operator-'));
   });
-  after(async () => {
-    cli.close();
-    await rm(dir, { recursive: true });
-  });
+  after(() => rm(dir, { recursive: true }));
 
   const run: Cli['run'] = (args, options) => cli.run(args, { ...options, alone: true });
 

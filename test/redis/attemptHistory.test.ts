@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { createLogger } from '../../src/log.js';
 import { countAttempts, quantileMs, readAttempts, stepMs } from '../../src/redis/records/attemptHistory.js';
-import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
+import { newDeliveryClient } from './deliveryClient.js';
 
 describe('the results of attempts, in 5-minute steps', () => {
-  after(closeDeliveryClients);
-
   it('add up over processes and steps, for a day, in little memory', async () => {
     const { db, pass, now } = await newDeliveryClient();
     const log = createLogger('silent', 'test');

@@ -5,7 +5,6 @@ import { type Settled, suspendMinimumAttempts, type Taken } from '../../src/redi
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import {
   type Answer,
-  closeDeliveryClients,
   type DeliveryClient,
   day,
   fail,
@@ -24,8 +23,6 @@ async function attempt(client: DeliveryClient, answer: Answer): Promise<Settled>
 }
 
 describe('An attempt', () => {
-  after(closeDeliveryClients);
-
   it('is made at the times, and with the places, that the contract promises', () => {
     const { failingAfter, probeScheduleMs, retryWindowMs, suspendAfterMs, maxInFlight } = settings;
     assert.deepEqual(

@@ -5,7 +5,7 @@ import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js'
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
-import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const log = createLogger('silent', 'test');
 
@@ -16,10 +16,7 @@ describe('A Redis Cluster', () => {
     this.timeout(60_000);
     cluster = await startOwnCluster();
   });
-  after(async () => {
-    closeDeliveryClients();
-    await cluster?.stop();
-  });
+  after(() => cluster?.stop());
 
   const newClient = (): Promise<DeliveryClient> => newDeliveryClient({}, cluster.url);
   const slotOfClient = ({ db, clientToken }: DeliveryClient): number => slotOf(db.client(clientToken).base);

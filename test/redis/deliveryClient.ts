@@ -5,7 +5,7 @@
 import { type DeliverySettings, deliveryOf, readConfig } from '../../src/config.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import {
   type ArrivedEvent,
   type Claim,
@@ -34,7 +34,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { atEnd, servers, uniquePrefix } from '../servers.js';
 
 export const second = 1000;
 export const minute = 60 * second;
@@ -55,7 +55,6 @@ export const fail: Answer = { ok: false };
 
 export type DeliveryClient = Awaited<ReturnType<typeof newDeliveryClient>>;
 
-const opened = new Set<Db>();
 let count = 0;
 
 /** A client with a URL. @param frozenAt the time of the scripts where their clock stands still, ms */
@@ -73,7 +72,7 @@ export async function newDeliveryClient(
     // A busy machine must fail no test.
     commandTimeoutMs: 10_000,
   });
-  opened.add(db);
+  atEnd(async () => db.redis.disconnect());
   await waitForRedis(db, 5000);
   const account = await createAccount(db, { name: 'A media company', scopes: ['push_notifications'] });
   const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'A site' });
@@ -145,10 +144,4 @@ export async function newDeliveryClient(
   };
   await client.register();
   return client;
-}
-
-/** Ends every connection that tests opened: for `after`. */
-export function closeDeliveryClients(): void {
-  for (const db of opened) db.redis.disconnect();
-  opened.clear();
 }

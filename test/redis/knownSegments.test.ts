@@ -3,7 +3,7 @@ import { assetSlot, segmentFingerprints } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { checkExpiry, closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
 const slot = assetSlot(asset);
@@ -18,7 +18,6 @@ describe('The known segments of an asset with many', () => {
   beforeEach(async () => {
     client = await newDeliveryClient();
   });
-  after(closeDeliveryClients);
 
   const claim = async (segments: readonly string[], given: { eventId?: string; notify?: boolean } = {}) => {
     const answer = await client.claim(client.event({ platformId: asset, segments, ...given }));
@@ -72,7 +71,6 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     client = await newDeliveryClient();
     client.db.keepSegmentsSeconds = keepSeconds;
   });
-  after(closeDeliveryClients);
 
   const known = () => client.db.client(client.clientToken).known(slot.bucket);
   const claim = (segments: string[], notify = true) =>

@@ -5,7 +5,7 @@ import { checkLayout, type Db, openDb, waitForRedis } from '../../src/redis/conn
 import { library, runScript } from '../../src/redis/connection/library.js';
 import { isOutOfMemory } from '../../src/redis/connection/unavailable.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { closeDeliveryClients, type DeliveryClient, newDeliveryClient, ok } from './deliveryClient.js';
+import { type DeliveryClient, newDeliveryClient, ok } from './deliveryClient.js';
 
 describe('The library of scripts', () => {
   let redis: RedisServer;
@@ -17,10 +17,7 @@ describe('The library of scripts', () => {
   beforeEach(async () => {
     client = await newDeliveryClient({}, redis.url);
   });
-  after(async () => {
-    closeDeliveryClients();
-    await redis.stop();
-  });
+  after(() => redis.stop());
 
   it('is loaded again where a server has lost it, by many calls at once', async () => {
     await client.db.redis.call('FUNCTION', 'FLUSH');

@@ -27,7 +27,6 @@ import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startOwnRedis } from '../ownRedis.js';
 import {
-  closeDeliveryClients,
   type DeliveryClient,
   day,
   hour,
@@ -529,10 +528,7 @@ describe('known and owed, in every interleaving', () => {
     await connection.call('FUNCTION', 'LOAD', frozen);
     connection.disconnect();
   });
-  after(async () => {
-    closeDeliveryClients();
-    await redis.stop();
-  });
+  after(() => redis.stop());
 
   /** Runs the steps, and checks that in the end everything owed is delivered. */
   async function keepsPromises(steps: Iterable<Step>, failingAfter: number, limits: Limits): Promise<void> {

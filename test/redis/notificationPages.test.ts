@@ -11,11 +11,9 @@ import {
 } from '../../src/redis/notifications/notificationPages.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { redeliver } from '../../src/redis/notifications/redeliver.js';
-import { closeDeliveryClients, type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
+import { type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
 
 describe('a page after a place of a sorted set', () => {
-  after(closeDeliveryClients);
-
   const member = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 4 });
   const places = fc.uniqueArray(fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true }), {
     selector: (place) => place.member,
@@ -55,7 +53,6 @@ describe('the notifications of a client', () => {
   beforeEach(async () => {
     client = await newDeliveryClient();
   });
-  after(closeDeliveryClients);
 
   const keys = () => client.db.client(client.clientToken);
   const listed = async (filter: { platformId: string } | { state: 'waiting' }): Promise<string[]> => {

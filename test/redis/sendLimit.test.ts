@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { sendEveryMs, takeSendCall } from '../../src/redis/records/clients.js';
-import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
+import { newDeliveryClient } from './deliveryClient.js';
 
 describe('calls that send something', () => {
-  after(closeDeliveryClients);
-
   it('may come one in 5 s, and at most five saved up at once, of each client', async () => {
     const [client, other] = [await newDeliveryClient(), await newDeliveryClient()];
     const allowed = async (calls: number) => {

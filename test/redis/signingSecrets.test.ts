@@ -11,7 +11,7 @@ import {
   replaceSigningSecret,
   rotateSigningSecret,
 } from '../../src/redis/records/secrets.js';
-import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 describe('secrets at rest', () => {
   const older = { id: 'k1', key: randomBytes(32) };
@@ -61,7 +61,6 @@ describe('a client’s signing secrets', () => {
   beforeEach(async () => {
     client = await newDeliveryClient();
   });
-  after(closeDeliveryClients);
 
   const create = () => createSigningSecret(client.db, box, client.clientToken);
   const inUse = async () => (await readSecrets(client.db, box, client.clientToken)).signing;
@@ -100,8 +99,6 @@ describe('a client’s signing secrets', () => {
 });
 
 describe('the clients of a disabled account', () => {
-  after(closeDeliveryClients);
-
   it('are held, also one that is created meanwhile', async () => {
     const { db, account, clientToken } = await newDeliveryClient();
     await setDisabled(db, account.account_id, true);

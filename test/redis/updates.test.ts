@@ -2,14 +2,13 @@ import assert from 'node:assert/strict';
 import { keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
 import { clearDeletedClient, deleteClient } from '../../src/redis/records/deletion.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
-import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 describe('the feed of updates', () => {
   let client: DeliveryClient;
   beforeEach(async () => {
     client = await newDeliveryClient();
   });
-  after(closeDeliveryClients);
 
   const read = (after?: string, limit = 200) => readUpdates(client.db, client.clientToken, { limit, after });
   async function page(after?: string, limit?: number) {

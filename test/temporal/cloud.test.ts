@@ -64,37 +64,35 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
     });
   }
 
-  it('may list but not add: the service ends and names the missing ones', async () => {
-    proxy.answer = (path) => (path.endsWith('AddSearchAttributes') ? status.permissionDenied : status.ok);
-    const connection = await Connection.connect({ address: proxy.address });
+  describe('to a connection', () => {
     const log = createLogger('silent', 'test');
-    try {
-      const namespace = await newNamespace();
+    let connection: Connection;
+    let namespace: string;
+    before(async () => {
+      connection = await Connection.connect({ address: proxy.address });
+    });
+    beforeEach(async () => {
+      namespace = await newNamespace();
+    });
+    after(() => connection.close());
+
+    it('may list but not add: the service ends and names the missing ones', async () => {
+      proxy.answer = (path) => (path.endsWith('AddSearchAttributes') ? status.permissionDenied : status.ok);
       await assert.rejects(ensureSearchAttributes(connection, namespace, log), /ClientToken \(KeywordList\)/);
       proxy.answer = () => status.ok;
       await ensureSearchAttributes(connection, namespace, log);
       const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
       for (const name of everything) assert.ok(name in customAttributes, name);
-    } finally {
-      await connection.close();
-    }
-  });
+    });
 
-  it('names one of another type, whether the server lists it or not', async () => {
-    const connection = await Connection.connect({ address: proxy.address });
-    const log = createLogger('silent', 'test');
-    try {
-      const namespace = await newNamespace();
+    it('names one of another type, whether the server lists it or not', async () => {
       proxy.answer = () => status.ok;
-      await connection.operatorService.addSearchAttributes({
-        ...{ namespace, searchAttributes: { HttpStatus: 2 } },
-      });
+      const searchAttributes = { HttpStatus: 2 };
+      await connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
       const onlyThat = (err: Error) => /HttpStatus \(Int\)/.test(err.message);
       await assert.rejects(ensureSearchAttributes(connection, namespace, log), onlyThat);
       proxy.answer = (path) => (isOperatorCall(path) ? status.unimplemented : status.ok);
       await assert.rejects(ensureSearchAttributes(connection, namespace, log), onlyThat);
-    } finally {
-      await connection.close();
-    }
+    });
   });
 });

@@ -9,8 +9,6 @@ export function watchAnswers(url: string): void {
   watched.add(new URL(url).origin);
 }
 
-export const isWatched = (url: string): boolean => watched.has(new URL(url).origin);
-
 /** Resolves once the answers so far are checked. @throws for the first that is not as described */
 export async function assertAllDescribed(): Promise<void> {
   const found = (await Promise.all(underWay.splice(0))).find((err) => err !== undefined);
