@@ -5,6 +5,7 @@ import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import { ApiError, problemOf, toApiError } from './apiError.js';
 import { mountConsole } from './console/mount.js';
+import { consoleFiles } from './console/page.js';
 import { endpoints } from './endpoints.js';
 import { docsFiles } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';
@@ -30,7 +31,7 @@ export function createApi(services: Services): Koa {
     router[method](path.replaceAll(/\{(\w+)\}/g, ':$1'), answer);
     if (!path.includes('{')) literal.set(`${method.toUpperCase()} ${path}`, { path, answer });
   }
-  for (const [path, file] of Object.entries(docsFiles)) {
+  for (const [path, file] of Object.entries({ ...docsFiles, ...consoleFiles })) {
     router.get(path, async (ctx) => {
       ctx.body = await file(ctx);
     });

@@ -41,14 +41,13 @@ export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: S
   return composePage<State>(requireSession(deps), countPage, ...steps);
 }
 
-/** A form of a page. @param find sets state.client, the site or the client of notices that the form is about */
-export function formSteps<State extends FormState>(
-  deps: ApiDeps,
-  find: Step<SessionState>,
-  ...steps: Step<State>[]
-): Middleware[] {
-  return composePage<State>(requireSession(deps), find, requireSameOrigin(deps), requireOwnForm, ...steps);
-}
+/** A page about the client of its path, and about the client's endpoint. */
+export const clientPage = (deps: ApiDeps, answer: Step<SiteState>): Middleware[] =>
+  pageSteps<SiteState>(deps, findClient(deps), readEndpoint(deps), answer);
+
+/** A form about the client of its path. */
+export const clientForm = (deps: ApiDeps, answer: Step<FormState>): Middleware[] =>
+  composePage(requireSession(deps), findClient(deps), requireSameOrigin(deps), requireOwnForm, answer);
 
 /** Finds the session, and its account in the form of an access token. Without a session it redirects to /console/open. */
 const requireSession =
@@ -74,26 +73,23 @@ const requireSession =
     await next();
   };
 
-/** Finds the client of the path's `site`, as state.client; 404 if there is none, and the same for another account's. */
-export const requireSite =
+/**
+ * Finds the client of the path's `site`, or else the client that gets the account's notices, as state.client.
+ * @throws ApiError 404, the same for a client that does not exist and for another account's
+ */
+const findClient =
   ({ db }: ApiDeps): Step<SessionState> =>
-  async (ctx, next) => {
-    const { site: clientToken = '' } = ctx.params;
-    const { accountId } = ctx.state.session;
-    ctx.state.client = await ownClient(db, { clientToken, accountId });
-    await next();
-  };
-
-/** Finds the client that gets the account's notices, as state.client. */
-export const findNoticesClient =
-  ({ db }: ApiDeps): Step<SessionState> =>
-  async ({ state }, next) => {
-    state.client = await noticesClient(db, state.session.accountId);
+  async ({ params, state }, next) => {
+    const { site: clientToken } = params;
+    const { accountId } = state.session;
+    state.client = clientToken
+      ? await ownClient(db, { clientToken, accountId })
+      : await noticesClient(db, accountId);
     await next();
   };
 
 /** Finds the endpoint of the client, as state.health and state.registration. */
-export const readEndpoint =
+const readEndpoint =
   ({ db }: ApiDeps): Step<SiteState> =>
   async ({ state }, next) => {
     Object.assign(state, await findEndpoint(db, state.client.clientToken));

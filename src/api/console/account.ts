@@ -8,9 +8,9 @@ import { type Client, getClient, pageOfClients } from '../../redis/records/clien
 import { badParameter } from '../apiError.js';
 import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
-import { findEndpoint, findNoticesClient, given, pageSteps, readEndpoint, redirect } from './access.js';
+import { clientPage, findEndpoint, given, pageSteps, redirect } from './access.js';
 import { html } from './html.js';
-import { actionForm, answerPage, noResult, type SiteState, shownUrl, siteUrl, table } from './page.js';
+import { actionForm, answerPage, noResult, shownUrl, siteUrl, table } from './page.js';
 import { badge, exactly, faultInWords, moment, nextAttempt, shownState, standing } from './words.js';
 
 const perPage = 50;
@@ -61,7 +61,7 @@ async function siteRow(db: Db, { clientToken, name }: Client) {
 
 /** GET /console/notices: the URL of the account's notices, how it stands, and the newest 20 notices. */
 export const noticesPage = (deps: ApiDeps): Middleware[] =>
-  pageSteps<SiteState>(deps, findNoticesClient(deps), readEndpoint(deps), async (ctx) => {
+  clientPage(deps, async (ctx) => {
     const { client, session, formToken, registration } = ctx.state;
     const { notifications } = await listNotifications(deps.db, client.clientToken, { limit: 20 });
     const set = html`<code>PUT /notices</code> with <code>{"url": "https://…"}</code>`;

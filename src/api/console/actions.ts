@@ -23,20 +23,12 @@ import {
   type sentRequest,
   testNotificationEndpoint,
 } from '../endpoints/testNotification.js';
-import type { ApiDeps, Step } from '../step.js';
+import type { ApiDeps } from '../step.js';
 import type { Subject } from '../steps/publisher.js';
-import { formSteps } from './access.js';
+import type { Parameters } from '../steps/query.js';
+import { clientForm } from './access.js';
 import { type Html, html, type Piece } from './html.js';
-import {
-  actionForm,
-  answerPage,
-  type FormState,
-  home,
-  noResult,
-  type SessionState,
-  type SitePart,
-  siteUrl,
-} from './page.js';
+import { actionForm, answerPage, type FormState, home, noResult, type SitePart, siteUrl } from './page.js';
 import { count, exactly, stateInWords } from './words.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
@@ -111,38 +103,34 @@ ${receivers}`;
 
 type Answer = Readonly<Record<string, unknown>>;
 
-interface ActionState extends FormState {
-  /** The query and the body of the API's call. */
+/** The query and the body of the API's call. */
+interface Input {
   query?: { url: string };
-  json?: { since: string; until?: string; dry_run: boolean };
+  body?: { since: string; until?: string; dry_run: boolean };
 }
 
 export interface Action {
   title: string;
   call: TokenEndpoint<{ client: Subject }>;
-  /** Sets the query or the body of the call. */
-  prepare?: (state: ActionState) => void;
+  readForm?: (form: Parameters) => Input;
   isGood?: (answer: Answer) => boolean;
-  present: (answer: Answer, state: ActionState) => Piece;
+  present: (answer: Answer, state: FormState, input: Input) => Piece;
 }
 
-/**
- * Answers the form of an action with the answer of the API's call.
- * @param find sets state.client, as for formSteps
- */
+/** Answers the form of an action with the answer of the API's call. */
 export const answerAction = (
   deps: ApiDeps,
-  find: Step<SessionState>,
-  { title, call, prepare = () => undefined, isGood = () => true, present }: Action,
+  { title, call, readForm = () => ({}), isGood = () => true, present }: Action,
 ): Middleware[] =>
-  formSteps<ActionState>(deps, find, async (ctx) => {
-    prepare(ctx.state);
-    const { token, client, query, json } = ctx.state;
-    const answer = (await call.carryOut(deps, { ctx, token, client, query, body: json })) as Answer;
+  clientForm(deps, async (ctx) => {
+    const { token, client, form } = ctx.state;
+    const input = readForm(form);
+    const { query, body } = input;
+    const answer = (await call.carryOut(deps, { ctx, token, client, query, body })) as Answer;
     answerPage(ctx, {
       title,
       parent: home(client),
-      body: html`<div id="result" class="notice ${isGood(answer) ? 'good' : 'bad'}" role="status" tabindex="-1">${present(answer, ctx.state)}</div>`,
+      body: html`<div id="result" class="notice ${isGood(answer) ? 'good' : 'bad'}" role="status" tabindex="-1">${present(answer, ctx.state, input)}</div>`,
     });
   });
 
@@ -194,16 +182,15 @@ ${sent.map(shownRequest)}</details>
 const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, none: string): Action => ({
   title,
   call,
-  prepare(state) {
-    const { form } = state;
-    state.json = {
+  readForm: (form) => ({
+    body: {
       since: form.get('since') ?? sinceHours(form.get('hours') ?? ''),
       ...(title === 'Replay' && { until: form.get('until') ?? new Date().toISOString() }),
       dry_run: form.get('dry_run') === 'true',
-    };
-  },
-  present({ count: found, listed_since: listedSince }, { json, client, formToken }) {
-    const { dry_run: isDryRun, ...times } = json ?? {};
+    },
+  }),
+  present({ count: found, listed_since: listedSince }, { client, formToken }, { body }) {
+    const { dry_run: isDryRun, ...times } = body ?? {};
     const counted = count(Number(found), noun);
     const missing =
       listedSince !== undefined &&
@@ -227,19 +214,18 @@ function sinceHours(hours: string): string {
 const shownSecret = (secret: string): Html =>
   html`<p><code id="secret">${secret}</code> <button type="button" class="quiet" data-copies="secret">Copy</button></p>`;
 
-/** Passes the URL of the form to a call that reads it as a parameter. */
-function takeUrl(state: ActionState): void {
-  const url = state.form.get('url');
-  if (url) state.query = { url };
+function readUrl(form: Parameters): Input {
+  const url = form.get('url');
+  return url ? { query: { url } } : {};
 }
 
 /** POST /console/sites/{site}/{key} */
 export const siteActions: Record<string, Action> = {
-  test: { ...noticesTest, prepare: takeUrl },
+  test: { ...noticesTest, readForm: readUrl },
   check: {
     title: 'Check',
     call: checkReceiverEndpoint,
-    prepare: takeUrl,
+    readForm: readUrl,
     isGood: (answer) => wrongOf(answer).length === 0,
     present: (answer) => {
       const wrong = wrongOf(answer).length;

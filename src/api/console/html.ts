@@ -1,4 +1,4 @@
-/** HTML as a tagged template that escapes every value put into it, except a value that is `Html` itself. */
+/** HTML as a tagged template that escapes every value put into it, except a value that is `Html` itself, and the headers of a page. */
 
 export class Html {
   constructor(readonly text: string) {}
@@ -31,4 +31,19 @@ const entities: Record<string, string> = {
   '>': '&gt;',
   '"': '&quot;',
   "'": '&#39;',
+};
+
+/**
+ * A page loads and calls this service only, has no script or style in its source, and no other site may frame it. `same-origin`,
+ * because with `no-referrer` a browser hides a form's Origin.
+ */
+export const pageHeaders = {
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'X-Frame-Options': 'DENY',
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'same-origin',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
 };

@@ -1,22 +1,14 @@
-/** The routes of the console, everything under /console, and the frame of a site's pages. */
+/** The routes of the console's pages and forms, and the frame of a site's pages. */
 import type Router from '@koa/router';
 import type { Middleware } from 'koa';
 import type { ApiDeps } from '../step.js';
-import {
-  findNoticesClient,
-  openEndpoint,
-  openPage,
-  pageSteps,
-  readEndpoint,
-  requireSite,
-  signOutEndpoint,
-} from './access.js';
+import { clientPage, openEndpoint, openPage, signOutEndpoint } from './access.js';
 import { noticesPage, sitesPage } from './account.js';
 import { actions, answerAction, noticesTest, siteActions, verify } from './actions.js';
 import { html } from './html.js';
 import { explainedAsset, listedNotifications, notificationPage } from './notifications.js';
 import { overview } from './overview.js';
-import { answerPage, assets, composePage, home, type SitePart, type SiteState, siteUrl } from './page.js';
+import { answerPage, composePage, home, type SitePart, siteUrl } from './page.js';
 import { standing } from './words.js';
 
 const tabs: { path: string; name: string; present: SitePart }[] = [
@@ -28,25 +20,23 @@ const tabs: { path: string; name: string; present: SitePart }[] = [
 ];
 
 export function mountConsole(router: Router, deps: ApiDeps): void {
-  const requireOwnSite = requireSite(deps);
-  for (const [path, file] of Object.entries(assets)) router.get(path, ...file);
   router.get('/console/open', ...openPage);
   router.post('/console/open', ...openEndpoint(deps));
   router.post('/console/sign_out', ...signOutEndpoint(deps));
   router.get('/console', ...sitesPage(deps));
   router.get('/console/notices', ...noticesPage(deps));
-  router.post('/console/notices/test', ...answerAction(deps, findNoticesClient(deps), noticesTest));
+  router.post('/console/notices/test', ...answerAction(deps, noticesTest));
   for (const tab of tabs) router.get(`/console/sites/:site${tab.path}`, ...sitePage(deps, tab));
   router.get('/console/sites/:site/notifications/:id', ...notificationPage(deps));
   for (const [path, action] of Object.entries(siteActions)) {
-    router.post(`/console/sites/:site/${path}`, ...answerAction(deps, requireOwnSite, action));
+    router.post(`/console/sites/:site/${path}`, ...answerAction(deps, action));
   }
   router.get('/console/*nowhere', ...composePage());
 }
 
 /** A page of one site: what is wrong now in its first line, the tabs, and what the page is about. */
 const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Middleware[] =>
-  pageSteps<SiteState>(deps, requireSite(deps), readEndpoint(deps), async (ctx) => {
+  clientPage(deps, async (ctx) => {
     const { client } = ctx.state;
     const here = siteUrl(client.clientToken);
     const toActions = html`<a href="${here}/actions">Actions</a>`;

@@ -14,7 +14,7 @@ import { notificationsQuery, readPage } from '../endpoints/notifications.js';
 import type { ApiDeps } from '../step.js';
 import { checked } from '../steps/body.js';
 import { requireNotification } from '../steps/publisher.js';
-import { given, pageSteps, requireSite } from './access.js';
+import { clientPage, given } from './access.js';
 import { type Html, html, type Piece } from './html.js';
 import { actionForm, answerPage, home, noResult, type SitePart, siteUrl, table } from './page.js';
 import { badge, count, exactly, nextAttempt, stateInWords, stateSentence } from './words.js';
@@ -52,7 +52,7 @@ export const listedNotifications: SitePart = async (ctx, { db }) => {
 
 /** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */
 export function notificationPage(deps: ApiDeps): Middleware[] {
-  return pageSteps(deps, requireSite(deps), async (ctx) => {
+  return clientPage(deps, async (ctx) => {
     const { client, session, formToken } = ctx.state;
     const n = await requireNotification(deps.db, client, ctx.params.id);
     const site = siteUrl(client.clientToken);

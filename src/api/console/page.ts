@@ -14,7 +14,7 @@ import { packedFile } from '../reference/docs.js';
 import type { ApiDeps, ApiState, Step, StepContext } from '../step.js';
 import type { Subject } from '../steps/publisher.js';
 import type { Parameters } from '../steps/query.js';
-import { type Html, html, type Piece } from './html.js';
+import { type Html, html, type Piece, pageHeaders } from './html.js';
 import { exactly } from './words.js';
 
 export interface SessionState {
@@ -143,22 +143,8 @@ export function table(
 export const composePage = <State>(...steps: Step<State>[]): Middleware[] =>
   [setHeaders, answerErrors, ...steps] as Middleware[];
 
-/**
- * A page loads files of this service only, has no script in its source, and no other site may frame it. `same-origin`,
- * because with `no-referrer` a browser hides a form's Origin.
- */
 const setHeaders: Step = (ctx, next) => {
-  ctx.set({
-    'Content-Security-Policy':
-      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-      "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    'X-Frame-Options': 'DENY',
-    'X-Content-Type-Options': 'nosniff',
-    'Referrer-Policy': 'same-origin',
-    'Cross-Origin-Opener-Policy': 'same-origin',
-    'Cross-Origin-Resource-Policy': 'same-origin',
-    'Cache-Control': 'no-store',
-  });
+  ctx.set({ ...pageHeaders, 'Cache-Control': 'no-store' });
   return next();
 };
 
@@ -189,18 +175,12 @@ export function home(client: SessionState['client'] | undefined): { name: string
   return { name: name || clientToken, href: siteUrl(clientToken) };
 }
 
-const file = (type: string, path: string): Middleware[] => {
-  const read = packedFile(type, () => readFile(path), {});
-  return composePage(async (ctx) => {
-    ctx.body = await read(ctx);
-  });
-};
-
+const file = (type: string, path: string) => packedFile(type, () => readFile(path));
 const folder = join(import.meta.dirname, 'assets');
 const htmx = dirname(createRequire(import.meta.url).resolve('htmx.org'));
 
 /** GET /console/assets/...: every file that a page loads. */
-export const assets = {
+export const consoleFiles = {
   '/console/assets/console.css': file('css', join(folder, 'console.css')),
   '/console/assets/console.js': file('js', join(folder, 'console.js')),
   '/console/assets/icon.svg': file('svg', join(folder, 'icon.svg')),

@@ -16,7 +16,7 @@ import {
   urlText,
   whole,
 } from '../reference/schemas.js';
-import { requireRegistration } from '../steps/publisher.js';
+import { requireRegistration, type Subject } from '../steps/publisher.js';
 import { presentRegistration } from './present.js';
 
 /** `c` and the last client of the page. */
@@ -84,6 +84,10 @@ export const registeredUrl = z.object({
   next_attempt_at: time().nullable(),
 });
 
+/** Shows the URL that a client has and the state of its endpoint. @throws ApiError 404 without a URL */
+export const showRegistration = async (db: Db, client: Subject) =>
+  presentRegistration(await requireRegistration(db, client), await getEndpoint(db, client.clientToken));
+
 export const pushNotificationsEndpoint = clientEndpoint({
   method: 'get',
   path: '/push_notifications',
@@ -92,6 +96,5 @@ export const pushNotificationsEndpoint = clientEndpoint({
   summary: 'Show the registration and the state of its endpoint',
   result: { what: 'The registration.', schema: registeredUrl },
   codes: ['not_registered'],
-  answer: async ({ db }, { client }) =>
-    presentRegistration(await requireRegistration(db, client), await getEndpoint(db, client.clientToken)),
+  answer: ({ db }, { client }) => showRegistration(db, client),
 });

@@ -5,7 +5,6 @@ import { idFromBytes } from '../../ids.js';
 import { changedBody } from '../../notices/notices.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import { needsLookup, originOf } from '../../outgoing/target.js';
-import { getEndpoint } from '../../redis/records/endpoint.js';
 import { removeNoticesUrl, setNoticesUrl } from '../../redis/records/notices.js';
 import { getRegistration, type Registration } from '../../redis/records/registrations.js';
 import { readSecrets } from '../../redis/records/secrets.js';
@@ -16,14 +15,7 @@ import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { limitSends } from '../steps/limits.js';
 import { requireRegistration } from '../steps/publisher.js';
-import { registeredUrl } from './clients.js';
-import { presentRegistration } from './present.js';
-import {
-  rotateShownSecret,
-  rotateSigningSecretEndpoint,
-  showSigningSecret,
-  signingSecretEndpoint,
-} from './signingSecret.js';
+import { registeredUrl, showRegistration } from './clients.js';
 
 export const setNoticesUrlEndpoint = noticesEndpoint({
   method: 'put',
@@ -56,8 +48,7 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
     const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
     if (wakeCatchUp) catchUps.signal(clientToken);
     if (tellOld) void tellOld();
-    const registration = await requireRegistration(db, call.client);
-    return presentRegistration(registration, await getEndpoint(db, clientToken));
+    return showRegistration(db, call.client);
   },
 });
 
@@ -91,8 +82,7 @@ export const noticesUrlEndpoint = noticesEndpoint({
   description: 'Shows the URL, and the state of its endpoint.',
   result: { what: 'The URL.', schema: registeredUrl },
   codes: ['no_notices_url'],
-  answer: async ({ db }, { client }) =>
-    presentRegistration(await requireRegistration(db, client), await getEndpoint(db, client.clientToken)),
+  answer: ({ db }, { client }) => showRegistration(db, client),
 });
 
 export const removeNoticesUrlEndpoint = noticesEndpoint({
@@ -117,32 +107,4 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
     void tellOld();
     return { removed_url: removed ?? url };
   },
-});
-
-export const noticesSecretEndpoint = noticesEndpoint({
-  method: 'get',
-  path: '/notices/signing_secret',
-  operationId: 'getNoticesSecret',
-  tag: 'Notices',
-  summary: 'Show the signing secret of the notices',
-  description: 'Shows the secret that verifies the account’s notices. The first PUT /notices makes it.',
-  by: 'signingSecrets',
-  result: signingSecretEndpoint.result,
-  codes: ['no_notices_url'],
-  answer: showSigningSecret,
-});
-
-export const rotateNoticesSecretEndpoint = noticesEndpoint({
-  method: 'post',
-  path: '/notices/signing_secret',
-  operationId: 'rotateNoticesSecret',
-  tag: 'Notices',
-  summary: 'Make a new signing secret of the notices',
-  description:
-    'Makes a new secret. Previous secrets still sign for 24 h each, at most ten of them; while ten do, the answer is 429.',
-  after503: rotateSigningSecretEndpoint.after503,
-  by: 'signingSecrets',
-  result: rotateSigningSecretEndpoint.result,
-  codes: ['no_notices_url', 'too_many_requests'],
-  answer: rotateShownSecret,
 });

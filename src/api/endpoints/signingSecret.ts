@@ -3,7 +3,7 @@ import { isNoticesClient } from '../../ids.js';
 import { readOnceMs } from '../../redis/records/audit.js';
 import { createSigningSecret, rotateSigningSecret, rotationWaitMs } from '../../redis/records/secrets.js';
 import { tooMany } from '../apiError.js';
-import { type ClientCall, clientEndpoint } from '../endpoint.js';
+import { type ClientCall, clientEndpoint, noticesEndpoint } from '../endpoint.js';
 import { secretText, time } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
@@ -12,21 +12,35 @@ import { presentOptionalTime } from './present.js';
 
 const shownSecret = z.object({ signing_secret: secretText });
 
-export const signingSecretEndpoint = clientEndpoint({
+const reading = {
   method: 'get',
+  by: 'signingSecrets',
+  result: { what: 'The secret.', schema: shownSecret },
+  answer: showSigningSecret,
+} as const;
+
+export const signingSecretEndpoint = clientEndpoint({
+  ...reading,
   path: '/push_notifications/signing_secret',
   operationId: 'getSigningSecret',
   tag: 'Endpoint',
   summary: 'Show the signing secret',
   description:
     'Shows the secret that verifies a client’s notifications. It exists before a URL is registered.',
-  by: 'signingSecrets',
-  result: { what: 'The secret.', schema: shownSecret },
-  answer: showSigningSecret,
+});
+
+export const noticesSecretEndpoint = noticesEndpoint({
+  ...reading,
+  path: '/notices/signing_secret',
+  operationId: 'getNoticesSecret',
+  tag: 'Notices',
+  summary: 'Show the signing secret of the notices',
+  description: 'Shows the secret that verifies the account’s notices. The first PUT /notices makes it.',
+  codes: ['no_notices_url'],
 });
 
 /** Shows the secret of a client, which has one before its URL, or of the account's notices. */
-export async function showSigningSecret(deps: ApiDeps, call: ClientCall) {
+async function showSigningSecret(deps: ApiDeps, call: ClientCall) {
   if (isNoticesClient(call.client.clientToken)) await requireRegistration(deps.db, call.client);
   await auditCall(deps, call, 'signing secret read', { onceForMs: readOnceMs, isSecurity: true });
   const { clientToken } = call.client;
@@ -34,12 +48,8 @@ export async function showSigningSecret(deps: ApiDeps, call: ClientCall) {
   return { signing_secret: await secret.safe };
 }
 
-export const rotateSigningSecretEndpoint = clientEndpoint({
+const rotating = {
   method: 'post',
-  path: '/push_notifications/signing_secret',
-  operationId: 'rotateSigningSecret',
-  tag: 'Endpoint',
-  summary: 'Make a new signing secret',
   description:
     'Makes a new secret. Previous ones still sign for 24 h each, at most ten of them: while ten do, the answer is 429.',
   after503: 'read the secret before you repeat the call: a repeat makes another one.',
@@ -48,11 +58,28 @@ export const rotateSigningSecretEndpoint = clientEndpoint({
     what: 'The new secret.',
     schema: shownSecret.extend({ previous_valid_until: time().nullable() }),
   },
+  answer: rotateSecret,
+} as const;
+
+export const rotateSigningSecretEndpoint = clientEndpoint({
+  ...rotating,
+  path: '/push_notifications/signing_secret',
+  operationId: 'rotateSigningSecret',
+  tag: 'Endpoint',
+  summary: 'Make a new signing secret',
   codes: ['too_many_requests'],
-  answer: rotateShownSecret,
 });
 
-export async function rotateShownSecret(deps: ApiDeps, call: ClientCall) {
+export const rotateNoticesSecretEndpoint = noticesEndpoint({
+  ...rotating,
+  path: '/notices/signing_secret',
+  operationId: 'rotateNoticesSecret',
+  tag: 'Notices',
+  summary: 'Make a new signing secret of the notices',
+  codes: ['no_notices_url', 'too_many_requests'],
+});
+
+async function rotateSecret(deps: ApiDeps, call: ClientCall) {
   const { clientToken } = call.client;
   if (isNoticesClient(clientToken)) await requireRegistration(deps.db, call.client);
   // Before the audit: a flood of refused calls must not displace the entries of carried out calls.

@@ -5,18 +5,9 @@ import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Context } from 'koa';
-import { html } from '../console/html.js';
+import { html, pageHeaders } from '../console/html.js';
 import { endpoint } from '../endpoint.js';
 import { errorCodes, errors } from '../errors.js';
-
-/** A page loads and calls this service only, has no script in its source and cannot be framed. */
-const pageHeaders = {
-  'Content-Security-Policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  'X-Frame-Options': 'DENY',
-  'X-Content-Type-Options': 'nosniff',
-  'Referrer-Policy': 'no-referrer',
-};
 
 const page = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -69,16 +60,12 @@ ${errorCodes.map((code) => {
 type FileContext = Pick<Context, 'set' | 'type' | 'etag' | 'vary' | 'status' | 'fresh' | 'acceptsEncodings'>;
 
 /** Returns what answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
-export function packedFile(
-  type: string,
-  read: () => string | Promise<Buffer>,
-  headers: Record<string, string> = pageHeaders,
-) {
+export function packedFile(type: string, read: () => string | Promise<Buffer>) {
   let packed: ReturnType<typeof pack> | undefined;
   return async (ctx: FileContext): Promise<Buffer | null> => {
     packed ??= pack(read);
     const { plain, zipped, etag } = await packed;
-    ctx.set({ ...headers, 'Cache-Control': 'no-cache' });
+    ctx.set({ ...pageHeaders, 'Cache-Control': 'no-cache' });
     ctx.type = type;
     ctx.etag = etag;
     ctx.vary('Accept-Encoding');
