@@ -170,7 +170,6 @@ export function readConfig(
   throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
 }
 
-/** Returns the part of Redis' options that the settings decide. */
 export function redisOptions(config: Config) {
   const { REDIS_URL, KEY_PREFIX, REDIS_DURABILITY, REDIS_ACK_REPLICAS, SEGMENT_RETENTION_DAYS = 0 } = config;
   return {

@@ -207,6 +207,5 @@ const invalidUnderOauth: readonly ErrorCode[] = [
   ...(['body_too_long', 'unsupported_media_type', 'expectation_failed', 'headers_too_long'] as const),
 ];
 
-/** Returns the `error` of an answer under /oauth. */
 export const oauthErrorOf = (code: ErrorCode): string =>
   invalidUnderOauth.includes(code) ? 'invalid_request' : code;

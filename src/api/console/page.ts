@@ -31,7 +31,6 @@ export interface SiteState extends SessionState {
   registration?: Registration;
 }
 
-/** What one page of a site is about. */
 export type SitePart = (ctx: StepContext<SiteState>, deps: ApiDeps) => Piece | Promise<Piece>;
 
 export interface FormState extends SessionState {
@@ -42,7 +41,6 @@ export const siteUrl = (clientToken: string): string => `/console/sites/${client
 
 interface Page {
   title: string;
-  /** The page that this one belongs to. */
   parent?: { name: string; href: string };
   /** Fetched again while it is visible (`assets/console.js`); forms stay as they are, and everything after an error. */
   isLive?: boolean;

@@ -4,6 +4,7 @@ import type { ListedNotification } from '../../redis/notifications/notifications
 import type { WaitReason } from '../../redis/owed/standing.js';
 import type { Endpoint } from '../../redis/records/endpoint.js';
 import type { Registration } from '../../redis/records/registrations.js';
+import { explainFailure } from '../endpoints/receiverChecks.js';
 import { type Html, html, type Piece } from './html.js';
 
 /** Shows a moment by its distance from now. */
@@ -57,7 +58,7 @@ export function standing(
   { noun, register, resume }: { noun: string; register: Piece; resume: Piece },
 ): Html {
   const { owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
-  const { does, advice } = faultOf(health);
+  const { does, advice } = explainFailure(health.lastError, health.lastStatus);
   const state = shownState(health, registration);
   const notice = (tone: 'good' | 'warn' | 'bad', says: Piece, advice?: Piece): Html =>
     html`<div class="notice ${tone}"><p class="lead">${badge(state)} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
@@ -114,38 +115,8 @@ const soon = (atMs: number | undefined): Html | string =>
   atMs === undefined || atMs <= Date.now() ? 'now' : moment(atMs);
 
 /** Says what an endpoint does wrong, for a row of a list; empty if nothing is known. */
-export const faultInWords = (health: Endpoint): string =>
-  health.lastFailureAt === undefined || health.failures === 0 ? '' : faultOf(health).does;
-
-function faultOf({ lastError = 'unknown', lastStatus }: Endpoint): { does: string; advice: string } {
-  const [does, advice] = faults[lastError] ?? ['fails', ''];
-  if (lastStatus === undefined) return { does, advice };
-  return { does: `answers ${lastStatus}`, advice: adviceByStatus[lastStatus] ?? advice };
-}
-
-/** By error class: what the server does, and what to do about it. */
-const faults: Record<string, readonly [does: string, advice: string]> = {
-  dns: ['cannot be found', 'The name in the URL has no address: check its DNS records.'],
-  connect: ['accepts no connection', 'Check that it runs, and that its firewall lets us in.'],
-  tls: ['fails the TLS handshake', 'Check the names, the chain and the end of its certificate.'],
-  timeout: ['does not answer in time', 'Answer 2xx once you have stored it, and do the work afterwards.'],
-  http_status: ['answers with an error', 'Look into the log of your server at that time.'],
-  redirect: ['redirects', 'We do not follow: ask your account manager to register the final URL.'],
-  blocked_address: ['has an address that is not public', 'Check the DNS records of the name in the URL.'],
-  protocol: ['does not answer in HTTP', 'Check what listens at that port, and what closes the connection.'],
-};
-
-const signature =
-  'Compare its signing secret with that of this site. If a gateway in front of it asks for a key, set that as a header of your own.';
-const path =
-  'Compare the path of the URL with that of your receiver. If it has moved, your account manager can change the URL.';
-const adviceByStatus: Record<number, string> = {
-  401: signature,
-  403: signature,
-  404: path,
-  405: path,
-  410: 'It says with 410 that this URL is gone for good: answer 2xx there again, or ask your account manager to change the URL.',
-};
+export const faultInWords = ({ lastFailureAt, failures, lastError, lastStatus }: Endpoint): string =>
+  lastFailureAt === undefined || failures === 0 ? '' : explainFailure(lastError, lastStatus).does;
 
 const waiting: Record<WaitReason, string> = {
   due: 'its turn comes now',

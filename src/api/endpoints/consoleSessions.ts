@@ -6,7 +6,6 @@ import { text, time } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { presentTime } from './present.js';
 
-/** Makes a link that opens the account's console once, within 15 minutes. */
 export const createLinkEndpoint = accountEndpoint({
   method: 'post',
   path: '/console_sessions',

@@ -27,7 +27,6 @@ export function presentWithAttempts(n: NotificationRecord): Record<string, unkno
   };
 }
 
-/** Shows a client's URL and the state of its endpoint. */
 export function presentRegistration(registration: Registration, endpoint: Endpoint) {
   return {
     url: registration.url,

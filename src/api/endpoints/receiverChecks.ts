@@ -1,4 +1,4 @@
-/** The five requests of a receiver’s check, how they are sent, and the verdict on each answer. */
+/** The five requests of a receiver’s check, how they are sent, the verdict on each answer, and advice on failures. */
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -19,7 +19,6 @@ const oldMs = 3_600_000;
 const pieces = 5;
 const betweenPiecesMs = 250;
 
-/** The target of a test, and the secrets that sign it. */
 export interface Target {
   url: string;
   clientToken: string;
@@ -146,7 +145,7 @@ const ourFailure = warn(
  */
 function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
   if (result.ours !== undefined) return ourFailure;
-  if (!result.ok) return fail(whyNotTaken(result));
+  if (!result.ok) return fail(explainFailure(result.error, result.status).advice);
   if (result.milliseconds <= slowMs) return ok;
   return warn(
     'Answer 2xx as soon as the notification is stored, and work afterwards: a late answer is a failed attempt.',
@@ -171,21 +170,32 @@ function judgeRefused(result: PostResult, remedy: string): Judged {
   return warn(`Answer 401 when you refuse a notification: ${seen}.`);
 }
 
-function whyNotTaken({ status = 0, error }: PostResult): string {
-  if (error === undefined) return 'Answer 2xx.';
-  if (error !== 'http_status' || status < 500) return adviceOn[error];
-  return 'Look for this webhook-id in the receiver’s log: the receiver failed while handling the notification.';
+/** Says what a receiver does that fails an attempt, and what to do about it. @param error a class of the contract */
+export function explainFailure(error = '', status?: number): { does: string; advice: string } {
+  const [does, advice] = failures[error] ?? ['fails', ''];
+  if (status === undefined) return { does, advice };
+  return { does: `answers ${status}`, advice: adviceByStatus[status] ?? advice };
 }
 
-const adviceOn: Record<AttemptError, string> = {
-  http_status:
-    'Answer 2xx to a valid signature. Compare the receiver’s secret with the client’s, and verify the raw body.',
-  redirect: 'Register the URL that the redirect leads to: redirects are never followed.',
-  dns: 'Put the host name of the URL into DNS: it has no address, or its name server does not answer.',
-  connect: 'Start the receiver and let the internet reach its port: no connection could be made.',
-  tls: 'Use a certificate that is valid for the host name, with the whole chain: the TLS handshake failed.',
-  timeout: 'Answer 2xx as soon as the notification is stored: there was no answer in time.',
-  blocked_address:
-    'Give the host of the URL a public address: notifications are sent to public addresses only.',
-  protocol: 'Answer in HTTP/1.1: the answer, if any, was not valid.',
+const failures: Record<string, readonly [does: string, advice: string]> = {
+  dns: ['cannot be found', 'The name in the URL has no address: check its DNS records.'],
+  connect: ['accepts no connection', 'Check that it runs, and that its firewall lets us in.'],
+  tls: ['fails the TLS handshake', 'Check the names, the chain and the end of its certificate.'],
+  timeout: ['does not answer in time', 'Answer 2xx once you have stored it, and do the work afterwards.'],
+  http_status: ['answers with an error', 'Look into the log of your server at that time.'],
+  redirect: ['redirects', 'We do not follow: ask your account manager to register the final URL.'],
+  blocked_address: ['has an address that is not public', 'Check the DNS records of the name in the URL.'],
+  protocol: ['does not answer in HTTP', 'Check what listens at that port, and what closes the connection.'],
+} satisfies Record<AttemptError, readonly [string, string]>;
+
+const signature =
+  'Compare its signing secret with that of this site, and verify the raw body. If a gateway in front of it asks for a key, set that as a header of your own.';
+const path =
+  'Compare the path of the URL with that of your receiver. If it has moved, your account manager can change the URL.';
+const adviceByStatus: Record<number, string> = {
+  401: signature,
+  403: signature,
+  404: path,
+  405: path,
+  410: 'It says with 410 that this URL is gone for good: answer 2xx there again, or ask your account manager to change the URL.',
 };

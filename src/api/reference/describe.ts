@@ -68,7 +68,6 @@ function answer({ rate }: Description, { what, schema, type, headers }: Descript
   };
 }
 
-/** Codes that any call may answer. */
 const anyCall: readonly ErrorCode[] = [
   ...(['invalid_request', 'too_many_parameters'] as const),
   ...(['malformed_request', 'request_timeout', 'expectation_failed', 'headers_too_long'] as const),

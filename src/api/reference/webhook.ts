@@ -67,7 +67,6 @@ const retryAfter = (description: string) => ({
   headers: { 'Retry-After': { description: 'Seconds or a date.', schema: jsonSchemaOf(text('120')) } },
 });
 
-/** Describes what each answer of a receiver means. */
 const answersToAttempt = {
   '2XX': { description: 'Delivered. The headers are enough; at most 16 KiB of a body are read.' },
   '3XX': { description: 'A failed attempt: redirects are never followed.' },

@@ -3,7 +3,6 @@ import { ApiError } from '../apiError.js';
 import { type ErrorCode, errorCodes } from '../errors.js';
 import type { ApiDeps } from '../step.js';
 
-/** The errors of a call that checks a URL. */
 export const urlCodes: readonly ErrorCode[] = [
   ...errorCodes.filter((code) => code.startsWith('url_')),
   'resolver_unavailable',
