@@ -14,7 +14,7 @@ export interface Cast {
 
 export async function createCast(stack: Stack): Promise<Cast> {
   const publisher = await createAccount(stack.db, { name: 'benchmark publisher' });
-  const platform = await createAccount(stack.db, { name: 'benchmark platform', platform: true });
+  const platform = await createAccount(stack.db, { name: 'benchmark platform', scopes: ['enrichments'] });
   const mint = (account: typeof publisher) =>
     mintToken(stack.baseUrl, account.client_id, account.client_secret, account.scopes.join(' '));
   const accessToken = await mint(publisher);

@@ -62,7 +62,7 @@ async function createDemo(environment: Record<string, string>): Promise<DemoAcco
   const operator = (...args: string[]) => runOperator(environment, args);
   const [publisher, platform] = await Promise.all([
     operator('account', 'create', '--name', 'Demo publisher'),
-    operator('account', 'create', '--name', 'Demo platform', '--platform'),
+    operator('account', 'create', '--name', 'Demo platform', '--scope', 'enrichments'),
   ]);
   const client = ['client', 'create', '--account', String(publisher.account_id), '--name', 'Demo site'];
   // A start that was killed between the two may have created the client, whose token is never given out twice.

@@ -5,7 +5,6 @@ declare const brand: unique symbol;
 type Branded<B> = string & { readonly [brand]: B };
 
 export type AccountId = Branded<'AccountId'>;
-export type ClientId = Branded<'ClientId'>;
 export type ClientToken = Branded<'ClientToken'>;
 
 /** `A-Z a-z 0-9 _ -`, 1 to 64 (contract, "Words"). */

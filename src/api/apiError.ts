@@ -61,20 +61,18 @@ const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
  * Returns the body of an error's answer. Under /oauth it is that of RFC 6749, section 5.2, also for a path in another case,
  * because the caller reads the answer with an OAuth library.
  */
-export function problemOf(err: ApiError, path: string, requestId: string): Record<string, string> {
+export function presentProblem(err: ApiError, path: string, requestId: string): Record<string, string> {
   return oauthPath.test(path)
     ? { error: oauthErrorOf(err.code), error_description: err.message }
     : {
         msg: err.message,
         code: err.code,
-        type: typeOf(err.code),
+        // The address of the code's explanation, which this service serves (RFC 9457, section 3.1.1).
+        type: `/docs/errors#${err.code}`,
         title: errors[err.code].meaning,
         request_id: requestId,
       };
 }
-
-/** Returns the address of the code's explanation, which this service serves (RFC 9457, section 3.1.1). */
-export const typeOf = (code: ErrorCode): string => `/docs/errors#${code}`;
 
 const oauthPath = /^\/oauth\//i;
 

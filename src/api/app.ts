@@ -3,7 +3,7 @@ import Router from '@koa/router';
 import Koa, { type Context } from 'koa';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
-import { ApiError, problemOf, toApiError } from './apiError.js';
+import { ApiError, presentProblem, toApiError } from './apiError.js';
 import { mountConsole } from './console/mount.js';
 import { consoleFiles } from './console/page.js';
 import { endpoints } from './endpoints.js';
@@ -78,7 +78,7 @@ function answerErrors(log: Logger): Step {
       ctx.set(answered.headers);
       // Do not wait for the rest of a body that was too long.
       if (answered.status === 413) ctx.set('Connection', 'close');
-      ctx.body = problemOf(answered, ctx.path, request_id);
+      ctx.body = presentProblem(answered, ctx.path, request_id);
     }
   };
 }

@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type Koa from 'koa';
 import type { Config } from '../config.js';
-import { ApiError, problemOf } from './apiError.js';
+import { ApiError, presentProblem } from './apiError.js';
 import type { ErrorCode } from './errors.js';
 
 export interface ListeningServer {
@@ -118,7 +118,7 @@ export function refuseBytes(
   ];
   const refusal = new ApiError(code, message);
   const requestId = String(answer?.getHeader('x-request-id') ?? randomUUID());
-  const body = JSON.stringify(problemOf(refusal, answer?.req.url ?? '/', requestId));
+  const body = JSON.stringify(presentProblem(refusal, answer?.req.url ?? '/', requestId));
   const head = [
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
     'Content-Type: application/json; charset=utf-8',

@@ -25,8 +25,7 @@ import { facts, moment, table } from './terminal.js';
 export function addAccountCommands(add: AddCommand): void {
   add('create', 'create an account; its secret is shown only once', create)
     .requiredOption('--name <name>', 'name of the company')
-    .option('--scope <scope>', 'may be given several times (default: push_notifications)', collectScopes)
-    .option('--platform', 'create an account for the platform, with the scope enrichments');
+    .option('--scope <scope>', 'may be given several times (default: push_notifications)', collectScopes);
   add('list', 'list every account, without secrets', list);
   add('rotate-secret <id>', 'make a new client secret; the old one stays valid for 24 h', rotate).option(
     '--now',
@@ -56,10 +55,9 @@ function collectScopes(given: string, earlier: string[] = []): string[] {
   throw new InvalidArgumentError(`The scopes are ${scopes.join(', ')}.`);
 }
 
-async function create(operator: Operator, wanted: { name: string; scope?: string[]; platform?: boolean }) {
-  const { name } = wanted;
+async function create(operator: Operator, { name, scope }: { name: string; scope?: string[] }) {
   const before = (await listAccounts(await operator.db())).filter((account) => account.name === name);
-  const created = await operator.change((db) => createAccount(db, { ...wanted, scopes: wanted.scope }));
+  const created = await operator.change((db) => createAccount(db, { name, scopes: scope }));
   const { account_id, client_id, scopes } = created;
   await operator.record('account create', account_id, null, { name, client_id, scopes });
   const namesakes = before.map(({ accountId }) => accountId).join(', ');

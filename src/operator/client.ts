@@ -12,7 +12,6 @@ import { createSecretBox } from '../redis/records/secretBox.js';
 import {
   createSigningSecret,
   reencryptSigningSecrets,
-  replaceSigningSecret,
   rotateSigningSecret,
 } from '../redis/records/secrets.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
@@ -155,24 +154,18 @@ async function reencrypt(operator: Operator) {
 async function rotate(operator: Operator, token: ClientToken, { now = false }: { now?: boolean }) {
   await requireClient(operator, token);
   const box = createSecretBox(operator.config().SECRETS_KEY);
-  let previousUntilMs: number | undefined;
-  if (now) {
-    await operator.change((db) => replaceSigningSecret(db, box, token));
-  } else {
-    const rotated = await operator.change((db) => rotateSigningSecret(db, box, token));
-    if (rotated.outcome === 'too_many') {
-      throw new Refused(
-        `Ten earlier signing secrets of ${token} still sign; the oldest ends in ${span(rotated.waitMs)}. ` +
-          'With --now all of them end immediately.',
-      );
-    }
-    previousUntilMs = rotated.previousValidUntilMs;
+  const rotated = await operator.change((db) => rotateSigningSecret(db, box, token, { now }));
+  if (rotated.outcome === 'too_many') {
+    throw new Refused(
+      `Ten earlier signing secrets of ${token} still sign; the oldest ends in ${span(rotated.waitMs)}. ` +
+        'With --now all of them end immediately.',
+    );
   }
   await operator.record('secrets rotate', token, null, { old_ones_end: now ? 'now' : 'in 24 h' });
   const call = isNoticesClient(token) ? '/notices/signing_secret' : '/push_notifications/signing_secret';
   const old = now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.';
   operator.answer(
-    { client_token: token, previous_valid_until: moment(previousUntilMs) },
+    { client_token: token, previous_valid_until: moment(rotated.previousValidUntilMs) },
     `${token} has a new signing secret; its account reads it with GET ${call}. ${old}`,
   );
 }

@@ -28,8 +28,8 @@ async function explain(
   if (event !== undefined) return await showResult(operator, token, event);
   const db = await operator.db();
   const why = await explainAsset(db, token, platformId ?? '');
-  const { lastEvent, lastNotification: last } = why;
-  const shown = last && (await present(operator, last));
+  const { lastEvent } = why;
+  const last = why.lastNotification && (await describe(operator, why.lastNotification));
   const { owed } = await getEndpoint(db, token);
   const catchUp = (await operator.workflowIds()).catchUp(token);
   operator.answer(
@@ -40,23 +40,17 @@ async function explain(
       last_event: lastEvent
         ? { event_id: lastEvent.eventId, at: moment(lastEvent.at), decision: lastEvent.decision }
         : null,
-      last_notification: shown ?? null,
+      last_notification: last?.value ?? null,
       catch_up_id: owed > 0 ? catchUp : null,
     },
-    facts({
+    `${facts({
       client: token,
       asset: platformId,
       'known segments': why.knownSegments,
       'last event': lastEvent && `${lastEvent.eventId} at ${moment(lastEvent.at)}`,
       decision: decisionInWords(why),
-      'last notification': last?.notificationId,
-      state: last && stateInWords(last),
-      reason: last?.reason,
-      attempts: last?.attempts.length,
-      'next attempt': last && describeNext(last),
-      workflow: shown && workflowInWords(shown),
       'catch-up': owed > 0 ? catchUp : 'none: its client is owed nothing',
-    }),
+    })}${last ? `\n\nThe last notification:\n${last.text}` : ''}`,
   );
 }
 
@@ -71,7 +65,12 @@ async function showResult(operator: Operator, token: ClientToken, eventId: strin
 
 /** Answers with a notification and its attempts. */
 export async function answerWith(operator: Operator, n: NotificationRecord) {
-  const shown = await present(operator, n);
+  const { value, text } = await describe(operator, n);
+  operator.answer(value, text);
+}
+
+async function describe(operator: Operator, n: NotificationRecord) {
+  const value = await present(operator, n);
   const head = facts({
     notification: n.notificationId,
     client: n.clientToken,
@@ -83,7 +82,7 @@ export async function answerWith(operator: Operator, n: NotificationRecord) {
     accepted: moment(n.acceptedAt),
     ended: moment(n.endedAt),
     'next attempt': describeNext(n),
-    workflow: workflowInWords(shown),
+    workflow: workflowInWords(value),
   });
   const attempts = table(
     ['ATTEMPT AT', 'STATUS', 'MS', 'ERROR', 'ADDRESS', 'URL', 'ANSWER'],
@@ -93,7 +92,7 @@ export async function answerWith(operator: Operator, n: NotificationRecord) {
     ]),
     'No attempts yet.',
   );
-  operator.answer(shown, `${head}\n\n${attempts}`);
+  return { value, text: `${head}\n\n${attempts}` };
 }
 
 /** Presents a notification as the API does, alone or in a list, with its client and its workflow. */

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
-import { ApiError, problemOf } from '../../src/api/apiError.js';
+import { ApiError, presentProblem } from '../../src/api/apiError.js';
 import { until } from '../receiver.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
@@ -89,7 +89,7 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     assert.deepEqual([answers[0]?.status, refused?.status], [200, 429]);
     const problem = (await refused?.json()) as Record<string, string>;
     const err = new ApiError('too_many_requests', 'Too many requests from this address');
-    assert.deepEqual(problem, problemOf(err, '/', problem.request_id ?? ''));
+    assert.deepEqual(problem, presentProblem(err, '/', problem.request_id ?? ''));
     assert.match(problem.request_id ?? '', /^[0-9a-f-]{36}$/);
     assert.equal(refused?.headers.get('retry-after'), '10');
   });

@@ -43,7 +43,7 @@ export async function setScene(options: SceneOptions = {}) {
 async function createCast(system: System, db: Db, clientCount: number) {
   const box: SecretBox = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
   const publisher = await createAccount(db, { name: 'A media company' });
-  const platform = await createAccount(db, { name: 'The platform', platform: true });
+  const platform = await createAccount(db, { name: 'The platform', scopes: ['enrichments'] });
   const api = { url: system.apiUrl };
   const publisherToken = await newToken(api, publisher);
   const clientTokens: string[] = [];

@@ -79,7 +79,7 @@ describe('Notices', () => {
 
   it('the platform gets those about the clients of every account, with its own secret', async () => {
     const platform = await startReceiver();
-    const wanted = { name: 'The platform', platform: true };
+    const wanted = { name: 'The platform', scopes: ['enrichments'] };
     const [{ account_id: first }, { account_id: second }] = [
       await createAccount(h.db, wanted),
       await createAccount(h.db, wanted),

@@ -17,8 +17,8 @@ describe('operator: account', () => {
     assert.ok(await isTaken(cli.db, made.client_id, made.client_secret));
   });
 
-  it('create --platform means enrichments; --scope may be repeated; a second account of a name is said', async () => {
-    const platform = await cli.json('account', 'create', '--name', 'P', '--platform');
+  it('create --scope may be repeated; a second account of a name is said', async () => {
+    const platform = await cli.json('account', 'create', '--name', 'P', '--scope', 'enrichments');
     assert.deepEqual(platform.scopes, ['enrichments']);
     const scopes = ['--scope', 'push_notifications', '--scope', 'signing_secrets'];
     const second = await cli.run(['account', 'create', '--name', 'P', ...scopes, '--json']);

@@ -7,7 +7,7 @@ import { createLogger } from '../../src/log.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { replaceSigningSecret } from '../../src/redis/records/secrets.js';
+import { rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { type Harness, startHarness } from '../service.js';
@@ -61,7 +61,7 @@ describe('operator doctor', () => {
     const { account_id } = await createAccount(h.db, { name: 'Acme' });
     const sealed = await registeredClient({ db: h.db }, account_id, 'SEALED', 'https://example.com/');
     const box = createSecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
-    await replaceSigningSecret(h.db, box, sealed);
+    await rotateSigningSecret(h.db, box, sealed, { now: true });
     const { ran, finding } = await examine();
     assert.equal(ran.status, 1);
     assert.match(finding('redis signing secrets')?.found ?? '', /does not decrypt those of SEALED\.$/);

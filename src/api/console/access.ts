@@ -3,7 +3,6 @@ import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
 import type { Config } from '../../config.js';
-import type { Db } from '../../redis/connection/db.js';
 import { fingerprintOf, randomSecret } from '../../redis/records/accounts.js';
 import {
   consoleSessionMs,
@@ -12,11 +11,10 @@ import {
   findConsoleSession,
   openConsoleLink,
 } from '../../redis/records/consoleSessions.js';
-import { getEndpoint } from '../../redis/records/endpoint.js';
-import { getRegistration } from '../../redis/records/registrations.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { isFromTrustedProxy } from '../clientAddress.js';
 import { noticesClient } from '../endpoint.js';
+import { readEndpoint } from '../endpoints/clients.js';
 import type { ApiDeps, Step, StepContext } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { readForm } from '../steps/body.js';
@@ -41,9 +39,12 @@ export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: S
   return composePage<State>(requireSession(deps), countPage, ...steps);
 }
 
-/** A page about the client of its path, and about the client's endpoint. */
+/** A page about the client of its path, and about the client's endpoint, which is state.health and state.registration. */
 export const clientPage = (deps: ApiDeps, answer: Step<SiteState>): Middleware[] =>
-  pageSteps<SiteState>(deps, findClient(deps), readEndpoint(deps), answer);
+  pageSteps<SiteState>(deps, findClient(deps), async (ctx, next) => {
+    Object.assign(ctx.state, await readEndpoint(deps.db, ctx.state.client.clientToken));
+    await answer(ctx, next);
+  });
 
 /** A form about the client of its path. */
 export const clientForm = (deps: ApiDeps, answer: Step<FormState>): Middleware[] =>
@@ -87,22 +88,6 @@ const findClient =
       : await noticesClient(db, accountId);
     await next();
   };
-
-/** Finds the endpoint of the client, as state.health and state.registration. */
-const readEndpoint =
-  ({ db }: ApiDeps): Step<SiteState> =>
-  async ({ state }, next) => {
-    Object.assign(state, await findEndpoint(db, state.client.clientToken));
-    await next();
-  };
-
-export async function findEndpoint(db: Db, clientToken: string) {
-  const [health, registration] = await Promise.all([
-    getEndpoint(db, clientToken),
-    getRegistration(db, clientToken),
-  ]);
-  return { health, registration };
-}
 
 /** Reads the form, as state.form: a page of this session must have sent it, and the session may act. @throws ApiError 403 */
 const requireOwnForm: Step<FormState> = async (ctx, next) => {

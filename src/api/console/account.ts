@@ -6,9 +6,10 @@ import { listNotifications } from '../../redis/notifications/notificationPages.j
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import { type Client, getClient, pageOfClients } from '../../redis/records/clients.js';
 import { badParameter } from '../apiError.js';
+import { readEndpoint } from '../endpoints/clients.js';
 import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
-import { clientPage, findEndpoint, given, pageSteps, redirect } from './access.js';
+import { clientPage, given, pageSteps, redirect } from './access.js';
 import { html } from './html.js';
 import { actionForm, answerPage, noResult, shownUrl, siteUrl, table } from './page.js';
 import { badge, exactly, faultInWords, moment, nextAttempt, shownState, standing } from './words.js';
@@ -46,7 +47,7 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
 }
 
 async function siteRow(db: Db, { clientToken, name }: Client) {
-  const { health, registration } = await findEndpoint(db, clientToken);
+  const { health, registration } = await readEndpoint(db, clientToken);
   return {
     id: `site-${clientToken}`,
     cells: [

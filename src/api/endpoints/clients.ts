@@ -58,10 +58,7 @@ export const clientsEndpoint = accountEndpoint({
 const concurrency = 50;
 
 async function presentClient(db: Db, { clientToken, name }: Client): Promise<unknown> {
-  const [health, registration] = await Promise.all([
-    getEndpoint(db, clientToken),
-    getRegistration(db, clientToken),
-  ]);
+  const { health, registration } = await readEndpoint(db, clientToken);
   return {
     client_token: clientToken,
     name,
@@ -69,6 +66,14 @@ async function presentClient(db: Db, { clientToken, name }: Client): Promise<unk
     url: registration?.url,
     owed: health.owed,
   };
+}
+
+export async function readEndpoint(db: Db, clientToken: string) {
+  const [health, registration] = await Promise.all([
+    getEndpoint(db, clientToken),
+    getRegistration(db, clientToken),
+  ]);
+  return { health, registration };
 }
 
 export const registeredUrl = z.object({

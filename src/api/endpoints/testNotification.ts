@@ -105,12 +105,12 @@ function testEndpoint({ noun, what, sends, send, ...of }: TestCall) {
       if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
       const isOther = url !== registered?.url;
       if (isOther) await checkUrl(deps, url, call.ctx.querystring);
-      // Once there is a registered URL, no other gets the client's request headers: a stolen token could read them there.
-      const own = isOther && registered ? {} : (await readSecrets(db, secretBox, clientToken)).headers;
       await limitSends(db, clientToken, sends);
       await auditCall(deps, call, what, { about: { url: originOf(url) } });
       await createSigningSecret(db, secretBox, clientToken);
-      const { signing } = await readSecrets(db, secretBox, clientToken);
+      const { signing, headers } = await readSecrets(db, secretBox, clientToken);
+      // Once there is a registered URL, no other gets the client's request headers: a stolen token could read them there.
+      const own = isOther && registered ? {} : headers;
       return send(deps, { url, clientToken, own, secrets: signing });
     },
   });

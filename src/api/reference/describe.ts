@@ -1,6 +1,6 @@
 /** Describes a declared call in OpenAPI's terms: its input, its answers, its errors. */
 import type { z } from 'zod';
-import { typeOf } from '../apiError.js';
+import { ApiError, presentProblem } from '../apiError.js';
 import type { Description } from '../endpoint.js';
 import { type ErrorCode, errors, oauthErrorOf } from '../errors.js';
 import { exampleOf, jsonSchemaOf, type Schema } from './schemas.js';
@@ -140,9 +140,7 @@ const narrowed = (schema: string, member: string, values: string[]): Schema => (
 });
 
 function exampleProblem(code: ErrorCode, under: Under) {
-  const { meaning } = errors[code];
-  const request_id = '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11';
-  const problem = { msg: meaning, code, type: typeOf(code), title: meaning, request_id };
-  const oauthProblem = { error: oauthErrorOf(code), error_description: meaning };
-  return { summary: code, value: under === 'oauth' ? oauthProblem : problem };
+  const path = under === 'oauth' ? '/oauth/' : '/';
+  const err = new ApiError(code, errors[code].meaning);
+  return { summary: code, value: presentProblem(err, path, '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11') };
 }

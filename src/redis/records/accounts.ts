@@ -3,7 +3,7 @@
  * known and an unknown client id both cost a single look-up.
  */
 import { hash, randomBytes } from 'node:crypto';
-import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
+import { type AccountId, newAccountId } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { evaluate, type ScriptArgument } from '../connection/library.js';
 import { ChangeRefused, listClients, readEach } from './clients.js';
@@ -12,7 +12,7 @@ import { setHeld } from './endpoint.js';
 export interface Account {
   accountId: AccountId;
   name: string;
-  clientId: ClientId;
+  clientId: string;
   scopes: string[];
   disabled: boolean;
   /** Raised to end all tokens; each token carries the generation under which it was minted. */
@@ -32,14 +32,12 @@ export const signingSecretsScope = 'signing_secrets';
 /** Creates an account. Its secret (256 bits) is only in the answer: Redis keeps its hash. */
 export async function createAccount(
   db: Db,
-  wanted: { name: string; scopes?: readonly string[]; platform?: boolean },
+  { name, scopes = defaultScopes }: { name: string; scopes?: readonly string[] },
 ) {
   const accountId = newAccountId();
   const secret = randomSecret();
-  const given = wanted.scopes?.length ? wanted.scopes : wanted.platform ? [] : defaultScopes;
-  const scopes = [...new Set([...given, ...(wanted.platform ? [platformScope] : [])])];
   await db.redis.hset(db.global.account(accountId), {
-    name: wanted.name,
+    name,
     scopes: scopes.join(' '),
     secret_hash: secretHash(secret),
     generation: 1,
@@ -48,10 +46,10 @@ export async function createAccount(
   await db.redis.sadd(db.global.accounts, accountId);
   return {
     account_id: accountId,
-    name: wanted.name,
+    name,
     client_id: clientIdOf(accountId),
     client_secret: secret,
-    scopes,
+    scopes: [...scopes],
   };
 }
 
@@ -144,7 +142,7 @@ export const secretHash = (secret: string): string => hash('sha256', secret);
 /** Identifies a secret in the audit, and cannot be used as the secret: the first 48 bits of its hash. */
 export const fingerprintOf = (secret: string): string => secretHash(secret).slice(0, 12);
 
-const clientIdOf = (accountId: string): ClientId => accountId.replace(/^acc_/, 'cid_') as ClientId;
+const clientIdOf = (accountId: string): string => accountId.replace(/^acc_/, 'cid_');
 /** A malformed client id belongs to no account. */
 export const accountIdOf = (clientId: string): string =>
   isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';

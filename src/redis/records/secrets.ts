@@ -77,13 +77,19 @@ export type Rotated =
 
 /**
  * Makes a new secret. The former one still signs for 24 h, like each earlier one for its own 24 h. It refuses while
- * ten still sign, so that no secret that a receiver still uses ends early.
+ * ten still sign, so that no secret that a receiver still uses ends early. With `now`, for a secret that somebody else has
+ * seen, every earlier one ends immediately.
  */
-export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<Rotated> {
+export async function rotateSigningSecret(
+  db: Db,
+  box: SecretBox,
+  clientToken: string,
+  { now = false } = {},
+): Promise<Rotated> {
   const signingSecret = newSigningSecret();
   const sealed = box.seal(signingSecret, ownerOf(clientToken, 'current'));
   const name = randomBytes(4).toString('hex');
-  const args = [sealed, previousSigningSecretMs, name, previousSigningSecretsAtMost];
+  const args = [sealed, now ? 0 : previousSigningSecretMs, name, previousSigningSecretsAtMost];
   const answer = await runScript(db, 'rotateSigningSecret', clientToken, args);
   const [done, number] = answer as [number, number | null];
   if (done === 0) return { outcome: 'too_many', waitMs: Number(number) };
@@ -95,12 +101,6 @@ export async function rotationWaitMs(db: Db, clientToken: string): Promise<numbe
   const until = await previousSigningSecretsUntil(db, clientToken);
   const oldest = until[previousSigningSecretsAtMost - 1];
   return oldest === undefined ? 0 : oldest - nowOf(db);
-}
-
-/** Makes a new secret and ends every earlier one immediately: for a secret that somebody else has seen. */
-export async function replaceSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<void> {
-  const sealed = box.seal(newSigningSecret(), ownerOf(clientToken, 'current'));
-  await runScript(db, 'replaceSigningSecret', clientToken, [sealed]);
 }
 
 /** Standard Webhooks 1.0.0: `whsec_` and the base64 of 24 to 64 bytes. */

@@ -14,12 +14,13 @@ entry('createSigningSecret', function(_, ARGV)
   return redis.call('HGET', secrets_key(), 'current')
 end)
 -- Stores another signing secret; the former one still signs for a while. Refused while the most previous ones still sign.
--- Arguments: sealed (the new secret), along_ms (how long the former one still signs), name (distinguishes secrets that end in the same
---   millisecond), max_along (how many previous ones may still sign)
--- Answer: {1, until when the former one still signs} ({1} if there was none), or {0, ms until a rotation is possible}
+-- Arguments: sealed (the new secret), along_ms (how long the former one still signs; '0': it and every earlier one end), name
+--   (distinguishes secrets that end in the same millisecond), max_along (how many previous ones may still sign)
+-- Answer: {1, until when the former one still signs} ({1} if it does not), or {0, ms until a rotation is possible}
 -- Repeat: the new secret is also listed as a previous one, which no receiver notices
 entry('rotateSigningSecret', function(_, ARGV)
-  local S = secrets_key()
+  local S, ends_now = secrets_key(), ARGV[3] == '0'
+  if ends_now then remove_secrets('^previous:') end
   local old = redis.call('HGET', S, 'current')
   local signing, first = 0, nil
   for _, name in ipairs(redis.call('HKEYS', S)) do
@@ -33,19 +34,11 @@ entry('rotateSigningSecret', function(_, ARGV)
   end
   if old and signing >= tonumber(ARGV[5]) then return {0, first - now} end
   redis.call('HSET', S, 'current', ARGV[2])
-  owe_secret_notice('the signing secret was rotated')
-  if not old then return {1} end
+  owe_secret_notice('the signing secret was rotated' .. (ends_now and ', earlier ones have ended' or ''))
+  if not old or ends_now then return {1} end
   local till = now + tonumber(ARGV[3])
   redis.call('HSET', S, string.format('previous:%d:%s', till, ARGV[4]), old)
   return {1, till}
-end)
--- Stores another signing secret; every earlier one ends.
--- Arguments: sealed
-entry('replaceSigningSecret', function(_, ARGV)
-  remove_secrets('^previous:')
-  redis.call('HSET', secrets_key(), 'current', ARGV[2])
-  owe_secret_notice('the signing secret was rotated, earlier ones have ended')
-  return 1
 end)
 -- Replaces a client's request headers.
 -- Arguments: name and sealed value of each in turn
