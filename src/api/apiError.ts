@@ -62,7 +62,7 @@ const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
  * because the caller reads the answer with an OAuth library.
  */
 export function presentProblem(err: ApiError, path: string, requestId: string): Record<string, string> {
-  return oauthPath.test(path)
+  return isUnderOauth(path)
     ? { error: oauthErrorOf(err.code), error_description: err.message }
     : {
         msg: err.message,
@@ -74,7 +74,7 @@ export function presentProblem(err: ApiError, path: string, requestId: string): 
       };
 }
 
-const oauthPath = /^\/oauth\//i;
+export const isUnderOauth = (path: string): boolean => /^\/oauth\//i.test(path);
 
 /** Returns the error as callers see it; undefined for a bug of the service. */
 export function toApiError(err: unknown): ApiError | undefined {

@@ -101,7 +101,7 @@ interface CredentialCall {
   address: string;
 }
 
-interface Declared extends Omit<Description, 'method' | 'tag' | 'under' | 'body'> {
+interface Declared extends Omit<Description, 'method' | 'tag' | 'body'> {
   form: z.ZodObject;
   /** The example's name. */
   example: string;
@@ -115,7 +115,6 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
     ...of,
     method: 'post',
     tag: 'Tokens',
-    under: 'oauth',
     body: { schema, types: formTypes, examples: { [example]: exampleOf(schema) } },
     codes: [
       ...(of.codes ?? []),

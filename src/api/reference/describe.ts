@@ -1,6 +1,6 @@
 /** Describes a declared call in OpenAPI's terms: its input, its answers, its errors. */
 import type { z } from 'zod';
-import { ApiError, presentProblem } from '../apiError.js';
+import { ApiError, isUnderOauth, presentProblem } from '../apiError.js';
 import type { Description } from '../endpoint.js';
 import { type ErrorCode, errors, oauthErrorOf } from '../errors.js';
 import { exampleOf, jsonSchemaOf, type Schema } from './schemas.js';
@@ -77,35 +77,25 @@ const anyCall: readonly ErrorCode[] = [
 /** Codes of the HTTP parser, which refuses before it knows the path: never in the form of RFC 6749. */
 const parserCodes = ['malformed_request', 'request_timeout', 'headers_too_long', 'body_too_long'];
 
-type Under = Description['under'];
-
 /** Describes one answer for each status, with its codes, headers and an example for each code. */
-function refusals({ codes = [], under }: Description) {
+function refusals({ codes = [], path }: Description) {
   const all = [...new Set([...codes, ...anyCall])];
-  const statuses = new Set(all.map((code) => errors[code].status));
-  return Object.fromEntries(
-    [...statuses].map((status) => {
-      const those = all.filter((code) => errors[code].status === status);
-      return [status, refusal(status, those, under)];
-    }),
-  );
+  const statuses = [...new Set(all.map((code) => errors[code].status))];
+  const described = statuses.map((status) => {
+    const those = all.filter((code) => errors[code].status === status);
+    const schema = problemSchema(those, path);
+    const examples = Object.fromEntries(those.map((code) => [code, exampleProblem(code, path)]));
+    return {
+      description: those.map((code) => inWords(code, path)).join('\n'),
+      headers: refusalHeaders(status, those),
+      content: { 'application/json': { schema, examples } },
+    };
+  });
+  return Object.fromEntries(statuses.map((status, i) => [status, described[i]]));
 }
 
-function refusal(status: number, codes: ErrorCode[], under: Under) {
-  return {
-    description: codes.map((code) => inWords(code, under)).join('\n'),
-    headers: refusalHeaders(status, codes),
-    content: {
-      'application/json': {
-        schema: problemSchema(codes, under),
-        examples: Object.fromEntries(codes.map((code) => [code, exampleProblem(code, under)])),
-      },
-    },
-  };
-}
-
-function inWords(code: ErrorCode, under: Under): string {
-  const name = under === 'oauth' ? oauthErrorOf(code) : code;
+function inWords(code: ErrorCode, path: string): string {
+  const name = isUnderOauth(path) ? oauthErrorOf(code) : code;
   const { meaning, remedy } = errors[code];
   return `- \`${name}\`: ${meaning} ${remedy}`;
 }
@@ -125,8 +115,8 @@ const header = (name: string): Schema => ({ $ref: `#/components/headers/${name}`
 /** The headers that name a limit and what is left of it (docs/reference/limits.md). */
 const rateHeaders = { RateLimit: header('RateLimit'), 'RateLimit-Policy': header('RateLimitPolicy') };
 
-function problemSchema(codes: ErrorCode[], under: Under): Schema {
-  if (under === undefined) return narrowed('Problem', 'code', codes);
+function problemSchema(codes: ErrorCode[], path: string): Schema {
+  if (!isUnderOauth(path)) return narrowed('Problem', 'code', codes);
   const oauth = narrowed('OAuthProblem', 'error', [...new Set(codes.map(oauthErrorOf))]);
   const early = codes.filter((code) => parserCodes.includes(code));
   return early.length === 0 ? oauth : { anyOf: [oauth, narrowed('Problem', 'code', early)] };
@@ -139,8 +129,7 @@ const narrowed = (schema: string, member: string, values: string[]): Schema => (
   ],
 });
 
-function exampleProblem(code: ErrorCode, under: Under) {
-  const path = under === 'oauth' ? '/oauth/' : '/';
+function exampleProblem(code: ErrorCode, path: string) {
   const err = new ApiError(code, errors[code].meaning);
   return { summary: code, value: presentProblem(err, path, '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11') };
 }

@@ -10,7 +10,7 @@ import { hash } from 'node:crypto';
 import type { Context } from 'koa';
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../../redis/connection/db.js';
-import { takeSendCall } from '../../redis/records/clients.js';
+import { runScript } from '../../redis/connection/library.js';
 import { type Quota, rateLimitFields, tooMany } from '../apiError.js';
 import { networkOf } from '../clientAddress.js';
 
@@ -39,15 +39,20 @@ export function accountLimits(db: Db, callsPerSecond: number) {
   };
 }
 
+/** Contract, section 5. */
+const sends = { name: 'sends', calls: 5, windowSeconds: 25 };
+const sendEveryMs = (sends.windowSeconds * 1000) / sends.calls;
+
 /**
- * Counts a client's call that sends something: one in 5 s, bursts of 5.
- * @param sends how many this call counts as
+ * Counts a client's call that sends something, over all such calls and all processes.
+ * @param together how many to count, all or none: 1, or the whole burst. A bucket that gets one every 25 s and holds one is
+ * equivalent to all 5 of a bucket that gets one every 5 s.
  * @throws ApiError 429
  */
-export async function limitSends(db: Db, clientToken: string, sends: 1 | 5 = 1): Promise<void> {
-  const waitMs = await takeSendCall(db, clientToken, sends);
-  const quota = { name: 'sends', calls: 5, windowSeconds: 25 };
-  if (waitMs > 0) throw tooMany('Too many calls that send something for this client', quota, waitMs);
+export async function limitSends(db: Db, clientToken: string, together: 1 | 5 = 1): Promise<void> {
+  const bucket = [sendEveryMs * together, sends.calls / together];
+  const waitMs = (await runScript(db, 'takeSend', clientToken, bucket)) as number;
+  if (waitMs > 0) throw tooMany('Too many calls that send something for this client', sends, waitMs);
 }
 
 /**
