@@ -25,8 +25,15 @@ async function explain(
 ) {
   if ((platformId === undefined) === (event === undefined)) command.error('Give <platform-id> or --event.');
   await requireClient(operator, token);
-  if (event !== undefined) return await showResult(operator, token, event);
   const db = await operator.db();
+  if (event !== undefined) {
+    const found = await notificationOfEvent(db, token, event);
+    if (found !== undefined) return await answerWith(operator, found);
+    throw new Refused(
+      `No kept notification of ${token} names the event ${event}. ` +
+        `If the event made none, "explain ${token} PLATFORM_ID" says why.`,
+    );
+  }
   const why = await explainAsset(db, token, platformId ?? '');
   const { lastEvent } = why;
   const last = why.lastNotification && (await describe(operator, why.lastNotification));
@@ -51,15 +58,6 @@ async function explain(
       decision: decisionInWords(why),
       'catch-up': owed > 0 ? catchUp : 'none: its client is owed nothing',
     })}${last ? `\n\nThe last notification:\n${last.text}` : ''}`,
-  );
-}
-
-async function showResult(operator: Operator, token: ClientToken, eventId: string) {
-  const found = await notificationOfEvent(await operator.db(), token, eventId);
-  if (found !== undefined) return await answerWith(operator, found);
-  throw new Refused(
-    `No kept notification of ${token} names the event ${eventId}. ` +
-      `If the event made none, "explain ${token} PLATFORM_ID" says why.`,
   );
 }
 
@@ -98,11 +96,11 @@ async function describe(operator: Operator, n: NotificationRecord) {
 /** Presents a notification as the API does, alone or in a list, with its client and its workflow. */
 export async function present(operator: Operator, n: NotificationRecord | ListedNotification) {
   const { notification_id, ...rest } = 'attempts' in n ? presentWithAttempts(n) : presentNotification(n);
-  return { notification_id, client_token: n.clientToken, ...(await workflowOf(operator, n)), ...rest };
+  return { notification_id, client_token: n.clientToken, ...(await presentWorkflow(operator, n)), ...rest };
 }
 
 /** Returns the workflow's id, and a link if the address of Temporal's UI is known. */
-async function workflowOf(
+async function presentWorkflow(
   operator: Operator,
   { clientToken, notificationId, group }: ListedNotification,
 ): Promise<{ workflow_id: string | null; workflow_url?: string }> {
@@ -116,7 +114,7 @@ async function workflowOf(
   return { workflow_id, workflow_url };
 }
 
-function workflowInWords({ workflow_id, workflow_url }: Awaited<ReturnType<typeof workflowOf>>): string {
+function workflowInWords({ workflow_id, workflow_url }: Awaited<ReturnType<typeof presentWorkflow>>): string {
   return workflow_url ?? workflow_id ?? 'none: too many events were waiting for Temporal';
 }
 

@@ -46,11 +46,8 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
         logFailure(clientToken, err);
       }
     },
-    /** Wakes or starts a client's catch-up now, if the client is owed something. @throws errors of Temporal or Redis */
-    async wakeNow(clientToken: string): Promise<void> {
-      const { owed, flight } = db.client(clientToken);
-      if ((await db.redis.exists(owed, flight)) > 0) await signalWithStart(clientToken);
-    },
+    /** Wakes or starts the catch-up of a client that is owed something. @throws errors of Temporal or Redis */
+    wakeNow: signalWithStart,
     /** Wakes a catch-up that would plan too late, as a script has found. Concurrent calls for one client are one. */
     signal(clientToken: string): void {
       if (signalling.has(clientToken)) return;

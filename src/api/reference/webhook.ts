@@ -3,17 +3,17 @@ import { z } from 'zod';
 import { noticesClient } from '../../ids.js';
 import { changedBody, noticeBody } from '../../notices/notices.js';
 import { notificationRequest, userAgent } from '../../outgoing/notification.js';
-import { type NoticeKind, noticeKinds } from '../../redis/records/notices.js';
+import { type Notice, noticeKinds } from '../../redis/records/notices.js';
 import type { Description } from '../endpoint.js';
 import { parameter, requestBody } from './describe.js';
 import {
   clientTokenText,
-  jsonSchemaOf,
   matching,
   notificationIdText,
   platformIdText,
   text,
   time,
+  toJsonSchema,
   whole,
 } from './schemas.js';
 
@@ -64,7 +64,7 @@ const webhook = ({ operationId, tag, summary, description, what, example, client
 
 const retryAfter = (description: string) => ({
   description: `${description} A failed attempt; with Retry-After (seconds or a date) there is no other attempt to this endpoint before that time, at most 24 h.`,
-  headers: { 'Retry-After': { description: 'Seconds or a date.', schema: jsonSchemaOf(text('120')) } },
+  headers: { 'Retry-After': { description: 'Seconds or a date.', schema: toJsonSchema(text('120')) } },
 });
 
 const answersToAttempt = {
@@ -81,32 +81,28 @@ const answersToAttempt = {
   },
 };
 
-const exampleNotice = (
-  kind: NoticeKind,
-  reason: string,
-  { since, attempts_failed, owed }: { since: number; attempts_failed: number; owed: number },
-) => noticeBody({ kind, at, reason, since, attempts_failed }, { accountId, clientToken, owed });
+const exampleNotice = (owed: number, notice: Pick<Notice, 'kind' | 'reason' | 'since' | 'attempts_failed'>) =>
+  noticeBody({ at, ...notice }, { accountId, clientToken, owed });
 
 const noticeExamples = {
-  'Several attempts in a row have failed: one probe at a time from now on': exampleNotice(
-    'endpoint.failing',
-    '5 attempts failed in a row',
-    { since: at - 40_000, attempts_failed: 5, owed: 12 },
-  ),
-  'Nothing is sent until the endpoint is resumed': exampleNotice('endpoint.suspended', 'it answered 410', {
-    since: at - 86_400_000,
-    attempts_failed: 291,
-    owed: 480,
+  'Several attempts in a row have failed: one probe at a time from now on': exampleNotice(12, {
+    ...{ kind: 'endpoint.failing', reason: '5 attempts failed in a row' },
+    ...{ since: at - 40_000, attempts_failed: 5 },
   }),
-  'A probe or a redelivery has succeeded: owed assets are delivered now': exampleNotice(
-    'endpoint.recovered',
-    'a probe succeeded',
-    { since: at - 3_600_000, attempts_failed: 17, owed: 48 },
-  ),
+  'Nothing is sent until the endpoint is resumed': exampleNotice(480, {
+    ...{ kind: 'endpoint.suspended', reason: 'it answered 410' },
+    ...{ since: at - 86_400_000, attempts_failed: 291 },
+  }),
+  'A probe or a redelivery has succeeded: owed assets are delivered now': exampleNotice(48, {
+    ...{ kind: 'endpoint.recovered', reason: 'a probe succeeded' },
+    ...{ since: at - 3_600_000, attempts_failed: 17 },
+  }),
   'A client has another signing secret: if none of your people rotated it, find out who did': exampleNotice(
-    'secret.rotated',
-    'the signing secret was rotated',
-    { since: at, attempts_failed: 0, owed: 0 },
+    0,
+    {
+      ...{ kind: 'secret.rotated', reason: 'the signing secret was rotated' },
+      ...{ since: at, attempts_failed: 0 },
+    },
   ),
 };
 

@@ -32,16 +32,10 @@ export async function auditCall(
     about,
   };
   if (!(await recordCall(db, call, recording))) return;
+  const { accountId: account_id, address, tokenFingerprint: token_fingerprint, requestId: request_id } = call;
+  const caller = { account_id, address, token_fingerprint, request_id };
   log.info(
-    {
-      account_id: call.accountId,
-      ...(client && { client_token: client.clientToken }),
-      what,
-      ...about,
-      address: call.address,
-      token_fingerprint: call.tokenFingerprint,
-      request_id: call.requestId,
-    },
+    { ...caller, ...(client && { client_token: client.clientToken }), what, ...about },
     'audited call',
   );
 }

@@ -6,7 +6,6 @@ import type { EndpointState } from './endpoint.js';
 
 /** Over all clients whose keys can be read. */
 export interface Counted {
-  /** Owed assets. */
   owed: number;
   owedClients: number;
   /** Clients with owed assets that could have been sent more than 2 minutes ago. */
