@@ -13,7 +13,7 @@ interface RedisServers extends Credentials {
 
 export type RedisAddress =
   | { kind: 'single'; url: string }
-  /** `nodes`: some of the cluster's; one that answers names the others. */
+  /** `nodes`: some nodes of the cluster; the first that answers names the others. */
   | ({ kind: 'cluster' } & RedisServers)
   /** `nodes`: the Sentinels, which know the primary by its `name`; `sentinel`: their own credentials. */
   | ({ kind: 'sentinel'; name: string; db: number; sentinel: Credentials } & RedisServers);

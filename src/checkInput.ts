@@ -12,7 +12,7 @@ export function checkInput<T>(
 ): { data: T } | { problem: string } {
   const parsed = schema.safeParse(input, inOurWords);
   if (parsed.success) return { data: parsed.data };
-  const problems = parsed.error.issues.map(({ path, message }) => `${pathOf(at, path)}: ${message}`);
+  const problems = parsed.error.issues.map(({ path, message }) => `${formatPath(at, path)}: ${message}`);
   return { problem: shortened(problems.join('; ')) };
 }
 
@@ -46,7 +46,7 @@ const types: Record<string, string> = {
   record: 'an object',
 };
 
-function pathOf(at: string, path: readonly PropertyKey[]): string {
+function formatPath(at: string, path: readonly PropertyKey[]): string {
   let text = at;
   for (const part of path) {
     text += typeof part === 'number' ? `[${part}]` : `${text === '' ? '' : '.'}${String(part)}`;

@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import { type Config, deliveryOf } from './config.js';
+import { type Config, deliverySettings } from './config.js';
 import { Accepting } from './delivery/accept.js';
 import { Couriers } from './delivery/couriers.js';
 import { Outbox } from './delivery/outbox.js';
@@ -38,7 +38,7 @@ export type Delivering = Awaited<ReturnType<typeof startDelivering>>;
  */
 export async function startDelivering(parts: Parts) {
   const { role, config, db, log } = parts;
-  const settings = deliveryOf(config);
+  const settings = deliverySettings(config);
   const catchUps = createCatchUps({ ...parts, taskQueue: config.TASK_QUEUE });
   const history = countAttempts(db, log);
   const notices = createNotices({ ...parts, catchUps });

@@ -188,9 +188,9 @@ export function redisOptions(config: Config) {
 export type Durability = ReturnType<typeof redisOptions>['durability'];
 
 /** The settings that decide when and how notifications are sent. */
-export type DeliverySettings = ReturnType<typeof deliveryOf>;
+export type DeliverySettings = ReturnType<typeof deliverySettings>;
 
-export function deliveryOf(config: Config) {
+export function deliverySettings(config: Config) {
   const { retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs } = config;
   return {
     ...{ retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs },

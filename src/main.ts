@@ -1,7 +1,7 @@
 /** Roles: `api`, `worker`, or `all`, which is both in one process (as `npm start` runs it). */
 
 import { ConfigError, readConfig } from './config.js';
-import { run } from './service.js';
+import { serve } from './service.js';
 
 const role = process.argv[2];
 if (role !== 'api' && role !== 'worker' && role !== 'all') {
@@ -9,7 +9,7 @@ if (role !== 'api' && role !== 'worker' && role !== 'all') {
   process.exit(2);
 }
 try {
-  await run(role, readConfig());
+  await serve(role, readConfig());
 } catch (err) {
   process.stderr.write(
     // An error of the native client has no stack.

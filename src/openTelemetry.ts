@@ -56,14 +56,14 @@ function begin(
   name: string,
   { kind = 'INTERNAL', parent, links = [], attributes }: SpanOptions,
 ): TracedSpan {
-  const linked = links.map((link) => ({ context: contextOf(link) }));
+  const linked = links.map((link) => ({ context: parseTraceparent(link) }));
   const span = tracer.startSpan(
     name,
     { kind: SpanKind[kind], attributes, links: linked.filter(({ context }) => isSpanContextValid(context)) },
-    trace.setSpanContext(ROOT_CONTEXT, contextOf(parent)),
+    trace.setSpanContext(ROOT_CONTEXT, parseTraceparent(parent)),
   );
   return {
-    traceparent: traceparentOf(span),
+    traceparent: formatTraceparent(span),
     end(more = {}, error) {
       span.setAttributes(more);
       if (error !== undefined) {
@@ -75,7 +75,7 @@ function begin(
   };
 }
 
-function traceparentOf(span: Span): Traceparent {
+function formatTraceparent(span: Span): Traceparent {
   const { traceId, spanId, traceFlags } = span.spanContext();
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
 }
@@ -84,7 +84,7 @@ function traceparentOf(span: Span): Traceparent {
 const traceparent = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 
 /** Returns a context that is not valid, and begins a trace, for a text that is no traceparent. */
-function contextOf(given: Traceparent = ''): SpanContext {
+function parseTraceparent(given: Traceparent = ''): SpanContext {
   const [, traceId = '', spanId = '', flags = ''] = traceparent.exec(given) ?? [];
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
 }

@@ -15,13 +15,13 @@ import { checkExpiry, checkLayout, closeDb, openDb, waitForRedis } from './redis
 import { firstAnswer } from './redis/connection/nodes.js';
 import { readCounts } from './redis/records/counts.js';
 import { createSecretBox } from './redis/records/secretBox.js';
-import { askServer, clientOf, connect, untilAvailable } from './temporal/connection.js';
+import { askServer, connect, createTemporalClient, untilAvailable } from './temporal/connection.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule } from './temporal/sweepSchedule.js';
 import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';
 
 /** Runs a role until SIGTERM or SIGINT, then stops it in order: accepts no new work, finishes work under way, closes connections. */
-export async function run(role: Role, config: Config): Promise<void> {
+export async function serve(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
   const sdkPort = role === 'api' ? undefined : await freeSdkPort();
   installRuntime(log, sdkPort);
@@ -40,7 +40,7 @@ export async function run(role: Role, config: Config): Promise<void> {
 
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? connect(config);
-  const temporal = clientOf(connection, config, metrics.temporalAnswered);
+  const temporal = createTemporalClient(connection, config, metrics.temporalAnswered);
   const targetPolicy = targetPolicyOf(config, sdkPort);
   const sender = createSender({
     policy: targetPolicy,

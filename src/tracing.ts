@@ -12,7 +12,7 @@ export interface SpanOptions {
   parent?: Traceparent;
   /** Spans of other traces that led to this one. */
   links?: readonly Traceparent[];
-  /** Never a secret, of a URL only its scheme and host. */
+  /** They hold no secret, and of a URL only its scheme and host. */
   attributes?: SpanAttributes;
 }
 

@@ -80,9 +80,9 @@ export async function startWorkers(
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
-    ...versionOf(config),
+    ...workerVersion(config),
     activities: createActivities(deps),
-    // A POST in flight finishes within its lease; the rest is cut off.
+    // A POST in flight ends within its lease; whatever still runs after that is cut off.
     shutdownGraceTime: deps.settings.leaseMs,
     shutdownForceTime: deps.settings.leaseMs + 10_000,
   };
@@ -118,7 +118,7 @@ export async function startWorkers(
 }
 
 /** Makes the workers a version of their deployment if the operator names one. Every workflow moves on to the current version. */
-function versionOf(config: Config): { workerDeploymentOptions?: WorkerDeploymentOptions } {
+function workerVersion(config: Config): { workerDeploymentOptions?: WorkerDeploymentOptions } {
   const buildId = config.TEMPORAL_WORKER_BUILD_ID;
   if (buildId === undefined) return {};
   // Temporal refuses both characters in a name.

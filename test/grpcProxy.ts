@@ -15,10 +15,17 @@ import { join } from 'node:path';
 /** gRPC's numbers. */
 export const status = { ok: 0, permissionDenied: 7, resourceExhausted: 8, unimplemented: 12 };
 
-export type GrpcProxy = Awaited<ReturnType<typeof startGrpcProxy>>;
+export interface GrpcProxy {
+  address: string;
+  /** Of every call so far, by the method's short name. */
+  calls: { method: string; headers: IncomingHttpHeaders; at: number }[];
+  /** The gRPC status with which a call is answered instead of by the server, by full path; 0 lets it through. */
+  answer: (path: string) => number;
+  close(): Promise<void>;
+}
 
 /** @param tls with the certificate of test/temporal/certificate */
-export async function startGrpcProxy(target: string, tls = false) {
+export async function startGrpcProxy(target: string, tls = false): Promise<GrpcProxy> {
   const folder = join(import.meta.dirname, 'temporal/certificate');
   const server: Http2Server = tls
     ? createSecureServer({
@@ -32,13 +39,11 @@ export async function startGrpcProxy(target: string, tls = false) {
   server.on('session', (session) => sessions.add(session));
   server.on('sessionError', () => undefined);
 
-  const proxy = {
+  const proxy: GrpcProxy = {
     address: '',
-    /** Of every call so far, by the method's short name. */
-    calls: [] as { method: string; headers: IncomingHttpHeaders; at: number }[],
-    /** The gRPC status with which a call is answered instead of by the server, by full path; 0 lets it through. */
-    answer: (_path: string): number => status.ok,
-    async close(): Promise<void> {
+    calls: [],
+    answer: () => status.ok,
+    close: async () => {
       for (const session of sessions) session.destroy();
       await new Promise((resolve) => server.close(resolve));
     },

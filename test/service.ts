@@ -27,7 +27,7 @@ import { createClient } from '../src/redis/records/clients.js';
 import { type Endpoint, getEndpoint } from '../src/redis/records/endpoint.js';
 import { markAnswered, register } from '../src/redis/records/registrations.js';
 import { createSecretBox, type SecretBox } from '../src/redis/records/secretBox.js';
-import { askServer, clientOf, connect } from '../src/temporal/connection.js';
+import { askServer, connect, createTemporalClient } from '../src/temporal/connection.js';
 import { ensureSearchAttributes } from '../src/temporal/searchAttributes.js';
 import { workflowIds } from '../src/temporal/workflowIds.js';
 import { startWorkers } from '../src/worker.js';
@@ -205,7 +205,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
   const native = role === 'api' ? undefined : await NativeConnection.connect(config.temporalConnection);
   if (native) await ensureSearchAttributes(native, config.TEMPORAL_NAMESPACE, log);
   const connection = native ?? connect(config);
-  const temporal = clientOf(connection, config);
+  const temporal = createTemporalClient(connection, config);
   const targetPolicy = targetPolicyOf(config);
   const real = createSender({
     policy: targetPolicy,

@@ -1,7 +1,7 @@
 import { TooBusy } from '../delivery/accept.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
-import { type ErrorCode, errors, oauthErrorOf } from './errors.js';
+import { type ErrorCode, errors, toOauthError } from './errors.js';
 
 export class ApiError extends Error {
   override name = 'ApiError';
@@ -44,7 +44,7 @@ export interface Quota {
 /** Returns the error of a limit that is reached: every 429 says which one, and when to come again. */
 export function tooMany(message: string, quota: Quota, retryAfterMs: number): ApiError {
   const fields = rateLimitFields(quota, 0, retryAfterMs);
-  const seconds = secondsOf(retryAfterMs);
+  const seconds = toSeconds(retryAfterMs);
   const headers = { ...fields, 'Retry-After': String(seconds) };
   return new ApiError('too_many_requests', `${message}: try again in ${seconds} s`, headers);
 }
@@ -52,10 +52,10 @@ export function tooMany(message: string, quota: Quota, retryAfterMs: number): Ap
 /** Returns the fields of draft-ietf-httpapi-ratelimit-headers (revisions 8 to 11). */
 export const rateLimitFields = ({ name, calls, windowSeconds }: Quota, left: number, untilMs: number) => ({
   'RateLimit-Policy': `"${name}";q=${calls};w=${windowSeconds}`,
-  RateLimit: `"${name}";r=${left};t=${secondsOf(untilMs)}`,
+  RateLimit: `"${name}";r=${left};t=${toSeconds(untilMs)}`,
 });
 
-const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
+const toSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
 
 /**
  * Returns the body of an error's answer. Under /oauth it is that of RFC 6749, section 5.2, also for a path in another case,
@@ -63,7 +63,7 @@ const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
  */
 export function presentProblem(err: ApiError, path: string, requestId: string): Record<string, string> {
   return isUnderOauth(path)
-    ? { error: oauthErrorOf(err.code), error_description: err.message }
+    ? { error: toOauthError(err.code), error_description: err.message }
     : {
         msg: err.message,
         code: err.code,

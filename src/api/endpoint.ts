@@ -196,10 +196,10 @@ export const clientEndpoint = tokenEndpoint<{ client: Subject }>(
 
 /** Declares a call about the client that gets the account's notices. */
 export const noticesEndpoint = tokenEndpoint<{ client: Subject }>(async (db, { token }) => ({
-  client: await noticesClient(db, token.accountId),
+  client: await findNoticesClient(db, token.accountId),
 }));
 
-export async function noticesClient(db: Db, accountId: AccessToken['accountId']): Promise<Subject> {
+export async function findNoticesClient(db: Db, accountId: AccessToken['accountId']): Promise<Subject> {
   const account = await getAccount(db, accountId);
   return { clientToken: noticesClientOf({ accountId, scopes: account?.scopes ?? [] }), accountId };
 }

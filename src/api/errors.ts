@@ -207,5 +207,5 @@ const invalidUnderOauth: readonly ErrorCode[] = [
   ...(['body_too_long', 'unsupported_media_type', 'expectation_failed', 'headers_too_long'] as const),
 ];
 
-export const oauthErrorOf = (code: ErrorCode): string =>
+export const toOauthError = (code: ErrorCode): string =>
   invalidUnderOauth.includes(code) ? 'invalid_request' : code;

@@ -22,7 +22,7 @@ export const connectionLimits = {
   requestTimeoutMs: 30_000,
   /** Both are checked this often; with Node's own 30 s half a request would live for 40 s. */
   checkEveryMs: 2_000,
-  /** For a caller that neither sends nor reads; otherwise one that never reads its answers would stay for ever. */
+  /** The longest silence of a caller: one that never reads its answers would otherwise hold its connection for ever. */
   silenceMs: 60_000,
   /** For sending an answer, once it is made, to a caller that reads slowly. */
   sendMs: 60_000,

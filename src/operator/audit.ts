@@ -22,10 +22,10 @@ async function audit(operator: Operator, { since = 0, of }: { since?: number; of
   ]);
   const all = [
     // A call comes before its effects, also within one millisecond.
-    ...calls.map(entryOfCall),
+    ...calls.map(presentCall),
     ...commands.map(({ atMs, id: _, ...command }) => ({ at: atMs, ...command })),
     // An operator's change of a state has its own entry.
-    ...states.filter(({ by }) => by !== 'operator').map(entryOfState),
+    ...states.filter(({ by }) => by !== 'operator').map(presentStateChange),
   ];
   const entries = all
     .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
@@ -41,7 +41,7 @@ async function audit(operator: Operator, { since = 0, of }: { since?: number; of
   );
 }
 
-function entryOfCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
+function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
   const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
   return {
     at: atMs,
@@ -56,7 +56,7 @@ function entryOfCall({ atMs, accountId, clientToken, what, about, ...caller }: R
   };
 }
 
-function entryOfState({ atMs, clientToken, from, to, why, by }: StateChange) {
+function presentStateChange({ atMs, clientToken, from, to, why, by }: StateChange) {
   const [before, after] = [{ state: from }, { state: to, why }];
   return { at: atMs, who: `the ${by}`, what: 'registration state', target: clientToken, before, after };
 }

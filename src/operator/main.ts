@@ -1,5 +1,5 @@
 /** `npm run -s operator -- <command>`: runs one command and ends with its exit status. */
-import { exitStatus, run } from './program.js';
+import { execute, exitStatus } from './program.js';
 
 // A reader that closes the pipe (`| head`) is no failure.
 process.stdout.on('error', (err: NodeJS.ErrnoException) => {
@@ -7,4 +7,4 @@ process.stdout.on('error', (err: NodeJS.ErrnoException) => {
 });
 process.stderr.on('error', () => {});
 
-process.exitCode = await run(process.argv.slice(2));
+process.exitCode = await execute(process.argv.slice(2));

@@ -15,7 +15,7 @@ import { parseAnyClient, parseClientToken, parseNotificationId } from './termina
 export const exitStatus = { done: 0, refused: 1, wrongUsage: 2 };
 
 /** Runs one command, given the words after `operator`. @returns its exit status */
-export async function run(args: string[]): Promise<number> {
+export async function execute(args: string[]): Promise<number> {
   let operator: Operator | undefined;
   const program = createProgram((options) => {
     operator = openSession(options);

@@ -1,4 +1,4 @@
-/** What `status` and `doctor` ask Redis: whether it answers and accepts writes, its settings and its state. */
+/** Asks Redis for `status` and `doctor` whether it answers and accepts writes, and checks its settings and its state. */
 import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
 import { noticesClient } from '../ids.js';
@@ -169,7 +169,7 @@ function checkReplicas(info: Values, { REDIS_ACK_REPLICAS: wanted }: Config): Fi
   return finding('redis replicas', level, `${replicas} are connected.`, todo);
 }
 
-/** Clients and accounts drawn at random. */
+/** How many clients, and how many accounts, are drawn at random. */
 const drawn = 100;
 
 async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {

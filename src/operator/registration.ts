@@ -6,7 +6,7 @@ import { checkTarget, originOf } from '../outgoing/target.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
 import { changeRegistration, getRegistration, resetRegistration } from '../redis/records/registrations.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
-import { facts, fromNow, lastErrorOf, moment } from './terminal.js';
+import { facts, fromNow, moment, presentLastError } from './terminal.js';
 
 export function addRegistrationCommands(add: AddCommand): void {
   add('show <token>', "show a client's URL, its state and its owed notifications", show);
@@ -43,7 +43,7 @@ async function show(operator: Operator, token: ClientToken) {
       'owed since': fromNow(endpoint.oldestOwedAt),
       'last success': fromNow(endpoint.lastSuccessAt),
       'last failure': fromNow(endpoint.lastFailureAt),
-      'last error': lastErrorOf(endpoint),
+      'last error': presentLastError(endpoint),
       'next attempt': fromNow(endpoint.nextAttemptAt),
       'in flight': endpoint.inFlight,
     }),

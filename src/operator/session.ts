@@ -38,7 +38,7 @@ const log = createLogger('silent', 'operator');
 
 /** @throws Refused if the given operator's name is not valid */
 export function openSession({ json = false, as }: { json?: boolean; as?: string }) {
-  const who = whoOf(as);
+  const who = nameOperator(as);
   let ran: RunningHere | undefined;
   let read: Config | undefined;
   let store: Promise<Db> | undefined;
@@ -63,7 +63,7 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
     temporalUi: () => config().TEMPORAL_UI_URL ?? running().temporalUiUrl,
     /** Returns where the service listens. */
     api: () => running().apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
-    /** Prints the one value with `--json`, else the text, by default the value's facts. Each command calls it once, at its end. */
+    /** Prints the value with `--json`, else the text, or the value's members a line each. Every command calls it once, at its end. */
     answer(value: object, text = facts(value as Record<string, Value>)) {
       const shown = json ? JSON.stringify(value, null, 2) : text;
       if (shown !== '') process.stdout.write(`${shown}\n`);
@@ -75,7 +75,8 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
     /** Records a change under the operator's name. */
     async record(what: string, target: string, before: unknown, after: unknown) {
       await change((own) => recordChange(own, { who, what, target, before, after }));
-      if (isUnnamed(who)) warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
+      if (who.startsWith('unnamed ('))
+        warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
     /**
      * Wakes the client's catch-up, after the change itself. Without Temporal it warns and returns: the sweep finds the
@@ -100,7 +101,7 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
 }
 
 async function connectRedis(config: Config, { redisUrl }: RunningHere): Promise<Db> {
-  const url = addressOf('REDIS_URL', isRedisGiven() ? config.REDIS_URL : redisUrl);
+  const url = requireAddress('REDIS_URL', isRedisGiven() ? config.REDIS_URL : redisUrl);
   const db = openDb({ ...redisOptions(config), url, log, commandTimeoutMs: patienceMs });
   try {
     await waitForReads(db, patienceMs);
@@ -115,7 +116,7 @@ async function connectTemporal(config: Config, { temporalAddress }: RunningHere)
   // Loaded only when needed, because it takes half of a command's start time.
   const { Client, Connection } = await import('@temporalio/client');
   const given = isTemporalGiven() ? config.TEMPORAL_ADDRESS : temporalAddress;
-  const address = addressOf('TEMPORAL_ADDRESS', given);
+  const address = requireAddress('TEMPORAL_ADDRESS', given);
   try {
     const options = { ...config.temporalConnection, address, connectTimeout: patienceMs };
     const connection = await Connection.connect(options);
@@ -125,7 +126,7 @@ async function connectTemporal(config: Config, { temporalAddress }: RunningHere)
   }
 }
 
-function addressOf(name: 'REDIS_URL' | 'TEMPORAL_ADDRESS', address: string | undefined): string {
+function requireAddress(name: 'REDIS_URL' | 'TEMPORAL_ADDRESS', address: string | undefined): string {
   if (address !== undefined) return address;
   throw new Refused(
     `No servers found: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
@@ -166,7 +167,7 @@ function withoutPassword(url: string): string {
 }
 
 /** `NAME (login)` if a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */
-function whoOf(as: string | undefined): string {
+function nameOperator(as: string | undefined): string {
   // SUDO_USER is the login of the person who called `sudo`. The image sets IN_CONTAINER: its login names no person.
   const { OPERATOR_NAME, SUDO_USER, IN_CONTAINER } = process.env;
   const name = (as ?? (OPERATOR_NAME || undefined))?.trim();
@@ -179,8 +180,6 @@ function whoOf(as: string | undefined): string {
   const login = SUDO_USER || ownLogin();
   return name === undefined ? login : `${name} (${login})`;
 }
-
-const isUnnamed = (who: string): boolean => who.startsWith('unnamed (');
 
 /** A user id without an entry in the system's list, as used by orchestrators, has no name. */
 function ownLogin(): string {

@@ -1,6 +1,6 @@
 /** `status`: whether it is us or them, and the clients that are worst off. */
 import { styleText } from 'node:util';
-import { type Config, deliveryOf } from '../config.js';
+import { type Config, deliverySettings } from '../config.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
@@ -10,7 +10,7 @@ import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
 import { askRedis } from './redisChecks.js';
 import { type AddCommand, type Operator, RedisAway, Refused, reasonOf } from './session.js';
-import { amount, facts, fromNow, lastErrorOf, moment, span, table } from './terminal.js';
+import { amount, facts, fromNow, moment, presentLastError, span, table } from './terminal.js';
 
 export function addStatusCommand(add: AddCommand): void {
   add('status', 'say whether it is us or them, and show the worst clients', status);
@@ -122,7 +122,7 @@ const concurrency = 100;
 
 /** Reads client by client, so that broken keys of one client hide no other. @throws if Redis is unavailable */
 async function readClients(db: Db, config: Config): Promise<{ clients: ClientStatus[]; broken: string[] }> {
-  const bounds = deliveryOf(config);
+  const bounds = deliverySettings(config);
   const broken = new Set<string>();
   const clients: ClientStatus[] = [];
   for await (const page of clientTokens(db)) {
@@ -234,7 +234,7 @@ function worstTable(worst: readonly ClientStatus[]): string[] {
   const rows = worst.map(({ clientToken, situation, endpoint, todo }) => [
     clientToken,
     ...[inWords(situation), endpoint.owed, fromNow(endpoint.oldestOwedAt), fromNow(endpoint.nextAttemptAt)],
-    ...[endpoint.failures, lastErrorOf(endpoint), todo],
+    ...[endpoint.failures, presentLastError(endpoint), todo],
   ]);
   return rows.length === 0 ? [] : [table(head, rows, '')];
 }

@@ -4,6 +4,7 @@
  */
 import { InvalidArgumentError } from 'commander';
 import { type ClientToken, isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
+import type { Endpoint } from '../redis/records/endpoint.js';
 
 export function parseClientToken(text: string): ClientToken {
   if (isClientToken(text)) return text;
@@ -56,7 +57,7 @@ export function span(ms: number): string {
 export const amount = (n: number, one: string): string => `${n} ${n === 1 ? one : `${one}s`}`;
 
 /** Writes the class of a receiver's last failure, and its status if it answered. */
-export function lastErrorOf({ lastError, lastStatus }: { lastError?: string; lastStatus?: number }): string {
+export function presentLastError({ lastError, lastStatus }: Endpoint): string {
   return [lastError, lastStatus].filter((part) => part !== undefined).join(' ');
 }
 

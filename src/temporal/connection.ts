@@ -32,7 +32,7 @@ export function connect(config: Config): Connection {
   });
 }
 
-export function clientOf(
+export function createTemporalClient(
   connection: Connection | NativeConnection,
   config: Config,
   observe?: CallObserver,
@@ -89,7 +89,7 @@ function observeCalls(
         observe(call, performance.now() - calledAt);
         return answer;
       } catch (err) {
-        observe(call, performance.now() - calledAt, classOf(err));
+        observe(call, performance.now() - calledAt, classify(err));
         throw err;
       }
     };
@@ -102,7 +102,7 @@ function observeCalls(
   };
 }
 
-function classOf(err: unknown): TemporalErrorClass | undefined {
+function classify(err: unknown): TemporalErrorClass | undefined {
   if (err instanceof WorkflowNotFoundError || err instanceof WorkflowExecutionAlreadyStartedError)
     return undefined;
   if (isOverLimit(err)) return 'limit';

@@ -4,7 +4,7 @@ import type { Client, Connection } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
 import { Outbox } from '../../src/delivery/outbox.js';
 import type { Logger } from '../../src/log.js';
-import { clientOf, connect } from '../../src/temporal/connection.js';
+import { connect, createTemporalClient } from '../../src/temporal/connection.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
@@ -32,7 +32,7 @@ describe('While Temporal refuses to start workflows', () => {
       path.endsWith('/StartWorkflowExecution') ? (answers.shift() ?? status.ok) : status.ok;
     const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
     connection = connect(config);
-    temporal = clientOf(connection, config);
+    temporal = createTemporalClient(connection, config);
   });
   beforeEach(() => {
     [answers, started, without, looks, said] = [[], [], 0, 0, []];

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
 import ipaddr from 'ipaddr.js';
 import { parse } from 'yaml';
-import { deliveryOf, environmentSchema, readConfig } from '../../src/config.js';
+import { deliverySettings, environmentSchema, readConfig } from '../../src/config.js';
 import { servers } from '../servers.js';
 
 const required = {
@@ -77,7 +77,8 @@ describe('docker-compose.yml', () => {
     it(`leaves the ${name} time to finish what is under way`, () => {
       const graceMs = Number(service?.stop_grace_period?.replace(/s$/, '')) * 1000;
       const config = readConfig(environment);
-      const endsMs = config.SHUTDOWN_DELAY_SECONDS * 1000 + deliveryOf(config).leaseMs + forcedAfterGraceMs;
+      const endsMs =
+        config.SHUTDOWN_DELAY_SECONDS * 1000 + deliverySettings(config).leaseMs + forcedAfterGraceMs;
       assert.ok(graceMs > endsMs, `${graceMs} ms, and it takes ${endsMs} ms`);
     });
   }

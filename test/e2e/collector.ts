@@ -16,6 +16,16 @@ export interface Span {
   resource: Record<string, unknown>;
 }
 
+export interface Collector {
+  url: string;
+  spans: Span[];
+  /** Every body as it came, unpacked. */
+  bodies: Buffer[];
+  /** Headers of the last call. */
+  headers: Record<string, unknown>;
+  close(): Promise<void>;
+}
+
 /** The parts that are looked at of opentelemetry/proto/{collector/trace,trace,resource,common}/v1, by their field numbers. */
 const definitions = `
 syntax = "proto3";
@@ -49,16 +59,8 @@ message AnyValue {
 `;
 const request = protobuf.parse(definitions).root.lookupType('ExportTraceServiceRequest');
 
-export type Collector = Awaited<ReturnType<typeof startCollector>>;
-
-export async function startCollector() {
-  const collector = {
-    spans: [] as Span[],
-    /** Every body as it came, unpacked. */
-    bodies: [] as Buffer[],
-    /** Headers of the last call. */
-    headers: {} as Record<string, unknown>,
-  };
+export async function startCollector(): Promise<Collector> {
+  const collector: Collector = { url: '', spans: [], bodies: [], headers: {}, close: async () => undefined };
   const server = createServer((req, res) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -77,13 +79,12 @@ export async function startCollector() {
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return Object.assign(collector, {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close(): Promise<void> {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  });
+  collector.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  collector.close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return collector;
 }
 
 interface KeyValue {

@@ -1,8 +1,8 @@
 /**
  * Runs commands of the command line one after another, for {@link Cli.run}: most of a command's time is spent on
- * loading its modules. Its argument names the module with `run`; it ends with the process that started it.
+ * loading its modules. Its argument names the module with `execute`; it ends with the process that started it.
  */
-const { run } = await import(process.argv[2]);
+const { execute } = await import(process.argv[2]);
 
 process.on('message', async ({ args, env }) => {
   for (const name of Object.keys(process.env)) delete process.env[name];
@@ -14,7 +14,7 @@ process.on('message', async ({ args, env }) => {
       return true;
     };
   }
-  const status = await run(args);
+  const status = await execute(args);
   process.send({ status, ...output });
 });
 process.on('disconnect', () => process.exit());

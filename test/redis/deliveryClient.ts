@@ -2,7 +2,7 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
-import { type DeliverySettings, deliveryOf, readConfig } from '../../src/config.js';
+import { type DeliverySettings, deliverySettings, readConfig } from '../../src/config.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
@@ -42,7 +42,7 @@ export const hour = 60 * minute;
 export const day = 24 * hour;
 
 /** The default settings. */
-export const settings = deliveryOf(readConfig({}));
+export const settings = deliverySettings(readConfig({}));
 export const { leaseMs } = settings;
 
 export interface Answer {

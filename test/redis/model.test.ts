@@ -10,7 +10,7 @@ import { library } from '../../src/redis/connection/library.js';
 import {
   listNotifications,
   type NotificationFilter,
-  type Place,
+  type Position,
 } from '../../src/redis/notifications/notificationPages.js';
 import {
   cancelNotification,
@@ -200,7 +200,7 @@ const plan = step('plan', async (model, client) => {
 const lists = step('lists', async (model, client) => {
   const listed = async (filter: Omit<NotificationFilter, 'limit'>): Promise<string[]> => {
     const ids: string[] = [];
-    let behind: Place | undefined;
+    let behind: Position | undefined;
     do {
       const page = await listNotifications(client.db, client.clientToken, { ...filter, behind, limit: 2 });
       assert.ok(page.notifications.length <= 2);

@@ -6,8 +6,8 @@ import {
   byFallingScore,
   listNotifications,
   newestNotifications,
-  type Place,
-  placesOf,
+  type Position,
+  parsePositions,
 } from '../../src/redis/notifications/notificationPages.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { redeliver } from '../../src/redis/notifications/redeliver.js';
@@ -24,9 +24,9 @@ describe('a page after a place of a sorted set', () => {
     const { db, clientToken } = await newDeliveryClient();
     const keys = db.client(clientToken);
     const wanted = fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true });
-    const read = async ({ score, member }: Place) => {
+    const read = async ({ score, member }: Position) => {
       const args = [score, member, 5, '', '', ''];
-      return placesOf(((await runScript(db, 'listedPage', clientToken, args)) as string[][])[1] ?? []);
+      return parsePositions(((await runScript(db, 'listedPage', clientToken, args)) as string[][])[1] ?? []);
     };
     await fc.assert(
       fc.asyncProperty(places, wanted, fc.nat({ max: 29 }), async (all, other, n) => {

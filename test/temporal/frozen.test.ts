@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { readConfig } from '../../src/config.js';
-import { clientOf, connect } from '../../src/temporal/connection.js';
+import { connect, createTemporalClient } from '../../src/temporal/connection.js';
 
 describe('A Temporal that accepts connections and answers nothing', () => {
   it('counts as away after 10 s', async () => {
@@ -12,7 +12,9 @@ describe('A Temporal that accepts connections and answers nothing', () => {
     const config = readConfig({ TEMPORAL_ADDRESS: `127.0.0.1:${port}` });
     const connection = connect(config);
     const errors: unknown[] = [];
-    const client = clientOf(connection, config, (call, _milliseconds, error) => errors.push([call, error]));
+    const client = createTemporalClient(connection, config, (call, _milliseconds, error) =>
+      errors.push([call, error]),
+    );
     try {
       await assert.rejects(client.workflow.start('enrichment', { workflowId: 'a', taskQueue: 'q' }));
     } finally {

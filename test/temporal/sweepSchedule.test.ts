@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type Client, Connection, ScheduleOverlapPolicy } from '@temporalio/client';
 import { pino } from 'pino';
 import { readConfig } from '../../src/config.js';
-import { clientOf } from '../../src/temporal/connection.js';
+import { createTemporalClient } from '../../src/temporal/connection.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { succeeds, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
@@ -17,7 +17,7 @@ describe('The schedule of the sweep', () => {
 
   before(async () => {
     connection = await Connection.connect({ address: servers().temporalAddress });
-    temporal = clientOf(connection, readConfig({}));
+    temporal = createTemporalClient(connection, readConfig({}));
   });
   after(() => connection.close());
   beforeEach(() => {

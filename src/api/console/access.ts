@@ -13,7 +13,7 @@ import {
 } from '../../redis/records/consoleSessions.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { isFromTrustedProxy } from '../clientAddress.js';
-import { noticesClient } from '../endpoint.js';
+import { findNoticesClient } from '../endpoint.js';
 import { readEndpoint } from '../endpoints/clients.js';
 import type { ApiDeps, Step, StepContext } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
@@ -69,7 +69,7 @@ const requireSession =
     }
     const { accountId, scopes, generation, fingerprint } = session;
     ctx.state.session = session;
-    ctx.state.formToken = formTokenOf(secret);
+    ctx.state.formToken = deriveFormToken(secret);
     ctx.state.token = { accountId, scopes, generation, fingerprint: `console:${fingerprint}` };
     await next();
   };
@@ -85,7 +85,7 @@ const findClient =
     const { accountId } = state.session;
     state.client = clientToken
       ? await ownClient(db, { clientToken, accountId })
-      : await noticesClient(db, accountId);
+      : await findNoticesClient(db, accountId);
     await next();
   };
 
@@ -143,10 +143,10 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
     const before = sessionSecret(ctx, deps);
     const session = await findConsoleSession(db, before);
     const isOther = session !== undefined && session.accountId !== link.accountId;
-    if (isOther && !isSentBy(form, formTokenOf(before))) {
+    if (isOther && !isSentBy(form, deriveFormToken(before))) {
       const fields = [
         html`<input type="hidden" name="link" value="${token}">`,
-        formTokenField(formTokenOf(before)),
+        formTokenField(deriveFormToken(before)),
       ];
       const body = askToSwitch(session.accountName, link.accountName, fields);
       return answerPage(ctx, { title: 'Open another account', body });
@@ -205,7 +205,7 @@ export function sessionSecret(
 }
 
 /** Derives the token of the forms from the secret, which no page ever shows. */
-const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
+const deriveFormToken = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
 
 function isSentBy(form: Parameters, formToken: string): boolean {
   const [given, wanted] = [Buffer.from(form.get('form_token') ?? ''), Buffer.from(formToken)];

@@ -154,7 +154,7 @@ const shownRequest = ({ headers, body }: Sent): Html =>
 
 type Check = z.output<typeof oneCheck>;
 
-const wrongOf = (answer: Answer): Check[] =>
+const failedChecks = (answer: Answer): Check[] =>
   (answer.checks as Check[]).filter(({ verdict }) => verdict !== 'ok');
 
 const checkTitles: Record<Check['name'], string> = {
@@ -226,9 +226,9 @@ export const siteActions: Record<string, Action> = {
     title: 'Check',
     call: checkReceiverEndpoint,
     readForm: readUrl,
-    isGood: (answer) => wrongOf(answer).length === 0,
+    isGood: (answer) => failedChecks(answer).length === 0,
     present: (answer) => {
-      const wrong = wrongOf(answer).length;
+      const wrong = failedChecks(answer).length;
       const { checks } = answer as { checks: Check[] };
       return html`<p>${wrong === 0 ? 'Your receiver passes every check.' : `${count(wrong, 'check')} of ${checks.length} failed or need attention.`}</p>${checks.map(shownCheck)}`;
     },

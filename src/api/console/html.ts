@@ -11,16 +11,16 @@ export type Piece = Html | string | number | false | null | undefined | readonly
 export function html(strings: TemplateStringsArray, ...values: Piece[]): Html {
   let text = strings[0] ?? '';
   values.forEach((value, i) => {
-    text += textOf(value) + (strings[i + 1] ?? '');
+    text += render(value) + (strings[i + 1] ?? '');
   });
   return new Html(text);
 }
 
-function textOf(value: Piece): string {
+function render(value: Piece): string {
   if (value instanceof Html) return value.text;
   if (value === false || value === null || value === undefined) return '';
   if (typeof value === 'string' || typeof value === 'number') return escaped(String(value));
-  return value.map(textOf).join('');
+  return value.map(render).join('');
 }
 
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (found) => entities[found] ?? found);

@@ -7,7 +7,7 @@ import {
   type NotificationOrder,
   notificationOfEvent,
   orderOf,
-  type Place,
+  type Position,
 } from '../../redis/notifications/notificationPages.js';
 import { notificationStates } from '../../redis/notifications/notifications.js';
 import { decisions, explainAsset } from '../../redis/owed/decisions.js';
@@ -80,7 +80,7 @@ export async function readPage(db: Db, clientToken: string, asked: z.output<type
   const order = orderOf({ ...rest, platformId });
   const behind = given === undefined ? undefined : readCursor(order, given);
   const { notifications, next } = await listNotifications(db, clientToken, { ...rest, platformId, behind });
-  return { notifications, cursor: next && cursorOf(order, next) };
+  return { notifications, cursor: next && writeCursor(order, next) };
 }
 
 export const notificationEndpoint = clientEndpoint({
@@ -98,19 +98,19 @@ export const notificationEndpoint = clientEndpoint({
 
 const letters: Record<NotificationOrder, string> = { accepted: 'a', owed_since: 'o' };
 
-function cursorOf(order: NotificationOrder, { score, member }: Place): string {
+function writeCursor(order: NotificationOrder, { score, member }: Position): string {
   const name = order === 'accepted' ? member : Buffer.from(member).toString('base64url');
   return `${letters[order]}.${score}.${name}`;
 }
 
 /** @throws ApiError 400 for a cursor that this call has not answered, or that belongs to the other order */
-function readCursor(order: NotificationOrder, given: string): Place {
+function readCursor(order: NotificationOrder, given: string): Position {
   const [, score = '', name = ''] = given.split('.');
   const member = order === 'accepted' ? name : Buffer.from(name, 'base64url').toString();
   const isMember = order === 'accepted' ? isNotificationId : isPlatformId;
-  const place = { score: Number(score), member };
-  if (!isMember(member) || cursorOf(order, place) !== given) throw badParameter(`cursor ${notACursor}`);
-  return place;
+  const position = { score: Number(score), member };
+  if (!isMember(member) || writeCursor(order, position) !== given) throw badParameter(`cursor ${notACursor}`);
+  return position;
 }
 
 export const eventEndpoint = clientEndpoint({

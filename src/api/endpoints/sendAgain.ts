@@ -64,11 +64,11 @@ interface RangeCall extends Pick<Description, 'path' | 'operationId' | 'summary'
   ended: 'Failed' | 'Delivered';
   /** For the audit. */
   what: string;
-  run: (...call: Parameters<typeof recoverFailed>) => Promise<{ count: number }>;
+  makeOwed: (...call: Parameters<typeof recoverFailed>) => Promise<{ count: number }>;
 }
 
 /** Declares a call that makes what ended in a span of time owed again. */
-function rangeEndpoint({ ended, what, run, description, ...of }: RangeCall) {
+function rangeEndpoint({ ended, what, makeOwed, description, ...of }: RangeCall) {
   const range = z.strictObject({
     since: givenTime(`${ended} at this time or later.`),
     until: givenTime(`${ended} at this time or earlier; default: now.`).optional(),
@@ -94,7 +94,7 @@ function rangeEndpoint({ ended, what, run, description, ...of }: RangeCall) {
         const about = { since: presentTime(since), until: call.body.until && presentTime(until) };
         await auditCall(deps, call, what, { about });
       }
-      const found = await deps.db.durably((db) => run(db, clientToken, { since, until, dryRun })).safe;
+      const found = await deps.db.durably((db) => makeOwed(db, clientToken, { since, until, dryRun })).safe;
       if (found.count > 0 && !dryRun) void deps.catchUps.wake(clientToken, 0);
       return found;
     },
@@ -111,7 +111,7 @@ export const recoverEndpoint = rangeEndpoint({
   ended: 'Failed',
   what: 'notification recover',
   result: { what: 'The number of notifications.', schema: z.object({ count: whole(17) }) },
-  run: recoverFailed,
+  makeOwed: recoverFailed,
 });
 
 export const replayEndpoint = rangeEndpoint({
@@ -131,7 +131,7 @@ export const replayEndpoint = rangeEndpoint({
       listed_since: time('When the oldest kept notification was accepted.').optional(),
     }),
   },
-  async run(db, client, range) {
+  async makeOwed(db, client, range) {
     const { count, listedSince } = await replayDelivered(db, client, range);
     return { count, listed_since: listedSince && presentTime(listedSince) };
   },

@@ -39,7 +39,7 @@ export const noticesSecretEndpoint = noticesEndpoint({
   codes: ['no_notices_url'],
 });
 
-/** Shows the secret of a client, which has one before its URL, or of the account's notices. */
+/** Shows a signing secret. A client has one before it has a URL; the notices of an account have one only with a URL. */
 async function showSigningSecret(deps: ApiDeps, call: ClientCall) {
   if (isNoticesClient(call.client.clientToken)) await requireRegistration(deps.db, call.client);
   await auditCall(deps, call, 'signing secret read', { onceForMs: readOnceMs, isSecurity: true });

@@ -5,7 +5,7 @@ import { accountIdOf, areCredentials, isClientId } from '../../redis/records/acc
 import { ApiError, badParameter } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import { type Description, endpoint } from '../endpoint.js';
-import { exampleOf, text, whole } from '../reference/schemas.js';
+import { makeExample, text, whole } from '../reference/schemas.js';
 import type { ApiContext, ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { formTypes, readForm } from '../steps/body.js';
@@ -115,7 +115,7 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
     ...of,
     method: 'post',
     tag: 'Tokens',
-    body: { schema, types: formTypes, examples: { [example]: exampleOf(schema) } },
+    body: { schema, types: formTypes, examples: { [example]: makeExample(schema) } },
     codes: [
       ...(of.codes ?? []),
       ...(['invalid_client', 'body_too_long', 'unsupported_media_type'] as const),

@@ -2,8 +2,8 @@
 import type { z } from 'zod';
 import { ApiError, isUnderOauth, presentProblem } from '../apiError.js';
 import type { Description } from '../endpoint.js';
-import { type ErrorCode, errors, oauthErrorOf } from '../errors.js';
-import { exampleOf, jsonSchemaOf, type Schema } from './schemas.js';
+import { type ErrorCode, errors, toOauthError } from '../errors.js';
+import { makeExample, type Schema, toJsonSchema } from './schemas.js';
 
 /** Returns the operations by path and method. */
 export function describe(calls: readonly Description[]) {
@@ -36,12 +36,12 @@ function security({ security: asked }: Description): Schema[] {
 
 const parameters = (where: 'query' | 'path', object: z.ZodObject | undefined) =>
   Object.entries((object?.shape ?? {}) as Record<string, z.ZodType>).map(([name, schema]) =>
-    parameter(name, where, schema, exampleOf(schema)),
+    parameter(name, where, schema, makeExample(schema)),
   );
 
 /** Describes a parameter or a header; it is required if its schema refuses its absence. */
 export function parameter(name: string, where: string, from: z.ZodType, example: unknown) {
-  const { description, ...schema } = jsonSchemaOf(from);
+  const { description, ...schema } = toJsonSchema(from);
   const required = !from.safeParse(undefined).success;
   return { name, in: where, description, required, schema, example };
 }
@@ -52,14 +52,14 @@ export function requestBody({
   examples,
 }: NonNullable<Description['body']>) {
   const named = Object.entries(examples).map(([summary, value]) => [summary, { summary, value }] as const);
-  const media = { schema: jsonSchemaOf(schema), examples: Object.fromEntries(named) };
+  const media = { schema: toJsonSchema(schema), examples: Object.fromEntries(named) };
   return { required: true, content: Object.fromEntries(types.map((type) => [type, media])) };
 }
 
 function answer({ rate }: Description, { what, schema, type, headers }: Description['result']) {
   const json = schema && {
-    schema: jsonSchemaOf(schema),
-    examples: { answer: { summary: what, value: exampleOf(schema) } },
+    schema: toJsonSchema(schema),
+    examples: { answer: { summary: what, value: makeExample(schema) } },
   };
   return {
     description: what,
@@ -95,7 +95,7 @@ function refusals({ codes = [], path }: Description) {
 }
 
 function inWords(code: ErrorCode, path: string): string {
-  const name = isUnderOauth(path) ? oauthErrorOf(code) : code;
+  const name = isUnderOauth(path) ? toOauthError(code) : code;
   const { meaning, remedy } = errors[code];
   return `- \`${name}\`: ${meaning} ${remedy}`;
 }
@@ -117,7 +117,7 @@ const rateHeaders = { RateLimit: header('RateLimit'), 'RateLimit-Policy': header
 
 function problemSchema(codes: ErrorCode[], path: string): Schema {
   if (!isUnderOauth(path)) return narrowed('Problem', 'code', codes);
-  const oauth = narrowed('OAuthProblem', 'error', [...new Set(codes.map(oauthErrorOf))]);
+  const oauth = narrowed('OAuthProblem', 'error', [...new Set(codes.map(toOauthError))]);
   const early = codes.filter((code) => parserCodes.includes(code));
   return early.length === 0 ? oauth : { anyOf: [oauth, narrowed('Problem', 'code', early)] };
 }

@@ -3,7 +3,7 @@ import { endpoint, tags } from '../endpoint.js';
 import { endpoints } from '../endpoints.js';
 import { describe } from './describe.js';
 import { packedFile } from './docs.js';
-import { components, jsonSchemaOf, matching, text } from './schemas.js';
+import { components, matching, text, toJsonSchema } from './schemas.js';
 import { webhooks } from './webhook.js';
 
 export const openapiEndpoint = endpoint({
@@ -23,26 +23,26 @@ const headers = {
   RequestId: {
     description: 'Identifies the request: your own X-Request-Id (8 to 64 of A-Z a-z 0-9 . _ -) or a new one.',
     required: true,
-    schema: jsonSchemaOf(text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11')),
+    schema: toJsonSchema(text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11')),
   },
   RetryAfter: {
     description: 'The seconds to wait before you send the same call again.',
     required: true,
-    schema: jsonSchemaOf(matching(/^[1-9][0-9]*$/, '5')),
+    schema: toJsonSchema(matching(/^[1-9][0-9]*$/, '5')),
   },
   WWWAuthenticate: {
     description:
       'RFC 6750, section 3. `Bearer` if no token was given, `error="invalid_token"` if it is not valid, `error="insufficient_scope"` with the scope to ask for. Absent if the error is not about the token.',
-    schema: jsonSchemaOf(text('Bearer error="invalid_token"')),
+    schema: toJsonSchema(text('Bearer error="invalid_token"')),
   },
   RateLimit: {
     description:
       'The calls left and the seconds until the window ends (draft-ietf-httpapi-ratelimit-headers).',
-    schema: jsonSchemaOf(text('"records";r=99;t=10')),
+    schema: toJsonSchema(text('"records";r=99;t=10')),
   },
   RateLimitPolicy: {
     description: 'The calls allowed in a window, and its length in seconds.',
-    schema: jsonSchemaOf(text('"records";q=100;w=10')),
+    schema: toJsonSchema(text('"records";q=100;w=10')),
   },
 };
 

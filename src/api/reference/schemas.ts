@@ -5,7 +5,7 @@ import { attemptErrors } from '../../outgoing/failures.js';
 import { notificationStates } from '../../redis/notifications/notifications.js';
 import { waitReasons } from '../../redis/owed/standing.js';
 import { endpointStates } from '../../redis/records/endpoint.js';
-import { errorCodes, errors, oauthErrorOf } from '../errors.js';
+import { errorCodes, errors, toOauthError } from '../errors.js';
 
 export type Schema = Record<string, unknown>;
 
@@ -41,7 +41,7 @@ export const matching = (pattern: RegExp, example: string, description?: string)
   text(example, description).regex(pattern);
 
 /** Returns the JSON Schema of a schema's input; a schema with an `id` is a reference to components/schemas. */
-export function jsonSchemaOf(schema: z.ZodType): Schema {
+export function toJsonSchema(schema: z.ZodType): Schema {
   const { $schema, $defs, ...json } = converted(schema);
   return json;
 }
@@ -59,7 +59,7 @@ function converted(schema: z.ZodType): Schema {
 }
 
 /** Returns the example of a schema, else one made of the examples of its required members. */
-export function exampleOf(schema: z.ZodType): unknown {
+export function makeExample(schema: z.ZodType): unknown {
   const root = converted(schema);
   const components = (root.$defs ?? {}) as Record<string, Schema>;
   const of = (json: Schema): unknown => {
@@ -199,7 +199,7 @@ export const problem = z
   .meta({ id: 'Problem' });
 export const oauthProblem = z
   .object({
-    error: z.enum([...new Set(errorCodes.map(oauthErrorOf))]),
+    error: z.enum([...new Set(errorCodes.map(toOauthError))]),
     error_description: text('The client credentials are not valid'),
   })
   .meta({ id: 'OAuthProblem', description: 'As in RFC 6749, section 5.2.' });

@@ -97,12 +97,12 @@ export function parseJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(text);
   } catch (err) {
-    throw badParameter(`The body is not JSON${placeOf(text, (err as Error).message)}`);
+    throw badParameter(`The body is not JSON${locateError(text, (err as Error).message)}`);
   }
 }
 
 /** Returns where a text stops being JSON. V8's message itself may quote the text, so it is not passed on. */
-function placeOf(text: string, message: string): string {
+function locateError(text: string, message: string): string {
   const [, position] = /at position (\d+)/.exec(message) ?? [];
   // The text around the mistake, from ten characters before it.
   const [, around] = /\.\.\."(.*)"/s.exec(message) ?? [];

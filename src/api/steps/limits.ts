@@ -26,7 +26,7 @@ const refusals: Record<AccountRate, string> = {
   console: 'Too many pages and links of the console for this account',
 };
 
-/** Returns what counts a call towards a rate of its account. It throws ApiError 429. */
+/** Returns the function that counts a call towards a rate of its account, and throws ApiError 429 above the rate. */
 export function accountLimits(db: Db, callsPerSecond: number) {
   const calls = Math.max(1, Math.floor(callsPerSecond * windowSeconds));
   const counter = (rate: AccountRate) =>

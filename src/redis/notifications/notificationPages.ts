@@ -10,15 +10,15 @@ import {
   readRecords,
 } from './notifications.js';
 
-/** A place in a sorted set: a page begins after a place, not at a position, because members come and go meanwhile. */
-export interface Place {
+/** A position in a sorted set, by value: a page begins after it, not at a rank, because members come and go meanwhile. */
+export interface Position {
   score: number;
   /** It need not exist; '' comes before every member of that score. */
   member: string;
 }
 
-/** The place before every member, by falling score. */
-export const beginning: Place = { score: Number.MAX_SAFE_INTEGER, member: '' };
+/** The position before every member, by falling score. */
+export const beginning: Position = { score: Number.MAX_SAFE_INTEGER, member: '' };
 
 export interface NotificationFilter {
   state?: NotificationState;
@@ -28,7 +28,7 @@ export interface NotificationFilter {
   /** Accepted then or earlier, ms. */
   until?: number;
   /** The end of the previous page. */
-  behind?: Place;
+  behind?: Position;
   limit: number;
 }
 
@@ -37,7 +37,7 @@ type Match = Omit<NotificationFilter, 'limit'> & { eventId?: string };
 
 /**
  * The order of a list, the latest first: waiting notifications by the time since which their asset is owed, which a newer
- * event does not change; all others by the time of acceptance. A place belongs to one order.
+ * event does not change; all others by the time of acceptance. A position belongs to one order.
  */
 export type NotificationOrder = 'accepted' | 'owed_since';
 
@@ -45,9 +45,9 @@ export function orderOf({ state, platformId }: Match): NotificationOrder {
   return state === 'waiting' && platformId === undefined ? 'owed_since' : 'accepted';
 }
 
-/** `place`: by acceptance, the time (ms) and the notification; by the time since which it is owed, that (ms) and the asset. */
+/** `position`: by acceptance, the time (ms) and the notification; by the time since which it is owed, that (ms) and the asset. */
 interface Entry {
-  place: Place;
+  position: Position;
   notificationId: string;
   acceptedAt: number;
 }
@@ -55,12 +55,12 @@ interface Entry {
 /** `end`: where to continue; absent if nothing follows. */
 interface Entries {
   entries: Entry[];
-  end?: Place;
+  end?: Position;
 }
 
 /** Entries read in one step, in less than a millisecond. */
 const entriesPerStep = 200;
-/** Bounds the work of one call if a filter matches little: 10,000 entries; the place then continues the list. */
+/** Bounds the work of one call if a filter matches little: 10,000 entries; the position then continues the list. */
 const piecesAtMost = 50;
 
 /**
@@ -71,7 +71,7 @@ export async function listNotifications(
   db: Db,
   clientToken: string,
   filter: NotificationFilter,
-): Promise<{ notifications: ListedNotification[]; next?: Place }> {
+): Promise<{ notifications: ListedNotification[]; next?: Position }> {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = filter;
   const notifications: ListedNotification[] = [];
   let pieces = 0;
@@ -83,7 +83,7 @@ export async function listNotifications(
       // It may have ended since it was read.
       if (record !== undefined && (filter.state ?? record.state) === record.state) notifications.push(record);
     }
-    const next = chosen.length < matching.length ? chosen.at(-1)?.place : end;
+    const next = chosen.length < matching.length ? chosen.at(-1)?.position : end;
     const isDone = chosen.length < matching.length || notifications.length === filter.limit;
     if (next !== undefined && (isDone || ++pieces === piecesAtMost)) return { notifications, next };
   }
@@ -95,38 +95,38 @@ export async function* listedEntries(db: Db, clientToken: string, filter: Match)
   const { behind = beginning, until } = filter;
   const latest = until === undefined ? beginning : { score: until, member: '' };
   const readPage = orderOf(filter) === 'owed_since' ? waitingPage : listedPage;
-  let place: Place | undefined = readPage === waitingPage || isBehind(behind, latest) ? behind : latest;
-  while (place !== undefined) {
-    const page: Entries = await readPage(db, clientToken, place, filter);
+  let position: Position | undefined = readPage === waitingPage || isBehind(behind, latest) ? behind : latest;
+  while (position !== undefined) {
+    const page: Entries = await readPage(db, clientToken, position, filter);
     yield page;
-    place = page.end;
+    position = page.end;
   }
 }
 
-/** Reads owed assets; one in flight has the place where it would wait. */
-async function waitingPage(db: Db, clientToken: string, place: Place): Promise<Entries> {
-  const answer = await runScript(db, 'waitingPage', clientToken, [place.score, place.member, entriesPerStep]);
+/** Reads owed assets; one in flight has the position where it would wait. */
+async function waitingPage(db: Db, clientToken: string, after: Position): Promise<Entries> {
+  const answer = await runScript(db, 'waitingPage', clientToken, [after.score, after.member, entriesPerStep]);
   const [last, waiting, inFlight] = answer as [string[], waiting: string[][], inFlight: string[][]];
-  const [end] = placesOf(last);
+  const [end] = parsePositions(last);
   const held = inFlight
     .map(waitingEntry)
-    .filter((one) => isBehind(one.place, place) && (end === undefined || !isBehind(one.place, end)));
+    .filter((one) => isBehind(one.position, after) && (end === undefined || !isBehind(one.position, end)));
   const entries = [...waiting.map(waitingEntry), ...held];
-  return { entries: entries.sort((a, b) => byFallingScore(a.place, b.place)), end };
+  return { entries: entries.sort((a, b) => byFallingScore(a.position, b.position)), end };
 }
 
 function waitingEntry([member = '', notificationId = '', since, acceptedAt]: string[]): Entry {
-  return { place: { score: Number(since), member }, notificationId, acceptedAt: Number(acceptedAt) };
+  return { position: { score: Number(since), member }, notificationId, acceptedAt: Number(acceptedAt) };
 }
 
-async function listedPage(db: Db, clientToken: string, place: Place, filter: Match): Promise<Entries> {
+async function listedPage(db: Db, clientToken: string, after: Position, filter: Match): Promise<Entries> {
   const { state = '', platformId = '', eventId = '', since = Number.NEGATIVE_INFINITY } = filter;
-  const args = [place.score, place.member, entriesPerStep, state, platformId, eventId];
+  const args = [after.score, after.member, entriesPerStep, state, platformId, eventId];
   const [last, found] = (await runScript(db, 'listedPage', clientToken, args)) as string[][];
-  const [end] = placesOf(last ?? []);
-  const entries = placesOf(found ?? [])
-    .filter((one) => isBehind(one, place))
-    .map((one) => ({ place: one, notificationId: one.member, acceptedAt: one.score }));
+  const [end] = parsePositions(last ?? []);
+  const entries = parsePositions(found ?? [])
+    .filter((one) => isBehind(one, after))
+    .map((one) => ({ position: one, notificationId: one.member, acceptedAt: one.score }));
   return { entries, ...(end !== undefined && end.score >= since && { end }) };
 }
 
@@ -164,7 +164,7 @@ export async function newestNotifications(
       for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
       if (found.length >= limit) break;
     }
-    newest = [...newest, ...found].sort((a, b) => byFallingScore(a.place, b.place)).slice(0, limit);
+    newest = [...newest, ...found].sort((a, b) => byFallingScore(a.position, b.position)).slice(0, limit);
   });
   const records = await mapInPages(newest, concurrency, ({ clientToken, notificationId }) =>
     readRecords(db, clientToken, [notificationId]),
@@ -172,21 +172,21 @@ export async function newestNotifications(
   return records.flat().filter((record) => record !== undefined);
 }
 
-/** Returns whether a member comes after a place by falling score, in the order of the sorted set. */
-function isBehind(one: Place, place: Place): boolean {
-  if (place.member === '' && one.score === place.score) return true;
-  return byFallingScore(one, place) > 0;
+/** Returns whether a member comes after another by falling score, in the order of the sorted set. */
+function isBehind(one: Position, after: Position): boolean {
+  if (after.member === '' && one.score === after.score) return true;
+  return byFallingScore(one, after) > 0;
 }
 
 /** Sorts by falling scores, and members of one score as the sorted set does. */
-export const byFallingScore = (a: Place, b: Place): number =>
+export const byFallingScore = (a: Position, b: Position): number =>
   b.score - a.score || Buffer.compare(Buffer.from(b.member), Buffer.from(a.member));
 
 /** Reads alternating members and scores from a script's answer. */
-export function placesOf(flat: readonly string[]): Place[] {
-  const places: Place[] = [];
+export function parsePositions(flat: readonly string[]): Position[] {
+  const positions: Position[] = [];
   for (let i = 0; i + 1 < flat.length; i += 2) {
-    places.push({ member: flat[i] as string, score: Number(flat[i + 1]) });
+    positions.push({ member: flat[i] as string, score: Number(flat[i + 1]) });
   }
-  return places;
+  return positions;
 }

@@ -30,7 +30,7 @@ export interface NotificationRecord {
   waitingReason?: WaitReason;
   /** The notification that took its place (`superseded`) or made it unnecessary (`not_needed`). */
   by?: string;
-  /** Why it `failed`: `window` or `expired`; was `cancelled`: `client_deleted`. */
+  /** `window` or `expired` if it `failed`; `client_deleted` if it was `cancelled` with its client. */
   reason?: string;
   attempts: AttemptRecord[];
 }

@@ -84,12 +84,12 @@ export async function readAttempts(db: Db, clientToken: string): Promise<Attempt
   const hours = Array.from({ length: hoursRead }, (_, i) => lastHour - hoursRead + 1 + i);
   const { attemptsBy } = db.client(clientToken);
   const read = await Promise.all(
-    hours.map(async (hour) => stepsOf(hour * hourMs, await db.redis.hgetall(attemptsBy(hour)))),
+    hours.map(async (hour) => parseSteps(hour * hourMs, await db.redis.hgetall(attemptsBy(hour)))),
   );
   return read.flat().filter(({ atMs }) => atMs <= nowMs && atMs > nowMs - 24 * hourMs);
 }
 
-function stepsOf(hourAtMs: number, fields: Record<string, string>): AttemptStep[] {
+function parseSteps(hourAtMs: number, fields: Record<string, string>): AttemptStep[] {
   const steps: AttemptStep[] = Array.from({ length: hourMs / stepMs }, (_, i) => ({
     atMs: hourAtMs + i * stepMs,
     delivered: 0,

@@ -36,7 +36,7 @@ export async function recordChange(db: Db, { who, what, target, before, after }:
 const withoutSecrets = (value: unknown): string =>
   JSON.stringify(value, (name, inner: unknown) => (secretName.test(name) ? undefined : inner)) ?? 'null';
 
-/** Returns the changes from an entry on, or after it (`(<id>`), the oldest first. A time in ms is the id of its first entry. */
+/** Returns the changes from an id on, `(<id>` after it, the oldest first. A time in ms counts as the id of its first entry. */
 export async function listChanges(db: Db, from: string): Promise<RecordedChange[]> {
   const entries = await db.redis.xrange(db.global.audit, from, '+', 'COUNT', changesPerPage);
   const changes = entries.map(([id, flat]) => {

@@ -6,7 +6,7 @@
 import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
 import { runScript } from '../connection/library.js';
-import { placesOf } from '../notifications/notificationPages.js';
+import { parsePositions } from '../notifications/notificationPages.js';
 import { ChangeRefused, getClient } from './clients.js';
 import { resetRegistration } from './registrations.js';
 
@@ -38,7 +38,7 @@ export async function deletionsUnderWay(
   limit: number,
 ): Promise<{ clientToken: string; at: number }[]> {
   const flat = await db.redis.zrange(db.global.deletedClients, '0', String(limit - 1), 'WITHSCORES');
-  return placesOf(flat).map(({ member, score }) => ({ clientToken: member, at: score }));
+  return parsePositions(flat).map(({ member, score }) => ({ clientToken: member, at: score }));
 }
 
 /** Forgets a cleared client: no more keys are written for it. */

@@ -72,7 +72,7 @@ export async function createSigningSecret(db: Db, box: SecretBox, clientToken: s
 
 export type Rotated =
   | { outcome: 'rotated'; signingSecret: string; previousValidUntilMs: number | undefined }
-  /** The most previous secrets still sign; the oldest ends after `waitMs`. */
+  /** Ten previous secrets still sign; the oldest of them ends after `waitMs`. */
   | { outcome: 'too_many'; waitMs: number };
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { deliveryOf, readConfig } from '../../../src/config.js';
+import { deliverySettings, readConfig } from '../../../src/config.js';
 import { isBuilt } from './isBuilt.mjs';
 import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
 import { chartDir, helm, isKnown, kubeconform, kubernetesVersions } from './tools.js';
@@ -102,7 +102,8 @@ describe('the Helm chart', function () {
       for (const pod of podsOf(await rendered(...args)).values()) {
         const [container] = pod.containers;
         const config = readConfig(withFiles(environmentOf(container, secrets)));
-        const endsMs = config.SHUTDOWN_DELAY_SECONDS * 1000 + deliveryOf(config).leaseMs + forcedAfterGraceMs;
+        const endsMs =
+          config.SHUTDOWN_DELAY_SECONDS * 1000 + deliverySettings(config).leaseMs + forcedAfterGraceMs;
         assert.ok(pod.terminationGracePeriodSeconds * 1000 >= endsMs + 10_000, String(args));
         assert.deepEqual(container.startupProbe.httpGet, { path: '/healthz', port: 'admin' });
         assert.deepEqual(container.livenessProbe.httpGet, { path: '/healthz', port: 'admin' });
