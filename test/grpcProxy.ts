@@ -15,17 +15,10 @@ import { join } from 'node:path';
 /** gRPC's numbers. */
 export const status = { ok: 0, permissionDenied: 7, resourceExhausted: 8, unimplemented: 12 };
 
-export interface GrpcProxy {
-  address: string;
-  /** Of every call so far, by the method's short name. */
-  calls: { method: string; headers: IncomingHttpHeaders; at: number }[];
-  /** The gRPC status with which a call is answered instead of by the server, by full path; 0 lets it through. */
-  answer: (path: string) => number;
-  close(): Promise<void>;
-}
+export type GrpcProxy = Awaited<ReturnType<typeof startGrpcProxy>>;
 
 /** @param tls with the certificate of test/temporal/certificate */
-export async function startGrpcProxy(target: string, tls = false): Promise<GrpcProxy> {
+export async function startGrpcProxy(target: string, tls = false) {
   const folder = join(import.meta.dirname, 'temporal/certificate');
   const server: Http2Server = tls
     ? createSecureServer({
@@ -39,11 +32,13 @@ export async function startGrpcProxy(target: string, tls = false): Promise<GrpcP
   server.on('session', (session) => sessions.add(session));
   server.on('sessionError', () => undefined);
 
-  const proxy: GrpcProxy = {
+  const proxy = {
     address: '',
-    calls: [],
-    answer: () => status.ok,
-    close: async () => {
+    /** Of every call so far, by the method's short name. */
+    calls: [] as { method: string; headers: IncomingHttpHeaders; at: number }[],
+    /** The gRPC status with which a call is answered instead of by the server, by full path; 0 lets it through. */
+    answer: (_path: string): number => status.ok,
+    async close(): Promise<void> {
       for (const session of sessions) session.destroy();
       await new Promise((resolve) => server.close(resolve));
     },

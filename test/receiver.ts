@@ -1,5 +1,5 @@
 /** A receiver of notifications that keeps what it got, and what tests wait with. */
-import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface Received {
@@ -13,34 +13,12 @@ export interface Received {
 
 type Answer = number | 'hang' | { status: number; headers?: Record<string, string>; body?: string };
 
-export interface Receiver {
-  url: string;
-  received: Received[];
-  /** The answers to the next requests; `hang` is never answered. */
-  answer: (request: Received) => Answer | Promise<Answer>;
-  /** Each answer is given so much later. */
-  delayMs: number;
-  /** Requests without an answer at one time, at most. */
-  mostInFlight: number;
-  idsOf(platformId: string): string[];
-  close(): Promise<void>;
-}
+export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
 /** It stays until the process ends, and keeps none from its end. */
-export async function startReceiver(): Promise<Receiver> {
-  const received: Received[] = [];
-  const receiver = {
-    received,
-    answer: () => 200,
-    delayMs: 0,
-    mostInFlight: 0,
-    idsOf: (platformId: string) =>
-      received
-        .filter((r) => (JSON.parse(r.body) as { platform_id: string }).platform_id === platformId)
-        .map((r) => String(r.headers['webhook-id'])),
-  } as unknown as Receiver;
+export async function startReceiver() {
   let inFlight = 0;
-  const server: Server = createServer((req, res) => {
+  const server = createServer((req, res) => {
     receiver.mostInFlight = Math.max(receiver.mostInFlight, ++inFlight);
     res.on('close', () => {
       inFlight--;
@@ -52,7 +30,7 @@ export async function startReceiver(): Promise<Receiver> {
     req.on('end', async () => {
       const { headers, rawHeaders } = req;
       const one = { path: req.url ?? '', headers, rawHeaders, body, at: Date.now() };
-      received.push(one);
+      receiver.received.push(one);
       const answer = await receiver.answer(one);
       if (answer === 'hang') return;
       setTimeout(() => {
@@ -63,10 +41,23 @@ export async function startReceiver(): Promise<Receiver> {
   });
   server.on('connection', (socket) => socket.unref()).unref();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
-  receiver.close = async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
+  const receiver = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    received: [] as Received[],
+    /** The answers to the next requests; `hang` is never answered. */
+    answer: (_request: Received): Answer | Promise<Answer> => 200,
+    /** Each answer is given so much later. */
+    delayMs: 0,
+    /** Requests without an answer at one time, at most. */
+    mostInFlight: 0,
+    idsOf: (platformId: string): string[] =>
+      receiver.received
+        .filter((r) => (JSON.parse(r.body) as { platform_id: string }).platform_id === platformId)
+        .map((r) => String(r.headers['webhook-id'])),
+    async close(): Promise<void> {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
   };
   return receiver;
 }

@@ -67,15 +67,7 @@ describe('PUT, GET and DELETE /notices', () => {
       const { status, body } = await put(url);
       assert.deepEqual([status, body.code], [400, code], url);
     }
-    for (const body of [
-      '',
-      '[]',
-      '{}',
-      '{"url":7}',
-      '{"url":""}',
-      '{"url":"https://e.example/","to":1}',
-      '{',
-    ]) {
+    for (const body of ['', '{', '{}', '{"url":7}', '{"url":"https://e.example/","to":1}']) {
       const { status, body: said } = await call('PUT', '/notices', body);
       assert.deepEqual([status, said.code], [400, 'invalid_request'], body);
     }

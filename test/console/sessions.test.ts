@@ -147,12 +147,9 @@ describe('console: links and sessions', () => {
     );
   });
 
-  it('POST /console_sessions answers 400 for another access or parameter, and 401 without a token', async () => {
-    for (const query of ['access=write', 'access=', 'client_token=x'])
+  it('POST /console_sessions answers 400 for another access', async () => {
+    for (const query of ['access=write', 'access='])
       assert.equal((await customer.call('POST', `/console_sessions?${query}`)).status, 400);
-    assert.equal((await fetch(`${h.url}/console_sessions`, { method: 'POST' })).status, 401);
-    customer.token = 'wrong';
-    assert.equal((await customer.call('POST', '/console_sessions')).status, 401);
   });
 
   it('asks before a link changes the account of an open session, and ends that session when it does', async () => {

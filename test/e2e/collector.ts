@@ -16,16 +16,6 @@ export interface Span {
   resource: Record<string, unknown>;
 }
 
-export interface Collector {
-  url: string;
-  spans: Span[];
-  /** Every body as it came, unpacked. */
-  bodies: Buffer[];
-  /** Headers of the last call. */
-  headers: Record<string, unknown>;
-  close(): Promise<void>;
-}
-
 /** The parts that are looked at of opentelemetry/proto/{collector/trace,trace,resource,common}/v1, by their field numbers. */
 const definitions = `
 syntax = "proto3";
@@ -59,8 +49,16 @@ message AnyValue {
 `;
 const request = protobuf.parse(definitions).root.lookupType('ExportTraceServiceRequest');
 
-export async function startCollector(): Promise<Collector> {
-  const collector: Collector = { url: '', spans: [], bodies: [], headers: {}, close: async () => undefined };
+export type Collector = Awaited<ReturnType<typeof startCollector>>;
+
+export async function startCollector() {
+  const collector = {
+    spans: [] as Span[],
+    /** Every body as it came, unpacked. */
+    bodies: [] as Buffer[],
+    /** Headers of the last call. */
+    headers: {} as Record<string, unknown>,
+  };
   const server = createServer((req, res) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -79,12 +77,13 @@ export async function startCollector(): Promise<Collector> {
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  collector.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  collector.close = async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  };
-  return collector;
+  return Object.assign(collector, {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async close(): Promise<void> {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  });
 }
 
 interface KeyValue {

@@ -39,16 +39,6 @@ export interface Answers {
   slowestMs: number;
 }
 
-export interface Publisher {
-  acknowledged: Acknowledged[];
-  /** By the number of the fault. */
-  answers: Answers[];
-  /** Answers that are neither 202 nor 503, or name another notification than the event's. */
-  wrong: string[];
-  /** Lets every event under way be acknowledged; nothing new is sent. */
-  stop(): Promise<void>;
-}
-
 /** Publishes random events; one that gets 503 or no answer is sent again until it is acknowledged. */
 export function startPublisher(
   options: Options & {
@@ -57,7 +47,7 @@ export function startPublisher(
     /** Each publisher's pause between two events is random, up to this. */
     pauseMs?: number | undefined;
   },
-): Publisher {
+) {
   const { cast, fault, pauseMs = 120 } = options;
 
   async function publishOne(): Promise<void> {
@@ -111,10 +101,13 @@ export function startPublisher(
   const loops = Array.from({ length: options.publishers }, () =>
     startLoop(publishOne, () => Math.random() * pauseMs),
   );
-  const publisher: Publisher = {
-    acknowledged: [],
-    answers: [],
-    wrong: [],
+  const publisher = {
+    acknowledged: [] as Acknowledged[],
+    /** By the number of the fault. */
+    answers: [] as Answers[],
+    /** Answers that are neither 202 nor 503, or name another notification than the event's. */
+    wrong: [] as string[],
+    /** Lets every event under way be acknowledged; nothing new is sent. */
     async stop() {
       await Promise.all(loops.map((stop) => stop()));
     },
@@ -122,16 +115,8 @@ export function startPublisher(
   return publisher;
 }
 
-interface Minter {
-  tokens: { value: string; fault: number }[];
-  /** Answers that are neither 200 nor 503. */
-  wrong: string[];
-  withoutAnswer: number;
-  stop(): Promise<void>;
-}
-
 /** Asks for tokens. */
-export function startMinter({ apiUrl, fault, cast, everyMs }: Options & { everyMs: number }): Minter {
+export function startMinter({ apiUrl, fault, cast, everyMs }: Options & { everyMs: number }) {
   const body = new URLSearchParams(tokenFields(cast.publisher));
 
   async function askOnce(): Promise<void> {
@@ -143,8 +128,11 @@ export function startMinter({ apiUrl, fault, cast, everyMs }: Options & { everyM
     else if (answer.status !== 503) minter.wrong.push(`${answer.status} for a token`);
   }
 
-  const minter: Minter = {
-    ...{ tokens: [], wrong: [], withoutAnswer: 0 },
+  const minter = {
+    tokens: [] as { value: string; fault: number }[],
+    /** Answers that are neither 200 nor 503. */
+    wrong: [] as string[],
+    withoutAnswer: 0,
     stop: startLoop(askOnce, () => everyMs),
   };
   return minter;
@@ -157,16 +145,8 @@ export interface Registered {
   fault: number;
 }
 
-interface Registrar {
-  registrations: Registered[];
-  /** Answers that are not 200, 503 or "already registered". */
-  wrong: string[];
-  withoutAnswer: number;
-  stop(): Promise<void>;
-}
-
 /** Registers new clients, each with two URLs at the same time, exactly one of which may be answered 200. */
-export function startRegistrar(options: Options & { db: Db; everyMs: number }): Registrar {
+export function startRegistrar(options: Options & { db: Db; everyMs: number }) {
   const { apiUrl, cast, db, fault } = options;
 
   async function registerClient(): Promise<void> {
@@ -199,8 +179,11 @@ export function startRegistrar(options: Options & { db: Db; everyMs: number }): 
     }
   }
 
-  const registrar: Registrar = {
-    ...{ registrations: [], wrong: [], withoutAnswer: 0 },
+  const registrar = {
+    registrations: [] as Registered[],
+    /** Answers that are not 200, 503 or "already registered". */
+    wrong: [] as string[],
+    withoutAnswer: 0,
     stop: startLoop(registerClient, () => options.everyMs),
   };
   return registrar;

@@ -1,29 +1,22 @@
 import { createServer, type Server } from 'node:http';
 
-/** The clients' endpoint: remembers every POST that reached it whole, and can go away with all its connections. */
-export interface Receiver {
-  url: string;
-  /** Times of arrival (ms) by `webhook-id`. */
-  arrivals: Map<string, number[]>;
-  /** The most POSTs of one client that were here at the same time. */
-  mostInFlight: number;
-  open(): Promise<void>;
-  /** Answers under way are cut off. */
-  breakOff(): Promise<void>;
-}
-
 /** Answers take this long at most, so that a fault finds some under way. */
 const slowestAnswerMs = 30;
 
-export function createReceiver(port: number): Receiver {
+export type Receiver = ReturnType<typeof createReceiver>;
+
+/** The clients' endpoint: remembers every POST that reached it whole, and can go away with all its connections. */
+export function createReceiver(port: number) {
   const arrivals = new Map<string, number[]>();
   const present = new Map<string, number>();
   let server: Server | undefined;
-  const receiver: Receiver = {
+  const receiver = {
     url: `http://127.0.0.1:${port}`,
+    /** Times of arrival (ms) by `webhook-id`. */
     arrivals,
+    /** The most POSTs of one client that were here at the same time. */
     mostInFlight: 0,
-    async open() {
+    async open(): Promise<void> {
       const opened = createServer({ keepAliveTimeout: 60_000 }, (req, res) => {
         const client = req.url ?? '';
         const here = (present.get(client) ?? 0) + 1;
@@ -43,7 +36,8 @@ export function createReceiver(port: number): Receiver {
         opened.listen(port, '127.0.0.1', resolve);
       });
     },
-    async breakOff() {
+    /** Answers under way are cut off. */
+    async breakOff(): Promise<void> {
       const closing = server;
       server = undefined;
       if (closing === undefined) return;

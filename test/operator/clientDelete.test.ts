@@ -2,24 +2,20 @@ import assert from 'node:assert/strict';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { clearDeletedClient, deleteClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
-import { arrivedEvent, type Harness, startHarness } from '../service.js';
+import { startGate, until } from '../receiver.js';
+import { arrivedEvent, useHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const keptSeconds = 14 * 86_400;
 
 describe('operator: client delete T', () => {
-  let h: Harness;
+  const scene = useHarness();
+  let { h, receiver } = scene;
   let cli: Cli;
-  let receiver: Receiver;
-
-  before(async () => {
-    h = await startHarness();
-    await h.startWorker();
+  beforeEach(async () => {
+    ({ h, receiver } = scene);
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
-    receiver = await startReceiver();
   });
-  after(() => h.close());
 
   async function keysOf(client: string): Promise<string[]> {
     const keys: string[] = [];

@@ -26,30 +26,22 @@ const historyShards = /NUM_HISTORY_SHARDS: (\d+)/.exec(compose)?.[1] ?? '';
 /** As in docker-compose.yml: the superuser, and the databases' owner. */
 const databaseUser = 'temporal';
 
-export interface ProductionServers {
-  temporalPort: number;
-  /** Resolves once it accepts connections. */
-  startPostgresql(logFile: string, onStart: (child: Child) => void): Promise<void>;
-  /** Waits for PostgreSQL. The first start makes schemas and namespace; resolves once workflows can be started. */
-  startTemporal(logFile: string, onStart: (child: Child) => void): Promise<void>;
-  /** Resolves at the end of the first start of Temporal. */
-  hasNamespace: Promise<void>;
-  /** Removes PostgreSQL's data; both must have ended. */
-  remove(): Promise<void>;
-}
-
 /** @throws Error with what to install */
-export async function prepareProductionServers(dir: string): Promise<ProductionServers> {
+export async function prepareProductionServers(dir: string) {
   const postgresql = await preparePostgresql();
   const temporal = await prepareTemporal(dir, postgresql.port);
   return {
     temporalPort: temporal.port,
+    /** Resolves once it accepts connections. */
     startPostgresql: postgresql.start,
-    async startTemporal(logFile, onStart) {
+    /** Waits for PostgreSQL. The first start makes schemas and namespace; resolves once workflows can be started. */
+    async startTemporal(logFile: string, onStart: (child: Child) => void): Promise<void> {
       while (!(await postgresql.accepts())) await sleep(100);
       await temporal.start(logFile, onStart);
     },
+    /** Resolves at the end of the first start of Temporal. */
     hasNamespace: temporal.hasNamespace,
+    /** Removes PostgreSQL's data; both must have ended. */
     remove: () => rm(postgresql.dir, { recursive: true, force: true }),
   };
 }
@@ -79,7 +71,7 @@ async function preparePostgresql() {
     await waitUntilReady(child, accepts, 60_000);
     onStart(child);
   };
-  const start: ProductionServers['startPostgresql'] = async (logFile, onStart) => {
+  const start = async (logFile: string, onStart: (child: Child) => void): Promise<void> => {
     for (const end = Date.now() + 30_000; ; await sleep(250)) {
       try {
         return await startOnce(logFile, onStart);
@@ -110,7 +102,7 @@ async function prepareTemporal(dir: string, postgresqlPort: number) {
     namespaceMade = resolve;
   });
 
-  const start: ProductionServers['startTemporal'] = async (logFile, onStart) => {
+  const start = async (logFile: string, onStart: (child: Child) => void): Promise<void> => {
     if (!isPrepared) {
       const sql = { SQL_HOST: '127.0.0.1', SQL_PORT: String(postgresqlPort) };
       const env = { PATH: path, ...sql, SQL_USER: databaseUser, SQL_PASSWORD: 'none' };
