@@ -6,7 +6,8 @@ import { DefaultLogger } from '@temporalio/worker';
 import { createActivities } from '../../activities/index.js';
 import type { Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
-import { closeGate, type Receiver, startGate, startReceiver, until } from '../receiver.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { closeGate, type Receiver, startGate, startReceiver, succeeds, until } from '../receiver.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
@@ -50,6 +51,12 @@ describe('The activity awaitDelivery', () => {
     await heartbeat;
     gate.open();
     await handed;
+  });
+
+  it('is not needed for a paused client: the process that claims wakes catch-up', async () => {
+    await setPaused(h.db, client, true);
+    await h.publish({ client, asset: 'a' });
+    await until('catch-up is started', () => succeeds(h.catchUp(client).describe()));
   });
 
   it('ends immediately when it is cancelled; the attempt under way goes on', async () => {

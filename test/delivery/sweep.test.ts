@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ActivityDeps } from '../../activities/index.js';
+import { Accepting } from '../../src/delivery/accept.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
@@ -18,6 +19,15 @@ describe('the sweep', () => {
     [h, receiver] = await Promise.all([startHarness({}, 'worker'), startReceiver()]);
   });
   after(() => h.close());
+
+  it('knows a client before its claim: without that no event is accepted', async () => {
+    const client = await h.newClient(receiver.url);
+    const call = () => Promise.reject(new RedisUnavailable('this part is away'));
+    const redis = Object.assign(Object.create(h.db.redis), { call });
+    const accepting = new Accepting({ ...h.delivering, db: { ...h.db, redis } });
+    await assert.rejects(accepting.accept(arrivedEvent(client, 'a')), RedisUnavailable);
+    assert.equal((await h.endpoint(client)).owed, 0);
+  });
 
   it('knows a client before recover makes something owed again', async () => {
     const client = await h.newClient(receiver.url);

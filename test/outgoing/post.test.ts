@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout as pass } from 'node:timers/promises';
+import type { TLSSocket } from 'node:tls';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import type { Place, Sender } from '../../src/outgoing/post.js';
@@ -55,6 +56,20 @@ describe('outgoing post', () => {
       assert.equal(receiver.accepted(), 1);
     });
   }
+
+  it('resumes the TLS session of a connection beside it', async () => {
+    const resumed: boolean[] = [];
+    const answer = (s: Socket) => {
+      resumed.push((s as TLSSocket).isSessionReused());
+      s.write(noContent);
+    };
+    const receiver = await start({ tls: true, answer });
+    const sender = sending();
+    const post = () => assertSent(sender, requestTo(receiver.url));
+    await post();
+    await Promise.all([post(), post()]);
+    assert.deepEqual(resumed.sort(), [false, false, true]);
+  });
 
   const lateEnds: [
     title: string,
@@ -321,6 +336,16 @@ describe('outgoing post', () => {
         assert.equal(b.open() + c.open(), 2);
         await sender.post(requestTo(b.url, 'A'));
         assert.equal(b.accepted(), 1);
+      });
+
+      it('closes none while one that its receiver has closed leaves room', async () => {
+        const [kept, next] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
+        const closed = await start({ answer: (s) => s.end(noContent) });
+        const sender = sending({ maxSockets: 2 });
+        for (const { url } of [kept, closed]) await assertSent(sender, requestTo(url, 'A'));
+        await until(() => closed.open() === 0);
+        await assertSent(sender, requestTo(next.url, 'A'));
+        assert.equal(kept.open(), 1);
       });
 
       it('keeps the other idle connections of that origin', async () => {
