@@ -46,6 +46,14 @@ describe('The known segments of an asset with many', () => {
     assert.equal(await claim(['another']), 'no_new_segments');
   });
 
+  it('are not found across two fingerprints', async () => {
+    const across = [Buffer.alloc(20), Buffer.from('-'), segmentFingerprints(['s0']), Buffer.from('-----')];
+    const key = client.db.client(client.clientToken).known(slot.bucket);
+    await client.db.redis.hset(key, slot.field, Buffer.concat(across));
+    assert.equal(await claim(['s0']), 'claimed');
+    assert.equal(await claim(['s0']), 'no_new_segments');
+  });
+
   it('are forgotten at random beyond 100,000: new ones are notified, and forgotten ones once more', async () => {
     await claim(names(0, packed), { notify: false });
     const all = names(packed, packed + beside);
