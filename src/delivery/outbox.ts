@@ -55,7 +55,7 @@ export class Outbox {
   /** Groups that wait for the budget, in order; arriving events go into the last one. */
   readonly #groups: Collected[] = [];
   /** Where each event waits, so that a repeated event takes no second place. */
-  readonly #presentWorkflow = new Map<string, Collected>();
+  readonly #workflowOf = new Map<string, Collected>();
   #queuedEvents = 0;
   #startingGroups: NodeJS.Timeout | undefined;
 
@@ -67,7 +67,7 @@ export class Outbox {
 
   /** Returns a place in the event's workflow, or the place that it already has; undefined if the outbox is full. */
   reserve(event: ArrivedEvent): Ticket | undefined {
-    const known = this.#presentWorkflow.get(event.notificationId);
+    const known = this.#workflowOf.get(event.notificationId);
     if (known !== undefined) return { group: known.group, fill() {} };
     if (this.#queuedEvents >= (this.deps.maxQueuedEvents ?? 20_000)) {
       this.deps.metrics.withoutWorkflow(1);
@@ -121,7 +121,7 @@ export class Outbox {
         its.open--;
         if (event !== undefined) {
           its.events.push(event);
-          this.#presentWorkflow.set(event.notificationId, its);
+          this.#workflowOf.set(event.notificationId, its);
         } else {
           its.bytes -= bytes;
           this.#queuedEvents--;
@@ -164,7 +164,7 @@ export class Outbox {
   async #start({ workflowId, events }: Collected): Promise<void> {
     await this.#starts.start({ workflowId, events });
     this.#queuedEvents -= events.length;
-    for (const { notificationId } of events) this.#presentWorkflow.delete(notificationId);
+    for (const { notificationId } of events) this.#workflowOf.delete(notificationId);
   }
 }
 
