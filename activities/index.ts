@@ -2,7 +2,7 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
 import { type DeliverDeps, deliverEvents } from '../src/delivery/deliver.js';
-import { isRetriedShortly, isSoon, type Report, reportOf } from '../src/delivery/outcome.js';
+import { isCrowded, isRetriedShortly, type Report, reportOf } from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Outcome, Waiting } from '../src/redis/owed/standing.js';
 import { spanFor, type Tracing } from '../src/tracing.js';
@@ -34,25 +34,15 @@ export function createActivities(deps: ActivityDeps) {
         const outcomes = await traced(deps, events, () =>
           deliverEvents(deps, events, forMs, cancellationSignal, known),
         );
-        const crowded = events.filter((_, i) => {
-          const outcome = outcomes[i];
-          return outcome !== undefined && isSoon(outcome) && !isRetriedShortly(outcome);
-        });
-        await wakeCatchUps(
-          deps,
-          crowded.map(({ clientToken }) => clientToken),
-        );
+        const crowded = events.filter((_, i) => isCrowded(outcomes[i] as Outcome));
+        const clients = new Set(crowded.map(({ clientToken }) => clientToken));
+        await Promise.all([...clients].map((clientToken) => deps.catchUps.wake(clientToken)));
         const later = outcomes.filter(isRetriedShortly);
         const isTold = untilAnswered && outcomes.some(({ status }) => status !== undefined);
         if (later.length > 0 && !isTold) throw failureOf(events, outcomes, later);
         return reportOf(outcomes);
       };
       return withHeartbeat(work, () => progressOf(events, known));
-    },
-
-    /** Hands these clients' owed assets over to catch-up: wakes it if it would plan too late. */
-    handOver(clientTokens: string[]): Promise<void> {
-      return withHeartbeat(() => wakeCatchUps(deps, clientTokens));
     },
 
     /** Has a client's courier send what is due, and plans when to look again. */
@@ -97,10 +87,6 @@ function progressOf(events: readonly ClaimedEvent[], known: ReadonlyMap<string, 
     return outcome.state === 'waiting' ? [outcome.reason] : [];
   });
   return { delivered, waiting: reasons.length, reason: reasons[0] };
-}
-
-async function wakeCatchUps({ catchUps }: ActivityDeps, clientTokens: readonly string[]): Promise<void> {
-  await Promise.all([...new Set(clientTokens)].map((clientToken) => catchUps.wake(clientToken, 0)));
 }
 
 /** Makes the failure that Temporal shows: that of the event that is due first, with the time of its retry. */

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import { type Config, deliverySettings } from './config.js';
 import { Accepting } from './delivery/accept.js';
-import { Couriers } from './delivery/couriers.js';
+import { Couriers } from './delivery/deliver.js';
 import { Outbox } from './delivery/outbox.js';
 import type { Logger } from './log.js';
 import type { Metrics } from './metrics.js';

@@ -191,9 +191,9 @@ export type Durability = ReturnType<typeof redisOptions>['durability'];
 export type DeliverySettings = ReturnType<typeof deliverySettings>;
 
 export function deliverySettings(config: Config) {
-  const { retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs } = config;
+  const { retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs, suspendMinimumAttempts } = config;
   return {
-    ...{ retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs },
+    ...{ retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs, suspendMinimumAttempts },
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
     /** How long an attempt holds its asset: its timeout, and 5 s for a short wait before it, the resolver, and to settle it. */
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,

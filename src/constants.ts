@@ -16,6 +16,8 @@ export const constants = {
   retryWindowMs: 5 * dayMs,
   /** As long as the retries of one notification: a weekend must not suspend an endpoint. */
   suspendAfterMs: 5 * dayMs,
+  /** The fewest failed attempts since its last success after which an endpoint is suspended (contract, section 3). */
+  suspendMinimumAttempts: 20,
   /** Several thousand requests a second to a receiver that answers in 100 ms (docs/capacity.md). */
   connectionsPerOrigin: 512,
   /** With 16,000 connections of callers it stays within 20,000 open files, with the stores' connections (docs/reference/limits.md). */

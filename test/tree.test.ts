@@ -30,7 +30,6 @@ const floors = [
   ['src/openTelemetry.ts'],
   ['src/constants.ts', 'src/addresses.ts'],
   [
-    'src/checkInput.ts',
     'src/ids.ts',
     'src/log.ts',
     'src/product.ts',

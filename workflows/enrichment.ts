@@ -1,6 +1,5 @@
 import {
   CancellationScope,
-  isCancellation,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -21,7 +20,7 @@ const { deliver } = proxyLocalActivities<Activities>({
   localRetryThreshold: '2s',
 });
 
-const { awaitDelivery, handOver } = proxyActivities<Activities>({
+const { awaitDelivery } = proxyActivities<Activities>({
   startToCloseTimeout: '90s',
   heartbeatTimeout: '15s',
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '10s' },
@@ -34,24 +33,16 @@ const { awaitDelivery, handOver } = proxyActivities<Activities>({
 export async function enrichment({ events }: EnrichmentInput): Promise<EnrichmentResult> {
   let report = await CancellationScope.nonCancellable(() => deliver(events));
   let left = indexesOf(report, isSoon);
-  try {
-    while (left.length > 0) {
-      showProgress(events, report);
-      // The first status is shown while the event waits for its retry; then Temporal shows each failure.
-      const untilAnswered = worstStatusOf(report) === undefined;
-      report = merge(report, left, await awaitDelivery(pick(events, left), untilAnswered));
-      left = indexesOf(report, isRetriedShortly);
-      if (left.length === 0) hideProgress();
-    }
-    showState(stateOf(report), report);
-    return resultOf(events, report);
-  } catch (err) {
-    if (!isCancellation(err)) throw err;
-    upsertSearchAttributes([{ key: notificationStateKey, value: 'waiting' }]);
-    const clientTokens = pick(events, left).map(({ clientToken }) => clientToken);
-    await CancellationScope.nonCancellable(() => handOver([...new Set(clientTokens)]));
-    throw err;
+  while (left.length > 0) {
+    showProgress(events, report);
+    // The first status is shown while the event waits for its retry; then Temporal shows each failure.
+    const untilAnswered = worstStatusOf(report) === undefined;
+    report = merge(report, left, await awaitDelivery(pick(events, left), untilAnswered));
+    left = indexesOf(report, isRetriedShortly);
+    if (left.length === 0) hideProgress();
   }
+  showState(stateOf(report), report);
+  return resultOf(events, report);
 }
 
 function indexesOf({ rest }: Report, is: (outcome: Outcome) => boolean): number[] {

@@ -14,7 +14,7 @@ import {
 import { announceClaims } from '../redis/owed/owedClients.js';
 import { newNonce } from '../redis/owed/turn.js';
 import type { CatchUps } from '../temporal/catchUps.js';
-import type { Couriers } from './couriers.js';
+import type { Couriers } from './deliver.js';
 import type { Outbox } from './outbox.js';
 import type { DeliveryMetrics } from './send.js';
 
@@ -96,7 +96,10 @@ export class Accepting {
     let claimed: ClaimedEvent | undefined;
     try {
       const group = ticket === undefined ? withoutWorkflow : ticket.group;
-      const { claim, safe } = await this.#claim({ ...event, group });
+      const arrived = { ...event, group };
+      const { claim, safe } = await new Promise<Decided>((resolve, reject) =>
+        this.#queue(event.clientToken, [{ event: arrived, resolve, reject }]),
+      );
       const { notify: _, ...rest } = event;
       if (claim.kind === 'claimed') claimed = { ...rest, claim: claim.claim };
       // Any answer relies on a claim that may not be on disk yet: this event's, or an earlier one's.
@@ -105,10 +108,6 @@ export class Accepting {
     } finally {
       ticket?.fill(claimed);
     }
-  }
-
-  #claim(event: ArrivedEvent): Promise<Decided> {
-    return new Promise((resolve, reject) => this.#queue(event.clientToken, [{ event, resolve, reject }]));
   }
 
   #queue(clientToken: string, arrivals: Arrival[]): void {
@@ -152,7 +151,7 @@ export class Accepting {
       const events = arrivals.map(({ event }) => event);
       const most = couriers?.most(clientToken) ?? 0;
       const { answer, safe } = db.durably((own) =>
-        claimEvents(own, clientToken, events, settings, { nonce, most }),
+        claimEvents(own, clientToken, events, { settings, nonce, most }),
       );
       const claimed = await answer;
       if (couriers !== undefined) couriers.begin(clientToken, claimed);

@@ -111,8 +111,12 @@ export class Courier {
 
   async #turnWhileNeeded(): Promise<void> {
     let nextInMs: number | undefined;
-    do nextInMs = await this.#turn();
-    while (this.#isAsked || this.#verdicts.length + this.#givenBack.length > 0);
+    do {
+      this.#isAsked = false;
+      const turned = this.#onTurned.splice(0);
+      nextInMs = await this.#settleAndTake();
+      for (const resolve of turned) resolve();
+    } while (this.#isAsked || this.#verdicts.length + this.#givenBack.length > 0);
     this.#isTurning = false;
     this.#wait(this.#lost.size > 0 ? Math.min(nextInMs ?? soonMs, soonMs) : nextInMs);
   }
@@ -132,20 +136,12 @@ export class Courier {
   }
 
   /** Settles and takes in one call. @returns in how many ms something is due */
-  async #turn(): Promise<number | undefined> {
-    this.#isAsked = false;
-    const turned = this.#onTurned.splice(0);
-    try {
-      return await this.#settleAndTake();
-    } finally {
-      for (const resolve of turned) resolve();
-    }
-  }
-
   async #settleAndTake(): Promise<number | undefined> {
     const verdicts = this.#verdicts.splice(0, mostPerTurn);
     const givenBack = this.#givenBack.splice(0);
-    const turned = await this.#ask({ nonce: newNonce(), most: this.most, verdicts, givenBack });
+    const turned = await this.#ask({
+      ...{ settings: this.deps.settings, nonce: newNonce(), most: this.most, verdicts, givenBack },
+    });
     for (const [i, verdict] of verdicts.entries()) {
       const { taken } = verdict;
       if (turned === undefined) {
@@ -163,14 +159,14 @@ export class Courier {
 
   /** Repeats a turn until Redis answers. @returns undefined if Redis refuses it for good, or the process ends */
   async #ask(turn: Turn): Promise<Turned | undefined> {
-    const { db, settings, log } = this.deps;
+    const { db, log } = this.deps;
     const { verdicts = [], givenBack = [] } = turn;
     const giveUpAt = performance.now() + closeWithinMs;
     for (let pauseMs = redisPausesMs.first; ; pauseMs = Math.min(2 * pauseMs, redisPausesMs.longest)) {
       if (this.#isClosed && verdicts.length + givenBack.length === 0) return undefined;
       const lost = [...this.#lost.keys()];
       try {
-        const turned = await runTurn(db, this.clientToken, { ...turn, lost }, settings);
+        const turned = await runTurn(db, this.clientToken, { ...turn, lost });
         for (const nonce of lost) {
           const named = (this.#lost.get(nonce) ?? 0) + 1;
           if (named === 1) this.#lost.set(nonce, named);

@@ -10,11 +10,13 @@ export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
   return outcome.reason === 'in_flight' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
 }
 
-/** Returns whether the notification waits only for its turn, and may be sent within moments. */
-export function isSoon(outcome: Outcome): boolean {
-  if (outcome.state !== 'waiting') return false;
-  return ['due', 'full', 'rate'].includes(outcome.reason) || isRetriedShortly(outcome);
+/** Returns whether the notification waits only for its turn. */
+export function isCrowded(outcome: Outcome): boolean {
+  return outcome.state === 'waiting' && ['due', 'full', 'rate'].includes(outcome.reason);
 }
+
+/** Returns whether the notification may be sent within moments. */
+export const isSoon = (outcome: Outcome): boolean => isCrowded(outcome) || isRetriedShortly(outcome);
 
 /** The outcomes of a workflow's events, short enough for its history: delivered events are counted, the others listed. */
 export interface Report {

@@ -64,7 +64,7 @@ async function claimNotice(
   const platformId = field === 'state_notice' ? about : `${about}/secret`;
   const event = { clientToken: recipient, platformId, eventId: change, segments: [change] };
   await announceClaims(db, recipient);
-  const [made] = await claimOnly(db, recipient, [
+  const { claims } = await claimOnly(db, recipient, [
     {
       ...event,
       notificationId: notificationId(event),
@@ -75,9 +75,10 @@ async function claimNotice(
       body,
     },
   ]);
+  const [made] = claims;
   if (made?.kind !== 'claimed') return;
   if (made.supersedes) metrics.ended('superseded');
-  await catchUps.wake(recipient, 0);
+  await catchUps.wake(recipient);
 }
 
 /** Returns the body of a notice (contract, section 5b). */

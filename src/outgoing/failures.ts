@@ -61,17 +61,32 @@ export function lookupFailed(error: unknown): AttemptFailed {
   return new AttemptFailed('dns', oursByCode(codeOf(error)));
 }
 
-/** Translates the error of a connection that could not be opened. @param addresses all that were tried */
+/**
+ * Translates the error of a connection that could not be opened. "Unreachable" has three causes with the same codes, and
+ * the kernel's routes distinguish them:
+ * - there is a route to the address: a router or a neighbour reported it, which is the receiver's
+ *   failure; but EADDRNOTAVAIL then means that all local ports are taken, which is ours
+ * - there is no route to it, but one to other addresses: the receiver's failure (such as one with IPv6 only, while
+ *   this host has only IPv4)
+ * - there is no route to anywhere, in either family: ours
+ * @param tried all addresses that were tried
+ */
 export async function connectFailed(
   error: unknown,
-  addresses: readonly LookupAddress[],
+  tried: readonly LookupAddress[],
   hasRoute: HasRoute,
 ): Promise<AttemptFailed> {
   const codes: string[] = (error instanceof AggregateError ? error.errors : [error]).map(codeOf);
   // Of several addresses, the receiver's code takes precedence over one that this host may have caused.
   const code = codes.find((code) => !routeCodes.has(code) && !oursByCode(code)) ?? codes[0] ?? '';
-  const tried = addresses.map(({ address }) => address);
-  return new AttemptFailed('connect', await oursWhileConnecting(code, tried, hasRoute));
+  if (!routeCodes.has(code)) return new AttemptFailed('connect', oursByCode(code));
+  for (const { address } of tried) {
+    if (await hasRoute(address)) {
+      return new AttemptFailed('connect', code === 'EADDRNOTAVAIL' ? 'network' : undefined);
+    }
+  }
+  for (const address of anywhere) if (await hasRoute(address)) return new AttemptFailed('connect');
+  return new AttemptFailed('connect', 'network');
 }
 
 /** Translates the error of a connection on which a request was or should have been sent. */
@@ -87,28 +102,6 @@ export function attemptFailed(error: Error): AttemptFailed {
 function oursByCode(code: string): Ours | undefined {
   if (descriptorCodes.has(code)) return 'descriptors';
   return code === 'ENETDOWN' ? 'network' : undefined;
-}
-
-/**
- * Decides whose failure it is when a connection cannot be opened. "Unreachable" has three causes with the same codes, and
- * the kernel's routes distinguish them:
- * - there is a route to the address: a router or a neighbour reported it, which is the receiver's
- *   failure; but EADDRNOTAVAIL then means that all local ports are taken, which is ours
- * - there is no route to it, but one to other addresses: the receiver's failure (such as one with IPv6 only, while
- *   this host has only IPv4)
- * - there is no route to anywhere, in either family: ours
- */
-export async function oursWhileConnecting(
-  code: string,
-  addresses: readonly string[],
-  hasRoute: HasRoute,
-): Promise<Ours | undefined> {
-  if (!routeCodes.has(code)) return oursByCode(code);
-  for (const address of addresses) {
-    if (await hasRoute(address)) return code === 'EADDRNOTAVAIL' ? 'network' : undefined;
-  }
-  for (const address of anywhere) if (await hasRoute(address)) return undefined;
-  return 'network';
 }
 
 /** Public addresses that belong to nobody: the blocks for documentation (RFC 5737, RFC 3849). */

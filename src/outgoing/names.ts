@@ -8,11 +8,7 @@ import { AttemptFailed, codeOf } from './failures.js';
 export type Lookup = (hostname: string) => Promise<readonly LookupAddress[]>;
 
 /** Resolves names to addresses, and says whether the resolver is the cause if a name has none. */
-export interface Names {
-  lookup: Lookup;
-  /** Returns whether the resolver has answered no question since then. @param sinceMs on the clock of `performance.now()` */
-  isResolverSilent(sinceMs: number): Promise<boolean>;
-}
+export type Names = Pick<SystemNames, 'lookup' | 'isResolverSilent'>;
 
 export interface NameSettings {
   /** Name servers (`127.0.0.1:5353`) instead of those of the system. */
@@ -48,7 +44,7 @@ const resolverKeptMs = 60_000;
  *
  * Concurrent lookups of one name ask once.
  */
-export class SystemNames implements Names {
+export class SystemNames {
   readonly #asking = new Map<string, Promise<LookupAddress[]>>();
   #resolver: { madeAtMs: number; ask: Resolver } | undefined;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
@@ -56,7 +52,7 @@ export class SystemNames implements Names {
 
   constructor(readonly settings: NameSettings = {}) {}
 
-  readonly lookup = async (hostname: string): Promise<LookupAddress[]> => {
+  readonly lookup: Lookup = async (hostname) => {
     const name = hostname.toLowerCase().replace(/\.$/, '');
     if (name.endsWith('.invalid')) throw Object.assign(new Error('reserved'), { code: 'ENOTFOUND' });
     const hosts = readHosts(this.settings.hostsPath ?? systemHosts);
@@ -71,6 +67,7 @@ export class SystemNames implements Names {
   /**
    * Distinguishes a dead resolver from one customer's dead name servers. Any name that got an answer since `sinceMs` shows that
    * the resolver works. Otherwise the resolver is asked for the root's name servers, which belong to no customer.
+   * @param sinceMs on the clock of `performance.now()`
    */
   async isResolverSilent(sinceMs: number): Promise<boolean> {
     if (this.#answeredAtMs >= sinceMs) return false;

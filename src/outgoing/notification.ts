@@ -65,22 +65,6 @@ function decodeKey(secret: string): Buffer {
 
 type Headers = Readonly<Record<string, string>>;
 
-export const ownHeadersAtMost = 5;
-export const headerNameAtMost = 64;
-export const headerValueAtMost = 2_048;
-
-/** Letters, digits and hyphens, which every proxy forwards. (RFC 9110, section 5.6.2, allows more.) */
-export const headerNamePattern = /^[A-Za-z][A-Za-z0-9-]*$/;
-
-/** Visible ASCII, with blanks only between: no character that could end a line or that HTTP trims. */
-export const headerValuePattern = /^[!-~]([ -~]*[!-~])?$/;
-
-/** Headers that the service or HTTP sets, that a proxy uses for its own hop (RFC 9110, section 7.6.1), or that name the origin. */
-const reserved =
-  /^(accept-encoding|connection|content-.*|date|expect|forwarded|host|http2-settings|keep-alive|proxy-.*|te|traceparent|trailer|transfer-encoding|upgrade|user-agent|via|webhook-.*|x-forwarded-.*|x-real-ip)$/;
-
-export const isReservedHeader = (name: string): boolean => reserved.test(name.toLowerCase());
-
 /** Replaces a value wherever a request is shown. */
 const hiddenValue = '***';
 

@@ -10,7 +10,6 @@ export type CatchUps = ReturnType<typeof createCatchUps>;
 export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: string; log: Logger }) {
   const { temporal, db, taskQueue, log } = deps;
   const ids = workflowIds(taskQueue);
-  const signalling = new Set<string>();
 
   const options = (clientToken: string) => ({
     workflowId: ids.catchUp(clientToken),
@@ -38,23 +37,19 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     log.warn({ err, client_token }, 'catch-up could not be woken; the sweep starts it');
 
   return {
-    /** Wakes or starts a client's catch-up, unless it will plan before `inMs`. Never rejects: the sweep starts missing ones. */
-    async wake(clientToken: string, inMs: number): Promise<void> {
+    /** Wakes or starts a client's catch-up, unless it is awake. Never rejects: the sweep starts missing ones. */
+    async wake(clientToken: string): Promise<void> {
       try {
-        if (await mustWakeCatchUp(db, clientToken, inMs)) await signalWithStart(clientToken);
+        if (await mustWakeCatchUp(db, clientToken)) await signalWithStart(clientToken);
       } catch (err) {
         logFailure(clientToken, err);
       }
     },
     /** Wakes or starts the catch-up of a client that is owed something. @throws errors of Temporal or Redis */
     wakeNow: signalWithStart,
-    /** Wakes a catch-up that would plan too late, as a script has found. Concurrent calls for one client are one. */
+    /** Wakes a catch-up that would plan too late, as a script has found. */
     signal(clientToken: string): void {
-      if (signalling.has(clientToken)) return;
-      signalling.add(clientToken);
-      void signalWithStart(clientToken)
-        .catch((err: unknown) => logFailure(clientToken, err))
-        .finally(() => signalling.delete(clientToken));
+      signalWithStart(clientToken).catch((err: unknown) => logFailure(clientToken, err));
     },
     /** Ends a catch-up that does nothing and starts another. */
     async replace(clientToken: string): Promise<void> {

@@ -7,13 +7,19 @@ import { mapInPages } from '../promises.js';
 import { type Db, nowOf } from '../redis/connection/db.js';
 import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
 import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
-import { type Overview, readOverview, type WaitReason } from '../redis/owed/standing.js';
+import type { WaitReason } from '../redis/owed/standing.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
 import { clearDeletedClient, deletionsUnderWay, endDeletion } from '../redis/records/deletion.js';
-import { listStateChanges, setHeld, tellStateChange } from '../redis/records/endpoint.js';
+import {
+  type Endpoint,
+  getEndpoint,
+  listStateChanges,
+  setHeld,
+  tellStateChange,
+} from '../redis/records/endpoint.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface SweepDeps {
@@ -91,15 +97,15 @@ class Sweep {
         const account = client && (await getAccount(db, client.accountId));
         if (account !== undefined) await setHeld(db, clientToken, account.disabled);
       }
-      const overview = await readOverview(db, clientToken, settings);
-      if (!overview.isConsistent) {
+      const endpoint = await getEndpoint(db, clientToken, settings);
+      if (!endpoint.isConsistent) {
         this.#noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
       }
-      if (overview.owed === 0) return await forgetOwedClient(db, clientToken);
-      const lateMs = overdueOf(overview, settings.retentionMs);
-      sum.owed += overview.owed;
+      if (endpoint.owed === 0) return await forgetOwedClient(db, clientToken);
+      const lateMs = overdueOf(endpoint, settings.retentionMs);
+      sum.owed += endpoint.owed;
       sum.owedClients++;
-      if (overview.fields.catch_up_until !== undefined) sum.catchUps++;
+      if (endpoint.catchUpUntil !== undefined) sum.catchUps++;
       if (lateMs > stuckMs) sum.overdueClients++;
       sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, lateMs);
       if (lateMs > overdueMs) await this.#wake(clientToken, lateMs);
@@ -220,9 +226,10 @@ class Sweep {
 const stopped: WaitReason[] = ['no_registration', 'paused', 'suspended', 'failing', 'not_before'];
 
 /** Returns how long ago something could have been sent, ms; below 0 if its time is yet to come. */
-function overdueOf({ now, at, reason, leaseEndsAt, oldestOwedAt }: Overview, retentionMs: number): number {
+function overdueOf(endpoint: Endpoint, retentionMs: number): number {
+  const { now, sendableAt, waitingReason, leaseEndsAt, oldestOwedAt } = endpoint;
   const expiresAt = (oldestOwedAt ?? now) + retentionMs;
-  if (stopped.includes(reason)) return now - (at ?? expiresAt);
+  if (waitingReason !== undefined && stopped.includes(waitingReason)) return now - (sendableAt ?? expiresAt);
   // What is in flight is due when its lease ends: its process may have died.
-  return now - Math.min(at ?? expiresAt, leaseEndsAt ?? expiresAt);
+  return now - Math.min(sendableAt ?? expiresAt, leaseEndsAt ?? expiresAt);
 }

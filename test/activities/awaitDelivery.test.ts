@@ -7,7 +7,7 @@ import { createActivities } from '../../activities/index.js';
 import type { Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
-import { closeGate, type Receiver, startGate, startReceiver, succeeds, until } from '../receiver.js';
+import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
@@ -40,17 +40,6 @@ describe('The activity awaitDelivery', () => {
     gate.open();
     const { delivered, status, rest } = (await report) as Report;
     assert.deepEqual({ delivered, status, rest }, { delivered: 1, status: 200, rest: [] });
-  });
-
-  it('is not given up while catch-up is slow to wake: handOver sends heartbeats', async () => {
-    const gate = startGate();
-    const catchUps = { ...h.deps.catchUps, wake: () => gate.closed };
-    const env = new MockActivityEnvironment();
-    const heartbeat = once(env, 'heartbeat');
-    const handed = env.run(() => createActivities({ ...h.deps, catchUps }).handOver([client]));
-    await heartbeat;
-    gate.open();
-    await handed;
   });
 
   it('is not needed for a paused client: the process that claims wakes catch-up', async () => {

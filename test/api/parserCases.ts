@@ -8,6 +8,7 @@ import Router from '@koa/router';
 import Koa from 'koa';
 import { clientAddress } from '../../src/api/clientAddress.js';
 import { sessionSecret } from '../../src/api/console/access.js';
+import { readEnrichmentEvent } from '../../src/api/endpoints/enrichments.js';
 import { endpoints } from '../../src/api/endpoints.js';
 import { givenTime } from '../../src/api/reference/schemas.js';
 import type { ApiDeps } from '../../src/api/step.js';
@@ -15,7 +16,6 @@ import { formAtMostBytes, parseMultipart, readBytes, requireKnownCharset } from 
 import { bearerToken } from '../../src/api/steps/publisher.js';
 import { parseParameters } from '../../src/api/steps/query.js';
 import { readConfig } from '../../src/config.js';
-import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';
 
 export interface ParserCase {

@@ -112,7 +112,7 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     h.deps.couriers.find(client, nonce);
     await h.deps.couriers.poke(client);
     const late = arrivedEvent(client, 'late');
-    const { taken } = await claimEvents(h.db, client, [late], h.deps.settings, { nonce, most: 1 });
+    const { taken } = await claimEvents(h.db, client, [late], { settings: h.deps.settings, nonce, most: 1 });
     assert.equal(taken.length, 1);
     const { at } = await until('it is sent', () => receiver.received[0]);
     assert.ok(at - late.acceptedAt < h.deps.settings.leaseMs / 2, `after ${at - late.acceptedAt} ms`);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { oursWhileConnecting } from '../../src/outgoing/failures.js';
+import { connectFailed } from '../../src/outgoing/failures.js';
 import { SystemNames } from '../../src/outgoing/names.js';
 import type { PostResult, SenderSettings } from '../../src/outgoing/post.js';
 import type { DnsServer } from './dnsServer.js';
@@ -11,6 +11,7 @@ import { loopbackPolicy, requestTo, useNetwork } from './rawReceiver.js';
 const isolated = 'ip link set lo up && echo "40000 40001" > /proc/sys/net/ipv4/ip_local_port_range';
 const canIsolateNetwork = () => spawnSync('unshare', ['-n', 'sh', '-c', isolated]).status === 0;
 
+const failed = (code: string) => Object.assign(new Error(code), { code });
 const blame = ({ ok, error, ours }: PostResult) => ({ ok, error, ours });
 
 describe('an own failure', () => {
@@ -111,7 +112,11 @@ describe('an own failure', () => {
       [['EADDRNOTAVAIL'], undefined, '2001:db8::7', onlyIpv4],
     ] as const)
       for (const code of codes)
-        assert.equal(await oursWhileConnecting(code, [address], hasRoute), ours, code);
+        assert.equal(
+          (await connectFailed(failed(code), [{ address, family: 6 }], hasRoute)).ours,
+          ours,
+          code,
+        );
   });
 });
 

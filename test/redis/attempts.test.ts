@@ -1,7 +1,7 @@
 /** Exact times and numbers of section 3 of the contract, which the model (model.test.ts) leaves open. */
 import assert from 'node:assert/strict';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { type Settled, suspendMinimumAttempts, type Taken } from '../../src/redis/owed/turn.js';
+import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import {
   type Answer,
@@ -24,7 +24,14 @@ async function attempt(client: DeliveryClient, answer: Answer): Promise<Settled>
 
 describe('An attempt', () => {
   it('is made at the times, and with the places, that the contract promises', () => {
-    const { failingAfter, probeScheduleMs, retryWindowMs, suspendAfterMs, maxInFlight } = settings;
+    const {
+      failingAfter,
+      probeScheduleMs,
+      retryWindowMs,
+      suspendAfterMs,
+      suspendMinimumAttempts,
+      maxInFlight,
+    } = settings;
     assert.deepEqual(
       probeScheduleMs,
       [10, 30, 60, 120, 300].map((s) => s * second),

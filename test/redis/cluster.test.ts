@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { slotOf } from '../../src/redis/connection/slots.js';
+import { slotOf } from '../../src/redis/connection/nodes.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';

@@ -97,15 +97,15 @@ export async function newDeliveryClient(
     },
     /** Claims an event that has arrived, and takes nothing. */
     claim: async (event: ArrivedEvent): Promise<Claim> =>
-      (await claimOnly(db, clientToken, [event]))[0] as Claim,
+      (await claimOnly(db, clientToken, [event])).claims[0] as Claim,
     /** Claims events, and takes the oldest due. */
     claims: (
       events: readonly ArrivedEvent[],
       { nonce = newNonce(), most = 64 }: { nonce?: string; most?: number } = {},
-    ): Promise<Claims> => claimEvents(db, clientToken, events, client.settings, { nonce, most }),
+    ): Promise<Claims> => claimEvents(db, clientToken, events, { settings: client.settings, nonce, most }),
     /** Claims again an event whose claim may be lost. */
     async claimAgain({ notify: _, ...event }: ArrivedEvent, claim: number): Promise<Claim> {
-      return (await claimAgain(db, { ...event, claim })).claim;
+      return (await claimAgain(db, { ...event, claim })).claims[0] as Claim;
     },
     /** Claims a new event of an asset. @throws where it makes no notification */
     async owe(platformId: string, given?: Partial<ArrivedEvent>): Promise<Asked> {
@@ -130,7 +130,7 @@ export async function newDeliveryClient(
       return { taken, ok, retryAfterMs, attempt };
     },
     turn: (turn: Partial<Turn>): Promise<Turned> =>
-      runTurn(db, clientToken, { nonce: newNonce(), most: 0, ...turn }, client.settings),
+      runTurn(db, clientToken, { settings: client.settings, nonce: newNonce(), most: 0, ...turn }),
     look: async (owed: Asked): Promise<Standing> =>
       (await standingsOf(db, clientToken, [owed], client.settings.maxInFlight))[0] as Standing,
     plan: (): Promise<Plan> => planCatchUp(db, clientToken, client.settings),

@@ -20,10 +20,10 @@ import {
 } from '../../src/redis/notifications/redeliver.js';
 import { readUpdates } from '../../src/redis/notifications/updates.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
-import { readOverview, standingsOf } from '../../src/redis/owed/standing.js';
+import { standingsOf } from '../../src/redis/owed/standing.js';
 import { newNonce, type Settled, type Taken, type Takes } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
-import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startOwnRedis } from '../ownRedis.js';
 import {
@@ -396,9 +396,9 @@ async function standingsAgree(model: Model): Promise<void> {
     ...{ platformId, notificationId, claim: model.notification(notificationId).claim },
   }));
   const askedAt = Date.now();
-  const [found, { reason, at, owed, inFlight }] = await Promise.all([
+  const [found, { waitingReason, nextAttemptAt, owed, inFlight }] = await Promise.all([
     standingsOf(db, clientToken, asked, settings.maxInFlight),
-    readOverview(db, clientToken, settings),
+    getEndpoint(db, clientToken, settings),
   ]);
   const readAt = Date.now();
   for (const [i, { platformId }] of asked.entries()) {
@@ -413,7 +413,8 @@ async function standingsAgree(model: Model): Promise<void> {
   assert.deepEqual([owed, inFlight], [model.waiting().length + facts.holders.size, facts.holders.size]);
   const next = model.nextTime();
   // What is due has been due since some time in the past.
-  assert.deepEqual([reason, at && Math.max(at, now)], [next.reason, next.at && Math.max(next.at, now)]);
+  const reason = owed > 0 ? next.reason : undefined;
+  assert.deepEqual([waitingReason, nextAttemptAt], [reason, next.at && Math.max(next.at, now)]);
   await lossIsFound(model, pick(model.accepted, now));
 }
 

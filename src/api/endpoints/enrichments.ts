@@ -1,17 +1,66 @@
 import { z } from 'zod';
-import { enrichmentEvent, readEnrichmentEvent } from '../../delivery/event.js';
-import { eventIdPattern } from '../../ids.js';
+import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
 import { withTimeout } from '../../promises.js';
-import type { Claim } from '../../redis/owed/claim.js';
+import type { ArrivedEvent, Claim } from '../../redis/owed/claim.js';
 import { platformScope } from '../../redis/records/accounts.js';
 import type { Traceparent, Tracing } from '../../tracing.js';
 import { ApiError, badParameter, toApiError, unavailable } from '../apiError.js';
 import { endpoint } from '../endpoint.js';
 import { accepted, notAccepted } from '../reference/schemas.js';
 import type { ApiContext, ApiDeps } from '../step.js';
-import { checked, jsonReader } from '../steps/body.js';
+import { checked, checkInput, jsonReader } from '../steps/body.js';
 import { bearerToken, requireScope } from '../steps/publisher.js';
+
+const controlCharacters = /\p{Cc}/u;
+const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
+
+/** Counts code points: a character of two UTF-16 units counts once. */
+const plainText = (maxLength: number) =>
+  z
+    .string()
+    .min(1)
+    .refine((s) => s.length <= maxLength || (s.length <= 2 * maxLength && [...s].length <= maxLength), {
+      message: `must not be longer than ${maxLength} characters`,
+      abort: true,
+    })
+    .refine(noControl, 'must not have control characters')
+    // The refinements in JSON Schema's terms, for the API's description.
+    .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
+
+/** The schema of an event; the API's description is generated from it. */
+const enrichmentEvent = z
+  .strictObject({
+    event_id: z
+      .string()
+      .regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -')
+      .meta({
+        description: 'For tracing and safe repeats; made by the service when absent.',
+        examples: ['an-7731'],
+      })
+      .optional(),
+    client_token: z
+      .string()
+      .regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
+      .meta({ examples: ['SITE0042'] }),
+    platform_id: plainText(256).meta({
+      description: 'The asset, as its publisher names it.',
+      examples: ['vid-9'],
+    }),
+    segments: z
+      .array(plainText(128))
+      .max(200)
+      .meta({ examples: [['iab:17', 'mood:calm']] }),
+    priority: z
+      .enum(['live', 'backfill'])
+      .meta({ default: 'live', description: '`backfill` waits behind live events.' })
+      .optional(),
+    notify: z
+      .boolean()
+      .meta({ default: true, description: 'False records the segments without a notification.' })
+      .optional(),
+  })
+  .meta({ id: 'EnrichmentEvent' });
 
 const example = {
   event_id: 'an-7731',
@@ -180,6 +229,26 @@ async function acceptItem(
   metrics.eventAnswered(result);
   span?.end({ 'asset_update.result': result });
   return answer;
+}
+
+/**
+ * Checks an enrichment event as the platform sends it (contract, section 4).
+ * @returns the event with its ids, or its problem, with the path from `at` on
+ */
+export function readEnrichmentEvent(
+  raw: unknown,
+  at: string,
+): Omit<ArrivedEvent, 'acceptedAt' | 'group'> | { problem: string } {
+  const checked = checkInput(enrichmentEvent, raw, at);
+  if ('problem' in checked) return checked;
+  const { client_token, platform_id, segments, priority = 'live', notify = true } = checked.data;
+  const event = {
+    clientToken: client_token,
+    platformId: platform_id,
+    eventId: checked.data.event_id ?? newEventId(),
+    segments,
+  };
+  return { ...event, priority, notify, notificationId: notificationId(event) };
 }
 
 /** Returns what is counted and what is answered. */

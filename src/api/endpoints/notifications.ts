@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { isPlatformId } from '../../delivery/event.js';
 import { eventIdPattern, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import {
@@ -107,9 +106,9 @@ function writeCursor(order: NotificationOrder, { score, member }: Position): str
 function readCursor(order: NotificationOrder, given: string): Position {
   const [, score = '', name = ''] = given.split('.');
   const member = order === 'accepted' ? name : Buffer.from(name, 'base64url').toString();
-  const isMember = order === 'accepted' ? isNotificationId : isPlatformId;
+  const isMember = order === 'owed_since' || isNotificationId(member);
   const position = { score: Number(score), member };
-  if (!isMember(member) || writeCursor(order, position) !== given) throw badParameter(`cursor ${notACursor}`);
+  if (!isMember || writeCursor(order, position) !== given) throw badParameter(`cursor ${notACursor}`);
   return position;
 }
 

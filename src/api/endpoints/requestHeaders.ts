@@ -1,12 +1,4 @@
 import { z } from 'zod';
-import {
-  headerNameAtMost,
-  headerNamePattern,
-  headerValueAtMost,
-  headerValuePattern,
-  isReservedHeader,
-  ownHeadersAtMost,
-} from '../../outgoing/notification.js';
 import { type RequestHeaders, requestHeaderNames, setRequestHeaders } from '../../redis/records/secrets.js';
 import { badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
@@ -31,6 +23,22 @@ export const requestHeadersEndpoint = clientEndpoint({
   result: { what: 'Their names.', schema: headerNames },
   answer: async ({ db }, { client }) => ({ header_names: await requestHeaderNames(db, client.clientToken) }),
 });
+
+const ownHeadersAtMost = 5;
+const headerNameAtMost = 64;
+const headerValueAtMost = 2_048;
+
+/** Letters, digits and hyphens, which every proxy forwards. (RFC 9110, section 5.6.2, allows more.) */
+const headerNamePattern = /^[A-Za-z][A-Za-z0-9-]*$/;
+
+/** Visible ASCII, with blanks only between: no character that could end a line or that HTTP trims. */
+const headerValuePattern = /^[!-~]([ -~]*[!-~])?$/;
+
+/** Headers that the service or HTTP sets, that a proxy uses for its own hop (RFC 9110, section 7.6.1), or that name the origin. */
+const reserved =
+  /^(accept-encoding|connection|content-.*|date|expect|forwarded|host|http2-settings|keep-alive|proxy-.*|te|traceparent|trailer|transfer-encoding|upgrade|user-agent|via|webhook-.*|x-forwarded-.*|x-real-ip)$/;
+
+export const isReservedHeader = (name: string): boolean => reserved.test(name.toLowerCase());
 
 const badName = 'a name begins with a letter and has at most 64 letters, digits and hyphens';
 

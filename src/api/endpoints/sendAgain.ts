@@ -28,7 +28,7 @@ export const redeliverEndpoint = clientEndpoint({
     await limitSends(deps.db, client.clientToken);
     await auditCall(deps, call, 'notification redeliver', { about: { notification_id: notificationId } });
     const dueId = await deps.db.durably((db) => redeliver(db, client.clientToken, notificationId)).safe;
-    void deps.catchUps.wake(client.clientToken, 0);
+    void deps.catchUps.wake(client.clientToken);
     return { notification_id: dueId ?? notificationId };
   },
 });
@@ -54,7 +54,7 @@ export const resumeEndpointEndpoint = clientEndpoint({
     await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
     const { state, owed } = await getEndpoint(deps.db, clientToken);
     tellStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
-    void deps.catchUps.wake(clientToken, 0);
+    void deps.catchUps.wake(clientToken);
     return { state, owed };
   },
 });
@@ -95,7 +95,7 @@ function rangeEndpoint({ ended, what, makeOwed, description, ...of }: RangeCall)
         await auditCall(deps, call, what, { about });
       }
       const found = await deps.db.durably((db) => makeOwed(db, clientToken, { since, until, dryRun })).safe;
-      if (found.count > 0 && !dryRun) void deps.catchUps.wake(clientToken, 0);
+      if (found.count > 0 && !dryRun) void deps.catchUps.wake(clientToken);
       return found;
     },
   });

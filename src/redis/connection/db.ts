@@ -8,7 +8,7 @@ import type { Redis } from 'ioredis';
 import { readRedisAddress } from '../../addresses.js';
 import type { Durability } from '../../config.js';
 import type { Logger } from '../../log.js';
-import { durableConnections } from './durable.js';
+import { durableWrites, type Written } from './durable.js';
 import { clientKeys, globalKeys } from './keys.js';
 import { type Nodes, openNodes } from './nodes.js';
 import { isNotLoaded, type RedisErrorClass, RedisUnavailable, redisErrorClass } from './unavailable.js';
@@ -31,16 +31,6 @@ export interface Db {
   durably<T>(write: (db: Db) => Promise<T>): Written<T>;
 }
 
-export interface Written<T> {
-  /** The answer of Redis, which a crash may still undo. */
-  answer: Promise<T>;
-  /**
-   * The same answer, once all commands of the write are on disk.
-   * @throws RedisUnavailable also if that was not confirmed in time: the write may have been made, or may be lost
-   */
-  safe: Promise<T>;
-}
-
 /** Called for every command of a connection: its duration, ms, and the reason if it failed. */
 export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
 
@@ -61,26 +51,19 @@ export function openDb(options: DbOptions): Db {
   const { keepSegmentsSeconds = 0, clockOffsetMs = () => 0 } = options;
   const { redis, nodes } = openNodes(readRedisAddress(options.url), commandTimeoutMs, log);
   const global = globalKeys(prefix);
-  const begin = durableConnections({
-    ...{ redis, nodes, log, mark: global.diskMark, withinMs: commandTimeoutMs + confirmationMs },
+  const writeDurably = durableWrites(redis, {
+    ...{ nodes, log, mark: global.diskMark, withinMs: commandTimeoutMs + confirmationMs },
     ...(options.durability ?? { trusted: false, ackReplicas: 0 }),
   });
   observeCommands(redis, observe);
   const db: Db = {
     ...{ redis, nodes, prefix, global, keepSegmentsSeconds, clockOffsetMs },
     client: (clientToken) => clientKeys(prefix, clientToken),
-    durably(write) {
-      const own = begin();
-      if (own.redis !== redis) observeCommands(own.redis, observe);
-      const answer = write({ ...db, redis: own.redis });
-      const safe = answer.then(async (given) => {
-        await own.safe();
-        return given;
-      });
-      // Its reader may give up before.
-      safe.catch(() => {});
-      return { answer, safe };
-    },
+    durably: (write) =>
+      writeDurably((own) => {
+        if (own !== redis) observeCommands(own, observe);
+        return write({ ...db, redis: own });
+      }),
   };
   return db;
 }

@@ -12,7 +12,6 @@ import type { Nodes } from './nodes.js';
 import { ignore, isReadOnly, isRedirected, RedisUnavailable } from './unavailable.js';
 
 interface Settings extends Durability {
-  redis: Redis;
   nodes: Nodes;
   /** A write that is not confirmed within this time fails. */
   withinMs: number;
@@ -21,20 +20,23 @@ interface Settings extends Durability {
   log: Logger;
 }
 
-export interface DurableConnection {
-  /** Takes the commands of one piece of work. */
-  redis: Redis;
-  /** Resolves once those commands are safe. @throws RedisUnavailable if that is not confirmed in time */
-  safe(): Promise<unknown>;
+/** The answer of a write that promises something. */
+export interface Written<T> {
+  /** The answer of Redis, which a crash may still undo. */
+  answer: Promise<T>;
+  /**
+   * The same answer, once all commands of the write are on disk.
+   * @throws RedisUnavailable also if that was not confirmed in time: the write may have been made, or may be lost
+   */
+  safe: Promise<T>;
 }
 
 /** The pause before a command is sent again whose slot has moved or is being moved. */
 const redirectedMs = 30;
 
-/** Returns a function that begins a piece of work. */
-export function durableConnections(settings: Settings): () => DurableConnection {
-  const { redis, nodes, trusted, withinMs } = settings;
-  if (trusted) return () => ({ redis, safe: () => Promise.resolve() });
+/** Returns what gives the commands of one write a connection of their own, in place of `redis`. */
+export function durableWrites(redis: Redis, settings: Settings) {
+  const { nodes, trusted, withinMs } = settings;
   const servers = new WeakMap<Redis, DurableServer>();
 
   function serverOf(command: Command): DurableServer {
@@ -65,17 +67,24 @@ export function durableConnections(settings: Settings): () => DurableConnection 
       throw unconfirmed();
     });
 
-  return () => {
-    const safe: Promise<unknown>[] = [];
+  return <T>(write: (own: Redis) => Promise<T>): Written<T> => {
+    const confirmations: Promise<unknown>[] = [];
     const own = Object.create(redis) as Redis;
     own.sendCommand = (command) => {
       const running = run(command as Command);
       const confirmed = inTime(running.then((answered) => answered.safe, ignore));
       confirmed.catch(ignore);
-      safe.push(confirmed);
+      confirmations.push(confirmed);
       return inTime(running).then(({ answer }) => answer);
     };
-    return { redis: own, safe: () => Promise.all(safe) };
+    const answer = write(trusted ? redis : own);
+    const safe = answer.then(async (given) => {
+      await Promise.all(confirmations);
+      return given;
+    });
+    // Its reader may give up before.
+    safe.catch(ignore);
+    return { answer, safe };
   };
 }
 

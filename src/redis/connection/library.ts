@@ -16,7 +16,7 @@ export type ScriptArgument = string | number | Buffer;
 
 /** Each file uses only those before it. */
 export const files = [
-  ...['client', 'notification', 'known', 'endpoint', 'notice', 'take', 'claim', 'settle', 'plan', 'change'],
+  ...['client', 'notification', 'endpoint', 'take', 'claim', 'settle', 'plan', 'change'],
   ...['lists', 'secrets', 'account', 'installation'],
 ];
 const folder = join(import.meta.dirname, '../scripts');

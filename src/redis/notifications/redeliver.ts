@@ -1,10 +1,10 @@
 /** Makes notifications due or owed again, or cancels them, for operators and publishers. */
-import { assetSlot, idToBytes } from '../../ids.js';
+import { assetSlot } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import { listedEntries } from './notificationPages.js';
-import { type ListedNotification, type NotificationState, readRecords } from './notifications.js';
+import { readRecords } from './notifications.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
 export async function cancelNotification(
@@ -42,71 +42,56 @@ interface Range {
 }
 
 /**
- * Makes notifications owed again that ended as failed in that time, unless their asset has a newer one. The caller wakes
- * catch-up.
+ * Makes each asset owed again whose newest notification failed in that time, unless it is owed. The caller wakes catch-up.
+ * @returns `count`: assets that are owed again (or would be)
  */
 export async function recoverFailed(db: Db, clientToken: string, range: Range): Promise<{ count: number }> {
-  let count = 0;
-  if (!range.dryRun) await announceClaims(db, clientToken);
-  for await (const page of endedPages(db, clientToken, 'failed', range)) {
-    for (const { notificationId, platformId } of page) {
-      const { bucket, field } = assetSlot(platformId);
-      const args = [notificationId, range.dryRun ? 1 : 0, bucket, field, idToBytes(notificationId)];
-      count += Number(await runScript(db, 'recover', clientToken, args));
-    }
-  }
-  return { count };
+  return { count: await oweAgain(db, clientToken, 'failed', range) };
 }
 
 /**
  * Makes each asset with a notification delivered in that time owed again by its newest one, unless it is owed or
  * was delivered after that time. The caller wakes catch-up.
- * @returns `count`: assets that are owed again (or would be); `listedSince`: set if deliveries of that time may be missing, because
- * the client's list is full, and begins with this acceptance, ms
+ * @returns `listedSince`: set if deliveries of that time may be missing, because the client's list is full, and begins with this
+ * acceptance, ms
  */
 export async function replayDelivered(
   db: Db,
   clientToken: string,
   range: Range,
 ): Promise<{ count: number; listedSince?: number }> {
-  if (!range.dryRun) await announceClaims(db, clientToken);
   const { notifications } = db.client(clientToken);
   const [listed, [, oldest]] = await Promise.all([
     db.redis.zcard(notifications),
     db.redis.zrange(notifications, '0', '0', 'WITHSCORES'),
   ]);
+  const count = await oweAgain(db, clientToken, 'delivered', range);
+  const isShort = listed >= listedAtMost && Number(oldest) > range.since;
+  return { count, ...(isShort && { listedSince: Number(oldest) }) };
+}
+
+async function oweAgain(
+  db: Db,
+  clientToken: string,
+  state: 'failed' | 'delivered',
+  { since, until, dryRun }: Range,
+): Promise<number> {
+  if (!dryRun) await announceClaims(db, clientToken);
   const seen = new Set<string>();
   let count = 0;
-  for await (const page of endedPages(db, clientToken, 'delivered', range)) {
-    // The newest of an asset comes first.
-    const assets = page.flatMap(({ platformId, notificationId }) => {
-      if (seen.has(platformId)) return [];
+  for await (const { entries } of listedEntries(db, clientToken, { state })) {
+    const ids = entries.map(({ notificationId }) => notificationId);
+    const assets = (await readRecords(db, clientToken, ids)).flatMap((record) => {
+      if (record?.state !== state || seen.has(record.platformId)) return [];
+      const { platformId, notificationId, endedAt = 0 } = record;
+      if (endedAt < since || endedAt > until) return [];
       seen.add(platformId);
       const { bucket, field } = assetSlot(platformId);
       return [platformId, notificationId, bucket, field];
     });
     if (assets.length === 0) continue;
-    count += Number(
-      await runScript(db, 'replay', clientToken, [range.until, range.dryRun ? 1 : 0, ...assets]),
-    );
+    const args = [state, since, until, dryRun ? 1 : 0, ...assets];
+    count += Number(await runScript(db, 'oweAgain', clientToken, args));
   }
-  const isShort = listed >= listedAtMost && Number(oldest) > range.since;
-  return { count, ...(isShort && { listedSince: Number(oldest) }) };
-}
-
-/** Reads the listed notifications that ended so in that time, page by page, the newest first. */
-async function* endedPages(
-  db: Db,
-  clientToken: string,
-  state: NotificationState,
-  { since, until }: { since: number; until: number },
-): AsyncGenerator<ListedNotification[]> {
-  for await (const { entries } of listedEntries(db, clientToken, { state })) {
-    const ids = entries.map(({ notificationId }) => notificationId);
-    const records = await readRecords(db, clientToken, ids);
-    yield records
-      .filter((record) => record !== undefined)
-      .filter((record) => record.state === state)
-      .filter(({ endedAt = 0 }) => endedAt >= since && endedAt <= until);
-  }
+  return count;
 }

@@ -1,11 +1,10 @@
 /** Claims events: decides once for each whether it makes a notification, and makes its asset owed. */
 
-import type { DeliverySettings } from '../../config.js';
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { askScript, type ScriptArgument } from '../connection/library.js';
 import { announceClaims } from './owedClients.js';
-import { boundsArguments, type Takes, type TakesAnswer, takenOf } from './turn.js';
+import { boundsArguments, type Takes, type TakesAnswer, type Taking, takenOf } from './turn.js';
 
 export interface ArrivedEvent {
   clientToken: string;
@@ -52,65 +51,35 @@ export interface Claims extends Takes {
   claims: Claim[];
 }
 
-/**
- * Claims events of one client in one script, and takes the oldest due.
- * @param nonce new for each call; `runTurn` with the same nonce finds what a call has taken whose answer was lost
- * @param most how many assets to take at most
- */
+/** An event that is claimed again: the claim number before the claim that Redis may have lost. */
+type Claimable = ArrivedEvent & { lookedUp?: number };
+
+/** Claims events of one client in one script, and takes the oldest due. @param taking undefined: takes nothing */
 export async function claimEvents(
   db: Db,
   clientToken: string,
-  events: readonly ArrivedEvent[],
-  settings: DeliverySettings,
-  { nonce, most }: { nonce: string; most: number },
+  events: readonly Claimable[],
+  taking?: Taking,
 ): Promise<Claims> {
-  return await claim(db, clientToken, boundsArguments(settings, nonce, most), events, nonce);
+  const args = [...boundsArguments(taking), db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
+  const answer = await askScript<TakesAnswer & { claims: Claim[] }>(db, 'claim', clientToken, args);
+  return { ...answer, taken: takenOf(answer, taking) };
 }
 
 /** Claims events of one client durably and takes nothing: the caller wakes catch-up. */
-export async function claimOnly(
-  db: Db,
-  clientToken: string,
-  events: readonly ArrivedEvent[],
-): Promise<Claim[]> {
-  return (await db.durably((own) => claim(own, clientToken, takesNothing, events, '')).safe).claims;
+export function claimOnly(db: Db, clientToken: string, events: readonly Claimable[]): Promise<Claims> {
+  return db.durably((own) => claimEvents(own, clientToken, events)).safe;
 }
 
-const takesNothing: ScriptArgument[] = [0, '', '', '', 0];
-
 /** Claims an event again, durably, because Redis may have lost its claim. */
-export async function claimAgain(
-  db: Db,
-  { claim: lost, ...event }: ClaimedEvent,
-): Promise<{ claim: Claim; wakeCatchUp: boolean }> {
+export async function claimAgain(db: Db, { claim: lost, ...event }: ClaimedEvent): Promise<Claims> {
   // Redis may have lost the announcement, too.
   await announceClaims(db, event.clientToken);
   const again = { ...event, notify: true, group: withoutWorkflow, lookedUp: lost - 1 };
-  const claimed = db.durably((own) => claim(own, event.clientToken, takesNothing, [again], ''));
-  const { claims, wakeCatchUp } = await claimed.safe;
-  return { claim: claims[0] as Claim, wakeCatchUp };
+  return claimOnly(db, event.clientToken, [again]);
 }
 
-async function claim(
-  db: Db,
-  clientToken: string,
-  bounds: ScriptArgument[],
-  events: readonly (ArrivedEvent & { lookedUp?: number })[],
-  nonce: string,
-): Promise<Claims> {
-  const args = [...bounds, db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
-  const answer = await askScript<TakesAnswer & { claims: Claim[] }>(db, 'claim', clientToken, args);
-  const taken = takenOf(answer, nonce);
-  // The script does not answer what it was given with the same call.
-  for (const one of taken) {
-    const own = events.find(({ notificationId }) => notificationId === one.notificationId);
-    one.trace ??= own?.trace;
-    one.body ??= own?.body;
-  }
-  return { ...answer, taken };
-}
-
-function claimArguments(event: ArrivedEvent & { lookedUp?: number }): ScriptArgument[] {
+function claimArguments(event: Claimable): ScriptArgument[] {
   const { bucket, field } = assetSlot(event.platformId);
   const { notificationId, platformId, eventId, acceptedAt, group = '', trace = '', body = '' } = event;
   const lane = event.priority === 'live' ? 'L' : 'B';

@@ -5,7 +5,7 @@
 import type { Db } from '../connection/db.js';
 import { clientBase } from '../connection/keys.js';
 import { evaluate, runScript } from '../connection/library.js';
-import { rangeTags, tagBeside } from '../connection/slots.js';
+import { rangeTags, tagBeside } from '../connection/nodes.js';
 
 /** After this time an announced claim has happened or never will. */
 const unclaimedMs = 600_000;
@@ -75,9 +75,9 @@ function indexKey(db: Db, clientToken: string): string {
   return db.global.owedClientsBeside(tagBeside(clientBase(db.prefix, clientToken)));
 }
 
-/** Returns whether catch-up must be woken for something due in `inMs`, and if so notes that it will be awake then. */
-export async function mustWakeCatchUp(db: Db, clientToken: string, inMs: number): Promise<boolean> {
-  return (await runScript(db, 'setAlarm', clientToken, [Math.max(0, Math.round(inMs))])) === 1;
+/** Returns whether catch-up must be woken because something is owed, and if so notes that it will be awake. */
+export async function mustWakeCatchUp(db: Db, clientToken: string): Promise<boolean> {
+  return (await runScript(db, 'setAlarm', clientToken, [])) === 1;
 }
 
 /** Undoes that note after a failed wake-up, so that the next one is sent. */

@@ -120,33 +120,6 @@ export interface Bounds {
   drainPerSecond: number;
 }
 
-/** A client's endpoint and owed notifications, read at the same moment. Times are ms by Redis' clock. */
-export interface Overview {
-  now: number;
-  state: 'active' | 'failing' | 'suspended' | 'paused' | 'not_registered';
-  /**
-   * When something may be sent next, or since when it could have been; undefined if nothing waits, or for a change from outside
-   * or an attempt's end.
-   */
-  at?: number;
-  reason: WaitReason;
-  owed: number;
-  inFlight: number;
-  oldestOwedAt?: number;
-  /** When the first lease of an attempt ends. */
-  leaseEndsAt?: number;
-  /** False if a waiting asset lacks an owed-since or due time, or an asset that does not wait has one. */
-  isConsistent: boolean;
-  /** JSON of the last change of state. */
-  lastChange?: string;
-  fields: Record<string, string>;
-}
-
-export function readOverview(db: Db, clientToken: string, bounds?: Bounds): Promise<Overview> {
-  const args = [bounds?.maxInFlight ?? '', bounds?.drainPerSecond ?? ''];
-  return askScript(db, 'overview', clientToken, args);
-}
-
 export interface Plan {
   owed: number;
   /** Since when the oldest is owed; 0 if nothing is. */

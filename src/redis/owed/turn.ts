@@ -13,9 +13,6 @@ export function newNonce(): string {
   return `${ownName}${(calls++).toString(36)}`;
 }
 
-/** The fewest failed attempts since its last success after which an endpoint is suspended (contract, section 3). */
-export const suspendMinimumAttempts = 20;
-
 /** An attempt that may be made, under a lease. */
 export interface Taken {
   platformId: string;
@@ -70,11 +67,16 @@ export interface Settled {
   state?: string;
 }
 
-export interface Turn {
-  /** New for each turn that takes something. */
+/** How a call takes. */
+export interface Taking {
+  settings: DeliverySettings;
+  /** New for each call that takes something; a turn that names it as lost finds what the call has taken. */
   nonce: string;
   /** How many assets to take at most. */
   most: number;
+}
+
+export interface Turn extends Taking {
   /** Nonces of calls whose answers were lost: what they have taken is due again. */
   lost?: readonly string[];
   verdicts?: readonly Verdict[];
@@ -87,31 +89,25 @@ export interface Turned extends Takes {
 }
 
 /** Runs one turn. @throws errors of Redis; a repeated turn names the nonce of the first as lost */
-export async function runTurn(
-  db: Db,
-  clientToken: string,
-  { nonce, most, lost = [], verdicts = [], givenBack = [] }: Turn,
-  settings: DeliverySettings,
-): Promise<Turned> {
+export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<Turned> {
+  const { lost = [], verdicts = [], givenBack = [] } = turn;
   const args: ScriptArgument[] = [
-    ...boundsArguments(settings, nonce, most),
+    ...boundsArguments(turn),
     lost.join(' '),
-    verdicts.some(({ ok }) => !ok) ? scheduleArgument(settings) : '',
+    verdicts.some(({ ok }) => !ok) ? JSON.stringify(turn.settings) : '',
     verdicts.length,
   ];
   for (const verdict of verdicts) args.push(...verdictArguments(verdict));
   for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.token, Math.ceil(inMs));
   const answer = await askScript<TakesAnswer & Partial<Turned>>(db, 'turn', clientToken, args);
-  return { settled: [], ...answer, taken: takenOf(answer, nonce) };
+  return { settled: [], ...answer, taken: takenOf(answer, turn) };
 }
 
-/** Returns the arguments that `read_bounds` of take.lua reads, and how many to take. */
-export function boundsArguments(
-  { leaseMs, maxInFlight, drainPerSecond }: DeliverySettings,
-  nonce: string,
-  most: number,
-): ScriptArgument[] {
-  return [leaseMs, maxInFlight, drainPerSecond, nonce, most];
+/** Returns the arguments that `read_bounds` of take.lua reads. @param taking undefined: the call takes nothing */
+export function boundsArguments(taking?: Taking): ScriptArgument[] {
+  if (taking === undefined) return [0, '', '', '', 0];
+  const { settings, nonce, most } = taking;
+  return [settings.leaseMs, settings.maxInFlight, settings.drainPerSecond, nonce, most];
 }
 
 type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';
@@ -123,9 +119,9 @@ export interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, O
 
 export function takenOf(
   { taken = [], generation, epoch, url, secrets }: TakesAnswer,
-  token: string,
+  taking?: Taking,
 ): Taken[] {
-  const shared = { token, generation, epoch, url, secrets } as Omit<Taken, Own>;
+  const shared = { token: taking?.nonce, generation, epoch, url, secrets } as Omit<Taken, Own>;
   return taken.map((own) => ({ ...shared, ...own }));
 }
 
@@ -137,15 +133,4 @@ function verdictArguments({ taken, ok, retryAfterMs = 0, attempt }: Verdict): Sc
     ...[platformId, notificationId, token, generation, epoch, ok ? 1 : 0],
     ...[status, error, retryAfterMs, JSON.stringify(attempt), random],
   ];
-}
-
-function scheduleArgument(schedule: DeliverySettings): string {
-  return JSON.stringify({
-    retry: schedule.retryScheduleMs,
-    probe: schedule.probeScheduleMs,
-    window: schedule.retryWindowMs,
-    failing_after: schedule.failingAfter,
-    suspend_after: schedule.suspendAfterMs,
-    suspend_attempts: suspendMinimumAttempts,
-  });
 }

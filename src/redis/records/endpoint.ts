@@ -2,20 +2,38 @@
 import type { Logger } from '../../log.js';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
-import { runScript } from '../connection/library.js';
+import { askScript, runScript } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
-import { type Bounds, type Overview, readOverview, type WaitReason } from '../owed/standing.js';
+import type { Bounds, WaitReason } from '../owed/standing.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
 export type EndpointState = (typeof endpointStates)[number];
 
-/** Times are ms since the epoch. */
-export interface Endpoint extends Pick<Overview, 'owed' | 'inFlight' | 'isConsistent' | 'oldestOwedAt'> {
+/** An endpoint and what it is owed, read at the same moment. Times are ms by Redis' clock. */
+export interface Endpoint {
+  now: number;
   state: EndpointState;
   /** The account is disabled: nothing is sent. */
   held: boolean;
+  owed: number;
+  inFlight: number;
+  oldestOwedAt?: number;
+  /**
+   * When something may be sent next, or since when it could have been; undefined if nothing waits, or for a change from outside
+   * or an attempt's end.
+   */
+  sendableAt?: number;
+  /** When something may be sent next, and why not before. */
+  nextAttemptAt?: number;
+  waitingReason?: WaitReason;
   /** For how long something could have been sent; 0 if it could not. */
   overdueMs: number;
+  /** When the first lease of an attempt ends. */
+  leaseEndsAt?: number;
+  /** Until when catch-up sleeps; undefined if none is known to run. */
+  catchUpUntil?: number;
+  /** False if a waiting asset lacks an owed-since or due time, or an asset that does not wait has one. */
+  isConsistent: boolean;
   failures: number;
   /** The first of the failures in a row. */
   firstFailureAt?: number;
@@ -23,30 +41,20 @@ export interface Endpoint extends Pick<Overview, 'owed' | 'inFlight' | 'isConsis
   lastFailureAt?: number;
   lastError?: string;
   lastStatus?: number;
-  /** When something may be sent next, and why not before. */
-  nextAttemptAt?: number;
-  waitingReason?: WaitReason;
   /** The change that led to this state, while it is among the last 20 that are kept. */
   lastChange?: StateChange;
 }
 
+type Read = Omit<Endpoint, 'nextAttemptAt' | 'overdueMs' | 'lastChange'> & { lastChange?: string };
+
 export async function getEndpoint(db: Db, clientToken: string, bounds?: Bounds): Promise<Endpoint> {
-  const overview = await readOverview(db, clientToken, bounds);
-  const { fields, state, at, reason, now, owed, inFlight, isConsistent, oldestOwedAt, lastChange } = overview;
-  const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
+  const args = [bounds?.maxInFlight ?? '', bounds?.drainPerSecond ?? ''];
+  const { lastChange, ...read } = await askScript<Read>(db, 'endpoint', clientToken, args);
+  const { now, sendableAt: at, waitingReason } = read;
   return {
-    ...{ owed, inFlight, isConsistent, oldestOwedAt },
-    state: state === 'not_registered' ? 'active' : state,
-    held: fields.held === '1',
-    waitingReason: owed > 0 ? reason : undefined,
+    ...read,
     nextAttemptAt: at && Math.max(at, now),
-    overdueMs: reason === 'due' ? Math.max(now - (at ?? now), 0) : 0,
-    failures: number('failures') ?? 0,
-    firstFailureAt: number('first_failure_at'),
-    lastSuccessAt: number('last_success_at'),
-    lastFailureAt: number('last_failure_at'),
-    lastError: fields.last_error || undefined,
-    lastStatus: number('last_status'),
+    overdueMs: waitingReason === 'due' ? Math.max(now - (at ?? now), 0) : 0,
     lastChange: lastChange === undefined ? undefined : parseStateChange(clientToken, lastChange),
   };
 }

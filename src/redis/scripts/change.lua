@@ -90,12 +90,11 @@ entry('stopEndpoint', function(_, ARGV)
   note_change(from, ARGV[4], 'operator')
   return before == wanted and 0 or 1
 end, {'allow-oom'})
--- Asks for catch-up by a time, if something is owed and catch-up does not wake by then anyway.
--- Arguments: in_ms
+-- Asks for catch-up now, if something is owed and catch-up does not wake anyway.
 -- Answer: 1 if it must be woken, else 0
--- Repeat: a second call answers 0; after a failed wake-up the time is forgotten first (forgetAlarm)
-entry('setAlarm', function(_, ARGV)
-  if owed_count() > 0 then alarm(now + tonumber(ARGV[2])) end
+-- Repeat: a second call answers 0; after a failed wake-up the time is forgotten first (forgetWakeUp)
+entry('setAlarm', function()
+  if owed_count() > 0 then alarm(now) end
   return needs_wake
 end, {'allow-oom'})
 
@@ -162,41 +161,32 @@ entry('cancelDeleted', function(_, ARGV)
   end
   return {cancelled, redis.call('EXISTS', base .. 'owed')}
 end, {'allow-oom'})
--- Makes a failed notification owed again, unless its asset has a newer one.
--- Arguments: id, '1' for a dry run, bucket of its asset, the asset's field in it (8 bytes), id as 16 bytes
--- Answer: 1 if it is owed again (or would be), else 0
-entry('recover', function(_, ARGV)
-  local id = ARGV[2]
-  local r = redis.call('HMGET', record(id), 'state', 'asset', 'priority')
-  if r[1] ~= 'failed' or owed_by(r[2]) then return 0 end
-  local claimed, last = read_known(ARGV[4], ARGV[5])
-  if claimed > 0 and last ~= ARGV[6] then return 0 end
-  if ARGV[3] == '1' then return 1 end
-  reopen(id)
-  owe(r[2], id, r[3] == 'backfill' and 'B' or 'L')
-  return 1
-end)
--- Makes assets owed by their newest notifications, unless they are owed or were delivered after a time.
--- Arguments: latest (that time, ms), '1' for a dry run; then of each: asset, id of a notification that was delivered, its bucket, its
---   field in it (8 bytes)
+-- Makes assets owed by their newest notifications, unless they are owed. A recovery takes those whose newest has failed in that time; a
+-- replay those whose newest was not delivered after it, and makes them backfill.
+-- Arguments: 'failed' or 'delivered', since, until (ms), '1' for a dry run; then of each: asset, id of a notification that ended so in that
+--   time, its bucket, its field in it (8 bytes)
 -- Answer: how many are owed again (or would be)
-entry('replay', function(_, ARGV)
-  local latest, is_dry, chosen = tonumber(ARGV[2]), ARGV[3] == '1', 0
-  for i = 4, #ARGV, 4 do
+entry('oweAgain', function(_, ARGV)
+  local is_recovery, since, till, is_dry = ARGV[2] == 'failed', tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
+  local chosen = 0
+  for i = 6, #ARGV, 4 do
     local asset, id = ARGV[i], ARGV[i + 1]
-    if not owed_by(asset) then
-      local _, last = read_known(ARGV[i + 2], ARGV[i + 3])
-      local newest = id_text(last)
-      if newest and redis.call('EXISTS', record(newest)) == 1 then id = newest end
-      local r = redis.call('HMGET', record(id), 'state', 'ended_at')
-      local is_told = r[1] == 'delivered' and tonumber(r[2]) > latest
-      if r[1] and not is_told then
-        chosen = chosen + 1
-        if not is_dry then
-          reopen(id)
-          redis.call('HSET', record(id), 'priority', 'backfill')
-          owe(asset, id, 'B')
+    local _, last = read_known(ARGV[i + 2], ARGV[i + 3])
+    local newest = id_text(last)
+    if newest and (is_recovery or redis.call('EXISTS', record(newest)) == 1) then id = newest end
+    local state, ended_at, priority = unpack(redis.call('HMGET', record(id), 'state', 'ended_at', 'priority'))
+    local ended, is_wanted = tonumber(ended_at), state
+    if is_recovery then is_wanted = state == 'failed' and ended >= since and ended <= till
+    elseif state == 'delivered' then is_wanted = ended <= till end
+    if is_wanted and not owed_by(asset) then
+      chosen = chosen + 1
+      if not is_dry then
+        reopen(id)
+        if not is_recovery then
+          priority = 'backfill'
+          redis.call('HSET', record(id), 'priority', priority)
         end
+        owe(asset, id, priority == 'backfill' and 'B' or 'L')
       end
     end
   end

@@ -6,14 +6,6 @@ local base, E, now
 local resets = {}
 -- Declares how a variable of a part begins in each call.
 local function at_begin(reset) resets[#resets + 1] = reset end
--- Returns the fields of a hash by name, from alternating names and values.
-local function fields_of(flat)
-  local fields = {}
-  for i = 1, #flat, 2 do fields[flat[i]] = flat[i + 1] end
-  return fields
-end
--- Encodes a list in an answer; an empty one is left out, because JSON would have an object in its place.
-local function unless_empty(list) return #list > 0 and list or nil end
 -- Registers a function by which TypeScript calls the library. The comment before it names the arguments from ARGV[2] on and the
 -- answer; KEYS, if it is not a client's base; and how the function is repeated, if a repeated call is not safe by itself.
 local function entry(name, run, flags)

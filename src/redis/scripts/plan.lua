@@ -66,12 +66,11 @@ end, {'no-writes'})
 
 -- Reads a client's endpoint and what it is owed.
 -- Arguments: bound, drain rate
--- Answer: JSON of `Overview` of src/redis/owed/standing.ts
-entry('overview', function(_, ARGV)
+-- Answer: JSON of `Read` of src/redis/records/endpoint.ts
+entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
-  local at, why = next_time()
+  local h, at, why = health(), next_time()
   if why == 'due' then
-    local h = health()
     local oldest = math.min(first_due('L', '-inf') or FAR, first_due('B', '-inf') or FAR)
     -- The last place of a rate was used then.
     at = math.max(oldest, h.recovered_at, h.not_before, h.rate_at, oldest < h.recovered_at and h.drain_at or 0)
@@ -85,10 +84,15 @@ entry('overview', function(_, ARGV)
   end
   local is_consistent = waiting_count() == redis.call('ZCARD', base .. 'owed-since')
     and waiting_count() == redis.call('ZCARD', base .. LANES.L) + redis.call('ZCARD', base .. LANES.B)
+  local held, first_failure, last_failure, last_error, last_status = unpack(redis.call('HMGET', E, 'held', 'first_failure_at',
+    'last_failure_at', 'last_error', 'last_status'))
   return cjson.encode({
-    now = now, state = seen(), at = at >= 0 and at or nil, reason = why, owed = owed_count(), inFlight = in_flight(),
+    now = now, state = h.is_paused and 'paused' or h.state, held = held == '1', owed = owed_count(), inFlight = in_flight(),
     oldestOwedAt = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2]), leaseEndsAt = lease_ends,
-    isConsistent = is_consistent, lastChange = redis.call('LINDEX', base .. 'state-changes', 0) or nil,
-    fields = fields_of(redis.call('HGETALL', E)),
+    sendableAt = at >= 0 and at or nil, waitingReason = owed_count() > 0 and why or nil, isConsistent = is_consistent,
+    catchUpUntil = h.catch_up_until >= 0 and h.catch_up_until or nil, failures = h.failures,
+    firstFailureAt = tonumber(first_failure), lastSuccessAt = h.last_success_at > 0 and h.last_success_at or nil,
+    lastFailureAt = tonumber(last_failure), lastError = last_error or nil, lastStatus = tonumber(last_status),
+    lastChange = redis.call('LINDEX', base .. 'state-changes', 0) or nil,
   })
 end, {'no-writes'})

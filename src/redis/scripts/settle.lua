@@ -4,7 +4,7 @@
 local SHORT_RETRIES = 3
 -- The attempts that a record keeps, the newest of them, and their size.
 local MAX_ATTEMPTS, MAX_BYTES = 20, 8192
--- Times of retries and probes, if a verdict of this call is a failure.
+-- `DeliverySettings` of src/config.ts, if a verdict of this call is a failure.
 local schedule
 -- Returns a step of a schedule, ms, with jitter: lengthened by up to a tenth at random.
 local function delay_of(list, step, random)
@@ -54,15 +54,15 @@ local function settle_failure(says, same_epoch, is_probe, v)
   end
   if v.status == '410' and state ~= 'suspended' then
     become(says, 'suspended', 'it answered 410')
-  elseif state == 'active' and in_a_row >= schedule.failing_after then
+  elseif state == 'active' and in_a_row >= schedule.failingAfter then
     become(says, 'failing', in_a_row .. ' attempts failed in a row')
-    redis.call('HSET', E, 'probe_step', 1, 'probe_at', now + delay_of(schedule.probe, 1, v.random))
+    redis.call('HSET', E, 'probe_step', 1, 'probe_at', now + delay_of(schedule.probeScheduleMs, 1, v.random))
   elseif state == 'failing' and is_probe then
     local step = redis.call('HINCRBY', E, 'probe_step', 1)
-    redis.call('HSET', E, 'probe_at', now + delay_of(schedule.probe, step, v.random))
+    redis.call('HSET', E, 'probe_at', now + delay_of(schedule.probeScheduleMs, step, v.random))
     redis.call('HDEL', E, 'probe')
-    local fails_long = clock() - number('first_failure_clock') >= schedule.suspend_after
-    if fails_long and failed_attempts >= schedule.suspend_attempts then
+    local fails_long = clock() - number('first_failure_clock') >= schedule.suspendAfterMs
+    if fails_long and failed_attempts >= schedule.suspendMinimumAttempts then
       become(says, 'suspended', 'it failed for too long, ' .. failed_attempts .. ' attempts')
     end
   end
@@ -132,10 +132,10 @@ local function settle_attempt(v)
   failures = failures + 1
   add(changed, 'failures', failures)
   if not r[3] then add(changed, 'clock_since', clock()) end
-  local due = now + delay_of(schedule.retry, failures, v.random)
+  local due = now + delay_of(schedule.retryScheduleMs, failures, v.random)
   local clock_at_due = clock() + due - now
   local took_others = last_success > tonumber(r[4] or now)
-  if clock_at_due - tonumber(r[3] or clock()) > schedule.window and health().state == 'active' and took_others then
+  if clock_at_due - tonumber(r[3] or clock()) > schedule.retryWindowMs and health().state == 'active' and took_others then
     end_flight(v.asset)
     return ends('failed', 'window')
   end
@@ -171,7 +171,7 @@ end
 
 -- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
 -- Redis refuses to others: each delivery frees some.
--- Arguments: lease, bound, drain rate, nonce, how many to take at most, nonces of calls whose answers were lost, JSON of the schedule
+-- Arguments: lease, bound, drain rate, nonce, how many to take at most, nonces of calls whose answers were lost, JSON of the settings
 --   ('' without a failure), number of verdicts and of each asset, id, token, generation, epoch, '1' if it is ok, status, error,
 --   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, token, in how many ms it is due
 -- Answer: JSON of `Turned` of src/redis/owed/turn.ts
@@ -181,5 +181,6 @@ entry('turn', function(_, ARGV)
   local settled = settle_turn(ARGV)
   if ARGV[7] ~= '' then land_ended(' ' .. ARGV[7] .. ' ') end
   take()
-  return answer_taken({settled = unless_empty(settled)})
+  -- An empty list would be an object in JSON.
+  return answer_taken({settled = #settled > 0 and settled or nil})
 end, {'allow-oom'})

@@ -2,7 +2,7 @@
 
 -- Bounds of the caller: ms of a lease, drains per second, the name of the attempts that this call takes, and how many more it may take.
 local lease_ms, drain_per_second, nonce, left
--- What this call has taken, as `Taken` of src/redis/owed/turn.ts has it; claim does not repeat trace and body to its caller.
+-- What this call has taken, as `Taken` of src/redis/owed/turn.ts has it.
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
 -- Reads the first arguments of a call that may take: lease, bound, drain rate, nonce, how many to take at most.
@@ -80,11 +80,11 @@ local function hold_waiting(asset, lane)
   hold(asset, id, since, lane, unpack(redis.call('HMGET', record(id), 'trace', 'body')))
 end
 -- Takes an asset that was not owed, if nothing else comes before it. Returns whether it did.
-local function take_arriving(asset, id, lane)
+local function take_arriving(asset, id, lane, trace, body)
   if left == 0 or waiting_count() > 0 or standing() ~= 'due' or health().state == 'failing' then return false end
   if lane == 'B' and in_flight() >= backfill_bound() then return false end
   if limits().rate > 0 then use_place('rate_at', rate_place(), limits().rate) end
-  hold(asset, id, now, lane)
+  hold(asset, id, now, lane, trace, body)
   return true
 end
 -- What may be taken in this call, of each lane: assets with the time at which each is due, the oldest first.
@@ -157,8 +157,9 @@ local function answer_taken(answer)
   if #taken > 0 then
     local h = health()
     answer.generation, answer.epoch, answer.url = h.generation, h.epoch, limits().url
-    answer.secrets = fields_of(redis.call('HGETALL', base .. 'signing-secrets'))
-    answer.taken = taken
+    answer.secrets, answer.taken = {}, taken
+    local flat = redis.call('HGETALL', base .. 'signing-secrets')
+    for i = 1, #flat, 2 do answer.secrets[flat[i]] = flat[i + 1] end
   end
   return cjson.encode(answer)
 end
