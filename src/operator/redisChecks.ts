@@ -123,7 +123,7 @@ function checkPersistence(settings: Values, { REDIS_DURABILITY }: Config): Findi
   const check = 'redis persistence';
   const { appendonly, appendfsync, 'no-appendfsync-on-rewrite': onRewrite } = settings;
   const found = `appendonly ${appendonly}, appendfsync ${appendfsync}, no-appendfsync-on-rewrite ${onRewrite}.`;
-  const always = 'CONFIG SET appendfsync always, and in redis.conf; the service then needs no WAITAOF.';
+  const always = 'CONFIG SET appendfsync always, and in redis.conf.';
   if (REDIS_DURABILITY === 'trusted') {
     const trusted = 'REDIS_DURABILITY=trusted says that the store is durable by itself.';
     return finding(check, 'ok', `${found} ${trusted}`);
@@ -139,7 +139,7 @@ function checkPersistence(settings: Values, { REDIS_DURABILITY }: Config): Findi
     return finding(check, 'warn', found, `While the log is rewritten nothing reaches the disk. ${todo}`);
   }
   if (appendfsync === 'always') return finding(check, 'ok', found);
-  return finding(check, 'warn', `${found} Each event waits for WAITAOF.`, always);
+  return finding(check, 'warn', `${found} Each event waits for the next flush.`, always);
 }
 
 function checkPolicy({ 'maxmemory-policy': policy }: Values): Finding {

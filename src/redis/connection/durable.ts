@@ -110,16 +110,10 @@ const connectionsOfServer = 2;
 const sliceMs = { alone: 500, withReplicas: 4 };
 const reconnectMs = 100;
 const markSeconds = 60;
-/** How often a server is asked when it flushes its log. */
-const askEveryMs = 30_000;
 
 interface Connection {
   redis: Redis;
-  /** It has said when its server flushes its log. */
-  isReady: boolean;
   isBusy: boolean;
-  /** With each answer of this server the write is on disk, also while it rewrites its log. */
-  flushesAlways: boolean;
 }
 
 /** The connections to one server, and the writes that wait for one of them. */
@@ -133,16 +127,11 @@ class DurableServer {
     readonly settings: Settings,
   ) {
     this.#connections = Array.from({ length: connectionsOfServer }, () => this.#open());
-    const timer = setInterval(() => {
-      for (const connection of this.#connections) void this.#askWhenItFlushes(connection);
-    }, askEveryMs);
-    timer.unref();
     // These lines are probably dead too, without either side having been told.
     node.on('close', () => {
       for (const { redis } of this.#connections) if (redis.status === 'ready') redis.disconnect(true);
     });
     node.once('end', () => {
-      clearInterval(timer);
       for (const { redis } of this.#connections) redis.disconnect();
     });
   }
@@ -159,26 +148,9 @@ class DurableServer {
         return isDemoted;
       },
     });
-    const connection = { redis, isReady: false, isBusy: false, flushesAlways: false };
     redis.on('error', ignore);
-    redis.on('close', () => {
-      connection.isReady = false;
-    });
-    redis.on('ready', async () => {
-      await this.#askWhenItFlushes(connection);
-      connection.isReady = redis.status === 'ready';
-      this.#send();
-    });
-    return connection;
-  }
-
-  /** An operator may change the settings at any time. A server that does not say (CONFIG may be forbidden) has to confirm. */
-  async #askWhenItFlushes(connection: Connection): Promise<void> {
-    if (this.settings.ackReplicas > 0 || connection.redis.status !== 'ready') return;
-    const names = ['appendonly', 'appendfsync', 'no-appendfsync-on-rewrite'] as const;
-    const flat = await connection.redis.config('GET', ...names).catch(() => []);
-    const said = names.map((name) => (flat as string[])[(flat as string[]).indexOf(name) + 1]);
-    connection.flushesAlways = said.join() === 'yes,always,no';
+    redis.on('ready', () => this.#send());
+    return { redis, isBusy: false };
   }
 
   /** Runs a command. @throws errors of Redis: the command needs no confirmation */
@@ -191,7 +163,7 @@ class DurableServer {
 
   /** Sends all writes that wait, if a connection is free. */
   #send(): void {
-    const connection = this.#connections.find(({ isReady, isBusy }) => isReady && !isBusy);
+    const connection = this.#connections.find(({ redis, isBusy }) => redis.status === 'ready' && !isBusy);
     if (connection === undefined) return;
     const writes = this.#waiting.filter(({ endsAt }) => endsAt > performance.now());
     this.#waiting = [];
@@ -199,7 +171,7 @@ class DurableServer {
     const { redis } = connection;
     redis.stream.cork();
     const answers = writes.map(({ command }) => redis.sendCommand(command) as Promise<unknown>);
-    const safe = connection.flushesAlways ? Promise.resolve() : this.#confirmAll(redis, writes, answers);
+    const safe = this.#confirmAll(redis, writes, answers);
     redis.stream.uncork();
     for (const [i, { resolve, reject }] of writes.entries()) {
       answers[i]?.then((answer) => resolve({ answer, safe }), reject);
