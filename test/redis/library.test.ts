@@ -4,6 +4,7 @@ import { createLogger } from '../../src/log.js';
 import { checkLayout, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { library, runScript } from '../../src/redis/connection/library.js';
 import { isOutOfMemory } from '../../src/redis/connection/unavailable.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { type DeliveryClient, newDeliveryClient, ok } from './deliveryClient.js';
 
@@ -54,6 +55,7 @@ describe('The library of scripts', () => {
       await assert.rejects(call, isOutOfMemory);
     }
     assert.deepEqual(await client.endpoint(), before);
+    assert.equal(await client.db.durably((own) => setPaused(own, client.clientToken, false)).safe, false);
     const turned = await client.turn({ verdicts: [client.verdict(taken, ok)], most: 1 });
     await client.db.redis.config('SET', 'maxmemory', 0);
     assert.equal(turned.settled[0]?.outcome, 'delivered');

@@ -8,6 +8,7 @@ import { Command, type Redis } from 'ioredis';
 import type { Durability } from '../../config.js';
 import type { Logger } from '../../log.js';
 import { withTimeout } from '../../promises.js';
+import { evaluate } from './library.js';
 import type { Nodes } from './nodes.js';
 import { ignore, isReadOnly, isRedirected, RedisUnavailable } from './unavailable.js';
 
@@ -109,7 +110,6 @@ const connectionsOfServer = 2;
  */
 const sliceMs = { alone: 500, withReplicas: 4 };
 const reconnectMs = 100;
-const markSeconds = 60;
 
 interface Connection {
   redis: Redis;
@@ -189,11 +189,13 @@ class DurableServer {
    * write of another connection.
    */
   async #confirmAll(redis: Redis, writes: readonly Write[], answers: Promise<unknown>[]): Promise<void> {
-    const marks = writes.map(({ command }) => markBeside(this.settings.mark, keyOf(command)));
+    const { nodes, mark } = this.settings;
+    const own = { redis, nodes, clockOffsetMs: () => 0 };
+    const marks = writes.map(({ command }) => markBeside(mark, keyOf(command)));
     const endsAt = Math.max(...writes.map((write) => write.endsAt));
     let marking: Promise<unknown> | undefined;
     for (let i = 0; performance.now() < endsAt; i++) {
-      marking ??= redis.set(marks[i % marks.length] ?? '', '', 'EX', markSeconds);
+      marking ??= evaluate(own, 'mark', [marks[i % marks.length] ?? ''], []);
       const [marked, asked, ...ran] = await Promise.allSettled([marking, this.#confirm(redis), ...answers]);
       if (marked.status === 'rejected') {
         if (!isRedirected(marked.reason)) throw unconfirmed(marked.reason);

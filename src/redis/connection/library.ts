@@ -8,11 +8,18 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
-import type { Db } from './db.js';
-import { clientBase } from './keys.js';
+import { clientBase, clientKeys } from './keys.js';
+import type { Nodes } from './nodes.js';
 import { isNotLoaded, isOutOfMemory, RedisUnavailable } from './unavailable.js';
 
 export type ScriptArgument = string | number | Buffer;
+
+/** What a script needs of `Db`, which imports this file. */
+interface Store {
+  redis: Redis;
+  nodes: Nodes;
+  clockOffsetMs(): number;
+}
 
 /** Each file uses only those before it. */
 export const files = [
@@ -36,13 +43,13 @@ export const library = `#!lua name=asset_update${release}\nlocal RELEASE = '${re
  * is never there.
  */
 export function runScript(
-  db: Pick<Db, 'redis' | 'nodes' | 'prefix' | 'client' | 'clockOffsetMs'>,
+  db: Store & { prefix: string },
   name: string,
   clientToken: string,
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
   const base = clientBase(db.prefix, clientToken);
-  const keys = db.nodes.isCluster ? [base, db.client(clientToken).client] : [base];
+  const keys = db.nodes.isCluster ? [base, clientKeys(db.prefix, clientToken).client] : [base];
   return evaluate(db, name, keys, args);
 }
 
@@ -53,7 +60,7 @@ export async function askScript<Answer>(...call: Parameters<typeof runScript>): 
 
 /** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text. */
 export async function evaluate(
-  { redis, nodes, clockOffsetMs }: Pick<Db, 'redis' | 'nodes' | 'clockOffsetMs'>,
+  { redis, nodes, clockOffsetMs }: Store,
   name: string,
   keys: readonly string[],
   args: readonly ScriptArgument[],

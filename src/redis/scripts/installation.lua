@@ -1,5 +1,8 @@
 -- Keeps what concerns all clients, or all processes.
 
+-- Writes a mark, on whose confirmation a write waits (src/redis/connection/durable.ts), also for changes that a full Redis allows.
+-- KEYS: the mark
+entry('mark', function(KEYS) return redis.call('SET', KEYS[1], '', 'EX', 60) end, {'allow-oom'})
 -- Announces claims of clients to the index of owed clients.
 -- KEYS: the index of owed clients
 -- Arguments: client tokens
