@@ -1,7 +1,7 @@
 -- Reads what a client is owed: for catch-up, the sweep, workflows and people.
 
 -- Plans catch-up: ends notifications owed for too long, and notes until when catch-up sleeps, so that a later call knows whether to
--- wake it.
+-- wake it. A full Redis allows it: otherwise nobody could make due what a dead process holds.
 -- Arguments: retention_ms, bound, drain rate
 -- Answer: JSON of `Plan` of src/redis/owed/standing.ts
 entry('plan', function(_, ARGV)
@@ -29,7 +29,7 @@ entry('plan', function(_, ARGV)
   redis.call('HSET', E, 'catch_up_until', at)
   local in_ms = math.max(math.ceil(at - now), 0)
   return cjson.encode({owed = owed, oldestAt = oldest, inMs = in_ms, reason = why, expired = #too_old})
-end)
+end, {'allow-oom'})
 
 -- Returns why a waiting notification waits, and until when.
 local function reason_of(w)
