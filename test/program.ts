@@ -7,41 +7,34 @@ import { watchAnswers } from './api/reference/watchAnswers.js';
 import { until } from './receiver.js';
 import { servers, uniquePrefix } from './servers.js';
 
-export interface Program {
-  stdout: string;
-  stderr: string;
-  /** Everything on stdout and stderr so far. */
-  said(): string;
-  /** Resolves with the exit code. */
-  ended: Promise<number | null>;
-  /** Ends it as an orchestrator does, or by Ctrl-C. Resolves with its exit code. */
-  stop(signal?: 'SIGTERM' | 'SIGINT' | 'SIGKILL'): Promise<number | null>;
-  /** Waits until it answers. @throws with what it said if it ends before */
-  until(what: string, look: () => Promise<unknown>): Promise<void>;
-}
+export type Program = ReturnType<typeof startProgram>;
 
 /** @param env all of its environment beside PATH */
 export function startProgram(
   command: string,
   args: readonly string[],
   { env = {}, cwd }: { env?: NodeJS.ProcessEnv; cwd?: string } = {},
-): Program {
+) {
   const child = spawn(command, args, {
     ...(cwd !== undefined && { cwd }),
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let said = '';
-  const program: Program = {
+  const program = {
     stdout: '',
     stderr: '',
+    /** Everything on stdout and stderr so far. */
     said: () => said,
-    ended: new Promise((resolve) => child.once('close', resolve)),
-    stop(signal = 'SIGTERM') {
+    /** Resolves with the exit code. */
+    ended: new Promise<number | null>((resolve) => child.once('close', resolve)),
+    /** Ends it as an orchestrator does, or by Ctrl-C. Resolves with its exit code. */
+    stop(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL' = 'SIGTERM'): Promise<number | null> {
       child.kill(signal);
       return program.ended;
     },
-    async until(what, look) {
+    /** Waits until it answers. @throws with what it said if it ends before */
+    async until(what: string, look: () => Promise<unknown>): Promise<void> {
       try {
         await until(
           what,

@@ -20,6 +20,8 @@ describe('While Temporal refuses to start workflows', () => {
   let started: number[];
   let without: number;
   let said: string[];
+  /** The errors of the spans of starts. */
+  let spans: (string | undefined)[];
   /** How often the outbox has looked whether it may start a group: it counts the processes then. */
   let looks: number;
   /** No worker has it: the workflows stay as they were started. */
@@ -35,7 +37,7 @@ describe('While Temporal refuses to start workflows', () => {
     temporal = createTemporalClient(connection, config);
   });
   beforeEach(() => {
-    [answers, started, without, looks, said] = [[], [], 0, 0, []];
+    [answers, started, without, looks, said, spans] = [[], [], 0, 0, [], []];
     outbox = newOutbox(temporal);
   });
   const log = { warn: (first: unknown, second?: string) => said.push(second ?? String(first)), info() {} };
@@ -52,6 +54,10 @@ describe('While Temporal refuses to start workflows', () => {
         withoutWorkflow: (events) => {
           without += events;
         },
+      },
+      tracing: {
+        begin: () => ({ traceparent: '', end: (_attributes, error) => spans.push(error) }),
+        close: async () => undefined,
       },
     });
   afterEach(() => outbox.close());
@@ -105,6 +111,7 @@ describe('While Temporal refuses to start workflows', () => {
     await until('the first gets none', () => without === 1);
     publish();
     await until('the second is in a workflow', () => started.length === 1);
+    assert.deepEqual(spans, ['unavailable', 'refused', undefined]);
   });
 
   it('of one name: every other event gets its workflow', async () => {

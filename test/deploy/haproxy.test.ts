@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
+import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,6 @@ const config = 'deploy/haproxy/haproxy.cfg';
 
 describe('deploy/haproxy/haproxy.cfg', () => {
   let dir: string;
-  const servers: Process[] = [];
   let balancer: ChildProcess | undefined;
 
   before(async function () {
@@ -28,10 +27,6 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     balancer = undefined;
   });
   after(async () => {
-    for (const { server } of servers) {
-      server.closeAllConnections();
-      server.close();
-    }
     if (dir) await rm(dir, { recursive: true, force: true });
   });
 
@@ -51,7 +46,7 @@ describe('deploy/haproxy/haproxy.cfg', () => {
   });
 
   it('sends callers to ready processes, with their address', async () => {
-    const [one, other] = [await startProcess(servers), await startProcess(servers)];
+    const [one, other] = [await startProcess(), await startProcess()];
     const { port, health } = await start([one.port, other.port]);
     const call = async () => (await fetch(`http://127.0.0.1:${port}/enrichments?access_token=x`)).text();
     const answers = new Set<string>();
@@ -72,7 +67,7 @@ describe('deploy/haproxy/haproxy.cfg', () => {
   });
 
   it('closes a connection that is slow with the head of a request, and answers 429 to an address with too many requests', async () => {
-    const one = await startProcess(servers);
+    const one = await startProcess();
     const { port } = await start([one.port], (text) =>
       text
         .replace('timeout http-request 10s', 'timeout http-request 300ms')
@@ -108,28 +103,17 @@ async function configFor(port: number, healthPort: number, services: readonly nu
     .replace(/ *server-template api .*\n?/, '');
 }
 
-interface Process {
-  server: Server;
-  port: number;
-  ready: boolean;
-  askedWhileNotReady: number;
-}
-
-async function startProcess(all: Process[]): Promise<Process> {
+/** It keeps no process from its end. */
+async function startProcess() {
   const server = createServer((req, res) => {
     if (req.url === '/readyz') {
       if (!it.ready) it.askedWhileNotReady++;
       res.writeHead(it.ready ? 200 : 503).end();
     } else res.end(`${it.port} for ${req.headers['x-forwarded-for']}`);
   });
+  server.on('connection', (socket) => socket.unref()).unref();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const it: Process = {
-    server,
-    port: (server.address() as AddressInfo).port,
-    ready: true,
-    askedWhileNotReady: 0,
-  };
-  all.push(it);
+  const it = { port: (server.address() as AddressInfo).port, ready: true, askedWhileNotReady: 0 };
   return it;
 }

@@ -61,13 +61,13 @@ describe('durability', function () {
     // Nothing is flushed from here on, as in the second before the next flush; what is written now is lost.
     await db.redis.config('SET', 'appendfsync', 'no');
     const file = await appendOnlyFile(join(system.dir, 'redis'));
-    const flushed = await sizeOf(file);
+    const flushed = (await stat(file)).size;
     const { status, ids } = await tryToPublish(scene, client, many);
     assert.equal(status, 503, 'it is not known whether they were taken');
     assert.equal(await isOwed(scene, client), ids.length);
     await assert.rejects(write(), RedisUnavailable);
     await system.kill('redis');
-    await tearOff(file, (await sizeOf(file)) - flushed);
+    await tearOff(file, (await stat(file)).size - flushed);
     await system.start('redis');
     await waitForRedis(db, 10_000);
     await untilReady(scene);
@@ -278,11 +278,7 @@ async function appendOnlyFile(redisDir: string): Promise<string> {
   return join(dir, newest);
 }
 
-async function sizeOf(file: string): Promise<number> {
-  return (await stat(file)).size;
-}
-
 /** Makes the file that a crash in the middle of a write leaves. */
 async function tearOff(file: string, bytes: number): Promise<void> {
-  await truncate(file, (await sizeOf(file)) - bytes);
+  await truncate(file, (await stat(file)).size - bytes);
 }

@@ -1,6 +1,8 @@
 /** Exact times and numbers of section 3 of the contract, which the model (model.test.ts) leaves open. */
 import assert from 'node:assert/strict';
+import { assetSlot } from '../../src/ids.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
+import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import {
@@ -56,6 +58,11 @@ describe('An attempt', () => {
     const record = await getNotification(client.db, client.clientToken, notificationId);
     assert.deepEqual([record?.state, record?.reason], ['failed', 'window']);
     assert.equal(record?.attempts.length, 20, 'the newest are kept');
+    const { bucket, field } = assetSlot('refused');
+    await client.db.redis.hdel(client.db.client(client.clientToken).known(bucket), field);
+    const range = { since: 0, until: client.now() + minute, dryRun: true };
+    const { count } = await recoverFailed(client.db, client.clientToken, range);
+    assert.equal(count, 1, 'it can be sent again although its segments are forgotten');
   });
 
   it('is made after 5 days too, if the endpoint accepts no others or the client was paused', async () => {
