@@ -10,7 +10,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
-import { until } from '../receiver.js';
+import { succeeds, until } from '../receiver.js';
 import { newToken } from '../service.js';
 import { publishAll, register, type Scene, setScene } from './scene.js';
 import { walk, withTemporal } from './walk.js';
@@ -33,9 +33,9 @@ describe('durability', function () {
         name: `Late ${i}`,
       });
       const url = `${system.receiverUrl}/${clientToken}`;
-      await register(system.apiUrl, cast.publisherToken, clientToken, url);
+      await comesTrue(() => succeeds(register(system.apiUrl, cast.publisherToken, clientToken, url)));
       await restartRedis(scene);
-      const [notificationId = ''] = await publish(scene, clientToken, 'a');
+      const notificationId = await publishSoon(scene, clientToken, 'a');
       await comesTrue(async () => (await isOwed(scene, clientToken)) > 0);
       await restartRedis(scene);
       promised.push({ clientToken, url, notificationId });
