@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
-import { Accepting } from '../../src/delivery/accept.js';
+import { Accepting, TooBusy } from '../../src/delivery/accept.js';
 import { Outbox, StartBudget } from '../../src/delivery/outbox.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { globalKeys } from '../../src/redis/connection/keys.js';
@@ -137,6 +137,8 @@ describe('The budget of starts', () => {
       ...{ workflowsPerSecond: 0.001, processes: () => 1, gatherMs: 0, searchAttributeBytes: 2048 },
       metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
     });
+    outbox.reserve(arrivedEvent('full', 'none'))?.fill(undefined);
+    assert.equal(outbox.waiting(), 0, 'what makes no notification leaves its place');
     const tickets = Array.from({ length: 1_101 }, (_, i) => {
       const event = arrivedEvent('full', `full-${i}`);
       return { ticket: outbox.reserve(event), claimed: { ...event, claim: 1 } };
@@ -217,6 +219,17 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
       [...(await idsByWorkflow(h)).values()].flat().filter((other) => other === id).length;
     for (const id of published) await until('it is in one workflow', async () => (await times(id)) === 1);
     assert.equal(outbox.waiting(), 0);
+  });
+
+  it('an event is refused while 10,000 others wait for Redis', async () => {
+    const redis = Object.assign(Object.create(h.db.redis), { call: () => new Promise(() => undefined) });
+    const accepting = new Accepting({
+      ...h.deps,
+      outbox: { reserve: () => undefined },
+      db: { ...h.db, redis },
+    });
+    for (let i = 0; i < 10_000; i++) void accepting.accept(arrivedEvent('waiting', `vid-${i}`));
+    await assert.rejects(accepting.accept(arrivedEvent('waiting', 'one-more')), TooBusy);
   });
 
   it('events that the outbox cannot hold are still delivered, and counted as without a workflow', async () => {
