@@ -26,11 +26,10 @@ export async function drainClient(
     cancelled.addEventListener('abort', () => resolve(false), { once: true });
   });
   const isIdle = await withTimeout(Promise.race([idle, ended]), flowMs, () => false);
-  const { expired, ...plan } = await planCatchUp(db, clientToken, settings);
+  const { expired, ...plan } = await planCatchUp(db, clientToken, settings, isIdle ? soonMs : lookAgainMs);
   for (let i = 0; i < expired; i++) metrics.ended('failed');
-  const inMs = Math.max(plan.inMs, isIdle ? soonMs : lookAgainMs);
   const endpoint = plan.owed > 0 ? await getEndpoint(db, clientToken) : undefined;
   const lastError =
     endpoint?.lastStatus === undefined ? endpoint?.lastError : `${endpoint.lastError} ${endpoint.lastStatus}`;
-  return { ...plan, inMs, lastError };
+  return { ...plan, lastError };
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { assetSlot } from '../../src/ids.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
+import { mustWakeCatchUp } from '../../src/redis/owed/owedClients.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import {
@@ -40,6 +41,13 @@ describe('An attempt', () => {
     );
     assert.deepEqual([failingAfter, suspendMinimumAttempts, maxInFlight], [5, 20, 16]);
     assert.deepEqual([retryWindowMs, suspendAfterMs], [5 * day, 5 * day]);
+  });
+
+  it('has catch-up woken, also if that sleeps for longer than the client must wait', async () => {
+    const client = await newDeliveryClient();
+    await client.owe('vid');
+    await client.plan(15 * second);
+    assert.equal(await mustWakeCatchUp(client.db, client.clientToken), true);
   });
 
   it('is made no more after 5 days, if the endpoint accepts others', async () => {

@@ -133,7 +133,7 @@ export async function newDeliveryClient(
       runTurn(db, clientToken, { settings: client.settings, nonce: newNonce(), most: 0, ...turn }),
     look: async (owed: Asked): Promise<Standing> =>
       (await standingsOf(db, clientToken, [owed], client.settings.maxInFlight))[0] as Standing,
-    plan: (): Promise<Plan> => planCatchUp(db, clientToken, client.settings),
+    plan: (leastMs = 0): Promise<Plan> => planCatchUp(db, clientToken, client.settings, leastMs),
     /** Stores a URL where there is none. */
     async register(): Promise<void> {
       const url = `https://receiver.example/${++count}`;

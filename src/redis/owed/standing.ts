@@ -124,18 +124,22 @@ export interface Plan {
   owed: number;
   /** Since when the oldest is owed; 0 if nothing is. */
   oldestAt: number;
-  /** In how many ms to look again, and why not before; 0 if something is due. */
+  /** In how many ms to look again, and why not before. */
   inMs: number;
   reason: WaitReason;
   /** Notifications that this call ended as failed, because they had been owed for too long. */
   expired: number;
 }
 
-/** Plans catch-up: ends what was owed for too long, and notes until when catch-up sleeps. */
+/**
+ * Plans catch-up: ends what was owed for too long, and notes until when catch-up sleeps.
+ * @param leastMs how long it sleeps at least
+ */
 export function planCatchUp(
   db: Db,
   clientToken: string,
   { retentionMs, maxInFlight, drainPerSecond }: Bounds & { retentionMs: number },
+  leastMs: number,
 ): Promise<Plan> {
-  return askScript(db, 'plan', clientToken, [retentionMs, maxInFlight, drainPerSecond]);
+  return askScript(db, 'plan', clientToken, [retentionMs, maxInFlight, drainPerSecond, leastMs]);
 }

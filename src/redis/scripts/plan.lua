@@ -2,7 +2,7 @@
 
 -- Plans catch-up: ends notifications owed for too long, and notes until when catch-up sleeps, so that a later call knows whether to
 -- wake it. A full Redis allows it: otherwise nobody could make due what a dead process holds.
--- Arguments: retention_ms, bound, drain rate
+-- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least)
 -- Answer: JSON of `Plan` of src/redis/owed/standing.ts
 entry('plan', function(_, ARGV)
   local retention_ms = tonumber(ARGV[2])
@@ -25,9 +25,9 @@ entry('plan', function(_, ARGV)
   local at, why = next_time()
   if at < 0 then at = oldest + retention_ms end
   -- What is in flight is due when its lease ends: its process may have died.
-  at = math.min(at, lease_ends or at)
+  at = math.max(math.min(at, lease_ends or at), now + tonumber(ARGV[5]))
   redis.call('HSET', E, 'catch_up_until', at)
-  local in_ms = math.max(math.ceil(at - now), 0)
+  local in_ms = math.ceil(at - now)
   return cjson.encode({owed = owed, oldestAt = oldest, inMs = in_ms, reason = why, expired = #too_old})
 end, {'allow-oom'})
 
