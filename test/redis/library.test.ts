@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
 import { createLogger } from '../../src/log.js';
 import { checkLayout, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
@@ -24,6 +25,14 @@ describe('The library of scripts', () => {
     await client.db.redis.call('FUNCTION', 'FLUSH');
     await Promise.all(['a', 'b', 'c'].map((asset) => client.owe(asset)));
     assert.equal((await client.take()).length, 3);
+  });
+
+  it('is loaded where the key is, while another server is unavailable', async () => {
+    const { db, clientToken } = client;
+    await db.redis.call('FUNCTION', 'FLUSH');
+    const away = { call: () => Promise.reject(new Error('Connection is closed')) } as unknown as Redis;
+    const nodes = { ...db.nodes, primaries: () => [db.redis, away] };
+    await runScript({ ...db, nodes }, 'resetRegistration', clientToken, []);
   });
 
   it('stands beside that of another release', async () => {

@@ -14,6 +14,8 @@ const classes: readonly (readonly [RegExp, RedisErrorClass])[] = [
   [/^OOM /, 'full'],
   [/MISCONF/, 'disk'],
   [/Command timed out/, 'timeout'],
+  // While a slot is being moved, its new server may lack the scripts.
+  [/Function not found/, 'not_ready'],
   [/LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^(BUSY|MOVED|ASK|TRYAGAIN) /, 'not_ready'],
   [/Too many Cluster redirections|cluster is down|Failed to refresh slots cache/, 'not_ready'],
   [/Connection is closed|Stream isn't writeable|max retries per request|ECONN|EPIPE|ETIMEDOUT/, 'away'],
