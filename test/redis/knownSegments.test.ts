@@ -119,6 +119,7 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     await client.attempt(owed, { ok: true });
     // As after a redelivery, which keeps the record for longer than the entry.
     await client.db.redis.hdel(known(), slot.field);
+    assert.notEqual(await client.look(owed), 'lost', 'who asks without a claim has lost none');
     assert.deepEqual(await client.claim(event), { kind: 'ended', state: 'delivered' });
     assert.deepEqual(await client.take(), []);
   });
