@@ -173,12 +173,12 @@ export class Couriers {
 
   /** Makes due again what a claim may have taken whose answer was lost. */
   find(clientToken: string, nonce: string): void {
-    if (!this.isClosed) this.#courierFor(clientToken).find(nonce);
+    this.#courierFor(clientToken).find(nonce);
   }
 
   /** Has a client's courier run a turn. Resolves when the turn has ended. */
-  async poke(clientToken: string): Promise<void> {
-    if (!this.isClosed) await this.#courierFor(clientToken).poke();
+  poke(clientToken: string): Promise<void> {
+    return this.#courierFor(clientToken).poke();
   }
 
   /** Pokes a client's courier. Resolves when nothing of the client is in flight here or due within a second. */
@@ -224,6 +224,7 @@ export class Couriers {
       },
     });
     this.#couriers.set(clientToken, courier);
+    if (this.isClosed) void courier.close();
     return courier;
   }
 

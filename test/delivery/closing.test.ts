@@ -42,6 +42,15 @@ describe('A stopping process', () => {
     assert.deepEqual([owed, inFlight, receiver.received.length], [1, 0, 1]);
   });
 
+  it('takes nothing for a drain that begins later', async () => {
+    h = await startHarness({}, 'worker');
+    const client = await h.newClient(receiver.url);
+    await h.publish({ client, asset: 'waits' });
+    await h.delivering.close();
+    await within5s(h.deps.couriers.untilIdle(client));
+    assert.deepEqual([(await h.endpoint(client)).owed, receiver.received.length], [1, 0]);
+  });
+
   it('does not wait for an attempt whose signing secret cannot be read', async () => {
     const unreadable = () => {
       throw new SecretUnreadable('of a key that is not given');
