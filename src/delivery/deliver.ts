@@ -1,6 +1,7 @@
 /** Delivers events: has couriers send what is due, and hears what becomes of it, here or in Redis. */
 import { once } from 'node:events';
 import { withTimeout } from '../promises.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Claim, type ClaimedEvent, claimAgain } from '../redis/owed/claim.js';
 import { ended, type Outcome, type Standing, standingsOf, waiting } from '../redis/owed/standing.js';
 import type { Takes } from '../redis/owed/turn.js';
@@ -57,6 +58,7 @@ export async function deliverEvents(
       ({ notificationId }) => outcomes.get(notificationId) ?? waiting('in_flight', undefined),
     );
   } finally {
+    end();
     clearTimeout(timer);
     cancelled?.removeEventListener('abort', end);
   }
@@ -108,10 +110,23 @@ class Deliveries {
     return outcome.reason === 'due' || (outcome.reason === 'retry' && (outcome.at ?? 0) <= Date.now());
   }
 
-  /** Reads from Redis how these events stand, and claims again those that Redis has lost. */
+  /** Looks up these events. While Redis is unavailable they stay; if the client's keys are broken, catch-up gets them. */
   async #look(ids: readonly string[]): Promise<void> {
+    try {
+      await this.#lookUp(ids.flatMap((id) => this.left.get(id) ?? []));
+    } catch (err) {
+      if (isRedisUnavailable(err)) return;
+      this.deps.couriers.deps.log.warn(
+        { err, client_token: this.clientToken },
+        'events could not be looked up',
+      );
+      for (const id of ids) if (this.left.has(id)) this.#note(id, waiting('own_failure', undefined));
+    }
+  }
+
+  /** Reads from Redis how these events stand, and claims again those that Redis has lost. */
+  async #lookUp(events: readonly ClaimedEvent[]): Promise<void> {
     const { db, settings, catchUps } = this.deps;
-    const events = ids.flatMap((id) => this.left.get(id) ?? []);
     const standings = await standingsOf(db, this.clientToken, events, settings.maxInFlight);
     for (const [i, event] of events.entries()) {
       const standing = standings[i] as Standing;

@@ -85,4 +85,19 @@ describe('The activity awaitDelivery', () => {
       await other.close();
     }
   });
+
+  it('finishes without a client whose keys are broken', async () => {
+    const good = await claimed('good');
+    client = await h.newClient(receiver.url);
+    const broken = await claimed('broken');
+    await h.db.redis.set(h.db.client(client).flight, 'no hash');
+    const env = new MockActivityEnvironment();
+    const report = await env.run(() => createActivities(h.deps).awaitDelivery([good, broken], false));
+    const { delivered, rest } = report as Report;
+    assert.equal(delivered, 1);
+    assert.deepEqual(
+      rest.map(({ outcome }) => outcome.state === 'waiting' && outcome.reason),
+      ['own_failure'],
+    );
+  });
 });

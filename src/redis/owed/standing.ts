@@ -40,7 +40,7 @@ export interface Ended {
 /** The notification is still owed. */
 export interface Waiting<Reason = WaitReason | 'own_failure'> {
   state: 'waiting';
-  /** Why the notification is not sent now; `own_failure`: this process could not make the attempt. */
+  /** Why the notification is not sent now; `own_failure`: this process could not make the attempt, or keys of the client are broken. */
   reason: Reason;
   /** When the notification may be sent, ms by this machine's clock; absent while that depends on a change from outside or on the end of an attempt. */
   at?: number;
