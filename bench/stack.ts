@@ -7,7 +7,7 @@ import { nodeFlags } from '../local/nodeFlags.js';
 import { freePort } from '../local/ports.js';
 import { type RedisServer, startRedis } from '../local/redis.js';
 import { startTemporal, type TemporalServer } from '../local/temporal.js';
-import { readConfig } from '../src/config.js';
+import { readConfig, redisOptions } from '../src/config.js';
 import { createLogger } from '../src/log.js';
 import { projectDir } from '../src/operator/npmStart.js';
 import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
@@ -81,7 +81,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     };
     const config = readConfig(env);
     const log = createLogger('warn', 'bench');
-    const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log, commandTimeoutMs: 10_000 });
+    const db = openDb({ ...redisOptions(config), log, commandTimeoutMs: 10_000 });
     started.add({ stop: async () => void (await db.redis.quit()) });
     await waitForRedis(db, 10_000);
 

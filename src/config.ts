@@ -182,6 +182,7 @@ export function redisOptions(config: Config) {
     durability: { trusted: REDIS_DURABILITY === 'trusted', ackReplicas: REDIS_ACK_REPLICAS },
     /** After how long without an event an asset's known segments are forgotten; 0: never. */
     keepSegmentsSeconds: Math.ceil(SEGMENT_RETENTION_DAYS * 86_400),
+    bounds: { maxInFlight: config.MAX_IN_FLIGHT, drainPerSecond: config.DRAIN_PER_SECOND },
   };
 }
 
@@ -197,8 +198,6 @@ export function deliverySettings(config: Config) {
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
     /** How long an attempt holds its asset: its timeout, and 5 s for a short wait before it, the resolver, and to settle it. */
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,
-    maxInFlight: config.MAX_IN_FLIGHT,
-    drainPerSecond: config.DRAIN_PER_SECOND,
     retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,
   };
 }

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { createLogger } from '../src/log.js';
 import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createClient } from '../src/redis/records/clients.js';
-import { atEnd, redisPatience, servers } from './servers.js';
+import { atEnd, bounds, redisPatience, servers } from './servers.js';
 import { type Json, newCustomer } from './service.js';
 
 export type Publisher = Awaited<ReturnType<typeof newPublisher>>;
 
 export async function newPublisher({ url, prefix }: { url: string; prefix: string }) {
   const log = createLogger('silent', 'test');
-  const db = openDb({ url: servers().redisUrl, prefix, log, ...redisPatience() });
+  const db = openDb({ url: servers().redisUrl, prefix, bounds, log, ...redisPatience() });
   await waitForRedis(db, 5000);
   atEnd(async () => db.redis.disconnect());
   const account = await newCustomer({ url, db }, ['push_notifications', 'enrichments']);

@@ -13,6 +13,7 @@ import { timeSkippingServerBinary } from '../local/binaries.js';
 import { startRedis } from '../local/redis.js';
 import { startCluster } from '../local/redisCluster.js';
 import { startTemporal } from '../local/temporal.js';
+import { readConfig, redisOptions } from '../src/config.js';
 import { createLogger } from '../src/log.js';
 import { searchAttributeTypes } from '../src/temporal/searchAttributes.js';
 import { installRuntime } from '../src/worker.js';
@@ -48,6 +49,9 @@ export function servers(): Servers {
   if (!run.servers) throw new Error('the servers run only under mocha (see .mocharc.json)');
   return run.servers;
 }
+
+/** The default bounds of `Db`. */
+export const { bounds } = redisOptions(readConfig({}));
 
 /**
  * Returns how long a test's connection to this Redis waits for an answer: as long as the service's if the server is the

@@ -126,8 +126,8 @@ class Deliveries {
 
   /** Reads from Redis how these events stand, and claims again those that Redis has lost. */
   async #lookUp(events: readonly ClaimedEvent[]): Promise<void> {
-    const { db, settings, catchUps } = this.deps;
-    const standings = await standingsOf(db, this.clientToken, events, settings.maxInFlight);
+    const { db, catchUps } = this.deps;
+    const standings = await standingsOf(db, this.clientToken, events);
     for (const [i, event] of events.entries()) {
       const standing = standings[i] as Standing;
       if (standing !== 'lost') {

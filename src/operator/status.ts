@@ -1,6 +1,5 @@
 /** `status`: whether it is us or them, and the clients that are worst off. */
 import { styleText } from 'node:util';
-import { type Config, deliverySettings } from '../config.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
@@ -53,7 +52,7 @@ async function look(operator: Operator) {
   const db = await operator.db();
   const asked = [askRedis(db), askTemporal(operator), readCounts(db)] as const;
   const [redis, temporal, { ended }] = await Promise.all(asked);
-  const { clients, broken } = await readClients(db, operator.config());
+  const { clients, broken } = await readClients(db);
   const late = clients.filter(({ situation }) => situation === 'late');
   late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
   const ours = [redis.problem, temporal.problem, ...ownProblems(late, broken, ended?.atMs)];
@@ -121,15 +120,14 @@ const lateMs = 120_000;
 const concurrency = 100;
 
 /** Reads client by client, so that broken keys of one client hide no other. @throws if Redis is unavailable */
-async function readClients(db: Db, config: Config): Promise<{ clients: ClientStatus[]; broken: string[] }> {
-  const bounds = deliverySettings(config);
+async function readClients(db: Db): Promise<{ clients: ClientStatus[]; broken: string[] }> {
   const broken = new Set<string>();
   const clients: ClientStatus[] = [];
   for await (const page of clientTokens(db)) {
     await mapInPages(page, concurrency, (clientToken) =>
       unlessBroken(
         async () => {
-          const endpoint = await getEndpoint(db, clientToken, bounds);
+          const endpoint = await getEndpoint(db, clientToken);
           if (!endpoint.isConsistent) broken.add(clientToken);
           const client = await getClient(db, clientToken);
           if (client === undefined) return;

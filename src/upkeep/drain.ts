@@ -26,7 +26,8 @@ export async function drainClient(
     cancelled.addEventListener('abort', () => resolve(false), { once: true });
   });
   const isIdle = await withTimeout(Promise.race([idle, ended]), flowMs, () => false);
-  const { expired, ...plan } = await planCatchUp(db, clientToken, settings, isIdle ? soonMs : lookAgainMs);
+  const leastMs = isIdle ? soonMs : lookAgainMs;
+  const { expired, ...plan } = await planCatchUp(db, clientToken, settings.retentionMs, leastMs);
   for (let i = 0; i < expired; i++) metrics.ended('failed');
   const endpoint = plan.owed > 0 ? await getEndpoint(db, clientToken) : undefined;
   const lastError =

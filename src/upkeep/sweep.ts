@@ -97,7 +97,7 @@ class Sweep {
         const account = client && (await getAccount(db, client.accountId));
         if (account !== undefined) await setHeld(db, clientToken, account.disabled);
       }
-      const endpoint = await getEndpoint(db, clientToken, settings);
+      const endpoint = await getEndpoint(db, clientToken);
       if (!endpoint.isConsistent) {
         this.#noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
       }

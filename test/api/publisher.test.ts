@@ -3,7 +3,7 @@ import { Webhook } from 'standardwebhooks';
 import { setScopes } from '../../src/redis/records/accounts.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
+import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { type Customer, type Harness, type Json, newCustomer, patient, sharedHarness } from '../service.js';
 import { mintedToken } from './credentials.js';
 
@@ -166,6 +166,17 @@ describe('calls for the publisher’s engineers', () => {
         assert.match(String(body.msg), new RegExp(wrong.split('=')[0] ?? ''));
       }
     });
+  });
+
+  it('GET /notifications/{id} says that one waits for a place, where every client has the default number', async () => {
+    await register();
+    const gate = closeGate(receiver);
+    await h.publishAll(customer.client_token, 'held', 16);
+    await until('every place is taken', () => receiver.received.length === 16);
+    const id = await publish('waits');
+    const { waiting_reason: reason, next_attempt_at: at } = await read(`/notifications/${id}`);
+    gate.open();
+    assert.deepEqual([reason, at ?? undefined], ['full', undefined]);
   });
 
   it('POST /notifications/{id}/redeliver sends an ended one again under the same id, makes a waiting one due, and names the newer one of its asset that is', async () => {

@@ -6,6 +6,7 @@ import { createAccount, platformScope } from '../../src/redis/records/accounts.j
 import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/secrets.js';
+import { bounds } from '../servers.js';
 import { newToken } from '../service.js';
 import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 
@@ -23,7 +24,7 @@ export async function setScene(options: SceneOptions = {}) {
     const usual = options.together ? partsTogether : parts;
     await Promise.all((options.parts ?? usual).map((part) => system.start(part)));
     await system.receiver.open();
-    const db = openDb({ url: system.redisUrl, prefix: '', log: createLogger('silent', 'faults') });
+    const db = openDb({ url: system.redisUrl, prefix: '', bounds, log: createLogger('silent', 'faults') });
     await waitForRedis(db, 10_000);
     return {
       system,

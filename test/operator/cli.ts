@@ -11,7 +11,7 @@ import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { atEnd, redisPatience, servers, uniquePrefix } from '../servers.js';
+import { atEnd, bounds, redisPatience, servers, uniquePrefix } from '../servers.js';
 
 export interface Ran {
   status: number | null;
@@ -58,6 +58,7 @@ export async function openCli(given: NodeJS.ProcessEnv = {}) {
   const db = openDb({
     url: servers().redisUrl,
     prefix,
+    bounds,
     log: createLogger('silent', 'test'),
     ...redisPatience(),
   });

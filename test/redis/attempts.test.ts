@@ -6,6 +6,7 @@ import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { mustWakeCatchUp } from '../../src/redis/owed/owedClients.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { bounds } from '../servers.js';
 import {
   type Answer,
   type DeliveryClient,
@@ -27,19 +28,12 @@ async function attempt(client: DeliveryClient, answer: Answer): Promise<Settled>
 
 describe('An attempt', () => {
   it('is made at the times, and with the places, that the contract promises', () => {
-    const {
-      failingAfter,
-      probeScheduleMs,
-      retryWindowMs,
-      suspendAfterMs,
-      suspendMinimumAttempts,
-      maxInFlight,
-    } = settings;
+    const { failingAfter, probeScheduleMs, retryWindowMs, suspendAfterMs, suspendMinimumAttempts } = settings;
     assert.deepEqual(
       probeScheduleMs,
       [10, 30, 60, 120, 300].map((s) => s * second),
     );
-    assert.deepEqual([failingAfter, suspendMinimumAttempts, maxInFlight], [5, 20, 16]);
+    assert.deepEqual([failingAfter, suspendMinimumAttempts, bounds.maxInFlight], [5, 20, 16]);
     assert.deepEqual([retryWindowMs, suspendAfterMs], [5 * day, 5 * day]);
   });
 

@@ -5,6 +5,7 @@ import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js'
 import { slotOf } from '../../src/redis/connection/nodes.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
+import { bounds } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const log = createLogger('silent', 'test');
@@ -76,7 +77,7 @@ describe('A Redis Cluster', () => {
 
   it('is opened at the first try, and each node answers then', async () => {
     for (let i = 0; i < 20; i++) {
-      const db = openDb({ url: cluster.url, prefix: 'test-', log });
+      const db = openDb({ url: cluster.url, prefix: 'test-', bounds, log });
       let closed = 0;
       db.redis.on('close', () => closed++);
       try {

@@ -5,7 +5,7 @@
 import { type DeliverySettings, deliverySettings, readConfig } from '../../src/config.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import {
   type ArrivedEvent,
   type Claim,
@@ -34,7 +34,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { atEnd, servers, uniquePrefix } from '../servers.js';
+import { atEnd, bounds, servers, uniquePrefix } from '../servers.js';
 
 export const second = 1000;
 export const minute = 60 * second;
@@ -59,7 +59,7 @@ let count = 0;
 
 /** A client with a URL. @param frozenAt the time of the scripts where their clock stands still, ms */
 export async function newDeliveryClient(
-  given: Partial<DeliverySettings> = {},
+  { bounds: own, ...given }: Partial<DeliverySettings & Pick<Db, 'bounds'>> = {},
   url = servers().redisUrl,
   frozenAt?: number,
 ) {
@@ -67,6 +67,7 @@ export async function newDeliveryClient(
   const db = openDb({
     url,
     prefix: uniquePrefix(),
+    bounds: { ...bounds, ...own },
     log: createLogger('silent', 'test'),
     clockOffsetMs: () => offsetMs,
     // A busy machine must fail no test.
@@ -132,8 +133,8 @@ export async function newDeliveryClient(
     turn: (turn: Partial<Turn>): Promise<Turned> =>
       runTurn(db, clientToken, { settings: client.settings, nonce: newNonce(), most: 0, ...turn }),
     look: async (owed: Asked): Promise<Standing> =>
-      (await standingsOf(db, clientToken, [owed], client.settings.maxInFlight))[0] as Standing,
-    plan: (leastMs = 0): Promise<Plan> => planCatchUp(db, clientToken, client.settings, leastMs),
+      (await standingsOf(db, clientToken, [owed]))[0] as Standing,
+    plan: (leastMs = 0): Promise<Plan> => planCatchUp(db, clientToken, client.settings.retentionMs, leastMs),
     /** Stores a URL where there is none. */
     async register(): Promise<void> {
       const url = `https://receiver.example/${++count}`;

@@ -6,6 +6,7 @@ import { closeDb, type Db, openDb, waitForRedis } from '../../src/redis/connecti
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
+import { bounds } from '../servers.js';
 
 describe('a durable write', () => {
   const begun: { stop(): Promise<void> }[] = [];
@@ -26,7 +27,7 @@ describe('a durable write', () => {
     const say = (line: string) => said.push(line);
     const log = { warn: say, info: say } as unknown as Logger;
     const db = openDb({
-      ...{ url: server.url, prefix: 'test-', log },
+      ...{ url: server.url, prefix: 'test-', bounds, log },
       durability: { trusted: false, ackReplicas: 0, ...durability },
     });
     begun.push({ stop: async () => closeDb(db) });

@@ -3,6 +3,7 @@ import { assetSlot, segmentFingerprints } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { checkExpiry, closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { startOwnRedis } from '../ownRedis.js';
+import { bounds } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
@@ -128,7 +129,7 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     await checkExpiry(client.db);
     const old = await startOwnRedis(['--rename-command', 'HEXPIRE', '']);
     const log = createLogger('silent', 'test');
-    const db = openDb({ url: old.url, prefix: '', log, keepSegmentsSeconds: keepSeconds });
+    const db = openDb({ url: old.url, prefix: '', bounds, log, keepSegmentsSeconds: keepSeconds });
     try {
       await waitForRedis(db, 5000);
       await assert.rejects(checkExpiry(db), /^Error: SEGMENT_RETENTION_DAYS needs HEXPIRE/);

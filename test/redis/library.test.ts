@@ -7,6 +7,7 @@ import { library, runScript } from '../../src/redis/connection/library.js';
 import { isOutOfMemory } from '../../src/redis/connection/unavailable.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
+import { bounds } from '../servers.js';
 import { type DeliveryClient, leaseMs, newDeliveryClient, ok } from './deliveryClient.js';
 
 describe('The library of scripts', () => {
@@ -100,6 +101,7 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
     const opened = openDb({
       url: server.url,
       prefix: '',
+      bounds,
       log: createLogger('silent', 'test'),
       ...settings,
       observe(milliseconds, error) {

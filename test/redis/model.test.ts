@@ -391,14 +391,14 @@ async function recordsAgree({ facts, client }: Model): Promise<void> {
 /** Workflows, people and the sweep are told the same, and it is what take does. */
 async function standingsAgree(model: Model): Promise<void> {
   const { facts, client, now } = model;
-  const { db, clientToken, settings } = client;
+  const { db, clientToken } = client;
   const asked = [...facts.owed].map(([platformId, { id: notificationId }]) => ({
     ...{ platformId, notificationId, claim: model.notification(notificationId).claim },
   }));
   const askedAt = Date.now();
   const [found, { waitingReason, nextAttemptAt, owed, inFlight }] = await Promise.all([
-    standingsOf(db, clientToken, asked, settings.maxInFlight),
-    getEndpoint(db, clientToken, settings),
+    standingsOf(db, clientToken, asked),
+    getEndpoint(db, clientToken),
   ]);
   const readAt = Date.now();
   for (const [i, { platformId }] of asked.entries()) {
@@ -534,7 +534,7 @@ describe('known and owed, in every interleaving', () => {
   /** Runs the steps, and checks that in the end everything owed is delivered. */
   async function keepsPromises(steps: Iterable<Step>, failingAfter: number, limits: Limits): Promise<void> {
     const { maxInFlight, drainPerSecond, perSecond } = limits;
-    const own = { failingAfter, maxInFlight, drainPerSecond, probeScheduleMs: [second, minute] };
+    const own = { failingAfter, bounds: { maxInFlight, drainPerSecond }, probeScheduleMs: [second, minute] };
     const client = await newDeliveryClient({ ...own, retentionMs: day }, redis.url, startedAt);
     if (perSecond > 0) await setClient(client.db, client.clientToken, { maxPerSecond: perSecond });
     const model = new Model(limits, client);

@@ -22,6 +22,8 @@ export interface Db {
   client(clientToken: string): ReturnType<typeof clientKeys>;
   /** After how long without an event an asset's known segments are forgotten, s; 0: never. */
   keepSegmentsSeconds: number;
+  /** Of a client without its own: its attempts in flight. Of every client: notifications per second after an outage. */
+  bounds: { maxInFlight: number; drainPerSecond: number };
   /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;
   /**
@@ -34,7 +36,9 @@ export interface Db {
 /** Called for every command of a connection: its duration, ms, and the reason if it failed. */
 export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
 
-export interface DbOptions extends Partial<Pick<Db, 'keepSegmentsSeconds' | 'clockOffsetMs'>> {
+export interface DbOptions
+  extends Pick<Db, 'bounds'>,
+    Partial<Pick<Db, 'keepSegmentsSeconds' | 'clockOffsetMs'>> {
   /** addresses.ts */
   url: string;
   prefix: string;
@@ -47,7 +51,7 @@ export interface DbOptions extends Partial<Pick<Db, 'keepSegmentsSeconds' | 'clo
 
 /** @throws RangeError if the URL is not valid */
 export function openDb(options: DbOptions): Db {
-  const { prefix, log, commandTimeoutMs = 1000, observe = () => {} } = options;
+  const { prefix, bounds, log, commandTimeoutMs = 1000, observe = () => {} } = options;
   const { keepSegmentsSeconds = 0, clockOffsetMs = () => 0 } = options;
   const { redis, nodes } = openNodes(readRedisAddress(options.url), commandTimeoutMs, log);
   const global = globalKeys(prefix);
@@ -57,7 +61,7 @@ export function openDb(options: DbOptions): Db {
   });
   observeCommands(redis, observe);
   const db: Db = {
-    ...{ redis, nodes, prefix, global, keepSegmentsSeconds, clockOffsetMs },
+    ...{ redis, nodes, prefix, global, bounds, keepSegmentsSeconds, clockOffsetMs },
     client: (clientToken) => clientKeys(prefix, clientToken),
     durably: (write) =>
       writeDurably((own) => {

@@ -61,7 +61,7 @@ export async function claimEvents(
   events: readonly Claimable[],
   taking?: Taking,
 ): Promise<Claims> {
-  const args = [...boundsArguments(taking), db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
+  const args = [...boundsArguments(db, taking), db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
   const answer = await askScript<TakesAnswer & { claims: Claim[] }>(db, 'claim', clientToken, args);
   return { ...answer, taken: takenOf(answer, taking) };
 }

@@ -88,20 +88,15 @@ type Answer =
 /** Notifications in one call, which blocks Redis for less than 1 ms. */
 const perCall = 100;
 
-/** Reads how notifications of one client stand, in the order asked. @param maxInFlight of a client without its own bound */
-export async function standingsOf(
-  db: Db,
-  clientToken: string,
-  asked: readonly Asked[],
-  maxInFlight?: number,
-): Promise<Standing[]> {
+/** Reads how notifications of one client stand, in the order asked. */
+export async function standingsOf(db: Db, clientToken: string, asked: readonly Asked[]): Promise<Standing[]> {
   const found: Standing[] = [];
   for (let i = 0; i < asked.length; i += perCall) {
     const args = asked.slice(i, i + perCall).flatMap(({ notificationId, platformId, claim = 0 }) => {
       const { bucket, field } = assetSlot(platformId);
       return [notificationId, platformId, bucket, field, idToBytes(notificationId), claim];
     });
-    const answers = await askScript<Answer[]>(db, 'look', clientToken, [maxInFlight ?? '', ...args]);
+    const answers = await askScript<Answer[]>(db, 'look', clientToken, [db.bounds.maxInFlight, ...args]);
     found.push(...answers.map(parseStanding));
   }
   return found;
@@ -112,12 +107,6 @@ function parseStanding(answer: Answer): Standing {
   const last = answer.last === undefined ? undefined : (JSON.parse(answer.last) as AttemptRecord);
   if (answer.state !== 'waiting') return ended(answer.state, last);
   return waiting(answer.reason, answer.inMs, answer.failures, last);
-}
-
-export interface Bounds {
-  /** Attempts in flight of a client without its own bound. */
-  maxInFlight: number;
-  drainPerSecond: number;
 }
 
 export interface Plan {
@@ -138,8 +127,9 @@ export interface Plan {
 export function planCatchUp(
   db: Db,
   clientToken: string,
-  { retentionMs, maxInFlight, drainPerSecond }: Bounds & { retentionMs: number },
+  retentionMs: number,
   leastMs: number,
 ): Promise<Plan> {
+  const { maxInFlight, drainPerSecond } = db.bounds;
   return askScript(db, 'plan', clientToken, [retentionMs, maxInFlight, drainPerSecond, leastMs]);
 }

@@ -92,7 +92,7 @@ export interface Turned extends Takes {
 export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<Turned> {
   const { lost = [], verdicts = [], givenBack = [] } = turn;
   const args: ScriptArgument[] = [
-    ...boundsArguments(turn),
+    ...boundsArguments(db, turn),
     lost.join(' '),
     verdicts.some(({ ok }) => !ok) ? JSON.stringify(turn.settings) : '',
     verdicts.length,
@@ -104,10 +104,9 @@ export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<
 }
 
 /** Returns the arguments that `read_bounds` of take.lua reads. @param taking undefined: the call takes nothing */
-export function boundsArguments(taking?: Taking): ScriptArgument[] {
-  if (taking === undefined) return [0, '', '', '', 0];
-  const { settings, nonce, most } = taking;
-  return [settings.leaseMs, settings.maxInFlight, settings.drainPerSecond, nonce, most];
+export function boundsArguments({ bounds }: Db, taking?: Taking): ScriptArgument[] {
+  const { maxInFlight, drainPerSecond } = bounds;
+  return [taking?.settings.leaseMs ?? 0, maxInFlight, drainPerSecond, taking?.nonce ?? '', taking?.most ?? 0];
 }
 
 type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';

@@ -4,7 +4,7 @@ import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
-import type { Bounds, WaitReason } from '../owed/standing.js';
+import type { WaitReason } from '../owed/standing.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
 export type EndpointState = (typeof endpointStates)[number];
@@ -47,8 +47,8 @@ export interface Endpoint {
 
 type Read = Omit<Endpoint, 'nextAttemptAt' | 'overdueMs' | 'lastChange'> & { lastChange?: string };
 
-export async function getEndpoint(db: Db, clientToken: string, bounds?: Bounds): Promise<Endpoint> {
-  const args = [bounds?.maxInFlight ?? '', bounds?.drainPerSecond ?? ''];
+export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
+  const args = [db.bounds.maxInFlight, db.bounds.drainPerSecond];
   const { lastChange, ...read } = await askScript<Read>(db, 'endpoint', clientToken, args);
   const { now, sendableAt: at, waitingReason } = read;
   return {

@@ -27,7 +27,7 @@ local function limits()
   local c = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
   limits_read = {
     is_known = c[1] and not c[2], is_deleted = c[2],
-    bound = tonumber(c[3] or given_bound or '') or 1000000, rate = tonumber(c[4] or '0'),
+    bound = tonumber(c[3] or given_bound or ''), rate = tonumber(c[4] or '0'),
     url = redis.call('HGET', base .. 'registration', 'url'),
   }
   return limits_read

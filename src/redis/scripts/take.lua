@@ -53,7 +53,7 @@ local function next_time()
     return math.min(first_due('L', from) or FAR, backfill or FAR)
   end
   -- What was due before the last recovery is sent at the drain rate.
-  local recovered_at, drain_at = health().recovered_at, drain_per_second and math.ceil(drain_place()) or now
+  local recovered_at, drain_at = health().recovered_at, math.ceil(drain_place())
   at = earliest(drain_at > now and recovered_at or '-inf')
   if at <= now then return now, 'due' end
   if drain_at > now and drain_at < at and earliest('-inf') < recovered_at then return drain_at, 'rate' end
