@@ -121,11 +121,11 @@ export class SystemNames {
   }
 }
 
-const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EREFUSED', 'EFORMERR', 'ENOTIMP', 'EBADRESP']);
+const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EFORMERR', 'ENOTIMP', 'EBADRESP']);
 
 /**
- * Returns whether a question failed without an answer. NXDOMAIN and REFUSED are answers. SERVFAIL is not, because a resolver
- * on this host answers it to every query while it is cut off from the network.
+ * Returns whether a question failed without an answer. NXDOMAIN is an answer. SERVFAIL and REFUSED are not: a resolver on this
+ * host answers them to every query while it is cut off from the network, or has no server to ask.
  */
 function isUnanswered(error: unknown): boolean {
   return !answerCodes.has(codeOf(error));

@@ -2,7 +2,7 @@ import { createSocket, type RemoteInfo } from 'node:dgram';
 import type { Lookup, Names } from '../../src/outgoing/names.js';
 
 /** IPv4 addresses; none means that the name exists without any. */
-type Answer = readonly string[] | 'unknown' | 'broken' | 'silent';
+type Answer = readonly string[] | 'unknown' | 'broken' | 'refused' | 'silent';
 
 export type DnsServer = Awaited<ReturnType<typeof startDnsServer>>;
 
@@ -51,7 +51,7 @@ function questionOf(query: Buffer): { name: string; type: number; question: Buff
 
 /** RFC 1035 section 4.1: a header, the question, and a record for each address. */
 function answerTo(query: Buffer, question: Buffer, type: number, found: Exclude<Answer, 'silent'>): Buffer {
-  const code = found === 'unknown' ? 3 : found === 'broken' ? 2 : 0;
+  const code = found === 'unknown' ? 3 : found === 'broken' ? 2 : found === 'refused' ? 5 : 0;
   const addresses = typeof found === 'string' || type !== ipv4Type ? [] : found;
   const header = Buffer.alloc(12);
   query.copy(header, 0, 0, 2);

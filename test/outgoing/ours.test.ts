@@ -53,9 +53,11 @@ describe('an own failure', () => {
   for (const [what, isSilent, how, error, limits = {}] of [
     ['is a resolver that does not exist', '', 'absent', 'dns'],
     ['is a resolver that is cut off from the network', '', 'broken', 'dns'],
+    ['is a resolver that refuses every question', '', 'refused', 'dns'],
     ['is a resolver that is silent for longer than the attempt may take', '', 'silent', 'dns', timedOut],
     ['is not a single zone whose name servers are silent', 'dead.example', 'silent', 'dns'],
     ['is not a single zone whose name servers are broken', 'dead.example', 'broken', 'dns'],
+    ['is not a single zone whose name servers refuse', 'dead.example', 'refused', 'dns'],
     ['is not a single zone that is silent for longer', 'dead.example', 'silent', 'timeout', timedOut],
   ] as const) {
     it(what, async () => {
