@@ -11,8 +11,8 @@ export interface OutboxDeps extends StartDeps {
   processes: () => number;
   /** How long a group gathers events at least. */
   gatherMs: number;
-  /** Events that wait for their workflow (20,000). */
-  maxQueuedEvents?: number;
+  /** Size of the events that wait for their workflow (32 MiB). */
+  maxQueuedBytes?: number;
 }
 
 /** A reserved place in a workflow. */
@@ -26,6 +26,8 @@ export interface Ticket {
 const maxGroupEvents = 500;
 /** Temporal takes 2 MB per payload. */
 const maxGroupBytes = 512 * 1024;
+/** 19,000 events with 20 segments of 20 characters. */
+const maxQueuedBytes = 32 * 1024 * 1024;
 const closeWithinMs = 3000;
 const closePollMs = 50;
 /** While starts fail or wait, groups wait at least so long. */
@@ -57,6 +59,7 @@ export class Outbox {
   /** Where each event waits, so that a repeated event takes no second place. */
   readonly #workflowOf = new Map<string, Collected>();
   #queuedEvents = 0;
+  #queuedBytes = 0;
   #startingGroups: NodeJS.Timeout | undefined;
 
   constructor(readonly deps: OutboxDeps) {
@@ -69,18 +72,19 @@ export class Outbox {
   reserve(event: ArrivedEvent): Ticket | undefined {
     const known = this.#workflowOf.get(event.notificationId);
     if (known !== undefined) return { group: known.group, fill() {} };
-    if (this.#queuedEvents >= (this.deps.maxQueuedEvents ?? 20_000)) {
+    const bytes = bytesOf(event);
+    if (this.#queuedBytes + bytes > (this.deps.maxQueuedBytes ?? maxQueuedBytes)) {
       this.deps.metrics.withoutWorkflow(1);
       return undefined;
     }
     this.#queuedEvents++;
+    this.#queuedBytes += bytes;
     // While starts fail, arriving events are gathered in groups.
     if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
       const own = collect(this.#ids.enrichment(event.clientToken, event.notificationId), undefined);
       own.isClosed = true;
-      return this.#ticket(own, 0);
+      return this.#ticket(own, bytes);
     }
-    const bytes = bytesOf(event);
     return this.#ticket(this.#groupFor(bytes), bytes);
   }
 
@@ -109,12 +113,12 @@ export class Outbox {
       if (this.#groups.length > 1) this.#startGroups();
       this.#startGroupsLater();
     }
-    group.bytes += bytes;
     return group;
   }
 
   #ticket(its: Collected, bytes: number): Ticket {
     its.open++;
+    its.bytes += bytes;
     return {
       group: its.group,
       fill: (event) => {
@@ -125,6 +129,7 @@ export class Outbox {
         } else {
           its.bytes -= bytes;
           this.#queuedEvents--;
+          this.#queuedBytes -= bytes;
           if (its.group === undefined) this.#budget.giveBack();
         }
         this.#startIfComplete(its);
@@ -161,9 +166,10 @@ export class Outbox {
     if (its.isClosed && its.open === 0 && its.events.length > 0) void this.#start(its);
   }
 
-  async #start({ workflowId, events }: Collected): Promise<void> {
+  async #start({ workflowId, events, bytes }: Collected): Promise<void> {
     await this.#starts.start({ workflowId, events });
     this.#queuedEvents -= events.length;
+    this.#queuedBytes -= bytes;
     for (const { notificationId } of events) this.#workflowOf.delete(notificationId);
   }
 }

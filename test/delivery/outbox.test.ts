@@ -236,7 +236,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
     let without = 0;
     const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, processes: () => 1, gatherMs: 0, eager: true, maxQueuedEvents: 5 },
+      ...{ workflowsPerSecond: 10, processes: () => 1, gatherMs: 0, eager: true, maxQueuedBytes: 2700 },
       searchAttributeBytes: 2048,
       metrics: {
         started() {},
