@@ -145,14 +145,13 @@ export class Accepting {
 
   async #claimTogether(clientToken: string, arrivals: Arrival[]): Promise<void> {
     const { db, settings, couriers, catchUps, metrics } = this.deps;
-    const nonce = newNonce();
+    let nonce: string | undefined;
     try {
       await announceClaims(db, clientToken);
       const events = arrivals.map(({ event }) => event);
-      const most = couriers?.most(clientToken) ?? 0;
-      const { answer, safe } = db.durably((own) =>
-        claimEvents(own, clientToken, events, { settings, nonce, most }),
-      );
+      const taking = { settings, nonce: newNonce(), most: couriers?.most(clientToken) ?? 0 };
+      nonce = taking.nonce;
+      const { answer, safe } = db.durably((own) => claimEvents(own, clientToken, events, taking));
       const claimed = await answer;
       if (couriers !== undefined) couriers.begin(clientToken, claimed);
       else if (claimed.wakeCatchUp) catchUps.signal(clientToken);
@@ -165,7 +164,7 @@ export class Accepting {
         resolve({ claim, safe });
       }
     } catch (err) {
-      if (isRedisUnavailable(err)) couriers?.find(clientToken, nonce);
+      if (nonce !== undefined && isRedisUnavailable(err)) couriers?.find(clientToken, nonce);
       for (const { reject } of arrivals) reject(err);
     }
   }

@@ -19,6 +19,8 @@ export const mostPerTurn = 64;
 export const soonMs = 1000;
 /** A courier waits for what is due within this time, for example the first retry. Workflows time what is due later. */
 const aheadMs = 15_000;
+/** Later ones are most likely of claims that a broken connection did not send; what they took waits for the end of its lease. */
+const maxLost = 100;
 /** Gathers what a rate allows within this time into one turn. */
 const shortestWaitMs = 20;
 const redisPausesMs = { first: 50, longest: 500 };
@@ -77,7 +79,7 @@ export class Courier {
 
   /** Makes due again what a claim may have taken whose answer was lost. */
   find(nonce: string): void {
-    this.#lost.set(nonce, 0);
+    if (this.#lost.size < maxLost) this.#lost.set(nonce, 0);
     void this.poke();
   }
 

@@ -105,6 +105,23 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     assert.equal(receiver.received.length, 1);
   });
 
+  it('to very many claims: a turn names only some of them', async () => {
+    const bytes: number[] = [];
+    const { redis } = h.db;
+    const send = redis.sendCommand;
+    redis.sendCommand = (command, ...rest) => {
+      bytes.push(JSON.stringify(command.args).length);
+      return send.call(redis, command, ...rest);
+    };
+    try {
+      for (let i = 0; i < 2000; i++) h.deps.couriers.find(client, newNonce());
+      await h.deps.couriers.poke(client);
+    } finally {
+      redis.sendCommand = send;
+    }
+    assert.ok(Math.max(...bytes) < 5000, `${Math.max(...bytes)} bytes`);
+  });
+
   it('to a claim that Redis runs only after a turn has looked for it: what it took is sent all the same', async () => {
     const client = await h.newClient(receiver.url);
     receiver.received.length = 0;
