@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type NameSettings, SystemNames } from '../../src/outgoing/names.js';
 import type { DnsServer } from './dnsServer.js';
-import { requestTo, useNetwork } from './rawReceiver.js';
+import { requestTo, until, useNetwork } from './rawReceiver.js';
 
 describe('a name', () => {
-  const { startQuick, startDns, sending } = useNetwork();
+  const { start, startQuick, startDns, sending } = useNetwork();
   let folder: string;
 
   beforeEach(() => {
@@ -102,5 +102,18 @@ describe('a name', () => {
     assert.equal((await posting).ok, true);
     assert.equal(sender.waiting(), 0);
     assert.deepEqual([...new Set(dns.asked)], ['posting.example']);
+  });
+
+  it('is looked up while another name, already looked up, waits for its answer', async () => {
+    const names = namesOf(await startDns(() => ['127.0.0.1']));
+    const [silent, quick] = [await start({}), await startQuick()];
+    const sender = sending({ names, maxLookups: 1 });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const waiting = sender.post({ ...requestTo(`http://silent.example:${silent.port}/`), signal });
+    await until(() => silent.received().endsWith('}'));
+    assert.equal((await sender.post(requestTo(`http://quick.example:${quick.port}/`))).ok, true);
+    controller.abort(new Error('enough'));
+    await assert.rejects(waiting, /enough/);
   });
 });
