@@ -67,8 +67,9 @@ export async function runSweep(deps: SweepDeps, heartbeat: (progress: Swept) => 
   await sweep
     .tellOperatorsChanges()
     .catch((err: unknown) => deps.log.error({ err }, 'operator changes could not be logged'));
-  await sweep.clearDeletedClients();
-  await noteCounts(deps.db, 'ended', { brokenClients: sweep.broken.size });
+  await sweep.clearDeletedClients().catch((err: unknown) => sweep.noteAway(err));
+  const ended = { brokenClients: sweep.broken.size };
+  await noteCounts(deps.db, 'ended', ended).catch((err: unknown) => sweep.noteAway(err));
   return sweep.counts;
 }
 
@@ -86,8 +87,8 @@ class Sweep {
   async superviseCatchUps(): Promise<void> {
     const { db, settings } = this.deps;
     const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0, catchUps: 0 };
-    const { endpoints: before } = await readCounts(db);
-    const looksAtAll = before === undefined || before.ageMs >= allEveryMs;
+    const before = await readCounts(db).catch((err: unknown) => this.noteAway(err));
+    const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
     const supervise = async (clientToken: string): Promise<void> => {
       // A heartbeat for each client: a page of 500 may take a busy Redis longer than the heartbeat timeout.
       this.heartbeat(this.counts);
@@ -110,14 +111,13 @@ class Sweep {
       sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, lateMs);
       if (lateMs > overdueMs) await this.#wake(clientToken, lateMs);
     };
-    for await (const page of indexedClients(db, (err) => this.#noteAway(err))) {
+    for await (const page of indexedClients(db, (err) => this.noteAway(err))) {
       await mapInPages(page, concurrency, (clientToken) =>
         this.#besideOthers(clientToken, () => supervise(clientToken)),
       );
     }
-    const endpoints = looksAtAll ? await this.#lookAtAll() : undefined;
-    await noteCounts(db, 'counted', sum);
-    if (endpoints !== undefined) await noteCounts(db, 'endpoints', endpoints);
+    if (looksAtAll) await this.#lookAtAll().catch((err: unknown) => this.noteAway(err));
+    await noteCounts(db, 'counted', sum).catch((err: unknown) => this.noteAway(err));
   }
 
   /**
@@ -130,18 +130,19 @@ class Sweep {
     const changes = await listChanges(db, `(${from}`);
     const last = changes.at(-1);
     if (last === undefined) return;
-    for (const { who, what, target, before, after } of changes) {
-      log.info({ who, what, target, before, after }, 'an operator made a change');
-      if (what === 'notification cancel') metrics.ended('cancelled');
-    }
     const states = await listStateChanges(db, {
       since: writtenAtMs(from) + 1,
       onBroken: (clientToken, err) => this.#noteBroken(clientToken, { err }),
     });
+    // A full Redis refuses this write: then they are logged later, instead of by each sweep.
+    await db.redis.set(db.global.auditTold, last.id);
+    for (const { who, what, target, before, after } of changes) {
+      log.info({ who, what, target, before, after }, 'an operator made a change');
+      if (what === 'notification cancel') metrics.ended('cancelled');
+    }
     for (const change of states) {
       if (change.by === 'operator' && change.atMs <= last.atMs) tellStateChange({ log, metrics }, change);
     }
-    await db.redis.set(db.global.auditTold, last.id);
   }
 
   /** Continues interrupted deletions, and clears keys that others wrote during a deletion. */
@@ -179,31 +180,26 @@ class Sweep {
     }
   }
 
-  /** Counts the endpoints of all clients, and claims their notices. @returns undefined if a part of Redis is away */
-  async #lookAtAll() {
+  /** Counts the endpoints of all clients, and claims their notices. */
+  async #lookAtAll(): Promise<void> {
     const { db, notices } = this.deps;
     const withNotices: string[] = [];
-    try {
-      const endpoints = await countEndpoints(db, {
-        page: () => this.heartbeat(this.counts),
-        broken: async (clientToken, err) => this.#noteBroken(clientToken, { err }),
-        notice: (clientToken) => withNotices.push(clientToken),
-      });
-      await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, async (clientToken) => {
-        this.heartbeat(this.counts);
-        await this.#besideOthers(clientToken, () => notices.claim(clientToken));
-      });
-      return endpoints;
-    } catch (err) {
-      this.#noteAway(err);
-      return undefined;
-    }
+    const endpoints = await countEndpoints(db, {
+      page: () => this.heartbeat(this.counts),
+      broken: async (clientToken, err) => this.#noteBroken(clientToken, { err }),
+      notice: (clientToken) => withNotices.push(clientToken),
+    });
+    await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, async (clientToken) => {
+      this.heartbeat(this.counts);
+      await this.#besideOthers(clientToken, () => notices.claim(clientToken));
+    });
+    await noteCounts(db, 'endpoints', endpoints);
   }
 
   /** Does one client's part. If its keys are broken, or their part of Redis is away, that is noted and the sweep continues. */
   async #besideOthers(clientToken: string, work: () => Promise<void>): Promise<void> {
     await unlessBroken(work, (err) => this.#noteBroken(clientToken, { err })).catch((err: unknown) =>
-      this.#noteAway(err),
+      this.noteAway(err),
     );
   }
 
@@ -214,11 +210,11 @@ class Sweep {
     this.deps.log.error({ ...because, client_token: clientToken }, 'the keys of this client are broken');
   }
 
-  /** Logs once that a part of Redis does not answer. @throws any other error */
-  #noteAway(err: unknown): void {
+  /** Logs once that a part of Redis does not answer, or is full. @throws any other error */
+  noteAway(err: unknown): undefined {
     if (!isRedisUnavailable(err)) throw err;
     if (!this.#isPartAway)
-      this.deps.log.warn({ err }, 'a part of redis is away: the sweep leaves its clients out');
+      this.deps.log.warn({ err }, 'a part of redis is away or full: the sweep leaves it out');
     this.#isPartAway = true;
   }
 }

@@ -5,6 +5,7 @@ import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
+import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { isIndexed } from '../faults/walk.js';
@@ -88,6 +89,16 @@ describe('What nothing works on', () => {
     const { woken } = await sweep({ db: { ...h.db, redis } });
     assert.equal(woken, 1);
     await h.noneOwed(client);
+  });
+
+  it('is cancelled by the next sweep where its client was deleted, although Redis is full', async () => {
+    const { h, client } = scene;
+    await owe();
+    await deleteClient(h.db, client);
+    const refuse = () => Promise.reject(new Error('OOM command not allowed'));
+    const redis = Object.assign(Object.create(h.db.redis), { hset: refuse, set: refuse });
+    await sweep({ db: { ...h.db, redis } });
+    assert.equal((await h.endpoint(client)).owed, 0);
   });
 
   it('was taken by a process that was killed: it is sent again once its lease has ended', async () => {
