@@ -5,7 +5,10 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { createActivities } from '../../activities/index.js';
 import type { Report } from '../../src/delivery/outcome.js';
+import { withTimeout } from '../../src/promises.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
+import type { Waiting } from '../../src/redis/owed/standing.js';
+import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
@@ -25,9 +28,12 @@ describe('The activity awaitDelivery', () => {
     client = await h.newClient(receiver.url);
   });
 
-  async function claimed(platformId: string): Promise<ClaimedEvent> {
-    const { id } = await h.publish({ client, asset: platformId, segments: ['x'] });
-    return { ...arrivedEvent(client, platformId, { notificationId: id }), claim: 1 };
+  async function claimed(
+    platformId: string,
+    priority: ClaimedEvent['priority'] = 'live',
+  ): Promise<ClaimedEvent> {
+    const { id } = await h.publish({ client, asset: platformId, segments: ['x'], priority });
+    return { ...arrivedEvent(client, platformId, { notificationId: id, priority }), claim: 1 };
   }
 
   it('tells Temporal how many wait, and why, while a receiver is slow', async () => {
@@ -46,6 +52,24 @@ describe('The activity awaitDelivery', () => {
     await setPaused(h.db, client, true);
     await h.publish({ client, asset: 'a' });
     await until('catch-up is started', () => succeeds(h.catchUp(client).describe()));
+  });
+
+  it('ends soon where backfill has all of its places', async () => {
+    await setClient(h.db, client, { maxInFlight: 4 });
+    const gate = closeGate(receiver);
+    for (const asset of ['a', 'b', 'c']) await claimed(asset, 'backfill');
+    await h.deps.couriers.poke(client);
+    await until('they are under way', () => receiver.received.length === 3);
+    const event = await claimed('d', 'backfill');
+    const env = new MockActivityEnvironment();
+    const report = env.run(() => createActivities(h.deps).awaitDelivery([event], false));
+    const { rest } = (await withTimeout(report, 5000, () => assert.fail('it holds its slot'))) as Report;
+    assert.deepEqual(
+      rest.map(({ outcome }) => (outcome as Waiting).reason),
+      ['full'],
+    );
+    gate.open();
+    await h.delivered(client, event.notificationId);
   });
 
   it('ends immediately when it is cancelled; the attempt under way goes on', async () => {

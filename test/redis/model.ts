@@ -423,10 +423,15 @@ export class Model {
   reasonOf(asset: string): Why {
     const { lease } = this.facts.holders.get(asset) ?? {};
     if (lease !== undefined) return { reason: 'in_flight', at: lease };
-    const { due = 0 } = this.facts.owed.get(asset) ?? {};
+    const { facts, now } = this;
+    const { due = 0, live } = facts.owed.get(asset) ?? {};
     const client = this.standing();
     const isOwn = ['due', 'full', 'rate', 'not_before'].includes(client.reason);
-    return isOwn && due > Math.max(this.now, client.at ?? 0) ? { reason: 'retry', at: due } : client;
+    if (isOwn && due > Math.max(now, client.at ?? 0)) return { reason: 'retry', at: due };
+    if (client.reason !== 'due' || facts.state === 'failing') return client;
+    if (!live && facts.holders.size >= this.backfillBound()) return { reason: 'full' };
+    const drainAt = Math.ceil(this.drainPlace());
+    return due < facts.recoveredAt && drainAt > now ? { reason: 'rate', at: drainAt } : client;
   }
 
   /** Says when something may be sent next. */

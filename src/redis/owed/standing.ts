@@ -96,7 +96,11 @@ export async function standingsOf(db: Db, clientToken: string, asked: readonly A
       const { bucket, field } = assetSlot(platformId);
       return [notificationId, platformId, bucket, field, idToBytes(notificationId), claim];
     });
-    const answers = await askScript<Answer[]>(db, 'look', clientToken, [db.bounds.maxInFlight, ...args]);
+    const { maxInFlight, drainPerSecond } = db.bounds;
+    const answers = await askScript<Answer[]>(db, 'look', clientToken, [
+      ...[maxInFlight, drainPerSecond],
+      ...args,
+    ]);
     found.push(...answers.map(parseStanding));
   }
   return found;

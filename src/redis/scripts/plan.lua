@@ -31,27 +31,20 @@ entry('plan', function(_, ARGV)
   return cjson.encode({owed = owed, oldestAt = oldest, inMs = in_ms, reason = why, expired = #too_old})
 end, {'allow-oom'})
 
--- Returns why a waiting notification waits, and until when.
-local function reason_of(w)
-  local why, at = standing()
-  local is_own = why == 'due' or why == 'full' or why == 'rate' or why == 'not_before'
-  if is_own and w.due > math.max(now, at) then return 'retry', w.due end
-  return why, at
-end
 -- Reads how notifications stand.
--- Arguments: bound; then of each: id, asset, bucket, its asset's field in it (8 bytes), id (16 bytes), its claim's number (0: unknown)
+-- Arguments: bound, drain rate; then of each: id, asset, bucket, its asset's field in it (8 bytes), id (16 bytes), its claim's number (0: unknown)
 -- Answer: JSON of an `Answer` of src/redis/owed/standing.ts for each
 entry('look', function(_, ARGV)
-  given_bound = ARGV[2]
+  given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local found = {}
-  for i = 3, #ARGV, 6 do
+  for i = 4, #ARGV, 6 do
     local id, asset, claim = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 5])
     local current, f, w = owed_by(asset)
     local r = redis.call('HMGET', record(id), 'asset', 'state', 'failures', 'attempts')
     local last = r[4] and string.match(r[4], '[^\n]*$') or nil
     if current == id then
       local why, at = 'in_flight', f and f.lease
-      if w then why, at = reason_of(w) end
+      if w then why, at = standing_of(w.lane, w.due) end
       local in_ms = at >= 0 and math.max(math.ceil(at - now), 0) or nil
       found[#found + 1] = {state = 'waiting', reason = why, inMs = in_ms, failures = tonumber(r[3]), last = last}
     else

@@ -38,6 +38,16 @@ local function backfill_bound()
   local bound = limits().bound
   return bound > 1 and bound - math.max(1, math.floor(bound / 4)) or bound
 end
+-- Returns the same for one asset that is due at `due`.
+local function standing_of(lane, due)
+  local why, at = standing()
+  local is_own = why == 'due' or why == 'full' or why == 'rate' or why == 'not_before'
+  if is_own and due > math.max(now, at) then return 'retry', due end
+  if why ~= 'due' or health().state == 'failing' then return why, at end
+  if lane == 'B' and in_flight() >= backfill_bound() then return 'full', -1 end
+  if due < health().recovered_at and drain_place() > now then return 'rate', math.ceil(drain_place()) end
+  return 'due', now
+end
 local function first_due(lane, from)
   return tonumber(redis.call('ZRANGEBYSCORE', base .. LANES[lane], from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
@@ -81,8 +91,7 @@ local function hold_waiting(asset, lane)
 end
 -- Takes an asset that was not owed, if nothing else comes before it. Returns whether it did.
 local function take_arriving(asset, id, lane, trace, body)
-  if left == 0 or waiting_count() > 0 or standing() ~= 'due' or health().state == 'failing' then return false end
-  if lane == 'B' and in_flight() >= backfill_bound() then return false end
+  if left == 0 or waiting_count() > 0 or standing_of(lane, now) ~= 'due' or health().state == 'failing' then return false end
   if limits().rate > 0 then use_place('rate_at', rate_place(), limits().rate) end
   hold(asset, id, now, lane, trace, body)
   return true
