@@ -53,8 +53,11 @@ export function createActivities(deps: ActivityDeps) {
 
     /** Finds owed assets that nothing works on. */
     sweepOwedClients(): Promise<Swept> {
-      const context = Context.current();
-      return runSweep(deps, (progress) => context.heartbeat(progress));
+      const counts = { looked: 0, woken: 0, replaced: 0 };
+      return withHeartbeat(
+        () => runSweep(deps, counts),
+        () => counts,
+      );
     },
   };
 }

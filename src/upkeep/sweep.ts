@@ -59,10 +59,13 @@ export interface Swept {
  * minute it also counts the endpoints, repairs the hold of clients whose account was only partly disabled or enabled, and claims
  * notices that are left from processes that ended early, or operators' commands. It logs operators' changes, continues
  * interrupted deletions, and writes the counts for the metrics. A part of Redis that does not answer is left out.
- * @param heartbeat called with the progress, at short intervals
+ * @param counts gets the progress
  */
-export async function runSweep(deps: SweepDeps, heartbeat: (progress: Swept) => void): Promise<Swept> {
-  const sweep = new Sweep(deps, heartbeat);
+export async function runSweep(
+  deps: SweepDeps,
+  counts: Swept = { looked: 0, woken: 0, replaced: 0 },
+): Promise<Swept> {
+  const sweep = new Sweep(deps, counts);
   await sweep.superviseCatchUps();
   await sweep
     .tellOperatorsChanges()
@@ -70,18 +73,17 @@ export async function runSweep(deps: SweepDeps, heartbeat: (progress: Swept) => 
   await sweep.clearDeletedClients().catch((err: unknown) => sweep.noteAway(err));
   const ended = { brokenClients: sweep.broken.size };
   await noteCounts(deps.db, 'ended', ended).catch((err: unknown) => sweep.noteAway(err));
-  return sweep.counts;
+  return counts;
 }
 
 class Sweep {
-  readonly counts: Swept = { looked: 0, woken: 0, replaced: 0 };
   /** Clients whose keys this sweep could not read, or whose keys contradict each other. */
   readonly broken = new Set<string>();
   #isPartAway = false;
 
   constructor(
     readonly deps: SweepDeps,
-    readonly heartbeat: (progress: Swept) => void,
+    readonly counts: Swept,
   ) {}
 
   async superviseCatchUps(): Promise<void> {
@@ -90,8 +92,6 @@ class Sweep {
     const before = await readCounts(db).catch((err: unknown) => this.noteAway(err));
     const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
     const supervise = async (clientToken: string): Promise<void> => {
-      // A heartbeat for each client: a page of 500 may take a busy Redis longer than the heartbeat timeout.
-      this.heartbeat(this.counts);
       this.counts.looked++;
       if (looksAtAll) {
         const client = await getClient(db, clientToken);
@@ -150,7 +150,7 @@ class Sweep {
     const { db, log, metrics } = this.deps;
     for (const { clientToken, at } of await deletionsUnderWay(db, maxDeletions)) {
       await this.#besideOthers(clientToken, async () => {
-        const { cancelled } = await clearDeletedClient(db, clientToken, () => this.heartbeat(this.counts));
+        const { cancelled } = await clearDeletedClient(db, clientToken);
         if (cancelled > 0)
           log.info(
             { client_token: clientToken, cancelled },
@@ -185,14 +185,12 @@ class Sweep {
     const { db, notices } = this.deps;
     const withNotices: string[] = [];
     const endpoints = await countEndpoints(db, {
-      page: () => this.heartbeat(this.counts),
       broken: async (clientToken, err) => this.#noteBroken(clientToken, { err }),
       notice: (clientToken) => withNotices.push(clientToken),
     });
-    await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, async (clientToken) => {
-      this.heartbeat(this.counts);
-      await this.#besideOthers(clientToken, () => notices.claim(clientToken));
-    });
+    await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, (clientToken) =>
+      this.#besideOthers(clientToken, () => notices.claim(clientToken)),
+    );
     await noteCounts(db, 'endpoints', endpoints);
   }
 

@@ -72,7 +72,7 @@ describe('What nothing works on', () => {
     await until('catch-up sleeps', async () => (await h.memo(client))?.owed === 1);
     await setPaused(h.db, client, false);
   }
-  const sweep = (deps: Partial<ActivityDeps> = {}) => runSweep({ ...scene.h.deps, ...deps }, () => undefined);
+  const sweep = (deps: Partial<ActivityDeps> = {}) => runSweep({ ...scene.h.deps, ...deps });
 
   it('is found by the next sweep, with a part of Redis away', async () => {
     const { h, receiver, client } = scene;

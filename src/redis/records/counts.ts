@@ -49,14 +49,13 @@ export async function readCounts(db: Db): Promise<Counts> {
 
 /**
  * Counts the registrations of all clients by the state that people see: two commands for each client, in pages of 500.
- * @param told `page` is called before each page; `broken` for each client whose keys cannot be read, which is not counted;
+ * @param told `broken` is called for each client whose keys cannot be read, which is not counted;
  * `notice` for each client that has a notice to claim (records/notices.ts), which the same commands find
  * @throws if Redis is unavailable
  */
 export async function countEndpoints(
   db: Db,
   told: {
-    page(): void;
     broken(clientToken: string, err: unknown): void;
     notice(clientToken: string): void;
   },
@@ -76,7 +75,6 @@ export async function countEndpoints(
   }
 
   for await (const page of clientTokens(db)) {
-    told.page();
     const counting = page.map((clientToken) =>
       unlessBroken(
         () => count(clientToken),

@@ -51,22 +51,15 @@ export async function endDeletion(db: Db, clientToken: string): Promise<void> {
  * @param onStep called before each step
  * @returns how many notifications were still owed, and are cancelled
  */
-export async function clearDeletedClient(
-  db: Db,
-  clientToken: string,
-  onStep?: () => void,
-): Promise<{ cancelled: number }> {
+export async function clearDeletedClient(db: Db, clientToken: string): Promise<{ cancelled: number }> {
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await resetRegistration(db, clientToken);
   await db.redis.unlink(keys.signingSecrets, keys.updates);
-  const cancelled = await repeat(db, 'cancelDeleted', clientToken, onStep);
-  await repeat(db, 'unlinkBeside', clientToken, onStep);
+  const cancelled = await repeat(db, 'cancelDeleted', clientToken);
+  await repeat(db, 'unlinkBeside', clientToken);
   const known = Array.from({ length: buckets }, (_, bucket) => keys.known(bucket.toString(36)));
-  while (known.length > 0) {
-    onStep?.();
-    await db.redis.unlink(...known.splice(0, keysPerStep));
-  }
+  while (known.length > 0) await db.redis.unlink(...known.splice(0, keysPerStep));
   for (const key of [keys.notifications, keys.stateChanges, keys.endpoint]) {
     await db.redis.expire(key, keptSeconds, 'NX');
   }
@@ -79,14 +72,8 @@ export function cancelOwed(db: Db, clientToken: string): Promise<number> {
 }
 
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
-async function repeat(
-  db: Db,
-  step: 'cancelDeleted' | 'unlinkBeside',
-  clientToken: string,
-  onStep?: () => void,
-): Promise<number> {
+async function repeat(db: Db, step: 'cancelDeleted' | 'unlinkBeside', clientToken: string): Promise<number> {
   for (let sum = 0; ; ) {
-    onStep?.();
     const [done, hasMore] = (await runScript(db, step, clientToken, [assetsPerScript])) as [number, number];
     sum += done;
     if (hasMore === 0) return sum;
