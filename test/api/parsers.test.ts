@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { ApiError } from '../../src/api/apiError.js';
 import { clientAddress } from '../../src/api/clientAddress.js';
@@ -63,6 +65,13 @@ describe('parsers of what strangers send', () => {
       assert.match(refusal('a=1&%61=2').message, /a is repeated/);
       assert.match(refusal('a=%e9').message, /a is not correctly percent-encoded/);
     });
+  });
+
+  it('are not those of ctx.query, which take quadratic time', () => {
+    const folder = join(import.meta.dirname, '../../src/api');
+    for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' }))
+      if (file.endsWith('.ts'))
+        assert.doesNotMatch(readFileSync(join(folder, file), 'utf8'), /[^`]ctx\.query\b/);
   });
 
   it('read the newest 16 addresses of X-Forwarded-For, from a trusted proxy only', () => {

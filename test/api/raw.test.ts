@@ -72,32 +72,20 @@ describe('bad input on a raw socket', () => {
     'invalid UTF-8 in a percent-encoded path': [() => get('/assets/%ff%fe?client_token=NOBODY'), 404],
     'a broken percent-encoding in a query': [() => get('/push_notifications?client_token=%zz%'), 400],
     'bytes over 127 in a path': [() => latin1(head('GET /assets/\xff\xfe')), 400, 401],
-    'bytes over 127 in the Authorization': [
-      () => latin1(head('GET /clients', 'authorization: Bearer \xff\xfe')),
-      401,
-    ],
     'NUL in a path': [() => head('GET /clients\0'), 400],
     'NUL in a header': [() => head('GET /clients', 'authorization: Bearer a\0b'), 400],
-    'NUL in an encoded path': [() => get('/notifications/%00?client_token=NOBODY'), 404],
     'NUL in JSON': [() => post(event(',"event_id":"\\u0000"')), 400],
     // Names and numbers
     'a repeated name in JSON: the last one counts': [() => post(event(',"notify":"x","notify":false')), 404],
     '__proto__ in JSON': [() => post(event(',"__proto__":{"priority":"live"}')), 400],
     'constructor.prototype in JSON': [() => post(event(',"constructor":{"prototype":{"x":1}}')), 400],
-    'a number of 100,000 digits': [() => post(event(`,"event_id":${'9'.repeat(100_000)}`)), 400],
     'JSON 500,000 lists deep': [() => post('['.repeat(500_000) + ']'.repeat(500_000)), 400],
-    'an event id 400,000 lists deep': [
-      () => post(event(`,"event_id":${'['.repeat(400_000)}${']'.repeat(400_000)}`)),
-      400,
-    ],
-    '100,000 events that are none': [() => post(`{"events":[${'0,'.repeat(99_999)}0]}`), 400],
     // Packed bodies
     'a gzip bomb': [() => post(gzipSync(zeros), 'content-encoding: gzip'), 413],
     'a brotli bomb': [() => post(brotliCompressSync(zeros, fastest), 'content-encoding: br'), 413],
     // Framing
     'no HTTP': [() => 'odd\r\n\r\n', 400],
     'an unknown transfer encoding': [() => head('POST /nowhere', 'transfer-encoding: gzip'), 400],
-    'a chunk with an endless extension': [() => chunked(`1;${'x'.repeat(100_000)}\r\n`), 400, 413, 431],
     'endless trailers': [() => chunked('2\r\n{}\r\n0\r\n', 'x-more: 1\r\n'.repeat(20_000)), 400, 431],
     'a chunked body over 1 MiB': [() => chunked(`200000\r\n${'x'.repeat(2 * mib)}\r\n0\r\n\r\n`), 413],
     'a body in chunks of one byte': [
@@ -111,8 +99,6 @@ describe('bad input on a raw socket', () => {
     'no Host': [() => bare('GET /healthz', 'connection: close'), 400],
     'an expectation': [() => head('GET /healthz', 'expect: a miracle'), 417],
     'a header of 40 KiB': [() => head('GET /healthz', `x-long: ${'x'.repeat(40_000)}`), 431],
-    '20,000 headers': [() => head('GET /healthz', ...Array.from({ length: 20_000 }, () => 'x: 1')), 431],
-    'a path of 40 KiB': [() => head(`GET /${'x'.repeat(40_000)}`), 431],
     '6,000 parameters': [() => get(`/clients?${numbered(6_000)}`), 400],
     'a path of dots': [() => head('GET /../../etc/passwd'), 404],
     CONNECT: [() => head('CONNECT elsewhere.example:443')],

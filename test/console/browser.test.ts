@@ -151,20 +151,6 @@ describe('console: in a browser', () => {
     await page.context().close();
   });
 
-  it('leaves what a reader types or has opened as it is, while the page shows changes', async () => {
-    const { receiver, site } = scene;
-    await fail();
-    const { page } = await comeIn();
-    await page.goto(`${scene.h.url}${site}/notifications`);
-    await page.getByLabel('Asset').fill('vid-');
-    receiver.answer = () => 200;
-    await scene.call('POST', '/push_notifications/resume');
-    await page.getByText('Your server accepts what we send').waitFor();
-    assert.equal(await page.getByLabel('Asset').inputValue(), 'vid-');
-    assert.equal(await page.getByLabel('Asset').and(page.locator(':focus')).count(), 1);
-    await page.context().close();
-  });
-
   it('keeps nobody out of a page: axe finds nothing and nothing scrolls sideways, on any screen', async () => {
     const { h, customer, site } = scene;
     const [id = ''] = await fail();

@@ -45,22 +45,6 @@ describe("A client's places over two processes", () => {
       assert.ok(Math.abs(place - i) <= 64, `${asset} came as number ${place}`);
     }
   });
-
-  it('work although another client has a broken key', async () => {
-    const [h] = both;
-    const broken = await h.newClient(receiver.url);
-    await h.db.redis.set(h.db.client(broken).owed, 'no hash');
-    const settled = await Promise.allSettled([
-      h.publish({ client: broken, asset: 'vid-1' }),
-      h.publish({ client, asset: 'vid-1' }),
-    ]);
-    assert.deepEqual(
-      settled.map(({ status }) => status),
-      ['rejected', 'fulfilled'],
-    );
-    await until('received', () => receiver.idsOf('vid-1').length === 1);
-    await h.db.redis.del(h.db.client(broken).owed);
-  });
 });
 
 describeWithOneRedis('When the answer of Redis is lost', () => {

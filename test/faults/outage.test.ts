@@ -1,21 +1,16 @@
 /**
  * Redis, Temporal or the receiver away, or behind a bad line: only without Redis the API says 503, everything goes on by
- * itself when it is over, and what had piled up is sent at a bounded rate.
+ * itself when it is over.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { logTail } from '../../local/child.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { getEndpoint } from '../../src/redis/records/endpoint.js';
-import { assertKept, type FaultRun, inFlightPerClient, startFaultRun } from './faultRun.js';
+import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
 import { away, badLines } from './faults.js';
 import { form } from './form.js';
-import { mostInOneSecond } from './receiver.js';
-import { publishAll, register } from './scene.js';
 import { onStack } from './system.js';
 
 const badForMs = 3000;
-const drainPerSecond = 20;
 /** The service has no connection to it that can be disturbed. */
 const awayOnly = onStack ? (['postgresql'] as const) : [];
 
@@ -30,7 +25,6 @@ describe('outages', function () {
       assetsPerClient: 100,
       // Of a long outage no more than the records that are kept of a client.
       pauseMs: Math.max(120, 2 * Math.max(...form.outagesSeconds)),
-      env: { DRAIN_PER_SECOND: String(drainPerSecond) },
     });
   });
   after(() => run?.stop());
@@ -54,41 +48,6 @@ describe('outages', function () {
       });
     }
   }
-
-  it('the backlog of the receiver’s outage is sent at a bounded rate', async () => {
-    const { system, cast, db } = run;
-    const { clientToken } = await createClient(db, {
-      accountId: cast.publisher.account_id,
-      name: 'Piled up',
-    });
-    await register(system.apiUrl, cast.publisherToken, clientToken, `${system.receiverUrl}/${clientToken}`);
-    const piledUp = 4 * drainPerSecond;
-    let ids: string[] = [];
-    await run.inject({
-      name: `receiver away, ${piledUp} owed`,
-      async inject({ receiver }) {
-        await receiver.breakOff();
-        const events = Array.from({ length: piledUp }, (_, i) => ({
-          ...{ client_token: clientToken, platform_id: `video-${i}`, segments: ['a'] },
-        }));
-        const { results } = await publishAll(run, events);
-        ids = results.map((one) => one.notification_id ?? '');
-        const failing = async () => (await getEndpoint(db, clientToken)).state === 'failing';
-        while (!(await failing())) await pause(20);
-        await receiver.open();
-        return Date.now();
-      },
-    });
-    const arrived = () => ids.flatMap((id) => system.receiver.arrivals.get(id) ?? []);
-    while (arrived().length < piledUp) await pause(50);
-    const most = mostInOneSecond(arrived());
-    console.log(
-      `${piledUp} notifications that one client was owed when its receiver came back arrived at up to ${most} in a second (\`DRAIN_PER_SECOND\` was ${drainPerSecond}).`,
-    );
-    // Requests in flight may arrive together with later ones, and unused places are kept for a tenth of a second.
-    const allowed = 1.1 * drainPerSecond + inFlightPerClient;
-    assert.ok(most <= allowed, `${most} in one second`);
-  });
 
   it('loses nothing acknowledged, and repeats only what was in flight', async () => {
     const account = await run.account();

@@ -47,14 +47,3 @@ export function createReceiver(port: number) {
   };
   return receiver;
 }
-
-/** The most of these times (ms) that lie within one second. */
-export function mostInOneSecond(times: readonly number[]): number {
-  const sorted = [...times].sort((a, b) => a - b);
-  let most = 0;
-  for (let first = 0, last = 0; last < sorted.length; last++) {
-    while ((sorted[last] ?? 0) - (sorted[first] ?? 0) >= 1000) first++;
-    most = Math.max(most, last - first + 1);
-  }
-  return most;
-}
