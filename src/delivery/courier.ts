@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
-import { type Outcome, type Waiting, waiting } from '../redis/owed/standing.js';
 import {
   newNonce,
   runTurn,
@@ -52,15 +51,11 @@ export class Courier {
   readonly #onIdle: (() => void)[] = [];
   readonly #onTurned: (() => void)[] = [];
 
-  /** @param told `begun` and `ended` hear of each attempt, `idle` that nothing is left to do */
+  /** @param onDone is called when nothing is left to do */
   constructor(
     readonly clientToken: string,
     readonly deps: DeliveryDeps,
-    readonly told: {
-      begun(notificationId: string): void;
-      ended(notificationId: string, outcome: Outcome): void;
-      idle(): void;
-    },
+    readonly onDone: () => void,
   ) {}
 
   /** How many assets a claim may take for this courier. */
@@ -80,14 +75,14 @@ export class Courier {
   /** Makes due again what a claim may have taken whose answer was lost. */
   find(nonce: string): void {
     if (this.#lost.size < maxLost) this.#lost.set(nonce, 0);
-    void this.poke();
+    this.#turnSoon();
   }
 
   /** Runs a turn. Resolves when the turn has ended. */
   poke(): Promise<void> {
-    this.#isAsked = true;
+    const turned = new Promise<void>((resolve) => this.#onTurned.push(resolve));
     this.#turnSoon();
-    return new Promise((resolve) => this.#onTurned.push(resolve));
+    return turned;
   }
 
   /** Resolves when nothing is in flight or due within a second. */
@@ -99,11 +94,12 @@ export class Courier {
   close(): Promise<void> {
     this.#isClosed = true;
     const idle = this.idle();
-    void this.poke();
+    this.#turnSoon();
     return idle;
   }
 
   #turnSoon(): void {
+    this.#isAsked = true;
     if (this.#isTurning) return;
     this.#isTurning = true;
     clearTimeout(this.#timer);
@@ -131,10 +127,10 @@ export class Courier {
       nextInMs === undefined || this.#isClosed ? undefined : Math.max(nextInMs, restMs, shortestWaitMs);
     const isBusy = this.#inFlight > 0 || restMs > 0;
     const isAwaited = inMs !== undefined && (inMs <= aheadMs || isBusy);
-    if (isAwaited) this.#timer = setTimeout(() => void this.poke(), inMs);
+    if (isAwaited) this.#timer = setTimeout(() => this.#turnSoon(), inMs);
     if (this.#inFlight > 0 || (isAwaited && (inMs <= soonMs || isBusy))) return;
     for (const resolve of this.#onIdle.splice(0)) resolve();
-    if (!isAwaited) this.told.idle();
+    if (!isAwaited) this.onDone();
   }
 
   /** Settles and takes in one call. @returns in how many ms something is due */
@@ -144,17 +140,11 @@ export class Courier {
     const turned = await this.#ask({
       ...{ settings: this.deps.settings, nonce: newNonce(), most: this.most, verdicts, givenBack },
     });
-    for (const [i, verdict] of verdicts.entries()) {
-      const { taken } = verdict;
-      if (turned === undefined) {
-        // What was sent is sent again after its lease.
-        this.told.ended(taken.notificationId, waiting('in_flight', undefined));
-        continue;
-      }
-      const outcome = conclude(this.deps, this.clientToken, verdict, turned.settled[i] as Settled);
-      this.told.ended(taken.notificationId, outcome);
-    }
+    // What was sent is sent again after its lease.
     if (turned === undefined) return undefined;
+    for (const [i, verdict] of verdicts.entries()) {
+      conclude(this.deps, this.clientToken, verdict, turned.settled[i] as Settled);
+    }
     this.#goOn(turned);
     return turned.nextInMs;
   }
@@ -191,17 +181,14 @@ export class Courier {
 
   #goOn({ taken, wakeCatchUp }: Takes): void {
     if (wakeCatchUp) this.deps.catchUps.signal(this.clientToken);
-    for (const one of taken) {
-      this.told.begun(one.notificationId);
-      void this.#attempt(one);
-    }
+    for (const one of taken) void this.#attempt(one);
   }
 
   async #attempt(taken: Taken): Promise<void> {
     this.#inFlight++;
     const sent = await send(this.deps, this.clientToken, taken);
     this.#inFlight--;
-    if (sent === undefined) this.#giveBack(taken, 'due');
+    if (sent === undefined) this.#givenBack.push({ taken, inMs: 0 });
     else if ('cause' in sent) this.#rest(taken, sent);
     else {
       this.#restMs = 0;
@@ -220,11 +207,6 @@ export class Courier {
         'an attempt could not be made because of an own failure: the next one follows after a pause',
       );
     }
-    this.#giveBack(taken, 'own_failure', Math.max(this.#restsUntil - performance.now(), 0));
-  }
-
-  #giveBack(taken: Taken, reason: Waiting['reason'], inMs = 0): void {
-    this.#givenBack.push({ taken, inMs });
-    this.told.ended(taken.notificationId, waiting(reason, inMs));
+    this.#givenBack.push({ taken, inMs: Math.max(this.#restsUntil - performance.now(), 0) });
   }
 }

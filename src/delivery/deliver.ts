@@ -1,9 +1,16 @@
-/** Delivers events: has couriers send what is due, and hears what becomes of it, here or in Redis. */
+/** Delivers events: has couriers send what is due, and reads in Redis what became of it. */
 import { once } from 'node:events';
 import { withTimeout } from '../promises.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Claim, type ClaimedEvent, claimAgain } from '../redis/owed/claim.js';
-import { ended, type Outcome, type Standing, standingsOf, waiting } from '../redis/owed/standing.js';
+import {
+  ended,
+  type Outcome,
+  type Standing,
+  standingsOf,
+  type Waiting,
+  waiting,
+} from '../redis/owed/standing.js';
 import type { Takes } from '../redis/owed/turn.js';
 import { Courier, mostPerTurn } from './courier.js';
 import { isSoon } from './outcome.js';
@@ -13,7 +20,7 @@ export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'cat
   couriers: Couriers;
 }
 
-/** Events that another process sends are looked up in Redis at this interval. */
+/** While something of a client is in flight, its events are looked up in Redis at this interval. */
 const lookEveryMs = 1000;
 /** A call holds one of Temporal's slots: it waits this long for a client's place or rate, then catch-up waits. */
 const crowdedMs = 500;
@@ -76,21 +83,15 @@ class Deliveries {
 
   async see(): Promise<void> {
     const { couriers } = this.deps;
-    const unknownHere = () => [...this.left.keys()].filter((id) => !couriers.knows(id));
-    while (this.left.size > 0) {
-      if (unknownHere().some((id) => this.#isDue(id))) await this.#wait(couriers.poke(this.clientToken));
-      // Another process sends the rest, or the rest waits.
-      await this.#look(unknownHere());
-      const here = [...this.left.keys()].flatMap((id) => {
-        const outcome = couriers.outcomeOf(id);
-        return outcome === undefined ? [] : outcome.then((known) => this.#note(id, known));
-      });
-      await this.#wait(here.length === this.left.size ? Promise.all(here) : undefined, lookEveryMs);
-      if (this.call.over.aborted || couriers.isClosed) {
-        // A last look: an attempt may have ended just now.
-        await this.#look([...this.left.keys()]);
-        return;
-      }
+    for (;;) {
+      const isLast = this.call.over.aborted || couriers.isClosed;
+      await this.#look();
+      if (isLast || this.left.size === 0) return;
+      await withTimeout(
+        Promise.race([couriers.untilIdle(this.clientToken), this.call.isOver]),
+        lookEveryMs,
+        () => undefined,
+      );
     }
   }
 
@@ -104,23 +105,17 @@ class Deliveries {
     if (!isSoon(outcome) || isLater || (isCrowded && now > this.call.crowdedUntil)) this.left.delete(id);
   }
 
-  #isDue(id: string): boolean {
-    const outcome = this.call.outcomes.get(id);
-    if (outcome?.state !== 'waiting') return true;
-    return outcome.reason === 'due' || (outcome.reason === 'retry' && (outcome.at ?? 0) <= Date.now());
-  }
-
-  /** Looks up these events. While Redis is unavailable they stay; if the client's keys are broken, catch-up gets them. */
-  async #look(ids: readonly string[]): Promise<void> {
+  /** Looks up the events that are left. While Redis is unavailable they stay; if the client's keys are broken, catch-up gets them. */
+  async #look(): Promise<void> {
     try {
-      await this.#lookUp(ids.flatMap((id) => this.left.get(id) ?? []));
+      await this.#lookUp([...this.left.values()]);
     } catch (err) {
       if (isRedisUnavailable(err)) return;
       this.deps.couriers.deps.log.warn(
         { err, client_token: this.clientToken },
         'events could not be looked up',
       );
-      for (const id of ids) if (this.left.has(id)) this.#note(id, waiting('own_failure', undefined));
+      for (const id of this.left.keys()) this.#note(id, waiting('own_failure', undefined));
     }
   }
 
@@ -131,7 +126,10 @@ class Deliveries {
     for (const [i, event] of events.entries()) {
       const standing = standings[i] as Standing;
       if (standing !== 'lost') {
-        this.#note(event.notificationId, standing);
+        this.#note(
+          event.notificationId,
+          isOwnFailure(standing) ? { ...standing, reason: 'own_failure' } : standing,
+        );
         continue;
       }
       const { claims, wakeCatchUp } = await claimAgain(db, event);
@@ -143,32 +141,16 @@ class Deliveries {
       this.#note(event.notificationId, ended(state));
     }
   }
-
-  /** Waits for `work`, at most for this time, or until the time of the call is over. */
-  async #wait(work?: Promise<unknown>, forMs = this.deps.settings.leaseMs): Promise<void> {
-    const { isOver } = this.call;
-    const first = work === undefined ? isOver : Promise.race([work, isOver]);
-    await withTimeout(first, forMs, () => undefined);
-  }
 }
 
-/** The outcome of an attempt after a claim is kept so long for a workflow that starts later. */
-const keptMs = 30_000;
-
-/** An attempt under way here, or one whose outcome is kept. */
-interface Attempt {
-  outcome: Promise<Outcome>;
-  end(outcome: Outcome): void;
-  /** It was taken by a claim, whose workflow has not asked yet. */
-  isKept: boolean;
-  isEnded: boolean;
+/** Only an attempt that could not be made is due later without a failed attempt. */
+function isOwnFailure(outcome: Outcome): outcome is Waiting {
+  return outcome.state === 'waiting' && outcome.reason === 'retry' && outcome.failures === 0;
 }
 
-/** Keeps a courier for each client with something to send, and the outcomes of their attempts until a workflow asks. */
+/** Keeps a courier for each client with something to send. */
 export class Couriers {
   readonly #couriers = new Map<string, Courier>();
-  /** By notification. */
-  readonly #attempts = new Map<string, Attempt>();
   #closed: Promise<unknown> | undefined;
 
   constructor(readonly deps: DeliveryDeps) {}
@@ -182,7 +164,6 @@ export class Couriers {
   /** Sends what a claim of this process has taken. */
   begin(clientToken: string, takes: Takes): void {
     if (takes.taken.length === 0 && takes.nextInMs === undefined && !takes.wakeCatchUp) return;
-    for (const { notificationId } of takes.taken) this.#begun(notificationId, true);
     this.#courierFor(clientToken).begin(takes);
   }
 
@@ -203,20 +184,6 @@ export class Couriers {
     await courier.idle();
   }
 
-  /** Returns whether an attempt of this notification is under way here, or its outcome is kept here. */
-  knows(notificationId: string): boolean {
-    return this.#attempts.has(notificationId);
-  }
-
-  /** Returns the outcome of the attempt that this process knows; a kept outcome is returned once. */
-  outcomeOf(notificationId: string): Promise<Outcome> | undefined {
-    const attempt = this.#attempts.get(notificationId);
-    if (attempt === undefined) return undefined;
-    attempt.isKept = false;
-    if (attempt.isEnded) this.#attempts.delete(notificationId);
-    return attempt.outcome;
-  }
-
   /** True once this process takes nothing more. */
   get isClosed(): boolean {
     return this.#closed !== undefined;
@@ -231,36 +198,11 @@ export class Couriers {
   #courierFor(clientToken: string): Courier {
     const known = this.#couriers.get(clientToken);
     if (known !== undefined) return known;
-    const courier = new Courier(clientToken, this.deps, {
-      begun: (notificationId) => this.#begun(notificationId, false),
-      ended: (notificationId, outcome) => this.#ended(notificationId, outcome),
-      idle: () => {
-        if (this.#couriers.get(clientToken) === courier) this.#couriers.delete(clientToken);
-      },
+    const courier = new Courier(clientToken, this.deps, () => {
+      if (this.#couriers.get(clientToken) === courier) this.#couriers.delete(clientToken);
     });
     this.#couriers.set(clientToken, courier);
     if (this.isClosed) void courier.close();
     return courier;
-  }
-
-  #begun(notificationId: string, isKept: boolean): void {
-    if (this.#attempts.get(notificationId)?.isEnded === false) return;
-    let end: Attempt['end'] = () => {};
-    const outcome = new Promise<Outcome>((resolve) => {
-      end = resolve;
-    });
-    this.#attempts.set(notificationId, { outcome, end, isKept, isEnded: false });
-  }
-
-  #ended(notificationId: string, outcome: Outcome): void {
-    const attempt = this.#attempts.get(notificationId);
-    if (attempt === undefined) return;
-    attempt.end(outcome);
-    attempt.isEnded = true;
-    const forget = () => {
-      if (this.#attempts.get(notificationId) === attempt) this.#attempts.delete(notificationId);
-    };
-    if (attempt.isKept) setTimeout(forget, keptMs).unref();
-    else forget();
   }
 }

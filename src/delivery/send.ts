@@ -8,7 +8,7 @@ import { notificationRequest, withoutValues } from '../outgoing/notification.js'
 import type { Place, PostResult, Sender } from '../outgoing/post.js';
 import { originOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
-import { type AttemptRecord, ended, type Outcome, waiting } from '../redis/owed/standing.js';
+import type { AttemptRecord } from '../redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../redis/owed/turn.js';
 import type { AttemptHistory } from '../redis/records/attemptHistory.js';
 import { tellStateChange } from '../redis/records/endpoint.js';
@@ -148,17 +148,17 @@ function beginSpan(
   });
 }
 
-/** Reports a settled attempt: log, metrics, the change of its endpoint's state. @returns its outcome */
+/** Reports a settled attempt: log, metrics, the change of its endpoint's state. */
 export function conclude(
   deps: DeliveryDeps,
   clientToken: string,
   { taken, ok, attempt }: Verdict,
-  { outcome, inMs, failures, acceptedAt, isFirst, change, state }: Settled,
-): Outcome {
+  { outcome, inMs, failures, acceptedAt, isFirst, change }: Settled,
+): void {
   const { log, metrics, notices } = deps;
   const { status, error } = attempt;
   const names = { client_token: clientToken, notification_id: taken.notificationId };
-  if (!ok) log.info({ ...names, status, error, outcome, failures }, 'attempt failed');
+  if (!ok) log.info({ ...names, status, error, outcome, failures, retry_in_ms: inMs }, 'attempt failed');
   if (acceptedAt !== undefined) {
     const sinceMs = attempt.at - acceptedAt;
     if (isFirst) metrics.firstAttempted(taken.priority, sinceMs);
@@ -169,6 +169,4 @@ export function conclude(
     tellStateChange(deps, { clientToken, ...change });
     notices.tell(clientToken);
   }
-  if (outcome === 'retry') return waiting('retry', inMs, failures, attempt);
-  return outcome === 'gone' ? ended(state) : ended(outcome, attempt);
 }

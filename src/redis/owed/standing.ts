@@ -52,9 +52,10 @@ export interface Waiting<Reason = WaitReason | 'own_failure'> {
   target?: string;
 }
 
-/** @param state of the record; absent if there is none @param last the attempt that ended the notification */
+/** @param state of the record; absent if there is none @param last its last attempt, which only two states end with */
 export function ended(state: string | undefined, last?: AttemptRecord): Ended {
   const known = (state || 'unknown') as Ended['state'];
+  if (known !== 'delivered' && known !== 'failed') return { state: known };
   return { state: known, status: last?.status, milliseconds: last?.milliseconds };
 }
 

@@ -63,8 +63,6 @@ export interface Settled {
   acceptedAt?: number;
   /** No attempt of this notification has ended before. */
   isFirst: boolean;
-  /** The state before this verdict. Absent if the notification was owed or has no record. */
-  state?: string;
 }
 
 /** How a call takes. */

@@ -88,7 +88,7 @@ local function settle_attempt(v)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
     return {
       outcome = outcome, inMs = at and math.max(at - now, 0), failures = failures, change = says.change,
-      acceptedAt = tonumber(exists), isFirst = is_counted and not r[1], state = r[5] or nil,
+      acceptedAt = tonumber(exists), isFirst = is_counted and not r[1],
     }
   end
   local function ends(state, reason)
