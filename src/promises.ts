@@ -8,8 +8,17 @@ export function withTimeout<T, Late = never>(
   late: () => Late,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => void Promise.resolve().then(late).then(resolve, reject), timeoutMs);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
+    const timer = setTimeout(
+      () => new Promise<Late>((given) => given(late())).then(resolve, reject),
+      timeoutMs,
+    );
+    const settle =
+      <V>(how: (value: V) => void) =>
+      (value: V) => {
+        clearTimeout(timer);
+        how(value);
+      };
+    work.then(settle(resolve), settle(reject));
   });
 }
 

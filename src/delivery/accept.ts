@@ -81,7 +81,7 @@ export class Accepting {
     if (this.#underWay.size >= maxUnderWay) {
       return Promise.reject(new TooBusy('more events wait for Redis than this process holds'));
     }
-    const accepted = this.#accept(event).finally(() => this.#underWay.delete(event.notificationId));
+    const accepted = this.#accept(event);
     this.#underWay.set(event.notificationId, accepted);
     return accepted;
   }
@@ -106,6 +106,7 @@ export class Accepting {
       await safe;
       return claim;
     } finally {
+      this.#underWay.delete(event.notificationId);
       ticket?.fill(claimed);
     }
   }
@@ -134,16 +135,14 @@ export class Accepting {
       left -= next.length;
       this.#ready.delete(clientToken);
       this.#claiming.set(clientToken, queue);
-      void this.#claimTogether(clientToken, next).then(() => {
-        this.#claiming.delete(clientToken);
-        this.#queue(clientToken, queue);
-      });
+      void this.#claimTogether(clientToken, next, queue);
       if (left === 0) break;
     }
     if (this.#ready.size > 0) this.#schedule();
   }
 
-  async #claimTogether(clientToken: string, arrivals: Arrival[]): Promise<void> {
+  /** @param later gathers the client's events that arrive meanwhile */
+  async #claimTogether(clientToken: string, arrivals: Arrival[], later: Arrival[]): Promise<void> {
     const { db, settings, couriers, catchUps, metrics } = this.deps;
     let nonce: string | undefined;
     try {
@@ -166,6 +165,9 @@ export class Accepting {
     } catch (err) {
       if (nonce !== undefined && isRedisUnavailable(err)) couriers?.find(clientToken, nonce);
       for (const { reject } of arrivals) reject(err);
+    } finally {
+      this.#claiming.delete(clientToken);
+      this.#queue(clientToken, later);
     }
   }
 }

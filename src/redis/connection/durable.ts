@@ -63,21 +63,16 @@ export function durableWrites(redis: Redis, settings: Settings) {
     }
   }
 
-  const inTime = <T>(work: Promise<T>): Promise<T> =>
-    withTimeout(work, withinMs, () => {
-      throw unconfirmed();
-    });
-
   return <T>(write: (own: Redis) => Promise<T>): Written<T> => {
     const confirmations: Promise<unknown>[] = [];
     const own = Object.create(redis) as Redis;
-    own.sendCommand = (command) => {
-      const running = run(command as Command);
-      const confirmed = inTime(running.then((answered) => answered.safe, ignore));
-      confirmed.catch(ignore);
-      confirmations.push(confirmed);
-      return inTime(running).then(({ answer }) => answer);
-    };
+    own.sendCommand = (command) =>
+      withTimeout(run(command as Command), withinMs, () => {
+        throw unconfirmed();
+      }).then(({ answer, safe }) => {
+        confirmations.push(safe);
+        return answer;
+      });
     const answer = write(trusted ? redis : own);
     const safe = answer.then(async (given) => {
       await Promise.all(confirmations);
@@ -171,7 +166,12 @@ class DurableServer {
     const { redis } = connection;
     redis.stream.cork();
     const answers = writes.map(({ command }) => redis.sendCommand(command) as Promise<unknown>);
-    const safe = this.#confirmAll(redis, writes, answers);
+    const endsAt = Math.max(...writes.map((write) => write.endsAt));
+    const confirming = this.#confirmAll(redis, writes, answers, endsAt);
+    const safe = withTimeout(confirming, endsAt - performance.now(), () => {
+      throw unconfirmed();
+    });
+    safe.catch(ignore);
     redis.stream.uncork();
     for (const [i, { resolve, reject }] of writes.entries()) {
       answers[i]?.then((answer) => resolve({ answer, safe }), reject);
@@ -181,25 +181,29 @@ class DurableServer {
       connection.isBusy = false;
       this.#send();
     };
-    safe.then(finish, finish);
+    confirming.then(finish, finish);
   }
 
   /**
    * Writes a small key before it asks: WAITAOF waits for the connection's own last write, and an answer may rely on an earlier
    * write of another connection.
    */
-  async #confirmAll(redis: Redis, writes: readonly Write[], answers: Promise<unknown>[]): Promise<void> {
+  async #confirmAll(
+    redis: Redis,
+    writes: readonly Write[],
+    answers: Promise<unknown>[],
+    endsAt: number,
+  ): Promise<void> {
     const { nodes, mark } = this.settings;
     const own = { redis, nodes, clockOffsetMs: () => 0 };
     const marks = writes.map(({ command }) => markBeside(mark, keyOf(command)));
-    const endsAt = Math.max(...writes.map((write) => write.endsAt));
     let marking: Promise<unknown> | undefined;
     for (let i = 0; performance.now() < endsAt; i++) {
       marking ??= evaluate(own, 'mark', [marks[i % marks.length] ?? ''], []);
-      const [marked, asked, ...ran] = await Promise.allSettled([marking, this.#confirm(redis), ...answers]);
+      const [marked, asked] = await Promise.allSettled([marking, this.#confirm(redis)]);
       if (marked.status === 'rejected') {
         if (!isRedirected(marked.reason)) throw unconfirmed(marked.reason);
-        if (ran.every(({ status }) => status === 'rejected')) return;
+        if ((await Promise.allSettled(answers)).every(({ status }) => status === 'rejected')) return;
         // The slot of this key is being moved: another key may be in another slot.
         marking = undefined;
       } else if (asked.status === 'rejected') throw unconfirmed(asked.reason);

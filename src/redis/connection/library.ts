@@ -54,27 +54,25 @@ export function runScript(
 }
 
 /** Runs a script of one client whose answer is JSON. */
-export async function askScript<Answer>(...call: Parameters<typeof runScript>): Promise<Answer> {
-  return JSON.parse(String(await runScript(...call)));
+export function askScript<Answer>(...call: Parameters<typeof runScript>): Promise<Answer> {
+  return runScript(...call).then((json) => JSON.parse(String(json)));
 }
 
 /** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text. */
-export async function evaluate(
+export function evaluate(
   { redis, nodes, clockOffsetMs }: Store,
   name: string,
   keys: readonly string[],
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
   const call = () => redis.call('FCALL', [name + release, keys.length, ...keys, clockOffsetMs(), ...args]);
-  try {
-    return await call();
-  } catch (err) {
+  return call().catch(async (err) => {
     if (!isNotLoaded(err)) throw err;
     // No other server's outage may fail the call.
     const owner = nodes.ownerOf(keys[0] ?? '');
     if (owner !== undefined) await loadLibrary(owner);
-    return await call();
-  }
+    return call();
+  });
 }
 
 /** Loads the library into a server; beside it another process may do the same. */

@@ -17,7 +17,7 @@ const announcedMs = unclaimedMs / 2;
  * Announces claims of a client. It is written before the claim itself, so that no owed client is ever missing from the index.
  * A recently announced client is not written again.
  */
-export async function announceClaims(db: Db, clientToken: string): Promise<void> {
+export function announceClaims(db: Db, clientToken: string): Promise<unknown> {
   const { announced } = db.nodes;
   // Unlike the machine's clock, this one is never set back.
   const at = performance.now() + db.clockOffsetMs();
@@ -31,7 +31,7 @@ export async function announceClaims(db: Db, clientToken: string): Promise<void>
     known.written.catch(() => announced.delete(clientToken));
     announced.set(clientToken, known);
   }
-  await known.written;
+  return known.written;
 }
 
 /** Removes a client that is owed nothing, unless a claim was announced recently. */
