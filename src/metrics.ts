@@ -29,8 +29,7 @@ const watched = {
   asset_update_outbox_waiting_events: 'Accepted events that wait for their workflow',
   asset_update_posts_waiting: 'POSTs that wait for a connection or a socket',
   asset_update_retries_under_way: 'Activities of enrichment workflows under way in this process',
-  asset_update_upkeep_under_way:
-    'Sweeps, probes and drains, redeliveries and late claims under way in this process',
+  asset_update_upkeep_under_way: 'Sweeps and drains under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
   asset_update_clock_seconds: "This machine's clock at the moment of the scrape",
   asset_update_sweep_schedule_paused:
@@ -83,7 +82,7 @@ export function createMetrics() {
   const groups = histogram('asset_update_group_events', 'Events per enrichment workflow', groupBuckets);
   const withoutWorkflow = counter(
     'asset_update_events_without_workflow_total',
-    'Accepted events that got no workflow: too many already waited for Temporal in this process',
+    'Accepted events that got no workflow: too many waited for Temporal, or Temporal refused the start',
   );
   const attempts = histogram(
     'asset_update_attempt_duration_seconds',
@@ -209,7 +208,7 @@ const counted: Record<string, [help: string, value: (counts: Counts) => number |
   ],
   asset_update_catch_ups_running: ['Running catch-up workflows', (c) => c.counted?.catchUps],
   asset_update_counts_age_seconds: [
-    'How long ago the sweep counted owed notifications, endpoints and catch-ups',
+    'How long ago a sweep counted owed notifications and catch-ups',
     (c) => c.counted && c.counted.ageMs / 1000,
   ],
   asset_update_broken_clients: [
