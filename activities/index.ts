@@ -47,8 +47,7 @@ export function createActivities(deps: ActivityDeps) {
 
     /** Has a client's courier send what is due, and plans when to look again. */
     drain(clientToken: string): Promise<Drained> {
-      const { cancellationSignal } = Context.current();
-      return withHeartbeat(() => drainClient(deps, clientToken, cancellationSignal));
+      return withHeartbeat(() => drainClient(deps, clientToken));
     },
 
     /** Finds owed assets that nothing works on. */

@@ -9,6 +9,7 @@ import {
   type Claim,
   type ClaimedEvent,
   claimEvents,
+  claimsPerScript,
   withoutWorkflow,
 } from '../redis/owed/claim.js';
 import { announceClaims } from '../redis/owed/owedClients.js';
@@ -36,8 +37,6 @@ export interface AcceptDeps {
 
 /** With more events Redis answers more slowly than events arrive. */
 const maxUnderWay = 10_000;
-/** A script that claims more would delay Redis for others. */
-const claimsPerScript = 100;
 /** A client has as many places. */
 const claimsPerTurn = 16;
 /** Events that need no delivery let the next turn claim as many more, up to this number. */

@@ -16,8 +16,6 @@ import { conclude, type DeliveryDeps, type OwnFailure, send } from './send.js';
 export const mostPerTurn = 64;
 /** What is due within this time counts as flowing. */
 export const soonMs = 1000;
-/** A courier waits for what is due within this time, for example the first retry. Workflows time what is due later. */
-const aheadMs = 15_000;
 /** Later ones are most likely of claims that a broken connection did not send; what they took waits for the end of its lease. */
 const maxLost = 100;
 /** Gathers what a rate allows within this time into one turn. */
@@ -48,7 +46,7 @@ export class Courier {
   /** After a failure of this process the courier rests, then takes one asset at a time until an attempt is made. */
   #restMs = 0;
   #restsUntil = 0;
-  readonly #onIdle: (() => void)[] = [];
+  readonly #onIdle = new Set<(isIdle: boolean) => void>();
   readonly #onTurned: (() => void)[] = [];
 
   /** @param onDone is called when nothing is left to do */
@@ -85,15 +83,23 @@ export class Courier {
     return turned;
   }
 
-  /** Resolves when nothing is in flight or due within a second. */
-  idle(): Promise<void> {
-    return new Promise((resolve) => this.#onIdle.push(resolve));
+  /** Resolves to true when nothing is in flight or due within a second, or to false after this time. */
+  idle(withinMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const end = (isIdle: boolean) => {
+        clearTimeout(timer);
+        this.#onIdle.delete(end);
+        resolve(isIdle);
+      };
+      const timer = setTimeout(end, withinMs, false);
+      this.#onIdle.add(end);
+    });
   }
 
   /** Takes nothing more, and ends with the attempts under way. */
   close(): Promise<void> {
     this.#isClosed = true;
-    const idle = this.idle();
+    const idle = new Promise<void>((resolve) => this.#onIdle.add(() => resolve()));
     this.#turnSoon();
     return idle;
   }
@@ -116,20 +122,24 @@ export class Courier {
       for (const resolve of turned) resolve();
     } while (this.#isAsked || this.#verdicts.length + this.#givenBack.length > 0);
     this.#isTurning = false;
-    this.#wait(this.#lost.size > 0 ? Math.min(nextInMs ?? soonMs, soonMs) : nextInMs);
+    this.#wait(nextInMs);
   }
 
-  /** Waits for the next attempt's end or for what is due next, whichever comes first; ends if there is neither. */
-  #wait(nextInMs: number | undefined): void {
+  /**
+   * Waits for the next attempt's end or for what is due next, whichever comes first; ends if there is neither. Until a lease has
+   * passed it times a retry; workflows and catch-up time what is due later.
+   */
+  #wait(dueInMs: number | undefined): void {
     clearTimeout(this.#timer);
+    const nextInMs = this.#lost.size > 0 ? Math.min(dueInMs ?? soonMs, soonMs) : dueInMs;
     const restMs = this.#restMs === 0 ? 0 : Math.max(this.#restsUntil - performance.now(), 0);
     const inMs =
       nextInMs === undefined || this.#isClosed ? undefined : Math.max(nextInMs, restMs, shortestWaitMs);
     const isBusy = this.#inFlight > 0 || restMs > 0;
-    const isAwaited = inMs !== undefined && (inMs <= aheadMs || isBusy);
+    const isAwaited = inMs !== undefined && (inMs <= this.deps.settings.leaseMs || isBusy);
     if (isAwaited) this.#timer = setTimeout(() => this.#turnSoon(), inMs);
     if (this.#inFlight > 0 || (isAwaited && (inMs <= soonMs || isBusy))) return;
-    for (const resolve of this.#onIdle.splice(0)) resolve();
+    for (const end of this.#onIdle) end(true);
     if (!isAwaited) this.onDone();
   }
 
@@ -188,8 +198,11 @@ export class Courier {
     this.#inFlight++;
     const sent = await send(this.deps, this.clientToken, taken);
     this.#inFlight--;
-    if (sent === undefined) this.#givenBack.push({ taken, inMs: 0 });
-    else if ('cause' in sent) this.#rest(taken, sent);
+    if (sent === undefined) {
+      this.#givenBack.push({ taken, inMs: 0 });
+      // One asset at a time looks for a connection, as after an own failure.
+      this.#restMs ||= 1;
+    } else if ('cause' in sent) this.#rest(taken, sent);
     else {
       this.#restMs = 0;
       this.#verdicts.push(sent);

@@ -1,8 +1,7 @@
 /** Delivers events: has couriers send what is due, and reads in Redis what became of it. */
-import { once } from 'node:events';
-import { withTimeout } from '../promises.js';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
-import { type Claim, type ClaimedEvent, claimAgain } from '../redis/owed/claim.js';
+import { type Claim, type ClaimedEvent, claimAgain, claimsPerScript } from '../redis/owed/claim.js';
 import {
   ended,
   type Outcome,
@@ -27,9 +26,10 @@ const crowdedMs = 500;
 
 /** A call of an activity, for events of some clients. */
 interface Call {
-  over: AbortSignal;
-  isOver: Promise<unknown>;
+  /** By the clock of `performance.now`, as is `crowdedUntil`. */
+  endsAt: number;
   crowdedUntil: number;
+  cancelled: AbortSignal | undefined;
   /** As far as they are known, by notification. */
   outcomes: Map<string, Outcome>;
 }
@@ -37,7 +37,7 @@ interface Call {
 /**
  * Has the couriers of these events' clients send what is due, for at most `forMs`, until each event has ended or waits for a later
  * retry. No client's events wait for those of another client.
- * @param cancelled makes it return immediately
+ * @param cancelled makes it return within a second
  * @param outcomes gets each outcome as soon as it is known, by notification
  */
 export async function deliverEvents(
@@ -47,28 +47,16 @@ export async function deliverEvents(
   cancelled?: AbortSignal,
   outcomes = new Map<string, Outcome>(),
 ): Promise<Outcome[]> {
-  const ending = new AbortController();
-  const over = ending.signal;
-  const end = () => ending.abort();
-  const timer = setTimeout(end, forMs);
-  cancelled?.addEventListener('abort', end, { once: true });
-  const call: Call = { over, isOver: once(over, 'abort'), crowdedUntil: Date.now() + crowdedMs, outcomes };
+  const now = performance.now();
+  const call: Call = { endsAt: now + forMs, crowdedUntil: now + crowdedMs, cancelled, outcomes };
   const byClient = new Map<string, Deliveries>();
   for (const event of events) {
     const own = byClient.get(event.clientToken) ?? new Deliveries(deps, event.clientToken, call);
     byClient.set(event.clientToken, own);
     own.left.set(event.notificationId, event);
   }
-  try {
-    await Promise.all([...byClient.values()].map((one) => one.see()));
-    return events.map(
-      ({ notificationId }) => outcomes.get(notificationId) ?? waiting('in_flight', undefined),
-    );
-  } finally {
-    end();
-    clearTimeout(timer);
-    cancelled?.removeEventListener('abort', end);
-  }
+  await Promise.all([...byClient.values()].map((one) => one.see()));
+  return events.map(({ notificationId }) => outcomes.get(notificationId) ?? waiting('in_flight', undefined));
 }
 
 /** Events of one client, until their outcomes are known. */
@@ -83,26 +71,29 @@ class Deliveries {
 
   async see(): Promise<void> {
     const { couriers } = this.deps;
-    for (;;) {
-      const isLast = this.call.over.aborted || couriers.isClosed;
+    const { endsAt, cancelled } = this.call;
+    for (let isIdle = false; ; ) {
+      const leftMs = endsAt - performance.now();
+      const isLast = leftMs <= 0 || cancelled?.aborted === true || couriers.isClosed;
       await this.#look();
       if (isLast || this.left.size === 0) return;
-      await withTimeout(
-        Promise.race([couriers.untilIdle(this.clientToken), this.call.isOver]),
-        lookEveryMs,
-        () => undefined,
-      );
+      const waitMs = Math.min(lookEveryMs, leftMs);
+      // What an idle courier leaves is in flight in another process, or finds no place.
+      if (isIdle) await sleep(waitMs);
+      isIdle = !isIdle && (await couriers.idle(this.clientToken, waitMs));
     }
   }
 
   #note(id: string, outcome: Outcome): void {
     this.call.outcomes.set(id, outcome);
-    const now = Date.now();
     const isCrowded = outcome.state === 'waiting' && (outcome.reason === 'full' || outcome.reason === 'rate');
     // The courier or another call of the activity makes a later retry.
     const isLater =
-      outcome.state === 'waiting' && outcome.reason === 'retry' && (outcome.at ?? 0) > now + lookEveryMs;
-    if (!isSoon(outcome) || isLater || (isCrowded && now > this.call.crowdedUntil)) this.left.delete(id);
+      outcome.state === 'waiting' &&
+      outcome.reason === 'retry' &&
+      (outcome.at ?? 0) > Date.now() + lookEveryMs;
+    const isGivenUp = isCrowded && performance.now() > this.call.crowdedUntil;
+    if (!isSoon(outcome) || isLater || isGivenUp) this.left.delete(id);
   }
 
   /** Looks up the events that are left. While Redis is unavailable they stay; if the client's keys are broken, catch-up gets them. */
@@ -121,24 +112,34 @@ class Deliveries {
 
   /** Reads from Redis how these events stand, and claims again those that Redis has lost. */
   async #lookUp(events: readonly ClaimedEvent[]): Promise<void> {
-    const { db, catchUps } = this.deps;
-    const standings = await standingsOf(db, this.clientToken, events);
+    const lost: ClaimedEvent[] = [];
+    const standings = await standingsOf(this.deps.db, this.clientToken, events);
     for (const [i, event] of events.entries()) {
       const standing = standings[i] as Standing;
-      if (standing !== 'lost') {
-        this.#note(
-          event.notificationId,
-          isOwnFailure(standing) ? { ...standing, reason: 'own_failure' } : standing,
-        );
+      if (standing === 'lost') lost.push(event);
+      else if (!isOwnFailure(standing)) this.#note(event.notificationId, standing);
+      else this.#note(event.notificationId, { ...standing, reason: 'own_failure' });
+    }
+    for (let i = 0; i < lost.length; i += claimsPerScript) {
+      await this.#claimAgain(lost.slice(i, i + claimsPerScript));
+    }
+  }
+
+  async #claimAgain(lost: readonly ClaimedEvent[]): Promise<void> {
+    const { db, catchUps, couriers } = this.deps;
+    const { metrics } = couriers.deps;
+    const { claims, wakeCatchUp } = await claimAgain(db, this.clientToken, lost);
+    if (wakeCatchUp) catchUps.signal(this.clientToken);
+    for (const [i, { notificationId }] of lost.entries()) {
+      const claim = claims[i] as Claim;
+      if (claim.kind === 'claimed') {
+        if (claim.supersedes) metrics.ended('superseded');
         continue;
       }
-      const { claims, wakeCatchUp } = await claimAgain(db, event);
-      const claim = claims[0] as Claim;
-      if (wakeCatchUp) catchUps.signal(this.clientToken);
-      if (claim.kind === 'claimed') continue;
+      if (claim.kind === 'not_needed') metrics.ended('not_needed');
       const state =
         claim.kind === 'ended' ? claim.state : claim.kind === 'not_needed' ? claim.kind : undefined;
-      this.#note(event.notificationId, ended(state));
+      this.#note(notificationId, ended(state));
     }
   }
 }
@@ -177,11 +178,14 @@ export class Couriers {
     return this.#courierFor(clientToken).poke();
   }
 
-  /** Pokes a client's courier. Resolves when nothing of the client is in flight here or due within a second. */
-  async untilIdle(clientToken: string): Promise<void> {
+  /**
+   * Pokes a client's courier. Resolves to true when nothing of the client is in flight here or due within a second, or to false
+   * after this time.
+   */
+  idle(clientToken: string, withinMs: number): Promise<boolean> {
     const courier = this.#courierFor(clientToken);
     void courier.poke();
-    await courier.idle();
+    return courier.idle(withinMs);
   }
 
   /** True once this process takes nothing more. */

@@ -1,7 +1,6 @@
 import { soonMs } from '../delivery/courier.js';
 import type { DeliverDeps } from '../delivery/deliver.js';
 import type { DeliveryMetrics } from '../delivery/send.js';
-import { withTimeout } from '../promises.js';
 import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 
@@ -18,15 +17,9 @@ const lookAgainMs = 15_000;
 export async function drainClient(
   deps: DeliverDeps & { metrics: Pick<DeliveryMetrics, 'ended'> },
   clientToken: string,
-  cancelled: AbortSignal,
 ): Promise<Drained> {
   const { couriers, db, metrics, settings } = deps;
-  const idle = couriers.untilIdle(clientToken).then(() => true);
-  const ended = new Promise<false>((resolve) => {
-    cancelled.addEventListener('abort', () => resolve(false), { once: true });
-  });
-  const isIdle = await withTimeout(Promise.race([idle, ended]), flowMs, () => false);
-  const leastMs = isIdle ? soonMs : lookAgainMs;
+  const leastMs = (await couriers.idle(clientToken, flowMs)) ? soonMs : lookAgainMs;
   const { expired, ...plan } = await planCatchUp(db, clientToken, settings.retentionMs, leastMs);
   for (let i = 0; i < expired; i++) metrics.ended('failed');
   const endpoint = plan.owed > 0 ? await getEndpoint(db, clientToken) : undefined;

@@ -47,7 +47,7 @@ describe('A stopping process', () => {
     const client = await h.newClient(receiver.url);
     await h.publish({ client, asset: 'waits' });
     await h.delivering.close();
-    await within5s(h.deps.couriers.untilIdle(client));
+    await within5s(h.deps.couriers.idle(client, 5000));
     assert.deepEqual([(await h.endpoint(client)).owed, receiver.received.length], [1, 0]);
   });
 

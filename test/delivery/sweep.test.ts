@@ -91,12 +91,13 @@ describe('What nothing works on', () => {
     await h.noneOwed(client);
   });
 
-  it('is cancelled by the next sweep where its client was deleted, although Redis is full', async () => {
+  it('is cancelled by the next sweep where its client was deleted, with Redis full and the list of clients away', async () => {
     const { h, client } = scene;
     await owe();
     await deleteClient(h.db, client);
     const refuse = () => Promise.reject(new Error('OOM command not allowed'));
-    const redis = Object.assign(Object.create(h.db.redis), { hset: refuse, set: refuse });
+    const zscan = () => Promise.reject(new RedisUnavailable('this part is away'));
+    const redis = Object.assign(Object.create(h.db.redis), { hset: refuse, set: refuse, zscan });
     await sweep({ db: { ...h.db, redis } });
     assert.equal((await h.endpoint(client)).owed, 0);
   });

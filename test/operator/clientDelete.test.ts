@@ -116,7 +116,7 @@ describe('operator: client delete T', () => {
     const [id = ''] = owed;
     await h.db.redis.del(h.db.client(client).notification(id));
     const event = arrivedEvent(client, 'owed', { notificationId: id });
-    const [claim] = (await claimAgain(h.db, { ...event, claim: 1 })).claims;
+    const [claim] = (await claimAgain(h.db, event.clientToken, [{ ...event, claim: 1 }])).claims;
     assert.ok(claim?.kind === 'ended' && claim.state === 'cancelled');
     assert.deepEqual(await staying(client), ['client']);
     assert.deepEqual(await states(client, [id]), ['cancelled']);

@@ -21,7 +21,7 @@ describe('operator: notification, explain', () => {
     const ids: string[] = [];
     for (const platformId of assets) {
       const event = arrivedEvent(clientToken, platformId);
-      await claimAgain(cli.db, { ...event, claim: 1 });
+      await claimAgain(cli.db, event.clientToken, [{ ...event, claim: 1 }]);
       ids.push(event.notificationId);
     }
     return ids;

@@ -189,7 +189,7 @@ describe('operator status: us or them', () => {
   /** Owed for ten minutes, and unknown to the sweep. */
   async function oweUnattended(url: string | undefined): Promise<string> {
     const clientToken = await h.newClient(url);
-    await claimAgain(h.db, { ...arrivedEvent(clientToken, 'vid-1'), claim: 1 });
+    await claimAgain(h.db, clientToken, [{ ...arrivedEvent(clientToken, 'vid-1'), claim: 1 }]);
     await age(clientToken);
     return clientToken;
   }

@@ -106,7 +106,7 @@ export async function newDeliveryClient(
     ): Promise<Claims> => claimEvents(db, clientToken, events, { settings: client.settings, nonce, most }),
     /** Claims again an event whose claim may be lost. */
     async claimAgain({ notify: _, ...event }: ArrivedEvent, claim: number): Promise<Claim> {
-      return (await claimAgain(db, { ...event, claim })).claims[0] as Claim;
+      return (await claimAgain(db, clientToken, [{ ...event, claim }])).claims[0] as Claim;
     },
     /** Claims a new event of an asset. @throws where it makes no notification */
     async owe(platformId: string, given?: Partial<ArrivedEvent>): Promise<Asked> {

@@ -174,11 +174,13 @@ async function turns(model: Model, call: Call): Promise<void> {
   for (const [i, verdict] of verdicts.entries()) {
     const settled = turned.settled[i] as Settled;
     const isCounted = model.holds(verdict.taken);
+    const waits = model.waiting().length > 0;
     assert.equal(settled.outcome, model.settle(verdict, settled));
     const { timed, failures = 0 } = model.facts.notifications.get(verdict.taken.notificationId) ?? {};
     const { outcome, inMs = 0 } = settled;
     if (outcome === 'retry' && isCounted && inMs > 0 && (!timed || failures > 3))
       assert.ok(Number(until) <= model.now + inMs, 'nobody times its retry');
+    if (settled.change?.to === 'active' && waits) assert.ok(Number(until) <= model.now, 'nobody drains');
   }
   model.readProbe(Number(probeAt));
   for (const [i, one] of givenBack.entries())
@@ -328,7 +330,7 @@ const lose = step('lose', async (model) => {
 const fields = {
   ...{ epoch: 'epoch', generation: 'generation', failures: 'failures', notBefore: 'not_before' },
   ...{ probeAt: 'probe_at', recoveredAt: 'recovered_at', rateAt: 'rate_at' },
-  ...{ drainAt: 'drain_at', picks: 'picks' },
+  ...{ drainAt: 'drain_at', picks: 'picks', leasesEnd: 'leases_end' },
 } as const;
 
 /** Every claimed notification has ended or is owed, and every key of what is owed says the same. */

@@ -51,6 +51,7 @@ interface Facts {
   rateAt: number;
   drainAt: number;
   picks: number;
+  leasesEnd: number;
   known: Map<string, { segments: Set<string>; claim: number; last: string }>;
   notifications: Map<string, Notification>;
   owed: Map<string, OwedAsset>;
@@ -87,7 +88,14 @@ export class Model {
   facts: Facts = {
     ...{ registered: true, paused: false, state: 'active', epoch: 1, generation: 1, failures: 0 },
     ...{ notBefore: 0, probe: '', probeAt: 0, probeStep: 0, rateAt: 0, drainAt: 0, picks: 0 },
-    ...{ recoveredAt: 0, known: new Map(), notifications: new Map(), owed: new Map(), holders: new Map() },
+    ...{
+      leasesEnd: 0,
+      recoveredAt: 0,
+      known: new Map(),
+      notifications: new Map(),
+      owed: new Map(),
+      holders: new Map(),
+    },
   };
   /** Events that were published, claimed or not, with the number of the claim that may be lost. */
   accepted: { event: ArrivedEvent; claim: number }[] = [];
@@ -221,6 +229,8 @@ export class Model {
   landEnded(lost: readonly string[] = []): void {
     for (const [asset, { lease, token }] of this.facts.holders)
       if (lease <= this.now || lost.includes(token)) this.land(asset);
+    const leases = [...this.facts.holders.values()].map(({ lease }) => lease);
+    this.facts.leasesEnd = leases.length === 0 ? 0 : Math.min(...leases);
   }
 
   enter(state: Facts['state']): void {
@@ -342,8 +352,8 @@ export class Model {
   take(most: number, token: string, taken: readonly Taken[], arriveApart = false): void {
     let i = 0;
     for (const mayMakeRoom of arriveApart ? [false, true] : [true]) {
-      const isFull = this.standing().reason === 'full' && this.waiting().length > 0;
-      if (mayMakeRoom && isFull && i < most) this.landEnded();
+      const { holders, leasesEnd } = this.facts;
+      if (mayMakeRoom && i < most && holders.size > 0 && leasesEnd <= this.now) this.landEnded();
       for (; i < most; i++) {
         const next = this.next();
         if (next === undefined) break;
@@ -373,7 +383,10 @@ export class Model {
     const { facts, now } = this;
     if (this.standing().reason !== 'due') return undefined;
     const waiting = this.waiting();
-    if (facts.state === 'failing') return waiting.find(({ live }) => live) ?? waiting[0];
+    if (facts.state === 'failing') {
+      const [first] = waiting;
+      return waiting.find(({ due, live }) => live && due === first?.due) ?? first;
+    }
     const mayDrain = this.drainPlace() <= now;
     const due = waiting.filter((one) => one.due <= now && (mayDrain || one.due >= facts.recoveredAt));
     const [live, backfill] = [due.find((one) => one.live), due.find((one) => !one.live)];
@@ -466,7 +479,7 @@ export class Model {
     const oldestAt = waiting.length === 0 ? now : Math.min(...waiting.map(({ since }) => since));
     const { reason, at = oldestAt + retentionMs } = this.nextTime();
     const leases = [...facts.holders.values()].map(({ lease }) => lease);
-    const inMs = Math.max(Math.min(at, ...leases) - now, 0);
+    const inMs = Math.max(Math.min(at - now, ...leases.map((lease) => lease - now), 60 * minute), 0);
     return { owed, oldestAt, inMs, reason, expired: old.length };
   }
 }

@@ -35,6 +35,7 @@ import { recordKeptDays } from '../../constants.js';
  *   catch_up_until                until when catch-up sleeps (absent: none is known to run)
  *   rate_at, drain_at             the time of the next free place in max_per_second, and in the drain rate
  *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
+ *   leases_end                    when the first lease ended or ends, as of the last look at all of them
  *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate
  *   state_notice, secret_notice   JSON of a notice that is not claimed yet (records/notices.ts)
  * notification

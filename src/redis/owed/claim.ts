@@ -25,6 +25,8 @@ export interface ArrivedEvent {
   body?: string;
 }
 
+/** A script that claims more events would delay Redis for others. */
+export const claimsPerScript = 100;
 /** The group of an event that has no workflow. */
 export const withoutWorkflow = '-';
 
@@ -71,12 +73,21 @@ export function claimOnly(db: Db, clientToken: string, events: readonly Claimabl
   return db.durably((own) => claimEvents(own, clientToken, events)).safe;
 }
 
-/** Claims an event again, durably, because Redis may have lost its claim. */
-export async function claimAgain(db: Db, { claim: lost, ...event }: ClaimedEvent): Promise<Claims> {
+/** Claims events of one client again, durably, because Redis may have lost their claims. */
+export async function claimAgain(
+  db: Db,
+  clientToken: string,
+  events: readonly ClaimedEvent[],
+): Promise<Claims> {
   // Redis may have lost the announcement, too.
-  await announceClaims(db, event.clientToken);
-  const again = { ...event, notify: true, group: withoutWorkflow, lookedUp: lost - 1 };
-  return claimOnly(db, event.clientToken, [again]);
+  await announceClaims(db, clientToken);
+  const again = events.map(({ claim: lost, ...event }) => ({
+    ...event,
+    notify: true,
+    group: withoutWorkflow,
+    lookedUp: lost - 1,
+  }));
+  return claimOnly(db, clientToken, again);
 }
 
 function claimArguments(event: Claimable): ScriptArgument[] {

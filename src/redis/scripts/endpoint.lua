@@ -12,13 +12,13 @@ at_begin(function() health_read, limits_read, given_bound, needs_wake = nil, nil
 local function health()
   if health_read then return health_read end
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at', 'catch_up_until', 'failures', 'last_success_at', 'picks')
+    'rate_at', 'drain_at', 'recovered_at', 'catch_up_until', 'failures', 'last_success_at', 'picks', 'leases_end')
   health_read = {
     state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', not_before = tonumber(e[4] or '0'),
     probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
     rate_at = tonumber(e[9] or '0'), drain_at = tonumber(e[10] or '0'), recovered_at = tonumber(e[11] or '0'),
     catch_up_until = tonumber(e[12] or '-1'), failures = tonumber(e[13] or '0'), last_success_at = tonumber(e[14] or '0'),
-    picks = tonumber(e[15] or '0'),
+    picks = tonumber(e[15] or '0'), leases_end = tonumber(e[16] or '0'),
   }
   return health_read
 end
@@ -81,10 +81,13 @@ local function new_generation()
   enter('active')
   return redis.call('HINCRBY', E, 'generation', 1)
 end
--- Asks for catch-up by this time (-1: no time is known), unless it wakes before it anyway.
+-- Later than any time.
 local FAR = 8640000000000000
+-- Catch-up plans again after this time (ms), which bounds the cost of a lost wake-up.
+local LONGEST_SLEEP = 3600000
+-- Asks for catch-up by this time (-1: no time is known), unless it wakes before it anyway.
 local function alarm(at)
-  if at < 0 then at = FAR end
+  if at < 0 then at = now + LONGEST_SLEEP end
   local set = health().catch_up_until
   -- Five seconds after its planned wake-up, a catch-up counts as stopped.
   if set > now - 5000 and set <= at then return end

@@ -118,8 +118,8 @@ local function land(asset, f, due)
   end_flight(asset)
   if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, due or math.min(now, f.since)) end
 end
--- Ends the holds whose lease is over, and those taken by the calls of these nonces (between spaces; nil: none): their assets are due. Returns when
--- the next lease ends, nil if none is left.
+-- Ends the holds whose lease is over, and those taken by the calls of these nonces (between spaces; nil: none): their assets are due.
+-- Notes and returns when the next lease ends, nil if none is left.
 local function land_ended(nonces)
   local next_end
   for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
@@ -127,6 +127,7 @@ local function land_ended(nonces)
     if f.lease <= now or nonces and string.find(nonces, ' ' .. f.token .. ' ', 1, true) then land(asset, f)
     else next_end = math.min(next_end or f.lease, f.lease) end
   end
+  redis.call('HSET', E, 'leases_end', next_end or 0)
   return next_end
 end
 -- Makes an asset owed by this notification. A notification that it replaces ends as superseded at the same moment and

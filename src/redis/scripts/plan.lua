@@ -25,7 +25,7 @@ entry('plan', function(_, ARGV)
   local at, why = next_time()
   if at < 0 then at = oldest + retention_ms end
   -- What is in flight is due when its lease ends: its process may have died.
-  at = math.max(math.min(at, lease_ends or at), now + tonumber(ARGV[5]))
+  at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + tonumber(ARGV[5]))
   redis.call('HSET', E, 'catch_up_until', at)
   local in_ms = math.ceil(at - now)
   return cjson.encode({owed = owed, oldestAt = oldest, inMs = in_ms, reason = why, expired = #too_old})
@@ -64,7 +64,8 @@ entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local h, at, why = health(), next_time()
   if why == 'due' then
-    local oldest = math.min(first_due('L', '-inf') or FAR, first_due('B', '-inf') or FAR)
+    local backfill = in_flight() < backfill_bound() and first_due('B', '-inf')
+    local oldest = math.min(first_due('L', '-inf') or FAR, backfill or FAR)
     -- The last place of a rate was used then.
     at = math.max(oldest, h.recovered_at, h.not_before, h.rate_at, oldest < h.recovered_at and h.drain_at or 0)
     if h.state == 'failing' then at = math.max(h.probe_at, h.not_before) end

@@ -86,8 +86,9 @@ local function hold(asset, id, since, lane, trace, body)
 end
 local function hold_waiting(asset, lane)
   local id, since = redis.call('HGET', base .. 'owed', asset), since_of(asset)
+  local trace, body = unpack(redis.call('HMGET', record(id), 'trace', 'body'))
   stop_waiting(asset, lane)
-  hold(asset, id, since, lane, unpack(redis.call('HMGET', record(id), 'trace', 'body')))
+  hold(asset, id, since, lane, trace, body)
 end
 -- Takes an asset that was not owed, if nothing else comes before it. Returns whether it did.
 local function take_arriving(asset, id, lane, trace, body)
@@ -125,21 +126,20 @@ local function lane_of_next(live, backfill)
   if backfill then return in_flight() < backfill_bound() and 'B' or nil end
   return live and 'L'
 end
+-- Takes what is due first: a refused asset is due later, so the next probe is another one.
 local function take_probe()
-  for _, lane in ipairs({'L', 'B'}) do
-    local asset = redis.call('ZRANGE', base .. LANES[lane], 0, 0)[1]
-    if asset then
-      health().probe = nonce .. ' ' .. asset
-      redis.call('HSET', E, 'probe', health().probe)
-      return hold_waiting(asset, lane)
-    end
-  end
+  local lane = (first_due('L', '-inf') or FAR) <= (first_due('B', '-inf') or FAR) and 'L' or 'B'
+  local asset = redis.call('ZRANGE', base .. LANES[lane], 0, 0)[1]
+  health().probe = nonce .. ' ' .. asset
+  redis.call('HSET', E, 'probe', health().probe)
+  hold_waiting(asset, lane)
 end
 -- Takes the oldest due under a lease, as many as the call may take.
 local function take()
-  if left == 0 or waiting_count() == 0 then return end
-  if standing() == 'full' then land_ended() end
-  if standing() ~= 'due' then return end
+  if left == 0 then return end
+  -- Their processes have died.
+  if now >= health().leases_end and in_flight() > 0 then land_ended() end
+  if waiting_count() == 0 or standing() ~= 'due' then return end
   local l, h = limits(), health()
   if h.state == 'failing' then return take_probe() end
   left = math.min(left, l.bound - in_flight())
