@@ -27,7 +27,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     try {
       await temporal.workflow.signalWithStart('catch-up', { ...options(clientToken), signal: 'wake' });
     } catch (err) {
-      // Otherwise no further wake-up would be sent, because Redis has noted that it is awake.
+      // Otherwise no further wake-up would be sent, because Redis has noted that catch-up is awake.
       await forgetWakeUp(db, clientToken);
       throw err;
     }

@@ -69,10 +69,10 @@ type TemporalErrorClass = (typeof temporalErrorClasses)[number];
 export const observedCalls = ['start', 'signal', 'signal_with_start', 'terminate', 'describe'] as const;
 type ObservedCall = (typeof observedCalls)[number];
 
-/** Called for every call about a workflow: its kind, its duration, ms, and the reason if it failed. */
+/** Gets the kind and the duration of every call about a workflow, and the class of its failure. */
 export type CallObserver = (call: ObservedCall, milliseconds: number, error?: TemporalErrorClass) => void;
 
-/** A server that is frozen accepts connections and answers nothing: without a deadline a call would wait until it goes on. */
+/** A server that is frozen accepts connections and answers nothing: without a deadline a call would wait until the server goes on. */
 const answerWithinMs = 10_000;
 
 /** Bounds and times the calls of a client. "Not found" and "already started" are answers, not failures. */
@@ -128,7 +128,7 @@ export function isOverLimit(err: unknown): boolean {
 }
 
 /** Returns the gRPC code of an error or of its cause. */
-function grpcCodeOf(err: unknown): number | undefined {
+export function grpcCodeOf(err: unknown): number | undefined {
   for (let e = err; e instanceof Error; e = e.cause) {
     const { code } = e as Error & { code?: unknown };
     if (typeof code === 'number') return code;
