@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { targetPolicyOf } from '../outgoing/address.js';
+import { readTargetPolicy } from '../outgoing/address.js';
 import { sign } from '../outgoing/notification.js';
 import { checkTarget } from '../outgoing/target.js';
 import {
@@ -65,7 +65,7 @@ async function demo(operator: Operator, { outage = false }: { outage?: boolean }
 /** @throws Refused if the demo could not complete; nothing is created then */
 async function refuseUnlessPossible(operator: Operator, url: string) {
   await callApi(operator, 'GET', '/healthz');
-  await checkTarget(url, targetPolicyOf(operator.config())).catch((err: unknown) => {
+  await checkTarget(url, readTargetPolicy(operator.config())).catch((err: unknown) => {
     throw new Refused(
       `The service refuses the URL of the demo's receiver, ${url}: ${reasonOf(err)}.\n` +
         'Nothing was created. The demo needs ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127.0.0.0/8, ' +

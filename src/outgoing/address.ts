@@ -24,7 +24,7 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Cidr = [Address, number];
 
 /** Reads from the settings where notifications may go. @param ownPort another port of this machine that is the service's own */
-export function targetPolicyOf(config: Config, ownPort?: number): TargetPolicy {
+export function readTargetPolicy(config: Config, ownPort?: number): TargetPolicy {
   const { ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS, OWN_ADDRESSES, OWN_PORTS, PORT, ADMIN_PORT } = config;
   return {
     allowHttp: ALLOW_HTTP_TARGETS,
