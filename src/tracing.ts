@@ -4,7 +4,7 @@ import type { SpanKind } from '@opentelemetry/api';
 /** Identifies a span across processes: the W3C header `traceparent`, `00-<trace id>-<span id>-<flags>`. */
 export type Traceparent = string;
 
-export type SpanAttributes = Record<string, string | number | boolean>;
+type SpanAttributes = Record<string, string | number | boolean>;
 
 export interface SpanOptions {
   kind?: keyof typeof SpanKind;

@@ -16,7 +16,7 @@ import { upkeepQueueOf } from './temporal/workflowIds.js';
 
 /**
  * Routes the SDK's log through the service's, without payloads. Call it once per process, before the first connection.
- * @param metricsPort where on 127.0.0.1 the SDK serves its metrics; without one it counts nothing
+ * @param metricsPort where on 127.0.0.1 the SDK serves its metrics; without a port the SDK counts nothing
  */
 export function installRuntime(log: Logger, metricsPort?: number): void {
   const logger = new DefaultLogger('TRACE', ({ level, message, meta = {} }) => {
