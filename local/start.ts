@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { hostInUrl } from '../src/addresses.js';
 import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
 import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';
@@ -58,7 +59,7 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
       : ownTemporal(supervisor, config, ports),
   ]);
 
-  const apiUrl = `http://${urlHost(config.HOST)}:${port}`;
+  const apiUrl = `http://${hostInUrl(config.HOST)}:${port}`;
   const environment = {
     PORT: String(port),
     ADMIN_PORT: String(adminPort),
@@ -84,7 +85,7 @@ ready after ${((Date.now() - begun) / 1000).toFixed(1)} s
 
   API          ${apiUrl}   (${apiUrl}/docs)
   Temporal UI  ${temporal.uiUrl ?? `that of ${temporal.address}`}
-  metrics      http://${urlHost(config.ADMIN_HOST)}:${adminPort}/metrics
+  metrics      http://${hostInUrl(config.ADMIN_HOST)}:${adminPort}/metrics
   logs, data   ${dir}
 
 ${paste}
@@ -152,12 +153,6 @@ function stopWithoutParent(supervisor: Supervisor): void {
   setInterval(() => {
     if (process.ppid !== parent) void supervisor.stop('npm is gone', 1);
   }, 500).unref();
-}
-
-function urlHost(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  if (host === '::') return '[::1]';
-  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** Returns the service's settings for trying it out on this machine, added to those of the environment. */
