@@ -118,7 +118,7 @@ function workflowInWords({ workflow_id, workflow_url }: Awaited<ReturnType<typeo
   return workflow_url ?? workflow_id ?? 'none: too many events were waiting for Temporal';
 }
 
-/** Says the state, and what the last attempt came to. */
+/** Describes the state and the result of the last attempt. */
 function stateInWords({ state, by, endedAt, attempts }: NotificationRecord): string {
   const last = attempts.at(-1);
   if (by !== undefined) return `${state} (by ${by})`;
