@@ -83,7 +83,7 @@ switch (task) {
     fail(`launch.mjs: no task ${task}`);
 }
 
-/** The named files, or the task's own: without any, mocha would take the whole of `test`. */
+/** Runs the named files, or the task's own: without any, mocha would take the whole of `test`. */
 function mocha(...all) {
   const isNamed = args.some((arg) => arg.endsWith('.ts') || existsSync(join(projectDir, arg)));
   return runModule('mocha/bin/mocha.js', isNamed ? args : [...args, ...all]);

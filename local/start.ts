@@ -28,7 +28,7 @@ const dir = dataDir();
 const isWatching = process.argv.includes('--watch');
 const inspectFlags = process.argv.filter((arg) => arg.startsWith('--inspect'));
 
-// A closed terminal must not prevent that the servers are stopped.
+// A closed terminal must not keep the servers from being stopped.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 
@@ -78,7 +78,7 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   say(`notifications may go to http and to ${loopback} (not to the service's own ports), for trying it out`);
   const paste = await demo(apiUrl, environment);
   if (supervisor.isStopping) return;
-  // Before it says so: a change right afterwards counts.
+  // Before "ready" is printed: a change right afterwards counts.
   if (isWatching) restartOnChange(supervisor, say, startService);
   console.log(`
 ready after ${((Date.now() - begun) / 1000).toFixed(1)} s
@@ -119,7 +119,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
   });
 }
 
-/** API and worker in one process: a workflow started here can begin here, without a round trip through the server. */
+/** Starts API and worker in one process: a workflow started here can begin here, without a round trip through the server. */
 async function service(
   supervisor: Supervisor,
   environment: Record<string, string>,
