@@ -34,7 +34,7 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.get('/console/*nowhere', ...composePage());
 }
 
-/** A page of one site: what is wrong now in its first line, the tabs, and what the page is about. */
+/** Builds a page of one site: a first line that says what is wrong now, the tabs, and the tab's own part. */
 const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Middleware[] =>
   clientPage(deps, async (ctx) => {
     const { client } = ctx.state;
