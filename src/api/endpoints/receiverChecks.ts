@@ -1,4 +1,4 @@
-/** The five requests of a receiver’s check, how they are sent, the verdict on each answer, and advice on failures. */
+/** Sends the five requests of a receiver’s check, judges each answer, and gives advice on failures. */
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -35,7 +35,7 @@ interface Variant {
   signal?: AbortSignal;
 }
 
-/** Sends one test notification. @throws the signal's reason if it got no place in time */
+/** Sends one test notification. @throws the signal's reason if the send got no place in time */
 export async function sendSigned(
   sender: Sender,
   { url, clientToken, secrets, own }: Target,
@@ -78,7 +78,7 @@ export async function sendChecks(
   return { good, wrong_signature, old_timestamp, twice, slow };
 }
 
-/** The same request, with its body sent in pieces over a second. */
+/** Makes the same request with a body that is sent in pieces over a second. */
 const slowly = ({ headers, body }: Exchange['request']) => ({
   headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
   body: () => Readable.from(piecesOf(Buffer.from(body)), { objectMode: false }),

@@ -85,7 +85,7 @@ interface TestCall
   send: (deps: ApiDeps, target: Target) => Promise<unknown>;
 }
 
-/** Declares a call that sends tests to a URL and answers the receiver's answers. */
+/** Declares a call that sends tests to a URL and shows the receiver's answers. */
 function testEndpoint({ noun, what, sends, send, ...of }: TestCall) {
   return clientEndpoint({
     ...of,

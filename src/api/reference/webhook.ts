@@ -25,7 +25,7 @@ const at = Date.UTC(2026, 0, 31, 12);
 const accountId = 'acc_7Qd2mVx0';
 const clientToken = 'SITE0042';
 
-/** Returns a notification as it is sent at that time. */
+/** Returns a notification as it would be sent at the time of the examples. */
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
   notificationRequest({ notificationId, clientToken, platformId, event }, [exampleSecret], at);
 
@@ -108,7 +108,6 @@ const noticeExamples = {
 
 const changed = changedBody(accountId, at, 'replaced');
 
-/** What the webhooks about an account have in common. */
 const toAccount = {
   tag: 'Notices',
   what: 'notice',

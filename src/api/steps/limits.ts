@@ -1,6 +1,6 @@
 /**
- * Limits on calls: an account's expensive ones (those that look up a name, read many records, or show the console), a client's
- * that send something, and how often tokens may be asked for. Every 429 has Retry-After.
+ * Limits calls: an account's expensive calls (which look up a name, read many records, or show the console), a client's calls
+ * that send something, and requests for tokens. Every 429 has Retry-After.
  *
  * Counted in Redis over all processes; in memory while Redis is unavailable. Only minted tokens count in the memory of each
  * process, which saves a Redis call for each token: with n processes up to n times the rate. They count per client id, and
@@ -84,8 +84,8 @@ const tooManyFailures = (waitMs: number) => tooMany('Too many failures', failure
 /** Limits how often tokens may be asked for; each member throws ApiError 429. */
 export function createTokenLimits(db: Db, tokensPerSecond: number) {
   const quota = { name: 'tokens', calls: tokensPerSecond, windowSeconds: 1 };
-  // The accounts' windows of a second, which begin with a first token. It needs no promise or timer for each token, unlike
-  // rate-limiter-flexible.
+  // The accounts' windows of a second, which begin with a first token. Unlike rate-limiter-flexible they need no promise or
+  // timer for each token.
   const windows = new Map<string, { endsAtMs: number; count: number }>();
   const countFailed = sharedWindow(db, db.global.tokenFailures, failures);
   // Addresses that have failed too often, each with the end of its window (ms): a good request needs no look-up. About 1 MB in

@@ -1,4 +1,4 @@
-/** Knowing the caller: the token, its account, and the client and notification that a call is about. */
+/** Identifies the caller: the token, its account, and the client and notification that a call is about. */
 import type { IncomingMessage } from 'node:http';
 import { isClientToken, isNoticesClient, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
@@ -19,7 +19,7 @@ export function bearerToken({ req }: { req: IncomingMessage }): string | undefin
   return /^bearer +(\S+) *$/i.exec(req.headers.authorization ?? '')?.[1];
 }
 
-/** How long a token holds that was valid, while the Redis that keeps its account is unavailable: a failover takes 7 s. */
+/** How long a valid token holds while the Redis that keeps its account is unavailable: a failover takes 7 s. */
 const holdsForMs = 30_000;
 
 /**
