@@ -3,7 +3,7 @@ import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
 import type { Config } from '../config.js';
 
-/** Where notifications may go: to public addresses, and to those that an operator allowed. */
+/** Says where notifications may go: to public addresses, and to those that an operator allowed. */
 export interface TargetPolicy {
   /** `http` URLs as well as `https`. */
   allowHttp: boolean;
@@ -63,7 +63,7 @@ function parseAddress(address: string): Address | undefined {
 
 /**
  * Returns every address at which a packet to this one may end. An IPv4-mapped address and the well-known NAT64
- * prefix (RFC 6052) are only another spelling of the IPv4 address inside, so that one is judged. For a local NAT64
+ * prefix (RFC 6052) only spell the IPv4 address inside, so the inner address is judged. For a local NAT64
  * (RFC 8215) and interface identifiers of ISATAP (RFC 5214) both are judged. Other tunnels are not public.
  */
 function formsOf(address: Address): Address[] {

@@ -37,7 +37,7 @@ export class Connections {
   readonly #naming = new Map<Origin, Connection>();
   /** Origins that lack nothing but a socket or a lookup, in the order of their turns. */
   readonly #wanting = new Set<Origin>();
-  /** How many wait for a place, over all origins. */
+  /** The number of waiters, over all origins. */
   waiting = 0;
 
   constructor(

@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { idFromBytes } from '../../ids.js';
+import type { AttemptError } from '../../outgoing/failures.js';
 import { hidden, notificationRequest } from '../../outgoing/notification.js';
-import type { AttemptError, PostResult, Sender } from '../../outgoing/post.js';
+import type { PostResult, Sender } from '../../outgoing/post.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
 type Sent = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
