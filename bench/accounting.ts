@@ -10,9 +10,9 @@ export interface Delivery {
 export interface Accounting {
   /** One for each notification, with its first arrival. */
   deliveries: Delivery[];
-  /** Accepted events without an arrival, neither their own nor one of a newer notification of the asset. */
+  /** Accepted events of which neither the notification nor a newer notification of the asset arrived. */
   missing: number;
-  /** Accepted events without an own arrival, whose asset got a later notification. */
+  /** Accepted events whose notification did not arrive, but a later notification of the asset did. */
   superseded: number;
   /** Arrivals after the first of the same id. */
   duplicates: number;

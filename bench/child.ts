@@ -23,11 +23,11 @@ export async function startChild<To extends object, From extends { kind: string 
     detached: true,
     env: { ...process.env, ...env },
   });
-  const child = childOf<To, From>(name, process_);
+  const child = wrap<To, From>(name, process_);
   return { child, ready: (await child.next('ready')) as From };
 }
 
-function childOf<To extends object, From extends { kind: string }>(
+function wrap<To extends object, From extends { kind: string }>(
   name: string,
   child: ChildProcess,
 ): Child<To, From> {

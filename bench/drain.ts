@@ -8,7 +8,7 @@ export type Receiver = Child<ToReceiver, FromReceiver>;
 /** Long enough for two retries (after 5 s and 30 s). If no missing notification arrives for this long, none will. */
 const stalledMs = 45_000;
 
-/** How long it waits for duplicates once everything has arrived. */
+/** How long to wait for duplicates once everything has arrived. */
 const quietMs = 500;
 
 /** Waits until all these events have arrived, or until no missing one has arrived for 45 s. Returns all arrivals. */

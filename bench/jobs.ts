@@ -6,7 +6,7 @@ export type Pace = { kind: 'concurrency'; publishers: number } | { kind: 'rate';
 export interface EventsRequest {
   kind: 'events';
   accessToken: string;
-  /** Events go to these in turn. */
+  /** Events go to these clients in turn. */
   clientTokens: string[];
   batchSize: number;
   /** Events in a row for one client; 1 by default. */
@@ -29,7 +29,7 @@ export interface TokenRequest {
 }
 
 export interface Job {
-  /** Requests go to these in turn. */
+  /** Requests go to these addresses in turn. */
   baseUrls: string[];
   connections: number;
   pace: Pace;

@@ -1,6 +1,6 @@
 /**
  * A process: the clients' endpoint. It answers every POST with 204, or as its `behaviour` says, and records id, asset
- * and times. It evaluates nothing by itself, because it shares the CPU with the service.
+ * and times. It leaves every evaluation to others, because it shares the CPU with the service.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -33,7 +33,7 @@ function eventRequests(options: EventsRequest): RequestSource {
     authorization: `Bearer ${options.accessToken}`,
   };
   let made = 0;
-  const nextEvent = () => eventAt(options, made++);
+  const nextEvent = () => makeEvent(options, made++);
   const expected = options.known === undefined ? 'queued' : 'none';
   const take = (
     result: { notification?: string; notification_id?: string },
@@ -77,7 +77,7 @@ function assetText(clientToken: string, platformId: string): string {
 }
 
 /** Makes the event with this number. Each asset belongs to one client. */
-export function eventAt(options: EventsRequest, n: number) {
+export function makeEvent(options: EventsRequest, n: number) {
   const clients = options.clientTokens;
   const assets = options.assets * clients.length;
   const asset = assets > 0 ? n % assets : n;
