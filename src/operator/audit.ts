@@ -1,4 +1,4 @@
-/** Who did what: operators' changes, calls of the API, changes of state. */
+/** Shows who did what: operators' changes, calls of the API, changes of state. */
 import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
 import type { AddCommand, Operator } from './session.js';

@@ -1,4 +1,4 @@
-/** How a notification stands, and why something was or was not sent. */
+/** Explains how a notification stands, and why something was or was not sent. */
 import type { Command } from 'commander';
 import { presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
 import type { ClientToken } from '../ids.js';
@@ -80,7 +80,7 @@ async function describe(operator: Operator, n: NotificationRecord) {
     accepted: moment(n.acceptedAt),
     ended: moment(n.endedAt),
     'next attempt': describeNext(n),
-    workflow: workflowInWords(value),
+    workflow: value.workflow_url ?? value.workflow_id ?? 'none: too many events were waiting for Temporal',
   });
   const attempts = table(
     ['ATTEMPT AT', 'STATUS', 'MS', 'ERROR', 'ADDRESS', 'URL', 'ANSWER'],
@@ -112,10 +112,6 @@ async function presentWorkflow(
   const namespace = encodeURIComponent(operator.config().TEMPORAL_NAMESPACE);
   const workflow_url = `${ui}/namespaces/${namespace}/workflows/${encodeURIComponent(workflow_id)}`;
   return { workflow_id, workflow_url };
-}
-
-function workflowInWords({ workflow_id, workflow_url }: Awaited<ReturnType<typeof presentWorkflow>>): string {
-  return workflow_url ?? workflow_id ?? 'none: too many events were waiting for Temporal';
 }
 
 /** Describes the state and the result of the last attempt. */

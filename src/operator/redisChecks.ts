@@ -10,7 +10,6 @@ import { span } from './terminal.js';
 
 type Level = 'ok' | 'warn' | 'fail';
 
-/** The result of one check. */
 export type Finding = ReturnType<typeof finding>;
 
 /**

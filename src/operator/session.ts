@@ -49,7 +49,7 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
   const config = () => (read ??= readConfig(process.env, running().environment));
   const db = () => (store ??= connectRedis(config(), running()));
   const temporal = () => (client ??= connectTemporal(config(), running()));
-  /** Makes a change; resolves once it is on Redis' disk. */
+  /** Makes a change; resolves once the change is on Redis' disk. */
   const change = async <T>(write: (db: Db) => Promise<T>): Promise<T> =>
     await (await db()).durably(write).safe;
   /** Prints to stderr, even with `--json`. */
@@ -79,7 +79,7 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
         warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
     /**
-     * Wakes the client's catch-up, after the change itself. Without Temporal it warns and returns: the sweep finds the
+     * Wakes the client's catch-up, after the change itself. Without Temporal this warns and returns: the sweep finds the
      * client within 30 seconds.
      */
     async wake(clientToken: string) {
