@@ -92,7 +92,7 @@ function describeProgress(events: readonly ClaimedEvent[], known: ReadonlyMap<st
   return { delivered, waiting: reasons.length, reason: reasons[0] };
 }
 
-/** Makes the failure that Temporal shows: that of the event that is due first, with the time of its retry. */
+/** Makes the failure that Temporal shows, with the error and the retry time of the event that is due first. */
 function makeFailure(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]): ApplicationFailure {
   const first = later.reduce((a, b) => ((b.at ?? 0) < (a.at ?? 0) ? b : a));
   const event = events[outcomes.indexOf(first)] as ClaimedEvent;

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** A process of the benchmark itself, run from its TypeScript. It exchanges typed messages. */
+/** A process of the benchmark itself, run from its TypeScript, with which the benchmark exchanges typed messages. */
 export interface Child<To, From extends { kind: string }> {
   pid: number;
   send(message: To): void;

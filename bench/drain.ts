@@ -19,7 +19,7 @@ export async function drain(receiver: Receiver, events: PublishedEvents): Promis
   for (;;) {
     add(all, await collect(receiver));
     const now = monotonicMs();
-    // Waits only for the events of this job: those of other publishers may arrive much later.
+    // Waits only for the events of this job: events of other publishers may arrive much later.
     const left = account(events, all).missing;
     if (left !== missing) changedAt = now;
     missing = left;

@@ -44,7 +44,7 @@ export interface Round {
   refusals: Record<string, number>;
   givenUp: number;
   oddity?: string;
-  /** True if the service was still busy with an earlier round when this one began. */
+  /** True if the service was still busy with an earlier round when this round began. */
   unsettled: boolean;
 }
 

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import type { Pids } from './processUsage.js';
 
-/** Parses a positive number. @throws InvalidArgumentError */
+/** @throws InvalidArgumentError */
 export function positive(text: string): number {
   const value = Number(text);
   if (!(value > 0)) throw new InvalidArgumentError('must be a positive number');

@@ -51,7 +51,6 @@ interface RoundOptions {
   onRound: () => void;
 }
 
-/** Runs all rounds of one scenario. */
 export function runScenario(
   scenario: Scenario,
   theatre: Theatre,

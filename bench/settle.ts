@@ -7,7 +7,7 @@ const patienceMs = 90_000;
 
 /**
  * Waits until the service is idle, so that a round does not include the remaining work of the round before
- * (retries, catch-up). Returns false if it is not idle after 90 s.
+ * (retries, catch-up). Returns false if the service is not idle after 90 s.
  */
 export async function settle(pids: Pids): Promise<boolean> {
   const end = monotonicMs() + patienceMs;

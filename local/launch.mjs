@@ -90,7 +90,7 @@ function mocha(...all) {
 }
 
 /**
- * Runs what `npm test` leaves out, one suite after another. The short form is that of `.ci/run`. With TEST_COUNTS each suite leaves
+ * Runs what `npm test` leaves out, one suite after another. `.ci/run` uses the short form. With TEST_COUNTS each suite leaves
  * its counts there; a suite that crashed leaves an empty file (.ci/sum.mjs).
  */
 async function nightly(isShort) {
@@ -232,7 +232,7 @@ function run(command, commandArgs) {
   if (status !== 0) fail(`${[command, ...commandArgs].join(' ')} failed${error ? `: ${error.message}` : ''}`);
 }
 
-/** Allows one at a time in this clone: a second one waits and then finds everything done. */
+/** Allows one start at a time in this clone: a second start waits and then finds everything done. */
 function lock() {
   const file = join(projectDir, '.cache', 'launch.lock');
   mkdirSync(dirname(file), { recursive: true });

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 /** Distinguishes a process even from a later process with the same pid. */
 export interface ProcessMark {
   pid: number;
-  /** Its start time and program, as the system reports them. */
+  /** The start time and program of the process, as the system reports them. */
   identity: string;
 }
 

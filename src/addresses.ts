@@ -1,4 +1,4 @@
-/** Where the servers are: Redis by REDIS_URL, Temporal by the variables TEMPORAL_*, the service by its HOST. */
+/** Reads where the servers are: Redis by REDIS_URL, Temporal by the variables TEMPORAL_*, the service by its HOST. */
 import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 
 interface Credentials {

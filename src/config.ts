@@ -101,7 +101,7 @@ export const environmentSchema = z.object({
   WORKFLOWS_PER_SECOND: z.coerce.number().positive().max(10_000).default(10),
   /** The longest value of a search attribute: `frontend.searchAttributesSizeOfValueLimit` of Temporal's dynamic configuration. */
   SEARCH_ATTRIBUTE_BYTES: z.coerce.number().int().min(2048).max(1_048_576).default(2048),
-  /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that it is on its disk. */
+  /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that the write is on disk. */
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
   /** Replicas that must have an accepted event on their disks too. */
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
@@ -114,7 +114,7 @@ export const environmentSchema = z.object({
   PUBLIC_URL: webUrl.optional(),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-  /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets it. */
+  /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets them. */
   OWN_PORTS: ports.default([]),
   /** Addresses under which callers reach the service and that its interfaces do not show: behind a NAT or a balancer. */
   OWN_ADDRESSES: namesOrCidrs.default([]),

@@ -12,7 +12,7 @@ export interface SpanOptions {
   parent?: Traceparent;
   /** Spans of other traces that led to this one. */
   links?: readonly Traceparent[];
-  /** They hold no secret, and of a URL only its scheme and host. */
+  /** Hold no secret, and of a URL only its scheme and host. */
   attributes?: SpanAttributes;
 }
 

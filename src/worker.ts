@@ -46,7 +46,7 @@ export async function freeSdkPort(): Promise<number> {
   return port;
 }
 
-/** Returns the SDK's metrics as text; empty if there are none in time, so that the others are still shown. */
+/** Returns the SDK's metrics as text; empty if none come in time, so that the service's own are still shown. */
 export async function readSdkMetrics(port: number): Promise<string> {
   try {
     const signal = AbortSignal.timeout(1000);

@@ -33,7 +33,7 @@ export interface Row {
   wrong: Wrong;
 }
 
-/** Divides a quantity of one side by that of the other, round by round. */
+/** Divides a quantity of one side by the other side's, round by round. */
 export function ratioRow(load: string, quantity: Quantity, of: Side, to: Side, goal?: Goal): Row {
   return {
     load,
@@ -45,7 +45,7 @@ export function ratioRow(load: string, quantity: Quantity, of: Side, to: Side, g
   };
 }
 
-/** Shows a quantity, and that of the floor beside it. */
+/** Shows a quantity beside the floor's. */
 export function quantityRow(load: string, quantity: Quantity, of: Side, floor: Side, goal?: Goal): Row {
   return {
     load,

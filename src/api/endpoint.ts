@@ -54,7 +54,7 @@ export interface Description {
   codes?: readonly ErrorCode[];
   /** The rate of the account that the call counts towards. */
   rate?: AccountRate;
-  /** What a caller does after 503 or no answer, for a call that changes or sends something: one sentence after "After 503". */
+  /** The caller's next step after 503 or no answer, for a call that changes or sends something: one sentence after "After 503". */
   after503?: string;
 }
 

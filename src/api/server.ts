@@ -92,7 +92,7 @@ export async function listen(
   };
 }
 
-/** Closes the connection of a caller that has not read its answer in time: what it leaves unread stays in our memory. */
+/** Closes the connection of a caller that has not read its answer in time: unread bytes stay in our memory. */
 function endUnlessSent(res: ServerResponse, withinMs: number): void {
   if (res.writableFinished || res.closed) return;
   const timer = setTimeout(() => res.destroy(), withinMs);

@@ -48,7 +48,7 @@ export function askServer(connection: Connection | NativeConnection, withinMs: n
 
 /**
  * Repeats a call at the start of a process while Temporal is unavailable or not ready: its frontend answers some seconds before
- * its history service. It logs every 5 s for which server the process waits. @throws any other failure of the call
+ * its history service. Logs every 5 s for which server the process waits. @throws any other failure of the call
  */
 export async function untilAvailable<T>(address: string, log: Logger, call: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
@@ -62,7 +62,7 @@ export async function untilAvailable<T>(address: string, log: Logger, call: () =
   }
 }
 
-/** Why a call to Temporal failed. `limit`: a limit of the namespace is reached. */
+/** Classes of failed calls to Temporal. `limit`: a limit of the namespace is reached. */
 export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
 type TemporalErrorClass = (typeof temporalErrorClasses)[number];
 

@@ -224,6 +224,6 @@ function overdueOf(endpoint: Endpoint, retentionMs: number): number {
   const { now, sendableAt, waitingReason, leaseEndsAt, oldestOwedAt } = endpoint;
   const expiresAt = (oldestOwedAt ?? now) + retentionMs;
   if (waitingReason !== undefined && stopped.includes(waitingReason)) return now - (sendableAt ?? expiresAt);
-  // What is in flight is due when its lease ends: its process may have died.
+  // An asset in flight is due when its lease ends: the process that holds it may have died.
   return now - Math.min(sendableAt ?? expiresAt, leaseEndsAt ?? expiresAt);
 }

@@ -1,4 +1,4 @@
-/** Who may see a page and send a form: the link, the session that it opens and its cookie, and the first steps of each page. */
+/** Decides who may see a page and send a form: the link, the session that it opens and its cookie, and the first steps of each page. */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
@@ -129,8 +129,8 @@ ${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
 
 /**
  * POST /console/open: uses up the link and begins a session, which ends the browser's former one. While a session of
- * another account is open, it asks first: whoever sent the link could otherwise have its reader act in an account of
- * theirs.
+ * another account is open, it asks first: otherwise the sender of the link could have its reader act in the sender's
+ * account.
  */
 export function openEndpoint(deps: ApiDeps): Middleware[] {
   const { db, config } = deps;

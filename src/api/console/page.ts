@@ -25,7 +25,7 @@ export interface SessionState {
   formToken: string;
 }
 
-/** The state of a page about one endpoint: a site's, or that of the account's notices. */
+/** The state of a page about one endpoint: of a site, or of the account's notices. */
 export interface SiteState extends SessionState {
   health: Endpoint;
   registration?: Registration;

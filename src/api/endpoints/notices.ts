@@ -53,8 +53,8 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
 });
 
 /**
- * Prepares the one message to a URL that gets no more notices: somebody with a stolen token must not silence it unnoticed.
- * It is signed before its secrets may be gone, and sent once, without retries: a notice would go to the new URL.
+ * Prepares the one message to a URL that gets no more notices: somebody with a stolen token must not silence the notices unnoticed.
+ * The message is signed before its secrets may be gone, and sent once, without retries: a notice would go to the new URL.
  */
 async function preparedFarewell(
   { db, secretBox, sender, log }: ApiDeps,

@@ -59,7 +59,7 @@ export async function sendSigned(
 }
 
 /**
- * Makes the five sends of a check: the good one, and once it is answered the others at the same time.
+ * Makes the five sends of a check: the good one, then, once that is answered, the others at the same time.
  * @param signal ends the wait for a place and every send that is under way
  * @throws the signal's reason if a send got no place in time
  */

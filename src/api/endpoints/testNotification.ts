@@ -66,7 +66,7 @@ export const checkReceiverEndpoint = testEndpoint({
     const late = AbortSignal.timeout(answerWithinMs);
     const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
     const sent = await sendChecks(sender, target, signal).catch((err: unknown) => {
-      // `late` is named here so that it lives: Node 20 collects a timeout that only AbortSignal.any refers to, and it never fires.
+      // `late` is named here so that it lives: Node 20 collects a timeout that only AbortSignal.any refers to, before it fires.
       throw late.aborted || signal.aborted ? unavailable('the process ends') : err;
     });
     if (closing?.aborted) throw unavailable('the process ends');

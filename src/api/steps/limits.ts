@@ -4,7 +4,7 @@
  *
  * Counted in Redis over all processes; in memory while Redis is unavailable. Only minted tokens count in the memory of each
  * process, which saves a Redis call for each token: with n processes up to n times the rate. They count per client id, and
- * failures for one client id from one address: a caller without the secret cannot use up the customer's calls from another.
+ * failures for one client id from one address: a caller without the secret cannot use up the customer's calls from another address.
  */
 import { hash } from 'node:crypto';
 import type { Context } from 'koa';
@@ -45,8 +45,8 @@ const sendEveryMs = (sends.windowSeconds * 1000) / sends.calls;
 
 /**
  * Counts a client's call that sends something, over all such calls and all processes.
- * @param together how many to count, all or none: 1, or the whole burst. A bucket that gets one every 25 s and holds one is
- * equivalent to all 5 of a bucket that gets one every 5 s.
+ * @param together how many sends to count, all or none: 1, or the whole burst. A bucket that gets one send every 25 s and holds
+ * one is equivalent to all 5 of a bucket that gets one every 5 s.
  * @throws ApiError 429
  */
 export async function limitSends(db: Db, clientToken: string, together: 1 | 5 = 1): Promise<void> {

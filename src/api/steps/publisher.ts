@@ -95,7 +95,7 @@ export async function requireRegistration(db: Db, { clientToken }: Subject): Pro
     : new ApiError('not_registered', 'No url is registered for this client');
 }
 
-/** Returns the client's notification. @throws ApiError 404 */
+/** @throws ApiError 404 */
 export async function requireNotification(db: Db, { clientToken }: Subject, id = '') {
   const found = isNotificationId(id) ? await getNotification(db, clientToken, id) : undefined;
   if (found === undefined) {
