@@ -1,6 +1,12 @@
 import { account } from './accounting.js';
 import type { Child } from './child.js';
-import type { Arrivals, FromReceiver, PublishedEvents, ToReceiver } from './jobs.js';
+import {
+  type Arrivals,
+  type FromReceiver,
+  type NotificationList,
+  noArrivals,
+  type ToReceiver,
+} from './jobs.js';
 import { monotonicMs } from './processUsage.js';
 
 export type Receiver = Child<ToReceiver, FromReceiver>;
@@ -12,8 +18,8 @@ const stalledMs = 45_000;
 const quietMs = 500;
 
 /** Waits until all these events have arrived, or until no missing one has arrived for 45 s. Returns all arrivals. */
-export async function drain(receiver: Receiver, events: PublishedEvents): Promise<Arrivals> {
-  const all: Arrivals = { ids: [], at: [], assets: [], refused: [], mostInFlight: 0 };
+export async function drain(receiver: Receiver, events: NotificationList): Promise<Arrivals> {
+  const all = noArrivals();
   let missing = Number.POSITIVE_INFINITY;
   let changedAt = monotonicMs();
   for (;;) {
