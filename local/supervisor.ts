@@ -1,6 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import type { Child } from './child.js';
-import { logTail } from './child.js';
+import { type Child, logTail } from './child.js';
 import { isSameProcess, markProcess } from './processMark.js';
 import { claimRunState, endProcess, type RunState, removeRunState, writeRunState } from './runState.js';
 

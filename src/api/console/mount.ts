@@ -9,7 +9,7 @@ import { html } from './html.js';
 import { explainedAsset, listedNotifications, notificationPage } from './notifications.js';
 import { overview } from './overview.js';
 import { answerPage, composePage, home, type SitePart, siteUrl } from './page.js';
-import { standing } from './words.js';
+import { healthNotice } from './words.js';
 
 const tabs: { path: string; name: string; present: SitePart }[] = [
   { path: '', name: 'Overview', present: overview },
@@ -47,7 +47,7 @@ const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Midd
       isLive,
       body: [
         isLive &&
-          standing(ctx.state, {
+          healthNotice(ctx.state, {
             noun: 'video',
             register: html`Send a test to your receiver’s URL (${toActions}), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
             resume: html`press Resume (${toActions})`,

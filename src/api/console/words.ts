@@ -54,7 +54,7 @@ export const shownState = ({ state }: Endpoint, registration: Registration | und
  * Shows in the first line what is wrong now, and then what to do: `register` without a URL, `resume` to try now.
  * @param purpose.noun what waits: a video or a notice
  */
-export function standing(
+export function healthNotice(
   { health, registration }: { health: Endpoint; registration?: Registration },
   { noun, register, resume }: { noun: string; register: Piece; resume: Piece },
 ): Html {
