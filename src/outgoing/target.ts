@@ -73,7 +73,7 @@ export async function checkTarget(
   for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, withOwn), policy);
 }
 
-/** Looks up the service's own names: another name, or the bare address, may lead to the service too. Leaves out names without an answer. */
+/** Looks up the service's own names, because another name or an address may lead to the service. Leaves out names without an answer. */
 async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
   const answers = await Promise.allSettled(
     ownNames(policy).map((name) => lookUp(name, policy, lookup, timeoutMs)),
