@@ -8,7 +8,7 @@ import { hidden, notificationRequest } from '../../outgoing/notification.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
-type Sent = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
+type CheckName = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
 
 interface Exchange {
   request: { headers: Record<string, string>; body: string };
@@ -67,7 +67,7 @@ export async function sendChecks(
   sender: Sender,
   target: Target,
   signal: AbortSignal,
-): Promise<Record<Sent, Exchange>> {
+): Promise<Record<CheckName, Exchange>> {
   const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
   const good = await sendSigned(sender, target, { signal });
   const [wrong_signature, old_timestamp, twice, slow] = await Promise.all([
@@ -95,7 +95,7 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
 
 /** Returns each check with its verdict. @param slowMs a good answer that takes longer is a warning */
 export function judge(
-  { good, wrong_signature, old_timestamp, twice, slow }: Record<Sent, Exchange>,
+  { good, wrong_signature, old_timestamp, twice, slow }: Record<CheckName, Exchange>,
   slowMs: number,
 ) {
   const forged =
@@ -106,7 +106,7 @@ export function judge(
     'Answer 2xx to a webhook-id that you already have, and do nothing: a notification can arrive twice.';
   const cutOff =
     'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.';
-  const checks: [Sent, Exchange[], Judged][] = [
+  const checks: [CheckName, Exchange[], Judged][] = [
     ['good', [good], judgeTaken(good.result, slowMs)],
     ['wrong_signature', [wrong_signature], judgeRefused(wrong_signature.result, forged)],
     ['old_timestamp', [old_timestamp], judgeRefused(old_timestamp.result, replayed)],

@@ -29,7 +29,7 @@ const clientToken = 'SITE0042';
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
   notificationRequest({ notificationId, clientToken, platformId, event }, [exampleSecret], at);
 
-interface Sent extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'description'> {
+interface Webhook extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'description'> {
   what: 'notification' | 'notice';
   example: { headers: Record<string, string> };
   /** The schema of the header that names the client. */
@@ -37,7 +37,7 @@ interface Sent extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'de
   body: { schema: z.ZodType; examples: Record<string, string> };
 }
 
-const webhook = ({ operationId, tag, summary, description, what, example, client, body }: Sent) => ({
+const webhook = ({ operationId, tag, summary, description, what, example, client, body }: Webhook) => ({
   post: {
     ...{ operationId, tags: [tag], summary, description },
     security: [],
