@@ -21,14 +21,14 @@ export function createActivities(deps: ActivityDeps) {
 
     /**
      * Waits for events that `deliver` has not finished, as long as an attempt may take. Fails if some of them wait for a retry of
-     * the first minutes, so that Temporal shows the last failure and keeps the time of the next attempt. What found no place
-     * meanwhile is handed over to catch-up, as is what catch-up has already.
+     * the first minutes, so that Temporal shows the last failure and keeps the time of the next attempt. Hands events that
+     * found no place over to catch-up.
      * @param untilAnswered once a receiver has answered, its status is returned, whatever waits for a retry
-     * @throws ApplicationFailure its type is the contract's error class, or why it waits
+     * @throws ApplicationFailure its type is the contract's error class, or why the event waits
      */
     awaitDelivery(events: ClaimedEvent[], untilAnswered: boolean): Promise<Report> {
       const { cancellationSignal } = Context.current();
-      const forMs = deps.settings.leaseMs + afterLeaseMs;
+      const forMs = deps.settings.leaseMs - beforeLeaseEndsMs;
       const known = new Map<string, Outcome>();
       const work = async () => {
         const outcomes = await traced(deps, events, () =>
@@ -39,10 +39,10 @@ export function createActivities(deps: ActivityDeps) {
         await Promise.all([...clients].map((clientToken) => deps.catchUps.wake(clientToken)));
         const later = outcomes.filter(isRetriedShortly);
         const isTold = untilAnswered && outcomes.some(({ status }) => status !== undefined);
-        if (later.length > 0 && !isTold) throw failureOf(events, outcomes, later);
+        if (later.length > 0 && !isTold) throw makeFailure(events, outcomes, later);
         return reportOf(outcomes);
       };
-      return withHeartbeat(work, () => progressOf(events, known));
+      return withHeartbeat(work, () => describeProgress(events, known));
     },
 
     /** Has a client's courier send what is due, and plans when to look again. */
@@ -63,10 +63,10 @@ export function createActivities(deps: ActivityDeps) {
 
 export type Activities = ReturnType<typeof createActivities>;
 
-/** A local activity keeps its workflow's task open: what takes longer is left to `awaitDelivery`. */
+/** A local activity keeps its workflow's task open: `awaitDelivery` waits for whatever takes longer. */
 const firstMs = 500;
-/** A lease is 5 s longer than an attempt may take. */
-const afterLeaseMs = -3000;
+/** The wait ends 2 s after the longest attempt, whose lease is 5 s longer. */
+const beforeLeaseEndsMs = 3000;
 const heartbeatEveryMs = 3000;
 
 /** Sends heartbeats with the progress of this activity to Temporal, until `work` has ended. */
@@ -80,8 +80,8 @@ async function withHeartbeat<T>(work: () => Promise<T>, progress?: () => unknown
   }
 }
 
-/** Says for an operator how far a wait is. `reason`: why the first of those that wait is not sent now. */
-function progressOf(events: readonly ClaimedEvent[], known: ReadonlyMap<string, Outcome>) {
+/** Describes for an operator how far a wait is. `reason`: why the first waiting event is not sent now. */
+function describeProgress(events: readonly ClaimedEvent[], known: ReadonlyMap<string, Outcome>) {
   const outcomes = events.map(({ notificationId }) => known.get(notificationId));
   const delivered = outcomes.filter((outcome) => outcome?.state === 'delivered').length;
   const reasons = outcomes.flatMap((outcome) => {
@@ -91,8 +91,8 @@ function progressOf(events: readonly ClaimedEvent[], known: ReadonlyMap<string, 
   return { delivered, waiting: reasons.length, reason: reasons[0] };
 }
 
-/** Makes the failure that Temporal shows: that of the event that is due first, with the time of its retry. */
-function failureOf(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]): ApplicationFailure {
+/** Makes the failure that Temporal shows, with the error and the retry time of the event that is due first. */
+function makeFailure(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]): ApplicationFailure {
   const first = later.reduce((a, b) => ((b.at ?? 0) < (a.at ?? 0) ? b : a));
   const event = events[outcomes.indexOf(first)] as ClaimedEvent;
   const others = later.length > 1 ? `; ${later.length - 1} more of ${events.length} wait` : '';

@@ -1,4 +1,4 @@
-import type { Arrivals, PublishedEvents } from './jobs.js';
+import type { NotificationList } from './jobs.js';
 
 export interface Delivery {
   notificationId: string;
@@ -10,9 +10,9 @@ export interface Delivery {
 export interface Accounting {
   /** One for each notification, with its first arrival. */
   deliveries: Delivery[];
-  /** Accepted events without an arrival, neither their own nor one of a newer notification of the asset. */
+  /** Accepted events of which neither the notification nor a newer notification of the asset arrived. */
   missing: number;
-  /** Accepted events without an own arrival, whose asset got a later notification. */
+  /** Accepted events whose notification did not arrive, but a later notification of the asset did. */
   superseded: number;
   /** Arrivals after the first of the same id. */
   duplicates: number;
@@ -20,10 +20,7 @@ export interface Accounting {
   unannounced: number;
 }
 
-export function account(
-  events: PublishedEvents,
-  arrivals: Pick<Arrivals, 'ids' | 'at' | 'assets'>,
-): Accounting {
+export function account(events: NotificationList, arrivals: NotificationList): Accounting {
   const firstArrival = new Map<string, number>();
   const lastOfAsset = new Map<string, number>();
   let duplicates = 0;
@@ -41,8 +38,8 @@ export function account(
     duplicates,
     unannounced: 0,
   };
-  const announced = new Set(events.notificationIds);
-  events.notificationIds.forEach((id, i) => {
+  const announced = new Set(events.ids);
+  events.ids.forEach((id, i) => {
     const acceptedAt = events.at[i] ?? 0;
     const arrivedAt = firstArrival.get(id);
     if (arrivedAt !== undefined) result.deliveries.push({ notificationId: id, acceptedAt, arrivedAt });

@@ -6,15 +6,15 @@ import type { Stack } from './stack.js';
 
 /** The accounts of a run: a publisher with its clients, and the platform. */
 export interface Cast {
-  publisher: { clientId: string; clientSecret: string; accessToken: string };
-  platform: { clientId: string; clientSecret: string; accessToken: string };
+  publisher: { clientId: string; clientSecret: string };
+  platformToken: string;
   /** Makes clients and registers `<receiverUrl>/<client token>` for each through the API. */
   newRegisteredClients(count: number, receiverUrl: string): Promise<string[]>;
 }
 
 export async function createCast(stack: Stack): Promise<Cast> {
   const publisher = await createAccount(stack.db, { name: 'benchmark publisher' });
-  const platform = await createAccount(stack.db, { name: 'benchmark platform', scopes: ['enrichments'] });
+  const platform = await createAccount(stack.db, { name: 'benchmark platform', scopes: [platformScope] });
   const mint = (account: typeof publisher) =>
     mintToken(stack.baseUrl, account.client_id, account.client_secret, account.scopes.join(' '));
   const accessToken = await mint(publisher);
@@ -29,16 +29,8 @@ export async function createCast(stack: Stack): Promise<Cast> {
     return clientToken;
   };
   return {
-    publisher: {
-      clientId: publisher.client_id,
-      clientSecret: publisher.client_secret,
-      accessToken,
-    },
-    platform: {
-      clientId: platform.client_id,
-      clientSecret: platform.client_secret,
-      accessToken: await mint({ ...platform, scopes: [platformScope] }),
-    },
+    publisher: { clientId: publisher.client_id, clientSecret: publisher.client_secret },
+    platformToken: await mint(platform),
     newRegisteredClients: async (count, receiverUrl) => {
       const clientTokens: string[] = [];
       for (let i = 0; i < count; i++) clientTokens.push(await newClient(i, receiverUrl));

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** A process of the benchmark itself, run from its TypeScript. It exchanges typed messages. */
+/** A process of the benchmark itself, run from its TypeScript, with which the benchmark exchanges typed messages. */
 export interface Child<To, From extends { kind: string }> {
   pid: number;
   send(message: To): void;
@@ -23,11 +23,11 @@ export async function startChild<To extends object, From extends { kind: string 
     detached: true,
     env: { ...process.env, ...env },
   });
-  const child = childOf<To, From>(name, process_);
+  const child = wrap<To, From>(name, process_);
   return { child, ready: (await child.next('ready')) as From };
 }
 
-function childOf<To extends object, From extends { kind: string }>(
+function wrap<To extends object, From extends { kind: string }>(
   name: string,
   child: ChildProcess,
 ): Child<To, From> {

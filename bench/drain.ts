@@ -1,6 +1,12 @@
 import { account } from './accounting.js';
 import type { Child } from './child.js';
-import type { Arrivals, FromReceiver, PublishedEvents, ToReceiver } from './jobs.js';
+import {
+  type Arrivals,
+  type FromReceiver,
+  type NotificationList,
+  noArrivals,
+  type ToReceiver,
+} from './jobs.js';
 import { monotonicMs } from './processUsage.js';
 
 export type Receiver = Child<ToReceiver, FromReceiver>;
@@ -8,18 +14,18 @@ export type Receiver = Child<ToReceiver, FromReceiver>;
 /** Long enough for two retries (after 5 s and 30 s). If no missing notification arrives for this long, none will. */
 const stalledMs = 45_000;
 
-/** How long it waits for duplicates once everything has arrived. */
+/** How long to wait for duplicates once everything has arrived. */
 const quietMs = 500;
 
 /** Waits until all these events have arrived, or until no missing one has arrived for 45 s. Returns all arrivals. */
-export async function drain(receiver: Receiver, events: PublishedEvents): Promise<Arrivals> {
-  const all: Arrivals = { ids: [], at: [], assets: [], refused: [], mostInFlight: 0 };
+export async function drain(receiver: Receiver, events: NotificationList): Promise<Arrivals> {
+  const all = noArrivals();
   let missing = Number.POSITIVE_INFINITY;
   let changedAt = monotonicMs();
   for (;;) {
     add(all, await collect(receiver));
     const now = monotonicMs();
-    // Waits only for the events of this job: those of other publishers may arrive much later.
+    // Waits only for the events of this job: events of other publishers may arrive much later.
     const left = account(events, all).missing;
     if (left !== missing) changedAt = now;
     missing = left;

@@ -6,7 +6,7 @@ export type Pace = { kind: 'concurrency'; publishers: number } | { kind: 'rate';
 export interface EventsRequest {
   kind: 'events';
   accessToken: string;
-  /** Events go to these in turn. */
+  /** Events go to these clients in turn. */
   clientTokens: string[];
   batchSize: number;
   /** Events in a row for one client; 1 by default. */
@@ -29,7 +29,7 @@ export interface TokenRequest {
 }
 
 export interface Job {
-  /** Requests go to these in turn. */
+  /** Requests go to these addresses in turn. */
   baseUrls: string[];
   connections: number;
   pace: Pace;
@@ -44,10 +44,11 @@ export interface Answers {
   answeredAt: number[];
 }
 
-export interface PublishedEvents {
-  notificationIds: string[];
+/** Notifications, either announced by answers or arrived. */
+export interface NotificationList {
+  ids: string[];
   at: number[];
-  /** Like `Arrivals.assets`. */
+  /** `<path> <body>` of each, which names the client and the asset. */
   assets: string[];
 }
 
@@ -56,7 +57,7 @@ export interface Published {
   from: number;
   to: number;
   answers: Answers;
-  events: PublishedEvents;
+  events: NotificationList;
   /** Answers other than success, by status or error code. A request that was repeated after 503 counts each time. */
   refusals: Record<string, number>;
   /** Requests without success in the end. `oddity` is the first unexpected answer. */
@@ -72,16 +73,14 @@ export type FromPublisher =
   | { kind: 'published'; published: Published };
 
 /** POSTs that the receiver answered with 204. */
-export interface Arrivals {
-  ids: string[];
-  at: number[];
-  /** `<path> <body>` of each, which names the client and the asset. */
-  assets: string[];
+export interface Arrivals extends NotificationList {
   /** Ids whose first POST was answered with 503. */
   refused: string[];
   /** The most POSTs without an answer at one time to one path. */
   mostInFlight: number;
 }
+
+export const noArrivals = (): Arrivals => ({ ids: [], at: [], assets: [], refused: [], mostInFlight: 0 });
 
 export interface ReceiverBehaviour {
   /** Pause before each answer. */

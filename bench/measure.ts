@@ -3,12 +3,12 @@ import type { Child } from './child.js';
 import { drain, type Receiver } from './drain.js';
 import type { FromPublisher, Job, Published, ToPublisher } from './jobs.js';
 import { percentile } from './percentile.js';
-import { monotonicMs, type Pids, type Usages, usageOf } from './processUsage.js';
+import { monotonicMs, type Pids, readUsages, type Usages } from './processUsage.js';
 import { settle } from './settle.js';
 
 export type Publisher = Child<ToPublisher, FromPublisher>;
 
-export interface Latency {
+interface Latency {
   p50: number;
   p99: number;
   max: number;
@@ -44,7 +44,7 @@ export interface Round {
   refusals: Record<string, number>;
   givenUp: number;
   oddity?: string;
-  /** True if the service was still busy with an earlier round when this one began. */
+  /** True if the service was still busy with an earlier round when this round began. */
   unsettled: boolean;
 }
 
@@ -69,9 +69,9 @@ export async function measure(
   const ended = publisher.next('published');
   publisher.send({ kind: 'publish', job });
   await measuring;
-  const before = { at: monotonicMs(), usages: usageOf(pids) };
+  const before = { at: monotonicMs(), usages: readUsages(pids) };
   await measured;
-  const after = { at: monotonicMs(), usages: usageOf(pids) };
+  const after = { at: monotonicMs(), usages: readUsages(pids) };
   const { published } = await ended;
   const answered = countBetween(published.answers.answeredAt, before.at, after.at);
   if (receiver === undefined) return { ...basics(published, before, after, answered), unsettled };

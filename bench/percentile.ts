@@ -4,7 +4,7 @@ export function percentile(sorted: ArrayLike<number>, p: number): number {
   return sorted[Math.max(0, Math.ceil(p * sorted.length) - 1)] ?? Number.NaN;
 }
 
-export interface Spread {
+interface Spread {
   min: number;
   median: number;
   max: number;

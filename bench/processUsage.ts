@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 
 /** CPU time of a process and its children until now, over all threads, and their memory now. */
-export interface ProcessUsage {
+interface ProcessUsage {
   cpuMs: number;
   rssBytes: number;
 }
@@ -10,15 +10,15 @@ export interface ProcessUsage {
  * Reads the usage of a process with its children: most of PostgreSQL's processes are children. Shared memory counts once.
  * @throws if there is no such process, or no /proc (the benchmark runs on Linux)
  */
-export function processUsage(pid: number): ProcessUsage {
+function processUsage(pid: number): ProcessUsage {
   const usage = ownUsage(pid, 'VmRSS');
-  for (const child of childrenOf(pid)) {
+  for (const child of listChildren(pid)) {
     try {
       const { cpuMs, rssBytes } = ownUsage(child, 'RssAnon');
       usage.cpuMs += cpuMs;
       usage.rssBytes += rssBytes;
     } catch {
-      // It ended after the list was read.
+      // The child ended after the list was read.
     }
   }
   return usage;
@@ -26,7 +26,7 @@ export function processUsage(pid: number): ProcessUsage {
 
 function ownUsage(pid: number, memory: 'VmRSS' | 'RssAnon'): ProcessUsage {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The command (second field) may hold blanks and parentheses: count from its last one. Then proc(5), fields
+  // The command (second field) may hold blanks and parentheses: count from its last parenthesis. Then proc(5), fields
   // 14 to 17: user and system time of the whole thread group, and of children that have ended.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const ticks = [11, 12, 13, 14].reduce((sum, field) => sum + Number(fields[field]), 0);
@@ -35,7 +35,7 @@ function ownUsage(pid: number, memory: 'VmRSS' | 'RssAnon'): ProcessUsage {
   return { cpuMs: ticks * msPerTick, rssBytes: kib * 1024 };
 }
 
-function childrenOf(pid: number): number[] {
+function listChildren(pid: number): number[] {
   const file = `/proc/${pid}/task/${pid}/children`;
   return existsSync(file) ? readFileSync(file, 'utf8').trim().split(' ').filter(Boolean).map(Number) : [];
 }
@@ -47,7 +47,12 @@ const msPerTick = 10;
 export type Pids = Readonly<Record<string, number>>;
 export type Usages = Record<string, ProcessUsage>;
 
-export function usageOf(pids: Pids): Usages {
+/** Leaves out the servers that the benchmark has not started, whose process ids it does not know. */
+export function knownPids(pids: Record<string, number | undefined>): Pids {
+  return Object.fromEntries(Object.entries(pids).filter((e): e is [string, number] => e[1] !== undefined));
+}
+
+export function readUsages(pids: Pids): Usages {
   return Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, processUsage(pid)]));
 }
 

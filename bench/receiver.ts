@@ -1,10 +1,10 @@
 /**
  * A process: the clients' endpoint. It answers every POST with 204, or as its `behaviour` says, and records id, asset
- * and times. It evaluates nothing by itself, because it shares the CPU with the service.
+ * and times. It leaves every evaluation to others, because it shares the CPU with the service.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Arrivals, FromReceiver, ReceiverBehaviour, ToReceiver } from './jobs.js';
+import { type FromReceiver, noArrivals, type ReceiverBehaviour, type ToReceiver } from './jobs.js';
 import { monotonicMs } from './processUsage.js';
 
 let behaviour: ReceiverBehaviour = { latencyMs: 0, closesConnections: false, refusesOneInTen: false };
@@ -85,10 +85,6 @@ function isOneInTen(id: string): boolean {
   let hash = 0x811c9dc5;
   for (let i = 0; i < id.length; i++) hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193);
   return (hash >>> 0) % 10 === 0;
-}
-
-function noArrivals(): Arrivals {
-  return { ids: [], at: [], assets: [], refused: [], mostInFlight: 0 };
 }
 
 function tell(message: FromReceiver): void {

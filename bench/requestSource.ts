@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import type { EventsRequest, Job, PublishedEvents, TokenRequest } from './jobs.js';
+import type { EventsRequest, Job, NotificationList, TokenRequest } from './jobs.js';
 
 export interface Outgoing {
   request: Dispatcher.RequestOptions;
@@ -11,7 +11,7 @@ export interface RequestSource {
   /** Returns the next request; undefined if none is left. */
   next(): Outgoing | undefined;
   /** The events of answered requests; filled as the answers arrive. */
-  events: PublishedEvents;
+  events: NotificationList;
 }
 
 /** Makes the requests of a job, one after the other. */
@@ -24,16 +24,16 @@ export function requestSource(request: Job['request']): RequestSource {
   }
 }
 
-const noEvents = (): PublishedEvents => ({ notificationIds: [], at: [], assets: [] });
+const noEvents = (): NotificationList => ({ ids: [], at: [], assets: [] });
 
 function eventRequests(options: EventsRequest): RequestSource {
-  const events: PublishedEvents = noEvents();
+  const events = noEvents();
   const headers = {
     'content-type': 'application/json',
     authorization: `Bearer ${options.accessToken}`,
   };
   let made = 0;
-  const nextEvent = () => eventAt(options, made++);
+  const nextEvent = () => makeEvent(options, made++);
   const expected = options.known === undefined ? 'queued' : 'none';
   const take = (
     result: { notification?: string; notification_id?: string },
@@ -44,7 +44,7 @@ function eventRequests(options: EventsRequest): RequestSource {
       return [`not ${expected}: ${JSON.stringify(result).slice(0, 300)}`];
     }
     if (result.notification_id === undefined) return [];
-    events.notificationIds.push(result.notification_id);
+    events.ids.push(result.notification_id);
     events.at.push(at);
     events.assets.push(assetText(event.client_token, event.platform_id));
     return [];
@@ -71,13 +71,13 @@ function eventRequests(options: EventsRequest): RequestSource {
   return { next, events };
 }
 
-/** Writes an asset like `Arrivals.assets`, for a client with the URL `<receiver>/<client token>`. */
+/** Writes an asset like `NotificationList.assets`, for a client with the URL `<receiver>/<client token>`. */
 function assetText(clientToken: string, platformId: string): string {
   return `/${clientToken} {"event":"asset-update","platform_id":"${platformId}"}`;
 }
 
 /** Makes the event with this number. Each asset belongs to one client. */
-export function eventAt(options: EventsRequest, n: number) {
+export function makeEvent(options: EventsRequest, n: number) {
   const clients = options.clientTokens;
   const assets = options.assets * clients.length;
   const asset = assets > 0 ? n % assets : n;

@@ -1,9 +1,10 @@
 import type { Job, Pace } from './jobs.js';
 import { measure, type Round } from './measure.js';
+import { knownPids } from './processUsage.js';
 import type { ScenarioResult } from './report.js';
 import type { Theatre } from './theatre.js';
 
-export interface EventsScenario {
+interface EventsScenario {
   kind: 'events';
   name: string;
   pace: Pace;
@@ -11,7 +12,7 @@ export interface EventsScenario {
   endpoints: number;
 }
 
-export interface TokensScenario {
+interface TokensScenario {
   kind: 'tokens';
   name: string;
   publishers: number;
@@ -41,7 +42,7 @@ export const scenarios: readonly Scenario[] = [
   events('rate-400', perSecond(400)),
 ];
 
-export interface RoundOptions {
+interface RoundOptions {
   rounds: number;
   warmUpMs: number;
   durationMs: number;
@@ -50,7 +51,6 @@ export interface RoundOptions {
   onRound: () => void;
 }
 
-/** Runs all rounds of one scenario. */
 export function runScenario(
   scenario: Scenario,
   theatre: Theatre,
@@ -82,7 +82,7 @@ async function runEvents(
         durationMs: options.durationMs,
         request: {
           kind: 'events',
-          accessToken: cast.platform.accessToken,
+          accessToken: cast.platformToken,
           clientTokens,
           batchSize,
           segments: 3,
@@ -116,9 +116,9 @@ async function runTokens(
     request: { kind: 'token', account: cast.publisher, scope: 'push_notifications' },
   });
   const bareRounds: Round[] = [];
-  const barePids = { 'bare Koa': bareKoa.pid, redis: pids.redis, publisher: publisher.pid };
+  const barePids = knownPids({ 'bare Koa': bareKoa.pid, redis: pids.redis, publisher: publisher.pid });
   const rounds = await repeat(options, async () => {
-    bareRounds.push(await measure(job([bareKoa.baseUrl]), publisher, undefined, known(barePids)));
+    bareRounds.push(await measure(job([bareKoa.baseUrl]), publisher, undefined, barePids));
     return measure(job(stack.baseUrls), publisher, undefined, pids);
   });
   return {
@@ -136,8 +136,4 @@ async function repeat(options: RoundOptions, round: (n: number) => Promise<Round
     options.onRound();
   }
   return rounds;
-}
-
-function known(pids: Record<string, number | undefined>): Record<string, number> {
-  return Object.fromEntries(Object.entries(pids).filter((e): e is [string, number] => e[1] !== undefined));
 }

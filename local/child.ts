@@ -11,11 +11,11 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withTimeout } from '../src/promises.js';
 
-export interface ChildOptions {
+interface ChildOptions {
   name: string;
   command: string;
   args: readonly string[];
-  /** The file to which its standard output and error are appended. */
+  /** The file to which the child's standard output and error are appended. */
   logFile: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
@@ -27,15 +27,35 @@ export interface Child {
   name: string;
   pid: number;
   logFile: string;
-  /** Set once it has ended: the exit status or signal in words. */
+  /** Set once the child has ended: the exit status or signal in words. */
   ended: string | undefined;
   /** Resolves with `ended`; never rejects. */
   exited: Promise<string>;
-  /** SIGTERM, then SIGKILL after `graceMs`; resolves when it is gone. */
+  /** Sends SIGTERM, then SIGKILL after `graceMs`; resolves when the child is gone. */
   stop(graceMs?: number): Promise<void>;
 }
 
-/** @throws Error if it could not be started at all */
+export interface ServerOptions {
+  /** Holds the server's data and log. */
+  dir: string;
+  /** A free one by default. */
+  port?: number;
+  binary?: string;
+  logFile?: string;
+  onStart?: (child: Child) => void;
+  /** Added to the server's command line, after everything else. */
+  args?: readonly string[];
+}
+
+export interface Server {
+  port: number;
+  pid: number;
+  binary: string;
+  child: Child;
+  stop(): Promise<void>;
+}
+
+/** @throws Error if the program could not be started at all */
 export async function startChild(options: ChildOptions): Promise<Child> {
   mkdirSync(dirname(options.logFile), { recursive: true });
   const log = openSync(options.logFile, 'a', 0o600);
@@ -110,7 +130,7 @@ export async function answersOk(url: string): Promise<boolean> {
   }
 }
 
-/** The last lines of a log, indented. */
+/** Returns the last lines of a log, indented. */
 export function logTail(logFile: string, lines = 15): string {
   const all = readFileSync(logFile, 'utf8').trimEnd().split('\n');
   return [`  ${logFile}:`, ...all.slice(-lines).map((line) => `  | ${line}`)].join('\n');

@@ -12,7 +12,7 @@ interface Credentials {
   client_secret: string;
 }
 
-export interface DemoAccount {
+interface DemoAccount {
   publisher: Credentials;
   platform: Credentials;
   clientToken: string;
@@ -43,7 +43,6 @@ export async function consoleLink(
   return link && String(link.url);
 }
 
-/** What to do next. */
 export const nextSteps = [
   'A notification in one command, with its own receiver:  npm run -s operator -- demo',
   'Step by step, with yours:  docs/tutorial.md',

@@ -83,14 +83,14 @@ switch (task) {
     fail(`launch.mjs: no task ${task}`);
 }
 
-/** The named files, or the task's own: without any, mocha would take the whole of `test`. */
+/** Runs the named files, or the task's own: without any, mocha would take the whole of `test`. */
 function mocha(...all) {
   const isNamed = args.some((arg) => arg.endsWith('.ts') || existsSync(join(projectDir, arg)));
   return runModule('mocha/bin/mocha.js', isNamed ? args : [...args, ...all]);
 }
 
 /**
- * Runs what `npm test` leaves out, one suite after another. The short form is that of `.ci/run`. With TEST_COUNTS each suite leaves
+ * Runs what `npm test` leaves out, one suite after another. `.ci/run` uses the short form. With TEST_COUNTS each suite leaves
  * its counts there; a suite that crashed leaves an empty file (.ci/sum.mjs).
  */
 async function nightly(isShort) {
@@ -232,7 +232,7 @@ function run(command, commandArgs) {
   if (status !== 0) fail(`${[command, ...commandArgs].join(' ')} failed${error ? `: ${error.message}` : ''}`);
 }
 
-/** Allows one at a time in this clone: a second one waits and then finds everything done. */
+/** Allows one start at a time in this clone: a second start waits and then finds everything done. */
 function lock() {
   const file = join(projectDir, '.cache', 'launch.lock');
   mkdirSync(dirname(file), { recursive: true });

@@ -3,12 +3,12 @@ import { connect, createServer } from 'node:net';
 
 /**
  * Below the range of outgoing connections (Linux from 32768, macOS from 49152). An outgoing connection could take a port
- * from that range while its server is down, also the connection of a check: the kernel can connect it to itself.
+ * from that range while its server is down, even the connection of a check: the kernel can connect a socket to itself.
  */
 const [lowest, highest] = [15_000, 32_000];
 const given = new Set<number>();
 
-/** A TCP port of 127.0.0.1 without a listener a moment ago; never the same twice in this process. */
+/** Returns a TCP port of 127.0.0.1 without a listener a moment ago; never the same twice in this process. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(lowest, highest);
@@ -18,8 +18,8 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Returns whether a process listens there. It also connects, because macOS allows binding beside a wildcard listener. */
-export async function isPortTaken(port: number, host = '127.0.0.1'): Promise<boolean> {
+/** Returns whether a process listens there. Connects first, because macOS allows binding beside a wildcard listener. */
+async function isPortTaken(port: number, host = '127.0.0.1'): Promise<boolean> {
   return (
     (await answers(port, host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host)) ||
     cannotListen(port, host)
@@ -47,7 +47,7 @@ function cannotListen(port: number, host: string): Promise<boolean> {
   });
 }
 
-/** Assigns ports: the requested one if it is free, else another, and says so. */
+/** Assigns ports: the requested port if it is free, else another port, and says so. */
 export class PortPlan {
   readonly #given = new Set<number>();
 

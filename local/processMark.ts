@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 
-/** Identifies a process, also against a later one with the same pid. */
+/** Distinguishes a process even from a later process with the same pid. */
 export interface ProcessMark {
   pid: number;
-  /** Its start time and program, as the system reports them. */
+  /** The start time and program of the process, as the system reports them. */
   identity: string;
 }
 
@@ -19,8 +19,8 @@ export function isSameProcess(mark: ProcessMark): boolean {
 }
 
 /**
- * Boot id and field 22 of /proc/<pid>/stat, the start in clock ticks since boot. The name in field 2 may hold
- * spaces and parentheses, so fields are counted from its end. A zombie has ended.
+ * Returns the boot id and field 22 of /proc/<pid>/stat, the start in clock ticks since boot. The name in field 2 may hold
+ * spaces and parentheses, so fields are counted from the end of the name. A zombie has ended.
  */
 function fromProc(pid: number): string | undefined {
   try {
@@ -34,7 +34,7 @@ function fromProc(pid: number): string | undefined {
   }
 }
 
-/** Without the command line, which Temporal and Redis may change. */
+/** Leaves out the command line, which Temporal and Redis may change. */
 function fromPs(pid: number): string | undefined {
   try {
     const line = execFileSync('ps', ['-o', 'stat=,lstart=,comm=', '-p', String(pid)], {

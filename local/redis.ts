@@ -3,32 +3,18 @@ import { mkdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { redisBinary } from './binaries.js';
-import { type Child, startChild, waitUntilReady } from './child.js';
+import { type Server, type ServerOptions, startChild, waitUntilReady } from './child.js';
 import { freePort } from './ports.js';
 
-export interface RedisOptions {
+interface RedisOptions extends ServerOptions {
   /** `redis` by default. */
   name?: string;
-  /** Holds the append-only file and the log. */
-  dir: string;
-  /** A free one by default. */
-  port?: number;
-  binary?: string;
-  logFile?: string;
-  onStart?: (child: Child) => void;
   /** Called if the end of the append-only file was torn: the last write was not yet answered. */
   say?: (line: string) => void;
-  /** Added to the server's command line, after everything else. */
-  args?: readonly string[];
 }
 
-export interface RedisServer {
+export interface RedisServer extends Server {
   url: string;
-  port: number;
-  pid: number;
-  binary: string;
-  child: Child;
-  stop(): Promise<void>;
 }
 
 /** Starts a Redis (or Valkey) on 127.0.0.1 that loses no answered write; resolves once it answers a PING. */
@@ -74,8 +60,8 @@ function settings(port: number, dir: string): string[] {
   ];
 }
 
-/** Checks that a Redis on 127.0.0.1 answers. False also while it still loads its data (`-LOADING`). */
-export function answersPing(port: number): Promise<boolean> {
+/** Returns whether a Redis on 127.0.0.1 answers; false while it loads its data (`-LOADING`). */
+function answersPing(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' });
     socket.setTimeout(1000, () => socket.destroy());

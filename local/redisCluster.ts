@@ -41,7 +41,7 @@ export async function startCluster(options: {
   replicasOfEach?: number;
   /** Added to the command line of the replicas only. */
   replicaArgs?: readonly string[];
-  /** Set it longer to prevent failovers on a busy machine. */
+  /** A longer time prevents failovers on a busy machine. */
   nodeTimeoutMs?: number;
 }): Promise<RedisCluster> {
   const {
@@ -64,10 +64,10 @@ export async function startCluster(options: {
     const redis = new Redis(server.url, { retryStrategy: (times) => Math.min(50 * times, 500) });
     redis.on('error', () => undefined);
     const node = { server, redis, id: String(await redis.cluster('MYID')) };
-    // Before it meets another node: nodes with the same epoch would first have to settle the conflict.
+    // Before the node meets another: nodes with the same epoch would first have to settle the conflict.
     await redis.call('CLUSTER', 'SET-CONFIG-EPOCH', nodes.length + 1);
     if (nodes[0] !== undefined)
-      await redis.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0].server.port, await busOf(nodes[0]));
+      await redis.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0].server.port, await readBusPort(nodes[0]));
     nodes.push(node);
     return node;
   };
@@ -81,12 +81,12 @@ export async function startCluster(options: {
   for (const primary of first) {
     for (let i = 0; i < replicasOfEach; i++) {
       const replica = await start(replicaArgs);
-      await until('the replica knows its primary', async () => (await knownBy(replica)).includes(primary.id));
+      await until('the replica knows its primary', async () => (await readIds(replica)).includes(primary.id));
       await replica.redis.call('CLUSTER', 'REPLICATE', primary.id);
     }
   }
   await until('every node knows every other', async () => {
-    const states = await Promise.all(nodes.map((node) => stateOf(node, primaries)));
+    const states = await Promise.all(nodes.map((node) => isComplete(node, primaries)));
     return states.every(Boolean);
   });
   for (const node of nodes.slice(primaries)) {
@@ -113,7 +113,7 @@ export async function startCluster(options: {
     },
   };
 
-  async function stateOf({ redis }: ClusterNode, shards: number): Promise<boolean> {
+  async function isComplete({ redis }: ClusterNode, shards: number): Promise<boolean> {
     const info = String(await redis.cluster('INFO'));
     const ranges = (await redis.cluster('SLOTS')) as unknown[][];
     return (
@@ -125,13 +125,13 @@ export async function startCluster(options: {
   }
 }
 
-async function busOf({ redis }: ClusterNode): Promise<number> {
+async function readBusPort({ redis }: ClusterNode): Promise<number> {
   const [, port] = (await redis.config('GET', 'cluster-port')) as string[];
   return Number(port);
 }
 
 /** Returns the ids of a node and of the nodes that it is connected to. */
-async function knownBy({ redis }: ClusterNode): Promise<string[]> {
+async function readIds({ redis }: ClusterNode): Promise<string[]> {
   const lines = String(await redis.cluster('NODES'))
     .trim()
     .split('\n');

@@ -6,7 +6,7 @@ import { projectDir } from '../src/operator/npmStart.js';
 import type { Supervisor } from './supervisor.js';
 import { watchSources } from './watchSources.js';
 
-/** `npm run dev`: builds a change and restarts the service. Its servers stay up, also if the change is broken. */
+/** Builds each change and restarts the service, for `npm run dev`. The servers stay up, even if the change is broken. */
 export function restartOnChange(
   supervisor: Supervisor,
   say: (line: string) => void,

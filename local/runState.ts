@@ -10,7 +10,7 @@ export interface RunState extends RunningHere {
 
 /**
  * Makes this process the one supervisor of the data folder.
- * @returns the state of a dead one, whose children may still run, or the one that is alive
+ * @returns the processes that dead supervisors may have left running, or the state of the supervisor that is alive
  */
 export function claimRunState(
   dir: string,

@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { hostInUrl } from '../src/addresses.js';
 import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
 import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';
@@ -27,7 +28,7 @@ const dir = dataDir();
 const isWatching = process.argv.includes('--watch');
 const inspectFlags = process.argv.filter((arg) => arg.startsWith('--inspect'));
 
-// A closed terminal must not prevent that the servers are stopped.
+// A closed terminal must not keep the servers from being stopped.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 
@@ -58,7 +59,7 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
       : ownTemporal(supervisor, config, ports),
   ]);
 
-  const apiUrl = `http://${urlHost(config.HOST)}:${port}`;
+  const apiUrl = `http://${hostInUrl(config.HOST)}:${port}`;
   const environment = {
     PORT: String(port),
     ADMIN_PORT: String(adminPort),
@@ -77,14 +78,14 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   say(`notifications may go to http and to ${loopback} (not to the service's own ports), for trying it out`);
   const paste = await demo(apiUrl, environment);
   if (supervisor.isStopping) return;
-  // Before it says so: a change right afterwards counts.
+  // Before "ready" is printed: a change right afterwards counts.
   if (isWatching) restartOnChange(supervisor, say, startService);
   console.log(`
 ready after ${((Date.now() - begun) / 1000).toFixed(1)} s
 
   API          ${apiUrl}   (${apiUrl}/docs)
   Temporal UI  ${temporal.uiUrl ?? `that of ${temporal.address}`}
-  metrics      http://${urlHost(config.ADMIN_HOST)}:${adminPort}/metrics
+  metrics      http://${hostInUrl(config.ADMIN_HOST)}:${adminPort}/metrics
   logs, data   ${dir}
 
 ${paste}
@@ -118,7 +119,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
   });
 }
 
-/** API and worker in one process: a workflow started here can begin here, without a round trip through the server. */
+/** Starts API and worker in one process: a workflow started here can begin here, without a round trip through the server. */
 async function service(
   supervisor: Supervisor,
   environment: Record<string, string>,
@@ -152,12 +153,6 @@ function stopWithoutParent(supervisor: Supervisor): void {
   setInterval(() => {
     if (process.ppid !== parent) void supervisor.stop('npm is gone', 1);
   }, 500).unref();
-}
-
-function urlHost(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  if (host === '::') return '[::1]';
-  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** Returns the service's settings for trying it out on this machine, added to those of the environment. */

@@ -1,20 +1,19 @@
 import { mkdirSync } from 'node:fs';
-import type { Child } from './child.js';
-import { logTail } from './child.js';
+import { type Child, logTail } from './child.js';
 import { isSameProcess, markProcess } from './processMark.js';
 import { claimRunState, endProcess, type RunState, removeRunState, writeRunState } from './runState.js';
 
 /** More than the service's own forced end (25 s), see the worker's shutdown times. */
 const serviceGraceMs = 40_000;
 
-/** The order in which children are ended, and how long each may take: POSTs in flight are settled in the other two. */
+/** The order in which children are ended, and how long each may take: the service settles POSTs in flight in the other two. */
 const stopOrder: readonly { name: string; graceMs: number }[] = [
   { name: 'service', graceMs: serviceGraceMs },
   { name: 'temporal', graceMs: 15_000 },
   { name: 'redis', graceMs: 15_000 },
 ];
 
-/** Knows every child, ends them in order when one of them ends or the supervisor is told to stop. */
+/** Knows every child, and ends all of them in order when one ends or the supervisor is told to stop. */
 export class Supervisor {
   readonly #children = new Map<string, Child>();
   #isReplacing = false;
@@ -23,7 +22,7 @@ export class Supervisor {
   constructor(
     private readonly dir: string,
     readonly state: RunState,
-    /** If the service ends by itself, the others go on, because it starts again at the next change of the code. */
+    /** True: the servers outlive the service, which starts again at the next change of the code. */
     private readonly isWatching: boolean,
   ) {}
 
@@ -46,7 +45,7 @@ export class Supervisor {
     if (this.#stopping) void child.stop();
   };
 
-  /** Ends the service, then starts another instead. @throws errors of `start`: then there is none */
+  /** Ends the service, then starts a new one. @throws errors of `start`: then no service runs */
   async replaceService(start: () => Promise<void>): Promise<void> {
     this.#isReplacing = true;
     try {
@@ -67,7 +66,7 @@ export class Supervisor {
     return this.#stopping;
   }
 
-  /** For a second Ctrl-C: kills without waiting. */
+  /** Kills every child without waiting, for a second Ctrl-C. */
   kill(): void {
     for (const child of this.#children.values())
       if (child.ended === undefined) process.kill(child.pid, 'SIGKILL');
@@ -78,7 +77,7 @@ export class Supervisor {
     for (const { name, graceMs } of stopOrder) await this.#end(name, graceMs);
     removeRunState(this.dir);
     console.log('stopped');
-    // Last, because the end of a log and the stops stand in between.
+    // The reason once more: the end of a log and the stops stand between.
     if (status === 1)
       console.error(
         `\n${reason.split('\n')[0]}\nThe data in ${this.dir} is kept: "npm start" brings all of it up again.`,
@@ -106,8 +105,8 @@ export function stopOnSignals(supervisor: Supervisor): void {
 }
 
 /**
- * Becomes the one supervisor of a data folder, after ending processes that an earlier one left running.
- * @throws Error naming the one that already runs
+ * Becomes the one supervisor of a data folder, after ending processes that an earlier supervisor left running.
+ * @throws Error naming the supervisor that already runs
  */
 export async function claimFolder(dir: string, say: (line: string) => void): Promise<RunState> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });

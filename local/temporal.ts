@@ -1,31 +1,17 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { temporalBinary } from './binaries.js';
-import { type Child, startChild, waitUntilReady } from './child.js';
+import { type Server, type ServerOptions, startChild, waitUntilReady } from './child.js';
 import { freePort } from './ports.js';
 
-export interface TemporalOptions {
-  /** Holds the SQLite file and the log. */
-  dir: string;
-  /** A free one by default. */
-  port?: number;
+interface TemporalOptions extends ServerOptions {
   /** Without this port there is no UI. */
   uiPort?: number;
   namespace?: string;
-  binary?: string;
-  /** Added to those of the service. */
-  args?: readonly string[];
-  logFile?: string;
-  onStart?: (child: Child) => void;
 }
 
-export interface TemporalServer {
+export interface TemporalServer extends Server {
   address: string;
-  port: number;
-  pid: number;
-  binary: string;
-  child: Child;
-  stop(): Promise<void>;
 }
 
 /** Starts Temporal's development server on 127.0.0.1, with its store in a file; resolves once the namespace can be used. */
@@ -57,16 +43,13 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
   return { address, port, pid: child.pid, binary, child, stop: () => child.stop() };
 }
 
-/**
- * FULL: an answered workflow start survives a power failure. A larger cache and rarer checkpoints take a tenth of the server's CPU
- * away.
- */
+/** FULL: an answered workflow start survives a power failure. A larger cache and rarer checkpoints save a tenth of the server's CPU. */
 const sqlitePragmas = {
   ...{ journal_mode: 'WAL', synchronous: 'FULL' },
   ...{ wal_autocheckpoint: 16_000, cache_size: -65_536 },
 };
 
-/** The search attributes. Production registers the same ones (see `docker-compose.yml`). */
+/** Production registers the same search attributes (deploy/temporal/namespace.sh). */
 const searchAttributes = {
   ClientToken: 'KeywordList',
   PlatformId: 'KeywordList',

@@ -6,7 +6,7 @@ const settleMs = 100;
 
 /**
  * Calls `onChange` with a changed file in one of the folders: never twice at the same time, and once more if
- * another changed meanwhile. Paths are relative to the project folder.
+ * another file changed meanwhile. Paths are relative to the project folder.
  * @param onChange must not reject
  */
 export function watchSources(

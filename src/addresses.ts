@@ -1,4 +1,4 @@
-/** Reads where the servers are: Redis from REDIS_URL, Temporal from the variables TEMPORAL_*. */
+/** Reads where the servers are: Redis by REDIS_URL, Temporal by the variables TEMPORAL_*, the service by its HOST. */
 import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 
 interface Credentials {
@@ -100,4 +100,10 @@ export function readTemporalVariables(given: Record<string, string>): {
 /** The library's further lines quote the file, and an error of the file system shows its path. */
 function reasonOf({ code, syscall, message }: NodeJS.ErrnoException): string {
   return syscall === undefined ? (message.split('\n')[0] ?? '') : `a file cannot be read (${code})`;
+}
+
+/** Returns the host of a URL that leads from this machine to a server that listens on `host`. */
+export function hostInUrl(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
 }

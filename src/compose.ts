@@ -63,12 +63,12 @@ export async function startDelivering(parts: Parts) {
     ...{ ...parts, settings, catchUps, notices, outbox, accepting },
     /** Undefined without a worker. */
     couriers,
-    /** Starts the workflows that wait, then leaves the budget of starts to other processes; call it after the API has ended. */
+    /** Starts the workflows that wait, then leaves the budget of starts to other processes; call this after the API has ended. */
     async endStarts() {
       await outbox.close();
       await processes?.close();
     },
-    /** Ends deliveries; call it after the API and the worker have ended. */
+    /** Ends deliveries; call this after the API and the worker have ended. */
     async close() {
       await couriers?.close();
       await history.close();

@@ -99,9 +99,9 @@ export const environmentSchema = z.object({
   DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
   /** Workflow starts of all processes together; events in between share the next. */
   WORKFLOWS_PER_SECOND: z.coerce.number().positive().max(10_000).default(10),
-  /** What Temporal accepts as a search attribute's value: `frontend.searchAttributesSizeOfValueLimit` of its dynamic configuration. */
+  /** The longest value of a search attribute: `frontend.searchAttributesSizeOfValueLimit` of Temporal's dynamic configuration. */
   SEARCH_ATTRIBUTE_BYTES: z.coerce.number().int().min(2048).max(1_048_576).default(2048),
-  /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that it is on its disk. */
+  /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that the write is on disk. */
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
   /** Replicas that must have an accepted event on their disks too. */
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
@@ -114,7 +114,7 @@ export const environmentSchema = z.object({
   PUBLIC_URL: webUrl.optional(),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-  /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets it. */
+  /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets them. */
   OWN_PORTS: ports.default([]),
   /** Addresses under which callers reach the service and that its interfaces do not show: behind a NAT or a balancer. */
   OWN_ADDRESSES: namesOrCidrs.default([]),
@@ -175,10 +175,7 @@ export function redisOptions(config: Config) {
   return {
     url: REDIS_URL,
     prefix: KEY_PREFIX,
-    /**
-     * When a write counts as safe: if it is trusted, nothing is confirmed; else it must be on the server's disk and on those
-     * of so many replicas.
-     */
+    /** If trusted, no write is confirmed. Otherwise a write is safe once it is on the disks of the server and of so many replicas. */
     durability: { trusted: REDIS_DURABILITY === 'trusted', ackReplicas: REDIS_ACK_REPLICAS },
     /** After how long without an event an asset's known segments are forgotten; 0: never. */
     keepSegmentsSeconds: Math.ceil(SEGMENT_RETENTION_DAYS * 86_400),
@@ -196,7 +193,7 @@ export function deliverySettings(config: Config) {
   return {
     ...{ retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs, suspendMinimumAttempts },
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
-    /** How long an attempt holds its asset: its timeout, and 5 s for a short wait before it, the resolver, and to settle it. */
+    /** How long an attempt holds its asset: the attempt's timeout, and 5 s for the wait before it, the resolver and settling. */
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,
     retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,
   };

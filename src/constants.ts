@@ -8,9 +8,9 @@ const minuteMs = 60 * secondMs;
 const dayMs = 24 * 60 * minuteMs;
 
 export const constants = {
-  /** Fewer failures in a row are what a receiver's own deployment costs; more would keep a dead one busy. */
+  /** A receiver's own deployment costs fewer failures in a row; a higher number would keep a dead receiver busy. */
   failingAfter: 5,
-  /** Soon enough that a receiver that restarts waits seconds, and for one that is down long one request in 5 minutes. */
+  /** A receiver that restarts waits for seconds. A receiver that stays down gets one request in 5 minutes. */
   probeScheduleMs: [10 * secondMs, 30 * secondMs, minuteMs, 2 * minuteMs, 5 * minuteMs],
   /** A receiver that refuses one notification for longer than a weekend and three working days will not accept it. */
   retryWindowMs: 5 * dayMs,
@@ -18,9 +18,9 @@ export const constants = {
   suspendAfterMs: 5 * dayMs,
   /** The fewest failed attempts since its last success after which an endpoint is suspended (contract, section 3). */
   suspendMinimumAttempts: 20,
-  /** Several thousand requests a second to a receiver that answers in 100 ms (docs/capacity.md). */
+  /** Enough for several thousand requests a second to a receiver that answers in 100 ms (docs/capacity.md). */
   connectionsPerOrigin: 512,
-  /** With 16,000 connections of callers it stays within 20,000 open files, with the stores' connections (docs/reference/limits.md). */
+  /** With 16,000 connections of callers and those of the stores a process stays within 20,000 open files (docs/reference/limits.md). */
   maxSockets: 4096,
 };
 

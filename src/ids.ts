@@ -63,7 +63,7 @@ export function segmentFingerprints(segments: readonly string[]): Buffer {
   const distinct = new Set(segments);
   const packed = Buffer.allocUnsafe(distinct.size * fingerprintBytes);
   let at = 0;
-  // As a string with one character per byte, which takes a third of the time of a buffer for each.
+  // A string with one character per byte takes a third of the time of a buffer.
   for (const segment of distinct) {
     at += packed.write(hash('sha256', segment, 'binary'), at, fingerprintBytes, 'latin1');
   }

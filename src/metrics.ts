@@ -7,7 +7,7 @@ import type { Counts } from './redis/records/counts.js';
 import { endpointStates } from './redis/records/endpoint.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/connection.js';
 
-/** `queued`: it makes a notification; `repeated`: it had made one before; `unknown`: answered with 503. */
+/** `queued`: the event makes a notification; `repeated`: it had made its notification before; `unknown`: answered with 503. */
 const eventResults = [
   'queued',
   'repeated',
@@ -20,7 +20,7 @@ const eventResults = [
 ] as const;
 export type EventResult = (typeof eventResults)[number];
 
-/** `secrets`: those of the client cannot be decrypted; `unexpected`: any other error before the POST. */
+/** `secrets`: the client's secrets cannot be decrypted; `unexpected`: any other error before the POST. */
 const ownFailureCauses = [...ourFailures, 'secrets', 'unexpected'] as const;
 export type OwnFailureCause = (typeof ownFailureCauses)[number];
 

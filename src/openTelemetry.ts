@@ -83,7 +83,7 @@ function formatTraceparent(span: Span): Traceparent {
 /** W3C Trace Context, section 3.2.2: later versions have further parts. */
 const traceparent = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 
-/** Returns a context that is not valid, and begins a trace, for a text that is no traceparent. */
+/** Parses a traceparent. Any other text gives an invalid context, with which a span begins a trace. */
 function parseTraceparent(given: Traceparent = ''): SpanContext {
   const [, traceId = '', spanId = '', flags = ''] = traceparent.exec(given) ?? [];
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };

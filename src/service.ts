@@ -8,7 +8,7 @@ import { type Parts, type Role, startDelivering } from './compose.js';
 import { type Config, redisOptions } from './config.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics, watchCounts } from './metrics.js';
-import { targetPolicyOf } from './outgoing/address.js';
+import { readTargetPolicy } from './outgoing/address.js';
 import { createSender } from './outgoing/post.js';
 import { product } from './product.js';
 import { checkExpiry, checkLayout, closeDb, openDb, waitForRedis } from './redis/connection/db.js';
@@ -41,7 +41,7 @@ export async function serve(role: Role, config: Config): Promise<void> {
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? connect(config);
   const temporal = createTemporalClient(connection, config, metrics.temporalAnswered);
-  const targetPolicy = targetPolicyOf(config, sdkPort);
+  const targetPolicy = readTargetPolicy(config, sdkPort);
   const sender = createSender({
     policy: targetPolicy,
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
@@ -100,7 +100,7 @@ export async function serve(role: Role, config: Config): Promise<void> {
   try {
     await workers?.ended;
   } finally {
-    // Also if the workers had to be stopped by force: POSTs under way are settled.
+    // Even after the workers were stopped by force, POSTs under way are settled.
     await delivering.close();
   }
   await sender.close();

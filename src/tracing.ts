@@ -4,7 +4,7 @@ import type { SpanKind } from '@opentelemetry/api';
 /** Identifies a span across processes: the W3C header `traceparent`, `00-<trace id>-<span id>-<flags>`. */
 export type Traceparent = string;
 
-export type SpanAttributes = Record<string, string | number | boolean>;
+type SpanAttributes = Record<string, string | number | boolean>;
 
 export interface SpanOptions {
   kind?: keyof typeof SpanKind;
@@ -12,7 +12,7 @@ export interface SpanOptions {
   parent?: Traceparent;
   /** Spans of other traces that led to this one. */
   links?: readonly Traceparent[];
-  /** They hold no secret, and of a URL only its scheme and host. */
+  /** Hold no secret, and of a URL only its scheme and host. */
   attributes?: SpanAttributes;
 }
 

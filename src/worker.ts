@@ -16,7 +16,7 @@ import { upkeepQueueOf } from './temporal/workflowIds.js';
 
 /**
  * Routes the SDK's log through the service's, without payloads. Call it once per process, before the first connection.
- * @param metricsPort where on 127.0.0.1 the SDK serves its metrics; without one it counts nothing
+ * @param metricsPort where on 127.0.0.1 the SDK serves its metrics; without a port the SDK counts nothing
  */
 export function installRuntime(log: Logger, metricsPort?: number): void {
   const logger = new DefaultLogger('TRACE', ({ level, message, meta = {} }) => {
@@ -46,7 +46,7 @@ export async function freeSdkPort(): Promise<number> {
   return port;
 }
 
-/** Returns the SDK's metrics as text; empty if there are none in time, so that the others are still shown. */
+/** Returns the SDK's metrics as text; empty if none come in time, so that the service's own are still shown. */
 export async function readSdkMetrics(port: number): Promise<string> {
   try {
     const signal = AbortSignal.timeout(1000);

@@ -16,7 +16,7 @@ import { type Constants, constants } from '../src/constants.js';
 import { notificationId } from '../src/ids.js';
 import { createLogger, type Logger } from '../src/log.js';
 import { createMetrics } from '../src/metrics.js';
-import { targetPolicyOf } from '../src/outgoing/address.js';
+import { readTargetPolicy } from '../src/outgoing/address.js';
 import { createSender, type Sender } from '../src/outgoing/post.js';
 import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { firstAnswer } from '../src/redis/connection/nodes.js';
@@ -206,7 +206,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
   if (native) await ensureSearchAttributes(native, config.TEMPORAL_NAMESPACE, log);
   const connection = native ?? connect(config);
   const temporal = createTemporalClient(connection, config);
-  const targetPolicy = targetPolicyOf(config);
+  const targetPolicy = readTargetPolicy(config);
   const real = createSender({
     policy: targetPolicy,
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,

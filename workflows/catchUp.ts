@@ -35,8 +35,8 @@ export async function catchUp({ clientToken }: { clientToken: string }): Promise
   for (;;) {
     woken = false;
     const result = await drain(clientToken);
-    setCurrentDetails(detailsOf(result));
-    upsertMemo(memoOf(clientToken, result));
+    setCurrentDetails(describe(result));
+    upsertMemo(makeMemo(clientToken, result));
     if (result.reason !== state) {
       state = result.reason;
       upsertSearchAttributes([{ key: notificationStateKey, value: result.owed === 0 ? 'delivered' : state }]);
@@ -48,29 +48,29 @@ export async function catchUp({ clientToken }: { clientToken: string }): Promise
     }
     if (workflowInfo().historyLength > 1000 || workflowInfo().continueAsNewSuggested) {
       // The new run has no summary: its memo describes it.
-      const continueAsNew = makeContinueAsNewFunc<typeof catchUp>({ memo: memoOf(clientToken, result) });
+      const continueAsNew = makeContinueAsNewFunc<typeof catchUp>({ memo: makeMemo(clientToken, result) });
       await continueAsNew({ clientToken });
     }
   }
 }
 
 /** Makes the memo, which operators can read even while no worker runs. */
-function memoOf(clientToken: string, result: Drained) {
+function makeMemo(clientToken: string, result: Drained) {
   const { owed, oldestAt, inMs } = result;
   const what = `Catch-up: what ${clientToken} is owed`;
   if (owed === 0) return { what, owed, since: null, why: 'nothing is owed any more', next: null };
   const [since, next] = [oldestAt, Date.now() + inMs].map((at) => new Date(at).toISOString());
-  return { what, owed, since, why: whyOf(result), next };
+  return { what, owed, since, why: explain(result), next };
 }
 
-function whyOf({ reason, lastError }: Drained): string {
+function explain({ reason, lastError }: Drained): string {
   return lastError === undefined ? reason : `${reason} (last error: ${lastError})`;
 }
 
-function detailsOf(result: Drained): string {
+function describe(result: Drained): string {
   if (result.owed === 0) return 'Nothing is owed any more.';
   return (
-    `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${whyOf(result)}; ` +
+    `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${explain(result)}; ` +
     `looking again in ${Math.ceil(result.inMs / 1000)} s.`
   );
 }

@@ -28,24 +28,24 @@ const { awaitDelivery } = proxyActivities<Activities>({
 
 /**
  * Delivers one claimed event, or a group of them: first attempts and retries for some minutes; catch-up delivers the rest.
- * Cancelling or terminating it loses nothing: claimed events are owed, and the sweep picks up what is owed.
+ * Cancelling or terminating the workflow loses nothing: claimed events are owed, and the sweep picks up what is owed.
  */
 export async function enrichment({ events }: EnrichmentInput): Promise<EnrichmentResult> {
   let report = await CancellationScope.nonCancellable(() => deliver(events));
-  let left = indexesOf(report, isSoon);
+  let left = findIndexes(report, isSoon);
   while (left.length > 0) {
     showProgress(events, report);
     // The first status is shown while the event waits for its retry; then Temporal shows each failure.
-    const untilAnswered = worstStatusOf(report) === undefined;
+    const untilAnswered = findWorstStatus(report) === undefined;
     report = merge(report, left, await awaitDelivery(pick(events, left), untilAnswered));
-    left = indexesOf(report, isRetriedShortly);
+    left = findIndexes(report, isRetriedShortly);
     if (left.length === 0) hideProgress();
   }
-  showState(stateOf(report), report);
-  return resultOf(events, report);
+  showState(findLeastFinished(report), report);
+  return presentResult(events, report);
 }
 
-function indexesOf({ rest }: Report, is: (outcome: Outcome) => boolean): number[] {
+function findIndexes({ rest }: Report, is: (outcome: Outcome) => boolean): number[] {
   return rest.filter(({ outcome }) => is(outcome)).map(({ index }) => index);
 }
 
@@ -69,13 +69,13 @@ function merge(first: Report, unfinished: number[], second: Report): Report {
 function showProgress(events: ClaimedEvent[], report: Report): void {
   const waiting = report.rest.filter(({ outcome }) => outcome.state === 'waiting');
   showState('waiting', report);
-  const words = `${waiting.length} of ${events.length} wait: ${reasonsOf(waiting.map(({ outcome }) => outcome))}`;
+  const words = `${waiting.length} of ${events.length} wait: ${countReasons(waiting.map(({ outcome }) => outcome))}`;
   setCurrentDetails(words);
   upsertMemo({ progress: words });
 }
 
 function showState(state: Outcome['state'], report: Report): void {
-  const status = worstStatusOf(report);
+  const status = findWorstStatus(report);
   upsertSearchAttributes([
     { key: notificationStateKey, value: state },
     ...(status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
@@ -87,7 +87,7 @@ function hideProgress(): void {
   upsertMemo({ progress: null });
 }
 
-function reasonsOf(outcomes: Outcome[]): string {
+function countReasons(outcomes: Outcome[]): string {
   const counts = new Map<string, number>();
   for (const outcome of outcomes) {
     const reason = outcome.state === 'waiting' ? outcome.reason : outcome.state;
@@ -106,7 +106,7 @@ interface OneResult {
   reason?: string;
   error?: string;
   failed_attempts?: number;
-  /** Id of the workflow that delivers it: `catch-up/<client token>`. */
+  /** Id of the workflow that delivers the event: `catch-up/<client token>`. */
   handed_to?: string;
 }
 
@@ -135,22 +135,22 @@ const states: readonly Outcome['state'][] = [
 ];
 
 /** Returns the least finished state of the events that were not delivered; `delivered` if all were. */
-function stateOf({ rest }: Report): Outcome['state'] {
+function findLeastFinished({ rest }: Report): Outcome['state'] {
   return states.find((state) => rest.some(({ outcome }) => outcome.state === state)) ?? 'delivered';
 }
 
 /** Returns the highest HTTP status of all events; undefined if no receiver answered. */
-function worstStatusOf({ status, rest }: Report): number | undefined {
+function findWorstStatus({ status, rest }: Report): number | undefined {
   return rest.reduce((worst, { outcome }) => highest(worst, outcome.status), status);
 }
 
-function resultOf(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
+function presentResult(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
   const { delivered, status, milliseconds, rest } = report;
   if (events.length === 1) {
     const [other] = rest;
     return other === undefined
       ? { state: 'delivered', status, milliseconds }
-      : shown(events[0], other.outcome);
+      : presentOutcome(events[0], other.outcome);
   }
   const counts: Record<string, number> = {};
   for (const { outcome } of rest) counts[outcome.state] = (counts[outcome.state] ?? 0) + 1;
@@ -161,17 +161,17 @@ function resultOf(events: readonly ClaimedEvent[], report: Report): EnrichmentRe
       const event = events[index] as ClaimedEvent;
       const { clientToken, platformId, notificationId } = event;
       const names = { client_token: clientToken, platform_id: platformId, notification_id: notificationId };
-      return { ...names, ...shown(event, outcome) };
+      return { ...names, ...presentOutcome(event, outcome) };
     });
   return {
     ...{ events: events.length, delivered, ...counts },
-    worst_status: worstStatusOf(report),
+    worst_status: findWorstStatus(report),
     slowest_milliseconds: milliseconds,
     not_delivered: named.length > 0 ? named : undefined,
   };
 }
 
-function shown(event: ClaimedEvent | undefined, outcome: Outcome): OneResult {
+function presentOutcome(event: ClaimedEvent | undefined, outcome: Outcome): OneResult {
   const { state, status } = outcome;
   if (outcome.state !== 'waiting') return { state, status, milliseconds: outcome.milliseconds };
   const { reason, error, failures } = outcome;

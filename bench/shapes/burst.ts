@@ -1,5 +1,5 @@
 import { perSecondOfAll } from './quantity.js';
-import { quantityRow, type Row, wrongOf } from './row.js';
+import { countWrong, quantityRow, type Row } from './row.js';
 import { callers, type Shape, type ShapeStage } from './shape.js';
 
 const events = 500;
@@ -9,10 +9,13 @@ const clientBound = 16;
 export const burst: Shape = {
   name: 'burst',
   about: `${events} events of one client in one batch, answers at once and in 50 ms; the floor gets them from 64 callers`,
-  run: async (stage) => [...(await burstOf(stage, 0, 1200)), ...(await burstOf(stage, 50, 280, clientBound))],
+  run: async (stage) => [
+    ...(await measureBurst(stage, 0, 1200)),
+    ...(await measureBurst(stage, 50, 280, clientBound)),
+  ],
 };
 
-async function burstOf(
+async function measureBurst(
   stage: ShapeStage,
   latencyMs: number,
   eventsPerSecond: number,
@@ -51,7 +54,7 @@ async function burstOf(
       values: service.rounds.map((round) => round.delivery?.mostInFlight ?? Number.NaN),
       goal: { atLeast: inFlight, atMost: inFlight },
       beside: '',
-      wrong: wrongOf(service.rounds),
+      wrong: countWrong(service.rounds),
     },
   ];
 }

@@ -8,7 +8,6 @@ interface Goals {
   p99Ms: number;
 }
 
-/** Callers with single events. */
 function singleEvents(count: number, goals: Goals): Shape {
   return {
     name: `callers-${count}`,

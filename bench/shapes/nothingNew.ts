@@ -1,9 +1,9 @@
 import { request as send } from 'undici';
-import { eventAt } from '../requestSource.js';
+import { makeEvent } from '../requestSource.js';
 import { answeredPerSecond, deliveredPerSecond } from './quantity.js';
-import { medianText, ratios, type Side, wrongOf } from './row.js';
+import { countWrong, medianText, ratios, type Side } from './row.js';
 import { callers, type Shape, usualClients } from './shape.js';
-import { jobOf } from './shapeStage.js';
+import { makeJob } from './shapeStage.js';
 import type { Target } from './target.js';
 
 const batchSize = 100;
@@ -17,14 +17,14 @@ export const nothingNew: Shape = {
     const { service } = stage;
     const clientTokens = await service.newClients(usualClients);
     const load = { clientTokens, known: { prefix: 'known', assets: assetsOfEach } };
-    const { request } = jobOf(
+    const { request } = makeJob(
       service,
       { ...load, pace: callers(1) },
       { warmUpMs: 0, durationMs: 0 },
       'first',
     );
     if (request.kind !== 'events') throw new Error('a load has events');
-    const events = Array.from({ length: usualClients * assetsOfEach }, (_, i) => eventAt(request, i));
+    const events = Array.from({ length: usualClients * assetsOfEach }, (_, i) => makeEvent(request, i));
     await makeKnown(service, events);
     const { floor, single, batches } = await stage.inTurns({
       floor: stage.load(stage.floor, {
@@ -43,7 +43,7 @@ export const nothingNew: Shape = {
         values: ratios(perSecond(single), floors),
         goal: { atLeast: 1.2 },
         beside: `${medianText(single, answeredPerSecond)} / ${medianText(floor, deliveredPerSecond)}`,
-        wrong: wrongOf(single.rounds, floor.rounds),
+        wrong: countWrong(single.rounds, floor.rounds),
       },
       {
         load: `nothing new, 16 callers, batches of ${batchSize}`,
@@ -51,7 +51,7 @@ export const nothingNew: Shape = {
         values: perSecond(batches).map((requests) => requests * batchSize),
         goal: { atLeast: 20_000 },
         beside: `floor ${medianText(floor, deliveredPerSecond)}`,
-        wrong: wrongOf(batches.rounds),
+        wrong: countWrong(batches.rounds),
       },
     ];
   },
@@ -60,7 +60,7 @@ export const nothingNew: Shape = {
 /** Publishes events that make no notification. @throws if one is refused */
 async function makeKnown(
   { baseUrls, accessToken }: Target,
-  events: readonly ReturnType<typeof eventAt>[],
+  events: readonly ReturnType<typeof makeEvent>[],
 ): Promise<void> {
   for (let i = 0; i < events.length; i += batchSize) {
     const batch = events.slice(i, i + batchSize).map((event) => ({ ...event, notify: false }));

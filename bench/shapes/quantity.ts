@@ -37,7 +37,7 @@ export function perSecondOfAll(total: number): Quantity {
   return { name: 'events/s, all of them', of: (round) => total / secondsUntilAllArrived.of(round) };
 }
 
-export const secondsUntilAllArrived: Quantity = {
+const secondsUntilAllArrived: Quantity = {
   name: 'seconds until all have arrived',
   of: (round) => round.seconds + (round.delivery?.drainedAfterMs ?? Number.NaN) / 1000,
 };

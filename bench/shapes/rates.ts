@@ -1,5 +1,5 @@
 import { answerP50, arrivalP50, arrivalP99, cores } from './quantity.js';
-import { median, numberText, quantityRow, type Row, ratioRow, type Side, wrongOf } from './row.js';
+import { countWrong, median, numberText, quantityRow, type Row, ratioRow, type Side } from './row.js';
 import { perSecond, type Shape, type ShapeStage, usualClients, type Variant } from './shape.js';
 
 const coreRates = [10, 40, 130, 400, 800];
@@ -9,9 +9,9 @@ const coresOverRate: Shape = {
   about: `cores in use at ${coreRates.join(', ')} events/s`,
   async run(stage) {
     const sides = await stage.inTurns(await variantsAt(stage, coreRates));
-    const service = coreRates.map((rate) => sideOf(sides, 'service', rate));
-    const floor = coreRates.map((rate) => sideOf(sides, 'floor', rate));
-    const at = (rate: number) => sideOf(sides, 'service', rate);
+    const service = coreRates.map((rate) => pickSide(sides, 'service', rate));
+    const floor = coreRates.map((rate) => pickSide(sides, 'floor', rate));
+    const at = (rate: number) => pickSide(sides, 'service', rate);
     const list = (of: readonly Side[]) =>
       of.map((side) => numberText(median(side.rounds.map(cores.of)))).join(', ');
     return [
@@ -21,7 +21,7 @@ const coresOverRate: Shape = {
         values: smallestSteps(service.map((side) => side.rounds.map(cores.of))),
         goal: { atLeast: 1 },
         beside: `service ${list(service)}; floor ${list(floor)}`,
-        wrong: wrongOf(...[...service, ...floor].map((side) => side.rounds)),
+        wrong: countWrong(...[...service, ...floor].map((side) => side.rounds)),
       },
       ratioRow('40 events/s', cores, at(40), at(800), { atMost: 0.65 }),
       ratioRow('130 events/s', cores, at(130), at(800), { atMost: 0.8 }),
@@ -61,8 +61,8 @@ const latency: Shape = {
     );
     for (const [rate, p99Ms] of p99GoalsMs) {
       const load = `${rate} events/s`;
-      const service = sideOf(sides, 'service', rate);
-      const floor = sideOf(sides, 'floor', rate);
+      const service = pickSide(sides, 'service', rate);
+      const floor = pickSide(sides, 'floor', rate);
       rows.push(
         quantityRow(load, arrivalP50, service, floor, { atMost: 8 }),
         quantityRow(load, arrivalP99, service, floor, { atMost: p99Ms }),
@@ -91,7 +91,7 @@ async function variantsAt(stage: ShapeStage, rates: readonly number[]): Promise<
   return variants;
 }
 
-function sideOf(sides: Record<string, Side>, name: 'floor' | 'service', rate: number): Side {
+function pickSide(sides: Record<string, Side>, name: 'floor' | 'service', rate: number): Side {
   return { name: `${name} at ${rate}/s`, rounds: sides[`${name}-${rate}`]?.rounds ?? [] };
 }
 

@@ -1,7 +1,7 @@
 import type { ReceiverBehaviour } from '../jobs.js';
 import type { Round } from '../measure.js';
 import { answeredPerSecond, arrivalP99, cpuMs, deliveredPerSecond } from './quantity.js';
-import { quantityRow, type Row, ratioRow, type Side, wrongOf } from './row.js';
+import { countWrong, quantityRow, type Row, ratioRow, type Side } from './row.js';
 import { callers, type Shape, type ShapeStage, usualClients } from './shape.js';
 
 const slowMs = 200;
@@ -46,7 +46,7 @@ const refusing: Shape = {
           values: changed.rounds.map((round) => round.delivery?.refused?.latency[p] ?? Number.NaN),
           goal: { atLeast: 5000, atMost: 6000 },
           beside: `${sum(changed.rounds, (round) => round.delivery?.refused?.count)} refused`,
-          wrong: wrongOf(changed.rounds),
+          wrong: countWrong(changed.rounds),
         });
         return [
           ratioRow(load, answeredPerSecond, changed, usual, { atLeast: 0.85 }),
@@ -97,7 +97,7 @@ async function atBothCallers(
   stage: ShapeStage,
   clients: number,
   change: Change,
-  rowsOf: (callers: number, sides: Sides) => Row[],
+  makeRows: (callers: number, sides: Sides) => Row[],
 ): Promise<Row[]> {
   const rows: Row[] = [];
   const { warmUpAtLeastMs = 0, receiver } = change;
@@ -120,7 +120,7 @@ async function atBothCallers(
       rounds: sides[names[key]]?.rounds ?? [],
     });
     rows.push(
-      ...rowsOf(count, {
+      ...makeRows(count, {
         floor: side('floor', 'floor'),
         usual: side('usual', 'usual'),
         changed: side('changed', change.name),

@@ -4,7 +4,7 @@ import { short, table } from '../report.js';
 import type { Quantity } from './quantity.js';
 
 /** One or two bounds of a figure. */
-export interface Goal {
+interface Goal {
   atLeast?: number;
   atMost?: number;
 }
@@ -16,7 +16,7 @@ export interface Side {
 }
 
 /** Sums of the errors in the rounds of a figure. */
-export interface Wrong {
+interface Wrong {
   missing: number;
   duplicates: number;
 }
@@ -33,7 +33,7 @@ export interface Row {
   wrong: Wrong;
 }
 
-/** Divides a quantity of one side by that of the other, round by round. */
+/** Divides a quantity of one side by the other side's, round by round. */
 export function ratioRow(load: string, quantity: Quantity, of: Side, to: Side, goal?: Goal): Row {
   return {
     load,
@@ -41,11 +41,11 @@ export function ratioRow(load: string, quantity: Quantity, of: Side, to: Side, g
     values: ratios(of.rounds.map(quantity.of), to.rounds.map(quantity.of)),
     goal,
     beside: `${medianText(of, quantity)} / ${medianText(to, quantity)}`,
-    wrong: wrongOf(of.rounds, to.rounds),
+    wrong: countWrong(of.rounds, to.rounds),
   };
 }
 
-/** Shows a quantity, and that of the floor beside it. */
+/** Shows a quantity beside the floor's. */
 export function quantityRow(load: string, quantity: Quantity, of: Side, floor: Side, goal?: Goal): Row {
   return {
     load,
@@ -53,7 +53,7 @@ export function quantityRow(load: string, quantity: Quantity, of: Side, floor: S
     values: of.rounds.map(quantity.of),
     goal,
     beside: `${floor.name} ${medianText(floor, quantity)}`,
-    wrong: wrongOf(of.rounds, floor.rounds),
+    wrong: countWrong(of.rounds, floor.rounds),
   };
 }
 
@@ -70,7 +70,7 @@ export function median(values: readonly number[]): number {
   return spread(values).median;
 }
 
-export function wrongOf(...sides: readonly (readonly Round[])[]): Wrong {
+export function countWrong(...sides: readonly (readonly Round[])[]): Wrong {
   const sum = (key: keyof Wrong) =>
     sides.flat().reduce((n, round) => n + (round.delivery?.accounting[key] ?? 0), 0);
   return { missing: sum('missing'), duplicates: sum('duplicates') };

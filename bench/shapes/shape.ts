@@ -37,7 +37,7 @@ export interface ShapeStage {
   /** The service as one process of `all`. */
   service: Target;
   floor: Target;
-  /** Starts one more service with its own servers; it ends with the shape. */
+  /** Starts one more service with its own servers; the service ends with the shape. */
   openBeside(options: Partial<StackOptions>): Promise<Target>;
   load(target: Target, load: Load, options?: Omit<MeasureOptions, 'first'>): Variant;
   /** Measures the variants in turn, round by round, each after everything has settled. */

@@ -64,7 +64,7 @@ export function shapeStage(
 
   return {
     ...targets,
-    load: (target, load, measureOptions) => variantOf(target, load, options, measureOptions),
+    load: (target, load, measureOptions) => makeVariant(target, load, options, measureOptions),
     inTurns,
     openBeside: async (theatreOptions) => {
       const theatre = await startTheatre({ ...options.theatre, ...theatreOptions });
@@ -76,7 +76,7 @@ export function shapeStage(
   };
 }
 
-function variantOf(
+function makeVariant(
   target: Target,
   load: Load,
   options: ShapeOptions,
@@ -88,7 +88,7 @@ function variantOf(
     what: describe(load),
     round: (label) => {
       receiver.send({ kind: 'behave', behaviour });
-      return measure(jobOf(target, load, options, label), publisher, receiver, target.pids, {
+      return measure(makeJob(target, load, options, label), publisher, receiver, target.pids, {
         ...measureOptions,
         first: 'nothing',
       });
@@ -96,7 +96,7 @@ function variantOf(
   };
 }
 
-export function jobOf(
+export function makeJob(
   { baseUrls, accessToken }: Pick<Target, 'baseUrls' | 'accessToken'>,
   load: Load,
   { warmUpMs, durationMs }: Pick<ShapeOptions, 'warmUpMs' | 'durationMs'>,

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { nodeFlags } from '../../local/nodeFlags.js';
 import { type Child, startChild } from '../child.js';
-import type { Pids } from '../processUsage.js';
+import { knownPids, type Pids } from '../processUsage.js';
 import type { Theatre } from '../theatre.js';
 
 /** The target of a load: the service, or the floor. */
@@ -9,7 +9,7 @@ export interface Target {
   theatre: Theatre;
   baseUrls: string[];
   accessToken: string;
-  /** Its processes, with the publisher and the receiver. */
+  /** The processes of the target, with the publisher and the receiver. */
   pids: Pids;
   newClients(count: number): Promise<string[]>;
 }
@@ -18,7 +18,7 @@ export function serviceIn(theatre: Theatre): Target {
   return {
     theatre,
     baseUrls: theatre.stack.baseUrls,
-    accessToken: theatre.cast.platform.accessToken,
+    accessToken: theatre.cast.platformToken,
     pids: theatre.pids,
     newClients: (count) => theatre.cast.newRegisteredClients(count, theatre.receiverUrl),
   };
@@ -37,12 +37,11 @@ export async function startFloor(
     [...nodeFlags, ...profiling],
   );
   const { redis, publisher, receiver } = theatre.pids;
-  const pids = Object.entries({ floor: child.pid, redis, publisher, receiver });
   return {
     theatre,
     baseUrls: [`http://127.0.0.1:${ready.port}`],
     accessToken: 'none',
-    pids: Object.fromEntries(pids.filter((pid): pid is [string, number] => pid[1] !== undefined)),
+    pids: knownPids({ floor: child.pid, redis, publisher, receiver }),
     newClients: async (count) => Array.from({ length: count }, (_, i) => `floor-${i}`),
     stop: () => child.stop(),
   };

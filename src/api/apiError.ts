@@ -41,7 +41,7 @@ export interface Quota {
   windowSeconds: number;
 }
 
-/** Returns the error of a limit that is reached: every 429 says which one, and when to come again. */
+/** Returns the error of a limit that is reached: every 429 names the limit, and says when to come again. */
 export function tooMany(message: string, quota: Quota, retryAfterMs: number): ApiError {
   const fields = rateLimitFields(quota, 0, retryAfterMs);
   const seconds = toSeconds(retryAfterMs);
@@ -58,7 +58,7 @@ export const rateLimitFields = ({ name, calls, windowSeconds }: Quota, left: num
 const toSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
 
 /**
- * Returns the body of an error's answer. Under /oauth it is that of RFC 6749, section 5.2, also for a path in another case,
+ * Returns the body of an error's answer. Under /oauth it is that of RFC 6749, section 5.2, even for a path in another case,
  * because the caller reads the answer with an OAuth library.
  */
 export function presentProblem(err: ApiError, path: string, requestId: string): Record<string, string> {

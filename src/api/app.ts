@@ -83,7 +83,7 @@ function answerErrors(log: Logger): Step {
   };
 }
 
-/** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller it is the same. */
+/** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller both are the same. */
 const unanswered = (status: number): ApiError =>
   status === 404
     ? new ApiError('not_found', 'There is nothing at this address')

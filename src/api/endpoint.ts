@@ -42,7 +42,7 @@ export interface Description {
     schema: z.ZodType;
     /** The content types; JSON if absent. */
     types?: readonly string[];
-    /** By what each shows. */
+    /** By what each example shows. */
     examples: Record<string, unknown>;
   };
   /** The status of the result; 200 if absent. */
@@ -54,13 +54,13 @@ export interface Description {
   codes?: readonly ErrorCode[];
   /** The rate of the account that the call counts towards. */
   rate?: AccountRate;
-  /** What a caller does after 503 or no answer, for a call that changes or sends something: one sentence after "After 503". */
+  /** The caller's next step after 503 or no answer, for a call that changes or sends something: one sentence after "After 503". */
   after503?: string;
 }
 
 interface Result {
   what: string;
-  /** Of the JSON. Absent: `type` says what the answer is. */
+  /** The schema of the JSON; absent if `type` names another content type. */
   schema?: z.ZodType;
   type?: string;
   headers?: Record<string, unknown>;
@@ -92,7 +92,7 @@ export const endpoint = (
 
 export const clientParameter = clientTokenText.describe('The client, a child of the account.');
 
-/** Which tokens may make a call. */
+/** Says in a call's description which tokens may make the call. */
 const tokens = {
   any: 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
   orPlatform:
@@ -117,7 +117,7 @@ interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
   by?: keyof typeof tokens;
   query?: Query;
   body?: Description['body'] & { schema: Body; atMostBytes: number };
-  /** False for a call that does not count towards the rate. */
+  /** Returns false for a call that does not count towards the rate. */
   isCounted?: (call: Call<z.output<Query>, z.output<Body>>) => boolean;
   /** Returns the body of the answer. */
   answer: (deps: ApiDeps, call: Call<z.output<Query>, z.output<Body>> & About) => unknown;
@@ -128,7 +128,7 @@ export interface TokenEndpoint<About> extends Endpoint {
   carryOut: (deps: ApiDeps, call: Call & About) => Promise<unknown>;
 }
 
-/** Returns what declares calls with a token, which are about what `find` finds. */
+/** Returns a function that declares calls with a token. `find` finds what such a call is about. */
 const tokenEndpoint =
   <About extends object>(
     find: (db: Db, request: Request & { token: AccessToken; by: keyof typeof tokens }) => Promise<About>,
@@ -170,7 +170,7 @@ const tokenEndpoint =
           'temporarily_unavailable',
         ],
         answer: async (deps, { ctx, parameters }) => {
-          // It may hold secrets and is soon out of date.
+          // The answer may hold secrets, and is soon out of date.
           ctx.set('Cache-Control', 'no-store');
           const token = await deps.findToken(bearerToken(ctx));
           const about = await find(deps.db, { ctx, parameters, token, by });

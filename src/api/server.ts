@@ -10,7 +10,7 @@ import type { ErrorCode } from './errors.js';
 
 export interface ListeningServer {
   port: number;
-  /** From now on every answer asks to close its connection; new connections are still accepted. */
+  /** Makes every further answer ask to close its connection; new connections are still accepted. */
   drain(): void;
   /** Accepts nothing new, lets every request under way end and closes each connection after its answer. */
   close(): Promise<void>;
@@ -20,7 +20,7 @@ export interface ListeningServer {
 export const connectionLimits = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
-  /** Both are checked this often; with Node's own 30 s half a request would live for 40 s. */
+  /** Both are checked this often; with Node's own 30 s an incomplete request would live for 40 s. */
   checkEveryMs: 2_000,
   /** The longest silence of a caller: one that never reads its answers would otherwise hold its connection for ever. */
   silenceMs: 60_000,
@@ -61,7 +61,7 @@ export async function listen(
       connectionsCheckingInterval: limits.checkEveryMs,
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       maxHeaderSize: limits.headerBytes,
-      // app.ts refuses it, in the form of every other error.
+      // app.ts refuses a request without Host, in the form of every other error.
       requireHostHeader: false,
     },
     answer,
@@ -92,7 +92,7 @@ export async function listen(
   };
 }
 
-/** Closes the connection of a caller that has not read its answer in time: what it leaves unread stays in our memory. */
+/** Closes the connection of a caller that has not read its answer in time: unread bytes stay in our memory. */
 function endUnlessSent(res: ServerResponse, withinMs: number): void {
   if (res.writableFinished || res.closed) return;
   const timer = setTimeout(() => res.destroy(), withinMs);
@@ -103,11 +103,7 @@ function endUnlessSent(res: ServerResponse, withinMs: number): void {
  * Answers requests that the HTTP parser refuses, in the form of every other error, and closes the connection.
  * @param answer the answer under way on this connection, if any
  */
-export function refuseBytes(
-  err: NodeJS.ErrnoException,
-  socket: Duplex,
-  answer: ServerResponse | undefined,
-): void {
+function refuseBytes(err: NodeJS.ErrnoException, socket: Duplex, answer: ServerResponse | undefined): void {
   if (!socket.writable || err.code === 'ECONNRESET' || answer?.headersSent) {
     socket.destroy();
     return;

@@ -37,7 +37,7 @@ async function claimNotices(deps: NoticesDeps, clientToken: string): Promise<voi
   const { db } = deps;
   const notices = await unclaimedNotices(db, clientToken);
   if (notices.length === 0) return;
-  // Nothing about a URL for notices makes a notice, nor does a deleted client.
+  // Neither a URL for notices nor a deleted client makes a notice.
   const client = isNoticesClient(clientToken) ? undefined : await getClient(db, clientToken);
   for (const notice of notices) {
     if (client !== undefined) {

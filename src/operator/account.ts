@@ -49,7 +49,7 @@ export function addConsoleCommand(add: AddCommand): void {
 
 const scopes = [...defaultScopes, platformScope, signingSecretsScope];
 
-/** A scope that nothing asks for would only take the others away from an account, and end its tokens. */
+/** Refuses an unknown scope, which would only take the others away from an account and end its tokens. */
 function collectScopes(given: string, earlier: string[] = []): string[] {
   if (scopes.includes(given)) return [...new Set([...earlier, given])];
   throw new InvalidArgumentError(`The scopes are ${scopes.join(', ')}.`);

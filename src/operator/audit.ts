@@ -1,4 +1,4 @@
-/** Who did what: operators' changes, calls of the API, changes of state. */
+/** Shows who did what: operators' changes, calls of the API, changes of state. */
 import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
 import type { AddCommand, Operator } from './session.js';
@@ -21,7 +21,7 @@ async function audit(operator: Operator, { since = 0, of }: { since?: number; of
     listCalls(db, from),
   ]);
   const all = [
-    // A call comes before its effects, also within one millisecond.
+    // A call comes before its effects, even within one millisecond.
     ...calls.map(presentCall),
     ...commands.map(({ atMs, id: _, ...command }) => ({ at: atMs, ...command })),
     // An operator's change of a state has its own entry.
@@ -50,7 +50,7 @@ function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: R
     // A link to the console belongs to no single client.
     target: clientToken || accountId,
     before: null,
-    // The first token of a day is asked for without one.
+    // The first token of a day is asked for without a token.
     after: token_fingerprint === '' ? about : { ...about, token: token_fingerprint },
     ...{ account_id: accountId, address, token_fingerprint, request_id },
   };

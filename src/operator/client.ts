@@ -1,4 +1,4 @@
-/** Clients: their bounds, their end, and their signing secrets. */
+/** Clients: their bounds, their deletion, and their signing secrets. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type ClientToken, isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
@@ -75,7 +75,7 @@ async function list(operator: Operator, wanted: { account?: string; name?: strin
   const all = await mapInPages(found, concurrency, async (client) => {
     const registration = await getRegistration(db, client.clientToken);
     const read = () => getEndpoint(db, client.clientToken);
-    // The broken keys of one client hide no other: `status` names it.
+    // A client with broken keys hides no other client; `status` names it.
     const endpoint = await unlessBroken(read, () => undefined);
     const state = registration ? (endpoint?.state ?? 'unreadable') : 'not_registered';
     return { ...present(client), state, owed: endpoint?.owed ?? null, url: registration?.url ?? null };
@@ -115,7 +115,7 @@ async function remove(operator: Operator, token: ClientToken) {
   await operator.change((own) => deleteClient(own, token));
   const url = registration && originOf(registration.url);
   await operator.record('client delete', token, { ...before, url }, null);
-  // If this fails, the sweep finishes it.
+  // If this fails, the sweep finishes the deletion.
   const { cancelled } = await clearDeletedClient(db, token);
   const answer = { client_token: token, deleted: true, removed_url: registration?.url, cancelled };
   operator.answer(answer, `${token} is deleted. Owed notifications cancelled: ${cancelled}.`);

@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { targetPolicyOf } from '../outgoing/address.js';
+import { readTargetPolicy } from '../outgoing/address.js';
 import { sign } from '../outgoing/notification.js';
 import { checkTarget } from '../outgoing/target.js';
 import {
@@ -38,7 +38,7 @@ interface Received {
 
 interface Receiver {
   url: string;
-  /** The status of its next answers. */
+  /** The status of the next answers. */
   status: number;
   received: Received[];
 }
@@ -65,7 +65,7 @@ async function demo(operator: Operator, { outage = false }: { outage?: boolean }
 /** @throws Refused if the demo could not complete; nothing is created then */
 async function refuseUnlessPossible(operator: Operator, url: string) {
   await callApi(operator, 'GET', '/healthz');
-  await checkTarget(url, targetPolicyOf(operator.config())).catch((err: unknown) => {
+  await checkTarget(url, readTargetPolicy(operator.config())).catch((err: unknown) => {
     throw new Refused(
       `The service refuses the URL of the demo's receiver, ${url}: ${reasonOf(err)}.\n` +
         'Nothing was created. The demo needs ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127.0.0.0/8, ' +
@@ -146,7 +146,7 @@ async function play(operator: Operator, receiver: Receiver, outage: boolean) {
   );
 }
 
-/** What `GET /push_notifications` says of the receiver. */
+/** The part of the answer of `GET /push_notifications` that the demo shows. */
 type Endpoint = { state: string; owed: number; next_attempt_at: string | null };
 
 interface Stage {
@@ -185,7 +185,7 @@ async function playOutage({ receiver, step, detail, publish, endpoint }: Stage) 
   step(`A probe is answered 204, and the other ${assets.length - 1} follow within ${span(spreadMs)}.`);
 }
 
-/** Waits for a fact, and every 2 s tells how it stands. @throws Refused after a minute */
+/** Waits until a fact holds, and runs `progress` every 2 s. @throws Refused after a minute */
 async function waitFor(isSo: () => boolean | Promise<boolean>, progress = async () => {}) {
   const begunMs = Date.now();
   for (let toldMs = begunMs; !(await isSo()); await sleep(50)) {

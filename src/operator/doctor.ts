@@ -34,7 +34,7 @@ async function doctor(operator: Operator) {
   if (failed > 0) throw new Refused(`${amount(failed, 'check')} failed.`);
 }
 
-/** The longest calls to Temporal together, because a person waits. */
+/** Bounds the calls to Temporal together, because a person waits. */
 const temporalWithinMs = 10_000;
 
 async function examine(operator: Operator): Promise<Finding[]> {

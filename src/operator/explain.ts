@@ -1,4 +1,4 @@
-/** How a notification stands, and why something was or was not sent. */
+/** Explains how a notification stands, and why something was or was not sent. */
 import type { Command } from 'commander';
 import { presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
 import type { ClientToken } from '../ids.js';
@@ -80,7 +80,7 @@ async function describe(operator: Operator, n: NotificationRecord) {
     accepted: moment(n.acceptedAt),
     ended: moment(n.endedAt),
     'next attempt': describeNext(n),
-    workflow: workflowInWords(value),
+    workflow: value.workflow_url ?? value.workflow_id ?? 'none: too many events were waiting for Temporal',
   });
   const attempts = table(
     ['ATTEMPT AT', 'STATUS', 'MS', 'ERROR', 'ADDRESS', 'URL', 'ANSWER'],
@@ -114,11 +114,7 @@ async function presentWorkflow(
   return { workflow_id, workflow_url };
 }
 
-function workflowInWords({ workflow_id, workflow_url }: Awaited<ReturnType<typeof presentWorkflow>>): string {
-  return workflow_url ?? workflow_id ?? 'none: too many events were waiting for Temporal';
-}
-
-/** Says the state, and what the last attempt came to. */
+/** Describes the state and the result of the last attempt. */
 function stateInWords({ state, by, endedAt, attempts }: NotificationRecord): string {
   const last = attempts.at(-1);
   if (by !== undefined) return `${state} (by ${by})`;

@@ -1,4 +1,4 @@
-/** What `npm start` runs for this project folder: `.data/run.json`, which it writes (local/runState.ts) for commands and the next start. */
+/** Reads `.data/run.json`, in which `npm start` tells commands and the next start what it runs (local/runState.ts writes it). */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -19,7 +19,7 @@ export interface RunningHere {
   environment?: Record<string, string>;
 }
 
-/** Returns what `npm start` has written for a data folder; it removes the file when it ends in order. */
+/** Returns what `npm start` has written for a data folder; `npm start` removes the file when it ends in order. */
 export function readRunState<State extends RunningHere = RunningHere>(dir = dataDir()): State | undefined {
   try {
     return JSON.parse(readFileSync(runStateFile(dir), 'utf8'));

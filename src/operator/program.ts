@@ -43,7 +43,7 @@ The servers are those of REDIS_URL and TEMPORAL_ADDRESS; without them, those tha
 Under npm, write "--" before the command: npm run -s operator -- status --json
 (without it npm takes --json for itself, and the command prints text).`;
 
-/** The readers of arguments, by the names that commands give them. */
+/** The parsers of arguments, by the names that commands give the arguments. */
 const parsers: Record<string, (text: string) => string> = {
   token: parseAnyClient,
   'client-token': parseClientToken,

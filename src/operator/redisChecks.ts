@@ -10,7 +10,6 @@ import { span } from './terminal.js';
 
 type Level = 'ok' | 'warn' | 'fail';
 
-/** The result of one check. */
 export type Finding = ReturnType<typeof finding>;
 
 /**
@@ -26,7 +25,7 @@ export const finding = (check: string, level: Level, found: string, todo = '') =
 const slowRedisMs = 500;
 /** A single slow answer may be chance. */
 const slowAnswers = 3;
-/** With this error Redis also refuses a PING, but answers every read. */
+/** With this error Redis refuses even a PING, but answers every read. */
 const diskFailed = 'MISCONF';
 const backWithinMs = 1500;
 const refused = 'Events, tokens and registrations are answered 503.';
@@ -42,8 +41,8 @@ const meanings: Record<string, string> = {
 /**
  * Asks how fast Redis answers (the fastest of three answers if it is slow) and whether it accepts writes: a full Redis and
  * a replica still answer every read. It writes the mark, on each primary, that the service writes when it waits for the
- * disk; nothing reads it.
- * @returns `problem`: why it is slow or refuses writes
+ * disk; nothing reads that mark.
+ * @returns `problem`: why Redis is slow or refuses writes
  * @throws if Redis does not answer
  */
 export async function askRedis(db: Db): Promise<{ answerMs: number; problem?: string; refuses: boolean }> {
@@ -61,7 +60,7 @@ export async function askRedis(db: Db): Promise<{ answerMs: number; problem?: st
     await Promise.all(marks.map((mark) => mark !== undefined && db.redis.set(mark, '', 'EX', 60)));
   } catch (err) {
     const word = firstWord(err);
-    // A user who may only read cannot find out.
+    // A user who may only read cannot find out whether Redis accepts writes.
     if (word === 'NOPERM') return { answerMs, ...slow, refuses: false };
     const problem = meanings[word];
     if (problem === undefined) throw err;
@@ -72,7 +71,7 @@ export async function askRedis(db: Db): Promise<{ answerMs: number; problem?: st
   return { answerMs, ...slow, refuses: false };
 }
 
-/** Waits until Redis answers, also if its disk has failed. @throws after `timeoutMs` */
+/** Waits until Redis answers, even if its disk has failed. @throws after `timeoutMs` */
 export async function waitForReads(db: Db, timeoutMs: number) {
   try {
     await waitForRedis(db, timeoutMs);
@@ -168,7 +167,7 @@ function checkReplicas(info: Values, { REDIS_ACK_REPLICAS: wanted }: Config): Fi
   return finding('redis replicas', level, `${replicas} are connected.`, todo);
 }
 
-/** How many clients, and how many accounts, are drawn at random. */
+/** The number of clients, and of accounts, whose secrets are tried. */
 const drawn = 100;
 
 async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {

@@ -1,7 +1,7 @@
 /** Registrations: the URL and state of clients. */
 import { presentRegistration } from '../api/endpoints/present.js';
 import type { ClientToken } from '../ids.js';
-import { targetPolicyOf } from '../outgoing/address.js';
+import { readTargetPolicy } from '../outgoing/address.js';
 import { checkTarget, originOf } from '../outgoing/target.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
 import { changeRegistration, getRegistration, resetRegistration } from '../redis/records/registrations.js';
@@ -63,7 +63,7 @@ async function reset(operator: Operator, token: ClientToken) {
 
 async function change(operator: Operator, token: ClientToken, { url }: { url: string }) {
   await requireClient(operator, token);
-  await checkTarget(url, targetPolicyOf(operator.config()));
+  await checkTarget(url, readTargetPolicy(operator.config()));
   const changed = await operator.change((db) => changeRegistration(db, token, url));
   if (changed === undefined) throw new Refused(`${token} has no URL to change; its publisher registers one.`);
   const before = { url: originOf(changed.previous_url) };

@@ -2,6 +2,7 @@
 import { hostname, userInfo } from 'node:os';
 import type { Client as TemporalClient } from '@temporalio/client';
 import type { Command } from 'commander';
+import { hostInUrl } from '../addresses.js';
 import { type Config, isRedisGiven, isTemporalGiven, readConfig, redisOptions } from '../config.js';
 import { createLogger, messageOf } from '../log.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
@@ -14,7 +15,6 @@ import { projectDir, type RunningHere, readRunState } from './npmStart.js';
 import { waitForReads } from './redisChecks.js';
 import { facts, type Value } from './terminal.js';
 
-/** What commands work with. */
 export type Operator = ReturnType<typeof openSession>;
 
 /** Adds a command. Once it runs, a session is opened for `carryOut`, which gets the command's arguments after the operator. */
@@ -44,15 +44,15 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
   let store: Promise<Db> | undefined;
   let client: Promise<TemporalClient> | undefined;
 
-  // If the environment names both servers, they may be other ones than those of `npm start`.
+  // If the environment names both servers, `npm start` may run others.
   const running = () => (ran ??= (isRedisGiven() && isTemporalGiven() ? undefined : readRunState()) ?? {});
   const config = () => (read ??= readConfig(process.env, running().environment));
   const db = () => (store ??= connectRedis(config(), running()));
   const temporal = () => (client ??= connectTemporal(config(), running()));
-  /** Makes a change; resolves once it is on Redis' disk. */
+  /** Makes a change; resolves once the change is on Redis' disk. */
   const change = async <T>(write: (db: Db) => Promise<T>): Promise<T> =>
     await (await db()).durably(write).safe;
-  /** Prints to stderr, also with `--json`. */
+  /** Prints to stderr, even with `--json`. */
   const warn = (line: string) => void process.stderr.write(`${line}\n`);
 
   return {
@@ -79,7 +79,7 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
         warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
     /**
-     * Wakes the client's catch-up, after the change itself. Without Temporal it warns and returns: the sweep finds the
+     * Wakes the client's catch-up, after the change itself. Without Temporal this warns and returns: the sweep finds the
      * client within 30 seconds.
      */
     async wake(clientToken: string) {
@@ -155,11 +155,6 @@ export function reasonOf(err: unknown): string {
     return 'Redis does not answer or is full; the command may or may not have taken effect.';
   const reason = messageOf(err);
   return reason.charAt(0).toUpperCase() + reason.slice(1);
-}
-
-function hostInUrl(host: string): string {
-  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
-  return host.includes(':') ? `[${host}]` : host;
 }
 
 function withoutPassword(url: string): string {

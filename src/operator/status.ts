@@ -16,8 +16,8 @@ export function addStatusCommand(add: AddCommand): void {
 }
 
 /**
- * What an operator does in a client's situation; the worst first. `late`: something could have been sent for more than 2 minutes,
- * and is not. `draining`: what is due is sent as fast as the client's bounds allow. `clear`: nothing is owed or overdue.
+ * Tells an operator what to do in a client's situation; the worst first. `late`: an asset could have been sent for more than
+ * 2 minutes, and is not. `draining`: due assets are sent as fast as the client's bounds allow. `clear`: nothing is owed or overdue.
  */
 const todos = {
   late: 'doctor; if all is ok there: registration resume CLIENT',
@@ -93,12 +93,12 @@ const headings = {
   them: ['yellow', 'It is them.'],
 } as const;
 
-/** Clients in one answer. */
+/** The most clients that one answer names. */
 const named = 10;
-/** With these a healthy answer has ten lines. */
+/** With so many clients a healthy answer has ten lines. */
 const namedWhenFine = 2;
 
-/** The longest call to Temporal, because a person waits. */
+/** Bounds the call to Temporal, because a person waits. */
 const temporalWithinMs = 5000;
 
 async function askTemporal(operator: Operator): Promise<{ workers?: number; problem?: string }> {
@@ -145,7 +145,7 @@ async function readClients(db: Db): Promise<{ clients: ClientStatus[]; broken: s
 function classify(endpoint: Endpoint): Situation {
   const { state, held, waitingReason, overdueMs, oldestOwedAt } = endpoint;
   if (held) return 'held';
-  // A failing endpoint too, whose probe nobody makes.
+  // An endpoint is late even while it fails, if nobody makes its probe.
   if (waitingReason === 'due' && overdueMs > lateMs) return 'late';
   if (state !== 'active') return state;
   switch (waitingReason) {
@@ -167,7 +167,7 @@ function classify(endpoint: Endpoint): Situation {
 const sweptWithinMs = 180_000;
 
 /**
- * @param late the one that is late for longest first
+ * @param late the client that is late for longest first
  * @param sweptAtMs undefined: no sweep has completed yet
  */
 function ownProblems(late: readonly ClientStatus[], broken: readonly string[], sweptAtMs = Date.now()) {

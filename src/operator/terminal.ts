@@ -1,6 +1,6 @@
 /**
- * What people type and read: arguments and options; times, amounts, tables and lists of facts in plain characters, because they
- * are read, piped and pasted.
+ * Parses arguments and options, and writes times, amounts, tables and lists of facts. Their characters are plain, because people
+ * read, pipe and paste them.
  */
 import { InvalidArgumentError } from 'commander';
 import { type ClientToken, isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
@@ -11,7 +11,7 @@ export function parseClientToken(text: string): ClientToken {
   throw new InvalidArgumentError('A client token is 1 to 64 of A-Z a-z 0-9 _ -.');
 }
 
-/** Reads the token of any client, also of those that get notices. */
+/** Parses the token of any client, including clients of notices. */
 export function parseAnyClient(text: string): ClientToken {
   return isNoticesClient(text) ? text : parseClientToken(text);
 }
@@ -23,7 +23,7 @@ export function parseNotificationId(text: string): string {
 
 const unitMs: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** Reads `2026-11-21`, `2026-11-21T14:00:00Z`, or how long ago: `90s`, `15m`, `2h`, `3d`, `1w`. Returns ms. */
+/** Parses `2026-11-21`, `2026-11-21T14:00:00Z`, or how long ago: `90s`, `15m`, `2h`, `3d`, `1w`. Returns ms. */
 export function parseMoment(text: string): number {
   const ago = /^(\d+(?:\.\d+)?)([smhdw])$/.exec(text);
   if (ago) return Date.now() - Number(ago[1]) * (unitMs[ago[2] ?? ''] ?? 0);
@@ -44,7 +44,7 @@ export function fromNow(atMs: number | undefined): string {
   return atMs > Date.now() ? `in ${apart}` : `${apart} ago`;
 }
 
-/** `850 ms`, `42 s`, `17 min`, `5 h`, `3 d`. */
+/** Writes a span of time: `850 ms`, `42 s`, `17 min`, `5 h`, `3 d`. */
 export function span(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 120_000) return `${Math.round(ms / 1000)} s`;

@@ -3,7 +3,7 @@ import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
 import type { Config } from '../config.js';
 
-/** Where notifications may go: to public addresses, and to those that an operator allowed. */
+/** Says where notifications may go: to public addresses, and to those that an operator allowed. */
 export interface TargetPolicy {
   /** `http` URLs as well as `https`. */
   allowHttp: boolean;
@@ -24,7 +24,7 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Cidr = [Address, number];
 
 /** Reads from the settings where notifications may go. @param ownPort another port of this machine that is the service's own */
-export function targetPolicyOf(config: Config, ownPort?: number): TargetPolicy {
+export function readTargetPolicy(config: Config, ownPort?: number): TargetPolicy {
   const { ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS, OWN_ADDRESSES, OWN_PORTS, PORT, ADMIN_PORT } = config;
   return {
     allowHttp: ALLOW_HTTP_TARGETS,
@@ -63,7 +63,7 @@ function parseAddress(address: string): Address | undefined {
 
 /**
  * Returns every address at which a packet to this one may end. An IPv4-mapped address and the well-known NAT64
- * prefix (RFC 6052) are only another spelling of the IPv4 address inside, so that one is judged. For a local NAT64
+ * prefix (RFC 6052) only spell the IPv4 address inside, so the inner address is judged. For a local NAT64
  * (RFC 8215) and interface identifiers of ISATAP (RFC 5214) both are judged. Other tunnels are not public.
  */
 function formsOf(address: Address): Address[] {

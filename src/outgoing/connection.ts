@@ -33,16 +33,16 @@ const maxHeaderBytes = 16 * 1024;
 
 /**
  * One connection to one origin: an undici client that never has more than one request. It connects when
- * the first request comes and again when the server has closed in between.
+ * the first request comes, and again after the server has closed the connection.
  *
  * Every address is judged before a SYN is sent, and the address that was reached is judged again before a byte of TLS or
  * HTTP is sent. The judged addresses are the ones passed to the socket, so a name that changes its answer gains nothing.
  */
 export class Connection {
   remoteAddress: string | undefined;
-  /** Whether an answer came over the socket that is open now: the next request may find it stale. */
+  /** True once an answer came over the open socket: the next request may find the socket stale. */
   used = false;
-  /** Whether it is not open yet because its name has no addresses yet. */
+  /** True while the connection waits for the addresses of its name. */
   isLookingUp = false;
   readonly #client: Client;
   #socket: Socket | undefined;

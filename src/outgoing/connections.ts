@@ -23,7 +23,7 @@ export interface ConnectionBounds {
 /**
  * The places and connections of all origins. Whoever finds no place queues, and the clients of an origin are served in turn:
  * nobody is overtaken. If a socket is needed and none is left, the connection that has been idle longest is closed. If none
- * is idle, the origins get a socket in turn, also an origin that has just given one back.
+ * is idle, the origins get a socket in turn, even an origin that has just given one back.
  *
  * A place without an open connection is granted only if its name may be looked up immediately. The rare lookup of a
  * connection that is opened again is not counted.
@@ -37,7 +37,7 @@ export class Connections {
   readonly #naming = new Map<Origin, Connection>();
   /** Origins that lack nothing but a socket or a lookup, in the order of their turns. */
   readonly #wanting = new Set<Origin>();
-  /** How many wait for a place, over all origins. */
+  /** The number of waiters, over all origins. */
   waiting = 0;
 
   constructor(
@@ -83,7 +83,6 @@ export class Connections {
     this.#forgetIfUnused(origin);
   }
 
-  /** Closes all connections. */
   destroy(): void {
     for (const connection of this.#idle.keys()) this.#closeIdle(connection);
     for (const connection of this.#inUse.keys()) connection.destroy();
@@ -126,7 +125,7 @@ export class Connections {
     return connection;
   }
 
-  /** Grants the place to the oldest waiter of the client whose turn it is; its others come after the other clients. */
+  /** Grants the place to the oldest waiter of the client whose turn it is; its other waiters come after the other clients. */
   #grant(origin: Origin, connection: Connection): void {
     for (const [client, waiters] of origin.waiting) {
       for (const waiter of waiters) {

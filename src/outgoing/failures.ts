@@ -1,4 +1,4 @@
-/** How an attempt fails, and whether the receiver or this host is the cause. */
+/** Says how an attempt fails, and whether the receiver or this host is the cause. */
 import { createSocket } from 'node:dgram';
 import type { LookupAddress } from 'node:dns';
 import { once } from 'node:events';

@@ -2,13 +2,12 @@
 import { createHmac } from 'node:crypto';
 import { product } from '../product.js';
 
-/** The header `user-agent`. */
 export const userAgent = `${product.name}/${product.version}`;
 
 /**
  * Makes headers and body of one attempt, in the order of the contract.
  * @param n.event `asset-update` unless it is the publisher's test
- * @param n.body that of a notice, in place of one with event and asset
+ * @param n.body the body of a notice, in place of a body with event and asset
  * @param secrets as for {@link sign}
  * @param nowMs the time of this attempt
  * @param own the client's own headers, names in lower case; never one of the service's
@@ -76,8 +75,8 @@ export const hidden = (own: Headers): Record<string, string> =>
 const tooShort = 4;
 
 /**
- * Hides the values in a text of the receiver, such as an error page that shows the request: each whole value, and the
- * part after the scheme of an `Authorization`. A value that is cut off at the end of the text is hidden too.
+ * Hides the values of headers in a text of the receiver, such as an error page that shows the request: each whole value, and
+ * the part after the scheme of an `Authorization`. A value that is cut off at the end of the text is hidden too.
  */
 export function withoutValues(text: string, own: Headers): string {
   const values = Object.values(own).flatMap((value) => [value, value.slice(value.lastIndexOf(' ') + 1)]);

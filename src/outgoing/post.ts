@@ -10,7 +10,6 @@ import { systemNames } from './names.js';
 import { hostOf, parseUrl, portOf } from './target.js';
 
 export type { PostResult } from './answer.js';
-export type { AttemptError } from './failures.js';
 
 /** A connection's right at one origin, and one of the process's sockets. */
 export type Place = Pick<Attempt, 'post' | 'release'>;
@@ -128,7 +127,6 @@ function refuse(error: AttemptError): Place {
   return { post: async () => ({ ok: false, error, milliseconds: 0 }), release: () => undefined };
 }
 
-/** What the attempts of a sender share. */
 interface Shared {
   connections: Connections;
   timeoutMs: number;
@@ -144,8 +142,8 @@ const maxBodyBytes = 16 * 1024;
 const failedBodyMs = 1_000;
 
 /**
- * One POST on one connection. Its result is known with the headers of a 2xx, or the excerpt of another answer. It is over
- * once the rest of the body has been read in the background, within the same time. The signal covers it until the result.
+ * One POST on one connection. Its result is known with the headers of a 2xx, or the excerpt of another answer. The attempt is
+ * over once the rest of the body has been read in the background, within the same time. The signal covers it until the result.
  */
 class Attempt implements Dispatcher.DispatchHandler {
   #state: 'ready' | 'posted' | 'over' = 'ready';
@@ -262,7 +260,7 @@ class Attempt implements Dispatcher.DispatchHandler {
     );
   }
 
-  /** Ends the attempt before the end of its answer, or without one. */
+  /** Ends the attempt before the end of its answer, or without an answer. */
   #fail({ error, ours }: AttemptFailed): void {
     this.#settle(this.#answer?.result() ?? { ok: false, error, ...(ours && { ours }) });
     this.#end(false);

@@ -39,7 +39,7 @@ export function checkTargetForm(url: string, policy: TargetPolicy): URL {
   if (scheme !== 'https' && !(scheme === 'http' && policy.allowHttp))
     throw new TargetRefused('scheme', policy);
   if (parsed === undefined || parsed.hostname === '') throw new TargetRefused('not_absolute', policy);
-  // As it is sent: percent-encoding makes nine characters of one.
+  // The length as sent: percent-encoding makes nine characters of one.
   if (parsed.href.length > maxUrlBytes) throw new TargetRefused('too_long', policy);
   if (withCredentials.test(url)) throw new TargetRefused('credentials', policy);
   if (url.includes('#')) throw new TargetRefused('fragment', policy);
@@ -73,7 +73,7 @@ export async function checkTarget(
   for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, withOwn), policy);
 }
 
-/** Looks up the service's own names: another name, or the bare address, may lead to it too. A silent one is left out. */
+/** Looks up the service's own names, because another name or an address may lead to the service. Leaves out names without an answer. */
 async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
   const answers = await Promise.allSettled(
     ownNames(policy).map((name) => lookUp(name, policy, lookup, timeoutMs)),

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode } from '@temporalio/worker';
 
-/** Returns the path of the bundle: beside the compiled code, also for tests that run from source. */
+/** Returns the path of the bundle: beside the compiled code, even for tests that run from source. */
 export function workflowBundlePath(): string {
   const here = import.meta.dirname;
   const inDist = here.endsWith(join('dist', 'src', 'temporal'));

@@ -27,7 +27,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     try {
       await temporal.workflow.signalWithStart('catch-up', { ...options(clientToken), signal: 'wake' });
     } catch (err) {
-      // Otherwise no further wake-up would be sent, because Redis has noted that it is awake.
+      // Otherwise no further wake-up would be sent, because Redis has noted that catch-up is awake.
       await forgetWakeUp(db, clientToken);
       throw err;
     }
@@ -37,7 +37,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     log.warn({ err, client_token }, 'catch-up could not be woken; the sweep starts it');
 
   return {
-    /** Wakes or starts a client's catch-up, unless it is awake. Never rejects: the sweep starts missing ones. */
+    /** Wakes or starts a client's catch-up, unless it is awake. Never rejects: the sweep starts a missing catch-up. */
     async wake(clientToken: string): Promise<void> {
       try {
         if (await mustWakeCatchUp(db, clientToken)) await signalWithStart(clientToken);

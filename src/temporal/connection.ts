@@ -48,7 +48,7 @@ export function askServer(connection: Connection | NativeConnection, withinMs: n
 
 /**
  * Repeats a call at the start of a process while Temporal is unavailable or not ready: its frontend answers some seconds before
- * its history service. It logs every 5 s for which server the process waits. @throws any other failure of the call
+ * its history service. Logs every 5 s for which server the process waits. @throws any other failure of the call
  */
 export async function untilAvailable<T>(address: string, log: Logger, call: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
@@ -62,17 +62,17 @@ export async function untilAvailable<T>(address: string, log: Logger, call: () =
   }
 }
 
-/** Why a call to Temporal failed. `limit`: a limit of the namespace is reached. */
+/** Classes of failed calls to Temporal. `limit`: a limit of the namespace is reached. */
 export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
 type TemporalErrorClass = (typeof temporalErrorClasses)[number];
 
 export const observedCalls = ['start', 'signal', 'signal_with_start', 'terminate', 'describe'] as const;
 type ObservedCall = (typeof observedCalls)[number];
 
-/** Called for every call about a workflow: its kind, its duration, ms, and the reason if it failed. */
+/** Gets the kind and the duration of every call about a workflow, and the class of its failure. */
 export type CallObserver = (call: ObservedCall, milliseconds: number, error?: TemporalErrorClass) => void;
 
-/** A server that is frozen accepts connections and answers nothing: without a deadline a call would wait until it goes on. */
+/** A server that is frozen accepts connections and answers nothing: without a deadline a call would wait until the server goes on. */
 const answerWithinMs = 10_000;
 
 /** Bounds and times the calls of a client. "Not found" and "already started" are answers, not failures. */
@@ -128,7 +128,7 @@ export function isOverLimit(err: unknown): boolean {
 }
 
 /** Returns the gRPC code of an error or of its cause. */
-function grpcCodeOf(err: unknown): number | undefined {
+export function grpcCodeOf(err: unknown): number | undefined {
   for (let e = err; e instanceof Error; e = e.cause) {
     const { code } = e as Error & { code?: unknown };
     if (typeof code === 'number') return code;

@@ -1,6 +1,7 @@
 import type { Connection } from '@temporalio/client';
 import { ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
+import { grpcCodeOf } from './connection.js';
 
 /** The types' names by their numbers in `temporal.api.enums.v1.IndexedValueType`. */
 const typeNames = { 2: 'Keyword', 3: 'Int', 7: 'KeywordList' };
@@ -21,7 +22,7 @@ const names = Object.keys(searchAttributeTypes) as Name[];
 /** gRPC codes */
 const invalidArgument = 3;
 /** The server, or this caller's role, has no operator service (Temporal Cloud): denied, unimplemented. */
-const noOperator = [7, 12];
+const noOperator = new Set<number | undefined>([7, 12]);
 
 /**
  * Makes sure that the namespace has the service's search attributes: Temporal refuses a start that sets an unknown one.
@@ -56,7 +57,7 @@ async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
   try {
     return await call;
   } catch (err) {
-    if (noOperator.includes(codeOf(err))) return 'denied';
+    if (noOperator.has(grpcCodeOf(err))) return 'denied';
     throw err;
   }
 }
@@ -70,15 +71,11 @@ async function findMissingByQuery(connection: Servers, namespace: string): Promi
       const query = `${name} = ${value}`;
       await connection.workflowService.countWorkflowExecutions({ namespace, query });
     } catch (err) {
-      if (codeOf(err) !== invalidArgument) throw err;
+      if (grpcCodeOf(err) !== invalidArgument) throw err;
       missing.push(name);
     }
   }
   return missing;
-}
-
-function codeOf(err: unknown): number {
-  return Number((err as { code?: unknown }).code);
 }
 
 function cannotAdd(namespace: string, missing: Name[]): ConfigError {

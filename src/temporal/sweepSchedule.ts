@@ -29,9 +29,9 @@ function wantedSchedule(taskQueue: string) {
 }
 
 /**
- * Makes the guard of the schedule that starts the sweep every 15 seconds; every worker calls it when it starts and each
- * minute. A pause is a person's decision, with a reason in its note: the guard logs it and leaves it. It repairs every
- * other difference (interval, policies, action, a limit of runs), also during a pause.
+ * Makes the guard of the schedule that starts the sweep every 15 seconds; each worker calls the guard at its start and
+ * every minute. A pause is a person's decision, with a reason in its note: the guard logs the pause and leaves it. It
+ * repairs every other difference (interval, policies, action, a limit of runs), even during a pause.
  */
 export function createSweepSchedule(temporal: Client, taskQueue: string, log: Logger) {
   const wanted = wantedSchedule(taskQueue);

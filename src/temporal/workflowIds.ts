@@ -1,4 +1,4 @@
-/** The ids, task queues and search attributes by which workflows are found. Workflow code imports it. */
+/** The ids, task queues and search attributes by which workflows are found. Workflow code imports this file. */
 import { defineSearchAttributeKey } from '@temporalio/common';
 
 const defaultTaskQueue = 'notifications';
@@ -26,7 +26,7 @@ export function upkeepQueueOf(taskQueue: string): string {
   return `${taskQueue}-upkeep`;
 }
 
-/** The sweep and catch-up go before enrichments that wait for a worker: they find what those leave behind. The default is 3. */
+/** The sweep and catch-up go before enrichments that wait for a worker: they find what enrichments leave behind. The default is 3. */
 export const upkeepPriority = { priorityKey: 1 };
 
 /** Search attributes, by which operators find a workflow. They never hold a URL or a secret. */

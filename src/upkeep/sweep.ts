@@ -31,7 +31,7 @@ export interface SweepDeps {
   metrics: DeliveryMetrics;
 }
 
-/** After so long no process is expected to send what is due. */
+/** No process is expected to send what has been due for this long. */
 const overdueMs = 2000;
 /** A catch-up that lets something wait for so long, although it was woken, is stuck. */
 const stuckMs = 120_000;
@@ -56,7 +56,7 @@ export interface Swept {
 
 /**
  * Compares the next time of each client that is owed something with the present, and wakes catch-up where it has passed. Every
- * minute it also counts the endpoints, repairs the hold of clients whose account was only partly disabled or enabled, and claims
+ * minute it counts the endpoints, repairs the hold of clients whose account was only partly disabled or enabled, and claims
  * notices that are left from processes that ended early, or operators' commands. It logs operators' changes, continues
  * interrupted deletions, and writes the counts for the metrics. A part of Redis that does not answer is left out.
  * @param counts gets the progress
@@ -134,7 +134,7 @@ class Sweep {
       since: writtenAtMs(from) + 1,
       onBroken: (clientToken, err) => this.#noteBroken(clientToken, { err }),
     });
-    // A full Redis refuses this write: then they are logged later, instead of by each sweep.
+    // A full Redis refuses this write: the changes are then logged later, instead of by every sweep.
     await db.redis.set(db.global.auditTold, last.id);
     for (const { who, what, target, before, after } of changes) {
       log.info({ who, what, target, before, after }, 'an operator made a change');
@@ -194,7 +194,7 @@ class Sweep {
     await noteCounts(db, 'endpoints', endpoints);
   }
 
-  /** Does one client's part. If its keys are broken, or their part of Redis is away, that is noted and the sweep continues. */
+  /** Works on one client. Notes broken keys or a part of Redis that is away, so that the sweep continues with the other clients. */
   async #besideOthers(clientToken: string, work: () => Promise<void>): Promise<void> {
     await unlessBroken(work, (err) => this.#noteBroken(clientToken, { err })).catch((err: unknown) =>
       this.noteAway(err),
@@ -224,6 +224,6 @@ function overdueOf(endpoint: Endpoint, retentionMs: number): number {
   const { now, sendableAt, waitingReason, leaseEndsAt, oldestOwedAt } = endpoint;
   const expiresAt = (oldestOwedAt ?? now) + retentionMs;
   if (waitingReason !== undefined && stopped.includes(waitingReason)) return now - (sendableAt ?? expiresAt);
-  // What is in flight is due when its lease ends: its process may have died.
+  // An asset in flight is due when its lease ends: the process that holds it may have died.
   return now - Math.min(sendableAt ?? expiresAt, leaseEndsAt ?? expiresAt);
 }

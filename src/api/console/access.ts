@@ -1,4 +1,4 @@
-/** Who may see a page and send a form: the link, the session that it opens and its cookie, and the first steps of each page. */
+/** Decides who may see a page and send a form: the link, the session that it opens and its cookie, and the first steps of each page. */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware } from 'koa';
@@ -30,7 +30,7 @@ import {
   type SiteState,
 } from './page.js';
 
-/** A page of the account: the session, the account's rate of pages. */
+/** Composes a page of the account: it takes a session, and counts towards the account's rate of pages. */
 export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: Step<State>[]): Middleware[] {
   const countPage: Step<SessionState> = async (ctx, next) => {
     await deps.countCall(ctx, 'console', ctx.state.token.accountId);
@@ -39,14 +39,14 @@ export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: S
   return composePage<State>(requireSession(deps), countPage, ...steps);
 }
 
-/** A page about the client of its path, and about the client's endpoint, which is state.health and state.registration. */
+/** Composes a page about the client of its path and the client's endpoint, which is state.health and state.registration. */
 export const clientPage = (deps: ApiDeps, answer: Step<SiteState>): Middleware[] =>
   pageSteps<SiteState>(deps, findClient(deps), async (ctx, next) => {
     Object.assign(ctx.state, await readEndpoint(deps.db, ctx.state.client.clientToken));
     await answer(ctx, next);
   });
 
-/** A form about the client of its path. */
+/** Composes the answer to a form about the client of its path. */
 export const clientForm = (deps: ApiDeps, answer: Step<FormState>): Middleware[] =>
   composePage(requireSession(deps), findClient(deps), requireSameOrigin(deps), requireOwnForm, answer);
 
@@ -129,8 +129,8 @@ ${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
 
 /**
  * POST /console/open: uses up the link and begins a session, which ends the browser's former one. While a session of
- * another account is open, it asks first: whoever sent the link could otherwise have its reader act in an account of
- * theirs.
+ * another account is open, it asks first: otherwise the sender of the link could have its reader act in the sender's
+ * account.
  */
 export function openEndpoint(deps: ApiDeps): Middleware[] {
   const { db, config } = deps;
@@ -213,7 +213,7 @@ function isSentBy(form: Parameters, formToken: string): boolean {
 }
 
 const plainName = 'console_session';
-/** Over https: no other host and no http page can set a cookie of this name. */
+/** The name over https: no other host and no http page can set a cookie of this name. */
 const securedName = `__Host-${plainName}`;
 
 /** Lax: a link to a page of the console works in a chat, and a form of another site sends no cookie. */

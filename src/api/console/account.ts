@@ -12,7 +12,7 @@ import type { ApiDeps } from '../step.js';
 import { clientPage, given, pageSteps, redirect } from './access.js';
 import { html } from './html.js';
 import { actionForm, answerPage, noResult, shownUrl, siteUrl, table } from './page.js';
-import { badge, exactly, faultInWords, moment, nextAttempt, shownState, standing } from './words.js';
+import { badge, exactly, faultInWords, fromNow, healthNotice, nextAttempt, shownState } from './words.js';
 
 const perPage = 50;
 
@@ -54,7 +54,7 @@ async function siteRow(db: Db, { clientToken, name }: Client) {
       html`<a href="${siteUrl(clientToken)}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`,
       html`${badge(shownState(health, registration))} ${registration && faultInWords(health)}`,
       health.owed.toLocaleString('en'),
-      moment(health.lastSuccessAt),
+      fromNow(health.lastSuccessAt),
       registration && new URL(registration.url).host,
     ],
   };
@@ -71,7 +71,7 @@ export const noticesPage = (deps: ApiDeps): Middleware[] =>
       isLive: true,
       body: [
         html`<p>A message when a site fails, is suspended or recovers, and when a signing secret is rotated.</p>`,
-        standing(ctx.state, {
+        healthNotice(ctx.state, {
           noun: 'notice',
           register: html`Have your backend call ${set}: a URL on another system than your receivers.`,
           resume: html`have your backend call ${set} again`,

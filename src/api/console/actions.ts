@@ -1,6 +1,6 @@
 /**
- * What an engineer does on a site: receivers to paste, and actions. The form of an action carries out the API's call of
- * the same name, and a page shows their answer.
+ * Shows what an engineer needs on a site: receivers to paste, and actions. The form of an action carries out the API's call of
+ * the same name, and a page shows the call's answer.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -76,7 +76,7 @@ function overlap(untilMs: readonly number[]): Piece {
   return html`${count(untilMs.length, 'earlier secret signs', 'earlier secrets sign')} along with the newest, the last until ${exactly(last)}: every notification carries ${untilMs.length + 1} signatures.`;
 }
 
-/** A build copies them into `dist`. */
+/** A build copies the examples into `dist`. */
 const examples = join(import.meta.dirname, '../../../examples');
 
 /** Whole receivers, which the tests run. */
@@ -109,7 +109,7 @@ interface Input {
   body?: { since: string; until?: string; dry_run: boolean };
 }
 
-export interface Action {
+interface Action {
   title: string;
   call: TokenEndpoint<{ client: Subject }>;
   readForm?: (form: Parameters) => Input;
@@ -176,8 +176,8 @@ ${sent.map(shownRequest)}</details>
 }
 
 /**
- * Counts first, and shows a form that does it. For a replay the count fixes the end of the time, so that nothing is owed twice
- * even if that form is sent several times.
+ * Counts first, and shows a form that recovers or replays. For a replay the count fixes the end of the time, so that nothing is
+ * owed twice even if that form is sent several times.
  */
 const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, none: string): Action => ({
   title,

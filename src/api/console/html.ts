@@ -1,4 +1,4 @@
-/** HTML as a tagged template that escapes every value put into it, except a value that is `Html` itself, and the headers of a page. */
+/** HTML as a tagged template that escapes every value except one that is `Html` itself, and the headers of a page. */
 
 export class Html {
   constructor(readonly text: string) {}

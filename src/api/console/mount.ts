@@ -9,7 +9,7 @@ import { html } from './html.js';
 import { explainedAsset, listedNotifications, notificationPage } from './notifications.js';
 import { overview } from './overview.js';
 import { answerPage, composePage, home, type SitePart, siteUrl } from './page.js';
-import { standing } from './words.js';
+import { healthNotice } from './words.js';
 
 const tabs: { path: string; name: string; present: SitePart }[] = [
   { path: '', name: 'Overview', present: overview },
@@ -34,7 +34,7 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.get('/console/*nowhere', ...composePage());
 }
 
-/** A page of one site: what is wrong now in its first line, the tabs, and what the page is about. */
+/** Builds a page of one site: a first line that says what is wrong now, the tabs, and the tab's own part. */
 const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Middleware[] =>
   clientPage(deps, async (ctx) => {
     const { client } = ctx.state;
@@ -47,7 +47,7 @@ const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Midd
       isLive,
       body: [
         isLive &&
-          standing(ctx.state, {
+          healthNotice(ctx.state, {
             noun: 'video',
             register: html`Send a test to your receiver’s URL (${toActions}), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
             resume: html`press Resume (${toActions})`,

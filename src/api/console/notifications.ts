@@ -1,8 +1,7 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
 import type { Middleware } from 'koa';
 import { notificationRequest } from '../../outgoing/notification.js';
-import type { NotificationRecord } from '../../redis/notifications/notifications.js';
-import { notificationStates } from '../../redis/notifications/notifications.js';
+import { type NotificationRecord, notificationStates } from '../../redis/notifications/notifications.js';
 import {
   type AssetExplanation,
   decisionInWords,

@@ -10,7 +10,7 @@ import { type StateChange, stateChangesOf } from '../../redis/records/endpoint.j
 import { requestHeaderNames } from '../../redis/records/secrets.js';
 import { type Html, html, type Piece } from './html.js';
 import { type SitePart, shownUrl, siteUrl, table } from './page.js';
-import { count, exactly, faultInWords, moment, stateInWords } from './words.js';
+import { count, exactly, faultInWords, fromNow, stateInWords } from './words.js';
 
 /** GET /console/sites/{site} */
 export const overview: SitePart = async ({ state }, { db }) => {
@@ -28,8 +28,8 @@ export const overview: SitePart = async ({ state }, { db }) => {
 <dt>Client token</dt><dd><code>${clientToken}</code></dd>
 ${headerNames.length > 0 && html`<dt>Headers of your own</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
 ${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
-<dt>Last success</dt><dd>${moment(health.lastSuccessAt)}</dd>
-<dt>Last failure</dt><dd>${moment(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
+<dt>Last success</dt><dd>${fromNow(health.lastSuccessAt)}</dd>
+<dt>Last failure</dt><dd>${fromNow(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
 </dl>
 <h2>The last day</h2>`,
     day(steps),

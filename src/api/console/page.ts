@@ -25,7 +25,7 @@ export interface SessionState {
   formToken: string;
 }
 
-/** The state of a page about one endpoint: a site's, or that of the account's notices. */
+/** The state of a page about one endpoint: of a site, or of the account's notices. */
 export interface SiteState extends SessionState {
   health: Endpoint;
   registration?: Registration;
@@ -42,7 +42,7 @@ export const siteUrl = (clientToken: string): string => `/console/sites/${client
 interface Page {
   title: string;
   parent?: { name: string; href: string };
-  /** Fetched again while it is visible (`assets/console.js`); forms stay as they are, and everything after an error. */
+  /** True: the page is fetched again while it is visible (`assets/console.js`). Forms stay as they are; after an error all does. */
   isLive?: boolean;
   body: Piece;
 }
@@ -111,17 +111,17 @@ export const formTokenField = (formToken: string): Html =>
 export const shownUrl = ({ access }: ConsoleSession, { url, registeredAtMs }: Registration): Html =>
   html`<code>${access === 'full' ? url : originOf(url)}</code>, in force since ${exactly(registeredAtMs)}`;
 
-/** Where the answer of a form appears. */
+/** The place where the answer of a form appears. */
 export const noResult = html`<div id="result"></div>`;
 
-/** A form that answers in the page's #result; without script it answers with a page. */
+/** Builds a form whose answer appears in the page's #result; without script the answer is a page. */
 export const actionForm = (action: string, formToken: string, label: string, fields?: Piece): Html =>
   html`<form class="row" method="post" action="${action}" hx-post="${action}" hx-target="#result" hx-select="#result" hx-swap="outerHTML">
 ${formTokenField(formToken)}${fields}<button>${label}</button></form>`;
 
 /**
- * A table whose first cells name the rows. On a phone each row is a block in which every cell has the name of its column;
- * the roles say that it is still a table.
+ * Builds a table whose first cells name the rows. On a phone each row is a block in which every cell has the name of its column;
+ * the roles say that the blocks are still a table.
  */
 export function table(
   label: string,
@@ -137,7 +137,7 @@ export function table(
 <tbody role="rowgroup">${rows.map(({ id, cells }) => html`<tr ${id && html`id="${id}"`} role="row">${cells.map(cell)}</tr>\n`)}</tbody></table>`;
 }
 
-/** Composes an answer of the console: its headers, its errors as pages. */
+/** Composes an answer of the console: sets its headers, and shows errors as pages. */
 export const composePage = <State>(...steps: Step<State>[]): Middleware[] =>
   [setHeaders, answerErrors, ...steps] as Middleware[];
 
@@ -165,7 +165,7 @@ const answerErrors: Step = async (ctx, next) => {
   }
 };
 
-/** The page of a client: a site, or the account's notices. */
+/** Names a client's page: a site, or the account's notices. */
 export function home(client: SessionState['client'] | undefined): { name: string; href: string } {
   if (client === undefined) return { name: 'Sites', href: '/console' };
   const { clientToken, name } = client;

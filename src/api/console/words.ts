@@ -8,10 +8,11 @@ import { explainFailure } from '../endpoints/receiverChecks.js';
 import { type Html, html, type Piece } from './html.js';
 
 /** Shows a moment by its distance from now. */
-export function moment(atMs: number | undefined, nowMs = Date.now()): Html {
+export function fromNow(atMs: number | undefined): Html {
   if (atMs === undefined) return html`<span class="faint">never</span>`;
-  const span = spanInWords(Math.abs(atMs - nowMs));
-  return timeElement(atMs, atMs > nowMs ? `in ${span}` : `${span} ago`);
+  const awayMs = atMs - Date.now();
+  const span = spanInWords(Math.abs(awayMs));
+  return timeElement(atMs, awayMs > 0 ? `in ${span}` : `${span} ago`);
 }
 
 /** Shows a moment to the second, to compare it with a log. */
@@ -45,7 +46,7 @@ export const badge = (state: string): Html =>
 export const stateInWords = (state: string): string =>
   state === 'not_registered' ? 'no URL' : state.replace('_', ' ');
 
-/** Returns the state that people see: an endpoint without a URL has none of its own. */
+/** Returns the state that people see: an endpoint without a URL has no state of its own. */
 export const shownState = ({ state }: Endpoint, registration: Registration | undefined): string =>
   registration ? state : 'not_registered';
 
@@ -53,7 +54,7 @@ export const shownState = ({ state }: Endpoint, registration: Registration | und
  * Shows in the first line what is wrong now, and then what to do: `register` without a URL, `resume` to try now.
  * @param purpose.noun what waits: a video or a notice
  */
-export function standing(
+export function healthNotice(
   { health, registration }: { health: Endpoint; registration?: Registration },
   { noun, register, resume }: { noun: string; register: Piece; resume: Piece },
 ): Html {
@@ -94,7 +95,7 @@ export function standing(
     return notice('good', `Ready: nothing was sent so far. ${waiting}`);
   }
   if (owed === 0) {
-    return notice('good', html`Your server accepts what we send, last ${moment(lastSuccessAt)}. ${waiting}`);
+    return notice('good', html`Your server accepts what we send, last ${fromNow(lastSuccessAt)}. ${waiting}`);
   }
   if (health.waitingReason === 'not_before') {
     const says = html`Your server asked us to wait (Retry-After). ${waiting} We go on ${soon(next)}.`;
@@ -112,7 +113,7 @@ export function standing(
 const longestProbe = spanInWords(Math.max(...constants.probeScheduleMs));
 
 const soon = (atMs: number | undefined): Html | string =>
-  atMs === undefined || atMs <= Date.now() ? 'now' : moment(atMs);
+  atMs === undefined || atMs <= Date.now() ? 'now' : fromNow(atMs);
 
 /** Says what an endpoint does wrong, for a row of a list; empty if nothing is known. */
 export const faultInWords = ({ lastFailureAt, failures, lastError, lastStatus }: Endpoint): string =>
@@ -149,7 +150,7 @@ export function stateSentence(n: ListedNotification): string {
   }
 }
 
-/** Says when a waiting notification is tried: while its endpoint fails, a probe comes first, and may be another one. */
+/** Says when a waiting notification is tried: while its endpoint fails, a probe comes first, and may be another notification. */
 export function nextAttempt({ state, nextAttemptAt, waitingReason }: ListedNotification): Piece {
   if (state !== 'waiting') return '';
   if (waitingReason === 'failing') return html`when a probe succeeds (next ${soon(nextAttemptAt)})`;

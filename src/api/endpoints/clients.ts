@@ -89,7 +89,7 @@ export const registeredUrl = z.object({
   next_attempt_at: time().nullable(),
 });
 
-/** Shows the URL that a client has and the state of its endpoint. @throws ApiError 404 without a URL */
+/** Shows a client's URL and the state of its endpoint. @throws ApiError 404 without a URL */
 export const showRegistration = async (db: Db, client: Subject) =>
   presentRegistration(await requireRegistration(db, client), await getEndpoint(db, client.clientToken));
 

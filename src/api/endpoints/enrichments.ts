@@ -146,8 +146,8 @@ async function traced<T>(
   } catch (err) {
     const { status, code } = toApiError(err) ?? { status: 500, code: 'server_error' };
     // A caller's mistake is no error of this span (OpenTelemetry's conventions for HTTP servers).
-    const its = { 'http.response.status_code': status, 'asset_update.code': code };
-    span.end(its, status >= 500 ? code : undefined);
+    const attributes = { 'http.response.status_code': status, 'asset_update.code': code };
+    span.end(attributes, status >= 500 ? code : undefined);
     throw err;
   }
 }
@@ -186,7 +186,7 @@ function givenEventId(raw: unknown): string | null {
 
 type ItemAnswer = z.infer<typeof accepted> | z.infer<typeof notAccepted>;
 
-/** The time for all that an answer needs from Redis; then the answer is 503: unknown. */
+/** The time for all that an answer needs from Redis; after that the answer is 503: unknown. */
 const answerWithinMs = 1900;
 
 /**
@@ -251,7 +251,7 @@ export function readEnrichmentEvent(
   return { ...event, priority, notify, notificationId: notificationId(event) };
 }
 
-/** Returns what is counted and what is answered. */
+/** Returns the result to count, and the answer. */
 function presentClaim(
   claim: Claim,
   event_id: string,

@@ -44,7 +44,7 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
     await limitSends(db, clientToken);
     await auditCall(deps, call, 'notices url set', { isSecurity: true, about: { url: originOf(url) } });
     const before = await getRegistration(db, clientToken);
-    const tellOld = before && before.url !== url && (await preparedFarewell(deps, before, 'replaced'));
+    const tellOld = before && before.url !== url && (await prepareFarewell(deps, before, 'replaced'));
     const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
     if (wakeCatchUp) catchUps.signal(clientToken);
     if (tellOld) void tellOld();
@@ -53,10 +53,10 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
 });
 
 /**
- * Prepares the one message to a URL that gets no more notices: somebody with a stolen token must not silence it unnoticed.
- * It is signed before its secrets may be gone, and sent once, without retries: a notice would go to the new URL.
+ * Prepares the one message to a URL that gets no more notices: somebody with a stolen token must not silence the notices unnoticed.
+ * The message is signed before its secrets may be gone, and sent once, without retries: a notice would go to the new URL.
  */
-async function preparedFarewell(
+async function prepareFarewell(
   { db, secretBox, sender, log }: ApiDeps,
   { clientToken, accountId, url }: Registration,
   change: 'replaced' | 'removed',
@@ -102,7 +102,7 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
     const { clientToken, url } = registration;
     await limitSends(deps.db, clientToken);
     await auditCall(deps, call, 'notices url removed', { isSecurity: true, about: { url: originOf(url) } });
-    const tellOld = await preparedFarewell(deps, registration, 'removed');
+    const tellOld = await prepareFarewell(deps, registration, 'removed');
     const removed = await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
     void tellOld();
     return { removed_url: removed ?? url };

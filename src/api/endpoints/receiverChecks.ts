@@ -1,13 +1,14 @@
-/** The five requests of a receiver’s check, how they are sent, the verdict on each answer, and advice on failures. */
+/** Sends the five requests of a receiver’s check, judges each answer, and gives advice on failures. */
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { idFromBytes } from '../../ids.js';
+import type { AttemptError } from '../../outgoing/failures.js';
 import { hidden, notificationRequest } from '../../outgoing/notification.js';
-import type { AttemptError, PostResult, Sender } from '../../outgoing/post.js';
+import type { PostResult, Sender } from '../../outgoing/post.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
-type Sent = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
+type CheckName = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
 
 interface Exchange {
   request: { headers: Record<string, string>; body: string };
@@ -35,7 +36,7 @@ interface Variant {
   signal?: AbortSignal;
 }
 
-/** Sends one test notification. @throws the signal's reason if it got no place in time */
+/** Sends one test notification. @throws the signal's reason if the send got no place in time */
 export async function sendSigned(
   sender: Sender,
   { url, clientToken, secrets, own }: Target,
@@ -58,7 +59,7 @@ export async function sendSigned(
 }
 
 /**
- * Makes the five sends of a check: the good one, and once it is answered the others at the same time.
+ * Makes the five sends of a check: the good one, then, once that is answered, the others at the same time.
  * @param signal ends the wait for a place and every send that is under way
  * @throws the signal's reason if a send got no place in time
  */
@@ -66,7 +67,7 @@ export async function sendChecks(
   sender: Sender,
   target: Target,
   signal: AbortSignal,
-): Promise<Record<Sent, Exchange>> {
+): Promise<Record<CheckName, Exchange>> {
   const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
   const good = await sendSigned(sender, target, { signal });
   const [wrong_signature, old_timestamp, twice, slow] = await Promise.all([
@@ -78,7 +79,7 @@ export async function sendChecks(
   return { good, wrong_signature, old_timestamp, twice, slow };
 }
 
-/** The same request, with its body sent in pieces over a second. */
+/** Makes the same request with a body that is sent in pieces over a second. */
 const slowly = ({ headers, body }: Exchange['request']) => ({
   headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
   body: () => Readable.from(piecesOf(Buffer.from(body)), { objectMode: false }),
@@ -94,7 +95,7 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
 
 /** Returns each check with its verdict. @param slowMs a good answer that takes longer is a warning */
 export function judge(
-  { good, wrong_signature, old_timestamp, twice, slow }: Record<Sent, Exchange>,
+  { good, wrong_signature, old_timestamp, twice, slow }: Record<CheckName, Exchange>,
   slowMs: number,
 ) {
   const forged =
@@ -105,7 +106,7 @@ export function judge(
     'Answer 2xx to a webhook-id that you already have, and do nothing: a notification can arrive twice.';
   const cutOff =
     'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.';
-  const checks: [Sent, Exchange[], Judged][] = [
+  const checks: [CheckName, Exchange[], Judged][] = [
     ['good', [good], judgeTaken(good.result, slowMs)],
     ['wrong_signature', [wrong_signature], judgeRefused(wrong_signature.result, forged)],
     ['old_timestamp', [old_timestamp], judgeRefused(old_timestamp.result, replayed)],

@@ -86,7 +86,7 @@ async function storeUrl(deps: ApiDeps, wanted: Parameters<typeof register>[2]): 
 
 const tooLate = 'the registration was not on disk in time';
 
-/** Runs after the 200 was sent; until this is written a repeat would get 200 as well. */
+/** Runs after the 200 was sent; until the mark is written a repeat would get 200 as well. */
 async function markAnsweredSoon(deps: ApiDeps, clientToken: string, nonce: string, tries = 8): Promise<void> {
   try {
     await markAnswered(deps.db, clientToken, nonce);

@@ -67,7 +67,7 @@ interface RangeCall extends Pick<Description, 'path' | 'operationId' | 'summary'
   makeOwed: (...call: Parameters<typeof recoverFailed>) => Promise<{ count: number }>;
 }
 
-/** Declares a call that makes what ended in a span of time owed again. */
+/** Declares a call that makes notifications which ended in a span of time owed again. */
 function rangeEndpoint({ ended, what, makeOwed, description, ...of }: RangeCall) {
   const range = z.strictObject({
     since: givenTime(`${ended} at this time or later.`),

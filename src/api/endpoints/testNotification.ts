@@ -66,7 +66,7 @@ export const checkReceiverEndpoint = testEndpoint({
     const late = AbortSignal.timeout(answerWithinMs);
     const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
     const sent = await sendChecks(sender, target, signal).catch((err: unknown) => {
-      // `late` is named here so that it lives: Node 20 collects a timeout that only AbortSignal.any refers to, and it never fires.
+      // `late` is named here so that it lives: Node 20 collects a timeout that only AbortSignal.any refers to, before it fires.
       throw late.aborted || signal.aborted ? unavailable('the process ends') : err;
     });
     if (closing?.aborted) throw unavailable('the process ends');
@@ -85,7 +85,7 @@ interface TestCall
   send: (deps: ApiDeps, target: Target) => Promise<unknown>;
 }
 
-/** Declares a call that sends tests to a URL and answers the receiver's answers. */
+/** Declares a call that sends tests to a URL and shows the receiver's answers. */
 function testEndpoint({ noun, what, sends, send, ...of }: TestCall) {
   return clientEndpoint({
     ...of,

@@ -95,7 +95,7 @@ export const revokeTokenEndpoint = credentialEndpoint({
 
 interface CredentialCall {
   ctx: ApiContext;
-  /** It has every field that the call declares. */
+  /** Has every field that the call declares. */
   form: Parameters;
   credentials: { clientId: string; clientSecret: string };
   address: string;
@@ -139,7 +139,7 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
         const body = await answer(deps, { ctx, form, credentials, address });
         if (body !== undefined) return body;
         await deps.tokenLimits.countFailure(clientId, address);
-        // RFC 6749, section 5.2: only who tried this scheme is told of it.
+        // RFC 6749, section 5.2: only a caller who tried this scheme is told of it.
         const challenge = basic && { 'WWW-Authenticate': 'Basic realm="oauth", charset="UTF-8"' };
         throw new ApiError('invalid_client', 'The client credentials are not valid', challenge);
       } catch (err) {
@@ -173,7 +173,7 @@ function basicCredentials({ headers }: IncomingMessage): [name: string, value: s
 const dayMs = 86_400_000;
 
 /**
- * Records the first token of a day (UTC) that an account asks for from a network: a thief's first one is among them.
+ * Records the first token of a day (UTC) that an account asks for from a network: a thief's first token is among them.
  * A process remembers what is recorded, so that the other token calls cost Redis nothing more.
  */
 async function auditFirstToken(

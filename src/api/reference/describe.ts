@@ -22,7 +22,7 @@ function operation(call: Description) {
     security: security(call),
     parameters: [...parameters('query', call.query), ...parameters('path', call.inPath)],
     ...(body && { requestBody: requestBody(body) }),
-    // An answer of its own takes the place of a refusal with the same status (/readyz: 503).
+    // A call's own answer takes the place of a refusal with the same status (/readyz: 503).
     responses: { ...refusals(call), ...Object.fromEntries(answers) } as Record<string, Schema>,
   };
 }

@@ -59,7 +59,7 @@ ${errorCodes.map((code) => {
 
 type FileContext = Pick<Context, 'set' | 'type' | 'etag' | 'vary' | 'status' | 'fresh' | 'acceptsEncodings'>;
 
-/** Returns what answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
+/** Returns a function that answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
 export function packedFile(type: string, read: () => string | Promise<Buffer>) {
   let packed: ReturnType<typeof pack> | undefined;
   return async (ctx: FileContext): Promise<Buffer | null> => {

@@ -25,11 +25,11 @@ const at = Date.UTC(2026, 0, 31, 12);
 const accountId = 'acc_7Qd2mVx0';
 const clientToken = 'SITE0042';
 
-/** Returns a notification as it is sent at that time. */
+/** Returns a notification as it would be sent at the time of the examples. */
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
   notificationRequest({ notificationId, clientToken, platformId, event }, [exampleSecret], at);
 
-interface Sent extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'description'> {
+interface Webhook extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'description'> {
   what: 'notification' | 'notice';
   example: { headers: Record<string, string> };
   /** The schema of the header that names the client. */
@@ -37,7 +37,7 @@ interface Sent extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'de
   body: { schema: z.ZodType; examples: Record<string, string> };
 }
 
-const webhook = ({ operationId, tag, summary, description, what, example, client, body }: Sent) => ({
+const webhook = ({ operationId, tag, summary, description, what, example, client, body }: Webhook) => ({
   post: {
     ...{ operationId, tags: [tag], summary, description },
     security: [],
@@ -108,7 +108,6 @@ const noticeExamples = {
 
 const changed = changedBody(accountId, at, 'replaced');
 
-/** What the webhooks about an account have in common. */
 const toAccount = {
   tag: 'Notices',
   what: 'notice',

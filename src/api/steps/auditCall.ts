@@ -2,7 +2,7 @@ import { type Recording, recordCall } from '../../redis/records/audit.js';
 import { clientAddress } from '../clientAddress.js';
 import type { ApiContext, ApiDeps } from '../step.js';
 
-/** The caller of an audited call; without a client it is about the account. */
+/** The caller of an audited call; without a client the call is about the account. */
 interface Caller {
   ctx: Pick<ApiContext, 'req' | 'state'>;
   token: { accountId: string; fingerprint: string };
@@ -13,8 +13,8 @@ interface Caller {
  * Records a call in the audit and the log. Await it directly before the call is carried out: refused calls are not recorded,
  * and every call that is carried out is.
  * @param what the call in words, such as `signing secret read`
- * @param about its subject: no secret, of a URL its scheme and host
- * @throws if Redis does not accept it; then carry nothing out
+ * @param about the subject of the call: no secret, of a URL its scheme and host
+ * @throws if Redis does not accept the record; then carry nothing out
  */
 export async function auditCall(
   { db, log, config }: Pick<ApiDeps, 'db' | 'log' | 'config'>,

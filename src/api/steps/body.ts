@@ -44,7 +44,7 @@ export function requireKnownCharset(contentType: string): void {
 const charsets = ['utf-8', 'utf8', 'us-ascii', 'ascii', 'iso-8859-1', 'latin1'];
 
 /**
- * Parses with undici, whose time is linear, and which takes what 25 programs send (test/api/recorded).
+ * Parses with undici: its time is linear, and it accepts what 25 programs send (test/api/recorded).
  * @throws ApiError 400
  */
 export async function parseMultipart(bytes: Buffer, contentType: string): Promise<Parameters> {
@@ -75,7 +75,7 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
     // The caller has hung up.
     if (!req.readable) throw unreadableBody();
     const request = {} as Request;
-    // Called as for a text, so that it need not check the content type again.
+    // Called as for a text, so that koa-body does not check the content type again.
     const ctx = { method: 'POST', is: () => '*/*', req, request } as Context;
     await read(ctx, async () => undefined).catch(({ status }: { status?: number }) => {
       if (status === 413) throw tooLong();
@@ -89,7 +89,7 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
  * Parses JSON; undefined if there is none. RFC 8259, section 8.1: only UTF-8. Invalid bytes would otherwise all become the
  * same replacement character, and different names would become equal. @throws ApiError 400
  */
-export function parseJson(bytes: Buffer): unknown {
+function parseJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw unreadableBody();
   if (bytes.length === 0) return undefined;
   const text = bytes.toString();
@@ -201,7 +201,7 @@ export function readBytes(req: IncomingMessage, atMostBytes: number): Promise<Bu
     if (req.destroyed) return refuse(unreadableBody());
     req.on('data', take);
     req.on('end', () => resolve(Buffer.from(text, 'latin1')));
-    // Every request is closed, also one that was read; removing listeners costs more than this check.
+    // Every request is closed, even one that was read; removing listeners costs more than this check.
     req.on('close', () => req.readableEnded || refuse(unreadableBody()));
   });
 }

@@ -1,10 +1,10 @@
 /**
- * Limits on calls: an account's expensive ones (those that look up a name, read many records, or show the console), a client's
- * that send something, and how often tokens may be asked for. Every 429 has Retry-After.
+ * Limits calls: an account's expensive calls (which look up a name, read many records, or show the console), a client's calls
+ * that send something, and requests for tokens. Every 429 has Retry-After.
  *
  * Counted in Redis over all processes; in memory while Redis is unavailable. Only minted tokens count in the memory of each
  * process, which saves a Redis call for each token: with n processes up to n times the rate. They count per client id, and
- * failures for one client id from one address: a caller without the secret cannot use up the customer's calls from another.
+ * failures for one client id from one address: a caller without the secret cannot use up the customer's calls from another address.
  */
 import { hash } from 'node:crypto';
 import type { Context } from 'koa';
@@ -45,8 +45,8 @@ const sendEveryMs = (sends.windowSeconds * 1000) / sends.calls;
 
 /**
  * Counts a client's call that sends something, over all such calls and all processes.
- * @param together how many to count, all or none: 1, or the whole burst. A bucket that gets one every 25 s and holds one is
- * equivalent to all 5 of a bucket that gets one every 5 s.
+ * @param together how many sends to count, all or none: 1, or the whole burst. A bucket that gets one send every 25 s and holds
+ * one is equivalent to all 5 of a bucket that gets one every 5 s.
  * @throws ApiError 429
  */
 export async function limitSends(db: Db, clientToken: string, together: 1 | 5 = 1): Promise<void> {
@@ -84,8 +84,8 @@ const tooManyFailures = (waitMs: number) => tooMany('Too many failures', failure
 /** Limits how often tokens may be asked for; each member throws ApiError 429. */
 export function createTokenLimits(db: Db, tokensPerSecond: number) {
   const quota = { name: 'tokens', calls: tokensPerSecond, windowSeconds: 1 };
-  // The accounts' windows of a second, which begin with a first token. It needs no promise or timer for each token, unlike
-  // rate-limiter-flexible.
+  // The accounts' windows of a second, which begin with a first token. Unlike rate-limiter-flexible they need no promise or
+  // timer for each token.
   const windows = new Map<string, { endsAtMs: number; count: number }>();
   const countFailed = sharedWindow(db, db.global.tokenFailures, failures);
   // Addresses that have failed too often, each with the end of its window (ms): a good request needs no look-up. About 1 MB in

@@ -1,4 +1,4 @@
-/** Knowing the caller: the token, its account, and the client and notification that a call is about. */
+/** Identifies the caller: the token, its account, and the client and notification that a call is about. */
 import type { IncomingMessage } from 'node:http';
 import { isClientToken, isNoticesClient, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
@@ -19,7 +19,7 @@ export function bearerToken({ req }: { req: IncomingMessage }): string | undefin
   return /^bearer +(\S+) *$/i.exec(req.headers.authorization ?? '')?.[1];
 }
 
-/** How long a token holds that was valid, while the Redis that keeps its account is unavailable: a failover takes 7 s. */
+/** How long a valid token holds while the Redis that keeps its account is unavailable: a failover takes 7 s. */
 const holdsForMs = 30_000;
 
 /**
@@ -95,7 +95,7 @@ export async function requireRegistration(db: Db, { clientToken }: Subject): Pro
     : new ApiError('not_registered', 'No url is registered for this client');
 }
 
-/** Returns the client's notification. @throws ApiError 404 */
+/** @throws ApiError 404 */
 export async function requireNotification(db: Db, { clientToken }: Subject, id = '') {
   const found = isNotificationId(id) ? await getNotification(db, clientToken, id) : undefined;
   if (found === undefined) {

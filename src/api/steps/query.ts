@@ -42,7 +42,7 @@ const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g,
 const rawUrlHint = (query: string): string =>
   /(?:^|&)url=[^?&]*:\/\//i.test(query) ? '; a url with & in it must be percent-encoded' : '';
 
-/** Decodes the value of a parameter. @throws ApiError 400 */
+/** @throws ApiError 400 */
 export function formDecoded(value: string, name: string): string {
   if (plain.test(value)) return value;
   try {
@@ -70,7 +70,7 @@ export function readQuery(query: string, known: readonly string[]): Parameters {
 
 const headerOnly = 'The access_token must be given as a header only: send Authorization: Bearer <token>';
 
-/** Returns a required parameter. @throws ApiError 400 if it is missing or empty */
+/** @throws ApiError 400 if the parameter is missing or empty */
 export function required(given: Parameters, name: string): string {
   const value = given.get(name);
   if (value === undefined) throw badParameter(`The parameter ${name} is missing`);

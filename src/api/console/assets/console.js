@@ -1,9 +1,9 @@
-/** What pages do beside htmx: hand a link's token over, update only a visible page, copy a text. */
+/** Does for pages what htmx does not: hands a link's token over, updates only a visible page, copies a text. */
 (() => {
   const openForm = document.querySelector('form[data-open]');
   if (openForm && location.hash.length > 1) {
     openForm.elements.namedItem('link').value = location.hash.slice(1);
-    // Neither the history nor the address bar keeps it.
+    // Neither the history nor the address bar keeps the token.
     history.replaceState(null, '', location.pathname);
     openForm.submit();
   }
@@ -26,7 +26,7 @@
     }
   });
 
-  // What an action answered is read out and scrolled to, and the page shows what it has changed.
+  // A screen reader reads the answer of an action, and the page shows what the action has changed.
   document.addEventListener('htmx:after:swap', () => {
     const result = document.querySelector('#result[tabindex]');
     if (result && !result.dataset.shown) {
@@ -36,7 +36,7 @@
     }
   });
 
-  // What got no answer at all, or one that is no page.
+  // No answer came, or one that is no page.
   document.addEventListener('htmx:error', ({ target }) => {
     const result = document.getElementById('result');
     if (!result || !(target instanceof HTMLFormElement)) return;
