@@ -14,15 +14,20 @@ export type ActivityDeps = DeliverDeps & SweepDeps & { tracing?: Tracing | undef
 
 export function createActivities(deps: ActivityDeps) {
   return {
-    /** Waits for the first attempts of these events for a short time, and begins those that have not begun. */
+    /**
+     * Waits for the first attempts of these events for a short time, and begins those that have not begun. Hands events that
+     * found no place over to catch-up.
+     */
     async deliver(events: ClaimedEvent[]): Promise<Report> {
-      return reportOf(await traced(deps, events, () => deliverEvents(deps, events, firstMs)));
+      const outcomes = await traced(deps, events, () => deliverEvents(deps, events, firstMs));
+      await handOver(deps, events, outcomes);
+      return reportOf(outcomes);
     },
 
     /**
      * Waits for events that `deliver` has not finished, as long as an attempt may take. Fails if some of them wait for a retry of
-     * the first minutes, so that Temporal shows the last failure and keeps the time of the next attempt. Hands events that
-     * found no place over to catch-up.
+     * the first minutes, so that Temporal shows the last failure and keeps the time of the next attempt. Hands events over as
+     * `deliver` does.
      * @param untilAnswered once a receiver has answered, its status is returned, whatever waits for a retry
      * @throws ApplicationFailure its type is the contract's error class, or why the event waits
      */
@@ -34,9 +39,7 @@ export function createActivities(deps: ActivityDeps) {
         const outcomes = await traced(deps, events, () =>
           deliverEvents(deps, events, forMs, cancellationSignal, known),
         );
-        const crowded = events.filter((_, i) => isCrowded(outcomes[i] as Outcome));
-        const clients = new Set(crowded.map(({ clientToken }) => clientToken));
-        await Promise.all([...clients].map((clientToken) => deps.catchUps.wake(clientToken)));
+        await handOver(deps, events, outcomes);
         const later = outcomes.filter(isRetriedShortly);
         const isTold = untilAnswered && outcomes.some(({ status }) => status !== undefined);
         if (later.length > 0 && !isTold) throw makeFailure(events, outcomes, later);
@@ -68,6 +71,17 @@ const firstMs = 500;
 /** The wait ends 2 s after the longest attempt, whose lease is 5 s longer. */
 const beforeLeaseEndsMs = 3000;
 const heartbeatEveryMs = 3000;
+
+/** Wakes catch-up for the clients whose events wait only for their turn. */
+async function handOver(
+  { catchUps }: ActivityDeps,
+  events: readonly ClaimedEvent[],
+  outcomes: readonly Outcome[],
+): Promise<void> {
+  const crowded = events.filter((_, i) => isCrowded(outcomes[i] as Outcome));
+  const clients = new Set(crowded.map(({ clientToken }) => clientToken));
+  await Promise.all([...clients].map((clientToken) => catchUps.wake(clientToken)));
+}
 
 /** Sends heartbeats with the progress of this activity to Temporal, until `work` has ended. */
 async function withHeartbeat<T>(work: () => Promise<T>, progress?: () => unknown): Promise<T> {

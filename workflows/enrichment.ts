@@ -8,7 +8,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { highest, isRetriedShortly, isSoon, type Report } from '../src/delivery/outcome.js';
+import { highest, isRetriedShortly, type Report } from '../src/delivery/outcome.js';
 import type { EnrichmentInput } from '../src/delivery/workflowStarts.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Outcome } from '../src/redis/owed/standing.js';
@@ -32,21 +32,21 @@ const { awaitDelivery } = proxyActivities<Activities>({
  */
 export async function enrichment({ events }: EnrichmentInput): Promise<EnrichmentResult> {
   let report = await CancellationScope.nonCancellable(() => deliver(events));
-  let left = findIndexes(report, isSoon);
+  let left = findRetried(report);
   while (left.length > 0) {
     showProgress(events, report);
     // The first status is shown while the event waits for its retry; then Temporal shows each failure.
     const untilAnswered = findWorstStatus(report) === undefined;
     report = merge(report, left, await awaitDelivery(pick(events, left), untilAnswered));
-    left = findIndexes(report, isRetriedShortly);
+    left = findRetried(report);
     if (left.length === 0) hideProgress();
   }
   showState(findLeastFinished(report), report);
   return presentResult(events, report);
 }
 
-function findIndexes({ rest }: Report, is: (outcome: Outcome) => boolean): number[] {
-  return rest.filter(({ outcome }) => is(outcome)).map(({ index }) => index);
+function findRetried({ rest }: Report): number[] {
+  return rest.filter(({ outcome }) => isRetriedShortly(outcome)).map(({ index }) => index);
 }
 
 const pick = (events: ClaimedEvent[], indexes: number[]) => indexes.map((i) => events[i] as ClaimedEvent);

@@ -12,7 +12,7 @@ import {
 } from '../redis/owed/standing.js';
 import type { Takes } from '../redis/owed/turn.js';
 import { Courier, mostPerTurn } from './courier.js';
-import { isSoon } from './outcome.js';
+import { isCrowded, isRetriedShortly } from './outcome.js';
 import type { DeliveryDeps } from './send.js';
 
 export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'catchUps'> {
@@ -21,14 +21,11 @@ export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'cat
 
 /** While something of a client is in flight, its events are looked up in Redis at this interval. */
 const lookEveryMs = 1000;
-/** A call holds one of Temporal's slots: it waits this long for a client's place or rate, then catch-up waits. */
-const crowdedMs = 500;
 
 /** A call of an activity, for events of some clients. */
 interface Call {
-  /** By the clock of `performance.now`, as is `crowdedUntil`. */
+  /** By the clock of `performance.now`. */
   endsAt: number;
-  crowdedUntil: number;
   cancelled: AbortSignal | undefined;
   /** As far as they are known, by notification. */
   outcomes: Map<string, Outcome>;
@@ -47,8 +44,7 @@ export async function deliverEvents(
   cancelled?: AbortSignal,
   outcomes = new Map<string, Outcome>(),
 ): Promise<Outcome[]> {
-  const now = performance.now();
-  const call: Call = { endsAt: now + forMs, crowdedUntil: now + crowdedMs, cancelled, outcomes };
+  const call: Call = { endsAt: performance.now() + forMs, cancelled, outcomes };
   const byClient = new Map<string, Deliveries>();
   for (const event of events) {
     const own = byClient.get(event.clientToken) ?? new Deliveries(deps, event.clientToken, call);
@@ -86,14 +82,13 @@ class Deliveries {
 
   #note(id: string, outcome: Outcome): void {
     this.call.outcomes.set(id, outcome);
-    const isCrowded = outcome.state === 'waiting' && (outcome.reason === 'full' || outcome.reason === 'rate');
     // The courier or another call of the activity makes a later retry.
     const isLater =
       outcome.state === 'waiting' &&
       outcome.reason === 'retry' &&
       (outcome.at ?? 0) > Date.now() + lookEveryMs;
-    const isGivenUp = isCrowded && performance.now() > this.call.crowdedUntil;
-    if (!isSoon(outcome) || isLater || isGivenUp) this.left.delete(id);
+    const isSoon = isCrowded(outcome) || (isRetriedShortly(outcome) && !isLater);
+    if (!isSoon) this.left.delete(id);
   }
 
   /** Looks up the events that are left. While Redis is unavailable they stay; if the client's keys are broken, catch-up gets them. */

@@ -15,9 +15,6 @@ export function isCrowded(outcome: Outcome): boolean {
   return outcome.state === 'waiting' && ['due', 'full', 'rate'].includes(outcome.reason);
 }
 
-/** Returns whether the notification may be sent within moments. */
-export const isSoon = (outcome: Outcome): boolean => isCrowded(outcome) || isRetriedShortly(outcome);
-
 /** The outcomes of a workflow's events, short enough for its history: delivered events are counted, the others listed. */
 export interface Report {
   delivered: number;

@@ -40,7 +40,8 @@ describe('While Temporal refuses to start workflows', () => {
     [answers, started, without, looks, said, spans] = [[], [], 0, 0, [], []];
     outbox = newOutbox(temporal);
   });
-  const log = { warn: (first: unknown, second?: string) => said.push(second ?? String(first)), info() {} };
+  const warn = (first: unknown, second?: string) => said.push(second ?? String(first));
+  const log = { warn, info() {}, error() {} };
   const newOutbox = (client: Client, workflowsPerSecond = 1000) =>
     new Outbox({
       ...{ temporal: client, taskQueue, eager: false },

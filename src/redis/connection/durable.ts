@@ -115,6 +115,7 @@ interface Connection {
 class DurableServer {
   readonly #connections: readonly Connection[];
   #waiting: Write[] = [];
+  #isScheduled = false;
   #canConfirm = true;
 
   constructor(
@@ -151,18 +152,20 @@ class DurableServer {
   /** Runs a command. @throws errors of Redis: the command needs no confirmation */
   run(command: Command, endsAt: number): Promise<Answered> {
     return new Promise((resolve, reject) => {
-      const count = this.#waiting.push({ command, endsAt, resolve, reject });
-      if (count === 1) setImmediate(() => this.#send());
+      this.#waiting.push({ command, endsAt, resolve, reject });
+      if (!this.#isScheduled) setImmediate(() => this.#send());
+      this.#isScheduled = true;
     });
   }
 
   /** Sends all writes that wait, if a connection is free. */
   #send(): void {
-    const connection = this.#connections.find(({ redis, isBusy }) => redis.status === 'ready' && !isBusy);
-    if (connection === undefined) return;
+    this.#isScheduled = false;
     const writes = this.#waiting.filter(({ endsAt }) => endsAt > performance.now());
+    this.#waiting = writes;
+    const connection = this.#connections.find(({ redis, isBusy }) => redis.status === 'ready' && !isBusy);
+    if (connection === undefined || writes.length === 0) return;
     this.#waiting = [];
-    if (writes.length === 0) return;
     const { redis } = connection;
     redis.stream.cork();
     const answers = writes.map(({ command }) => redis.sendCommand(command) as Promise<unknown>);
