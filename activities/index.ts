@@ -89,6 +89,10 @@ async function withHeartbeat<T>(work: () => Promise<T>, progress?: () => unknown
   const timer = setInterval(() => context.heartbeat(progress?.()), heartbeatEveryMs);
   try {
     return await work();
+  } catch (err) {
+    // Temporal shows the last progress until the next attempt.
+    if (progress) context.heartbeat(progress());
+    throw err;
   } finally {
     clearInterval(timer);
   }

@@ -1,7 +1,7 @@
 # CLIENT_ID=... CLIENT_SECRET=... python3 publish.py https://notifications.example.com < events.jsonl
 """Publishes the events of standard input, one JSON object a line, and prints the result of each.
 
-Needs Python 3.9 or newer and no package. Exit status 1 if the service refused a call.
+Needs Python 3.9 or newer and no package. Exit status 1 if the service refused a call or an event.
 """
 
 import http.client
@@ -17,7 +17,7 @@ import uuid
 
 API = sys.argv[1].rstrip("/")
 EVENTS_IN_A_CALL = 100  # the service takes 500, and 1 MiB
-held = {"token": None}
+held = {"token": None, "refused": False}
 
 
 def call(path, body, headers):
@@ -64,6 +64,7 @@ def publish(events):
                 if result.get("code") == "temporarily_unavailable":
                     unknown.append(event)
                 else:
+                    held["refused"] |= "code" in result
                     print(json.dumps(result))
         elif status == 401 and held["token"] is not None and not renewed:
             held["token"], renewed, unknown = None, 1, events
@@ -89,3 +90,4 @@ for line in sys.stdin:
         publish(batch)
         batch = []
 publish(batch)
+sys.exit(held["refused"])

@@ -34,8 +34,11 @@ async function audit(operator: Operator, { since = 0, of }: { since?: number; of
   operator.answer(
     entries,
     table(
-      ['AT', 'WHO', 'WHAT', 'TARGET', 'BEFORE', 'AFTER'],
-      entries.map((e) => [e.at, e.who, e.what, e.target, brief(e.before), brief(e.after)]),
+      ['AT', 'WHO', 'WHAT', 'TARGET', 'CHANGE'],
+      entries.map(({ at, who, what, target, before, after }) => {
+        const change = before === null ? brief(after) : `${brief(before)} -> ${brief(after)}`;
+        return [at?.replace(/\.\d+/, ''), who, what, target, change];
+      }),
       of === undefined ? 'Nothing was changed.' : `Nothing was done about ${of}.`,
     ),
   );

@@ -14,7 +14,7 @@ import {
   reencryptSigningSecrets,
   rotateSigningSecret,
 } from '../redis/records/secrets.js';
-import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
+import { type AddCommand, type Operator, Refused, requireAccount, requireClient } from './session.js';
 import { moment, parseClientToken, span, table } from './terminal.js';
 
 export function addClientCommands(add: AddCommand): void {
@@ -54,6 +54,7 @@ function boundOrDefault(text: string): Bound {
 async function create(operator: Operator, wanted: { account: string; name: string; token?: ClientToken }) {
   const box = createSecretBox(operator.config().SECRETS_KEY);
   const { account: account_id, name, token } = wanted;
+  await requireAccount(operator, account_id);
   const { clientToken } = await operator.change(async (db) => {
     const made = await createClient(db, { accountId: account_id, name, clientToken: token });
     await createSigningSecret(db, box, made.clientToken);

@@ -54,6 +54,13 @@ function describeOption(this: Help, option: Option): string {
   return Help.prototype.optionDescription.call(this, option) + (option.mandatory ? ' (required)' : '');
 }
 
+/** Says first what was typed: `option '--state <state>' argument 'x' is invalid. ...` becomes `--state x: ...`. */
+const inOurWords = (text: string): string =>
+  text.replace(
+    /^error: (?:option '(-\S+).*?' argument|command-argument value) '(.*)' is invalid(?: for argument '.*?')?\. /,
+    (_, option, given) => `error: ${option === undefined ? '' : `${option} `}${given}: `,
+  );
+
 /** @param open called once a command runs: only then are the options known */
 export function createProgram(open: (options: { json?: boolean; as?: string }) => Operator): Command {
   const program = new Command('operator')
@@ -62,6 +69,7 @@ export function createProgram(open: (options: { json?: boolean; as?: string }) =
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
     .configureHelp({ showGlobalOptions: true, optionDescription: describeOption })
     .showHelpAfterError('See: operator <command> --help')
+    .configureOutput({ outputError: (text, write) => write(inOurWords(text)) })
     .addHelpText('after', afterHelp)
     .exitOverride();
   const addTo =

@@ -98,9 +98,11 @@ describe('The activity awaitDelivery', () => {
       await other.deps.couriers.poke(soonClient);
       await until('it was tried', async () => (await h.notification(soonClient, id))?.attempts.length === 1);
       const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
+      const heartbeat = once(env, 'heartbeat');
       const failure = await env
         .run(() => createActivities(h.deps).awaitDelivery([late, { ...soon, notificationId: id }], false))
         .catch((err: unknown) => err);
+      assert.deepEqual(await heartbeat, [{ delivered: 0, waiting: 2, reason: 'retry' }]);
       assert.ok(failure instanceof ApplicationFailure, String(failure));
       assert.match(failure.message, /^attempt 1 of .* failed: http_status 503 \(soon to /);
       assert.ok(Number(failure.nextRetryDelay) <= 22_000, `in ${failure.nextRetryDelay} ms`);

@@ -96,7 +96,9 @@ describe('clients/node', () => {
   });
 
   it('repeats a call after a lost answer with the same ids, without a second notification', async () => {
-    const publisher = open({}, async (url, init) => {
+    const told: string[] = [];
+    const onRetry = (reason: string) => void told.push(reason.replace(to.api.url, ''));
+    const publisher = open({ onRetry }, async (url, init) => {
       const response = await fetch(url, init);
       if (calls.length > 0) return response;
       await response.text();
@@ -108,6 +110,7 @@ describe('clients/node', () => {
       [0, 202],
     );
     assert.deepEqual(calls[1]?.events, calls[0]?.events);
+    assert.deepEqual(told, [': no answer (fetch failed); 5 events are sent again']);
     await to.assertEachOnce(5);
   });
 

@@ -109,7 +109,7 @@ describe('clients/python/publish.py', () => {
       event(2, { segments: [''] }),
       event(3),
     ]);
-    assert.equal(status, 0);
+    assert.equal(status, 1);
     assert.deepEqual(
       results.map(({ notification, code }) => notification ?? code),
       ['queued', 'unknown_client', 'invalid_event', 'queued'],

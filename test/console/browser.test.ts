@@ -210,7 +210,7 @@ describe('console: in a browser', () => {
         await history.close();
       }
     }
-  });
+  }).timeout(180_000);
 
   /** Takes the pictures of the guide if PICTURES names a folder, such as docs/images. */
   async function takePicture(page: Page, name: string): Promise<void> {

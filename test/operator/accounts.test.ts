@@ -94,6 +94,8 @@ describe('operator: account', () => {
     );
     assert.ok(audit.every(({ at }: { at: string }) => Date.parse(at) >= begun));
     assert.equal(JSON.stringify(audit).includes(client_secret), false);
+    const { stdout } = await cli.run(['audit', '--of', account_id]);
+    assert.match(stdout, / account disable +acc_\S+ +disabled=false -> disabled=true\n/);
   });
 
   it('rotate-secret, disable and enable refuse an unknown account', async () => {

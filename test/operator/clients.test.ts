@@ -22,7 +22,7 @@ describe('operator: client, registration', () => {
     });
     assert.match((await cli.json(...create, account)).client_token, /^[A-Za-z0-9_-]{1,64}$/);
     const ran = await cli.run([...create, 'acc_nobody']);
-    assert.deepEqual([ran.status, ran.stdout, ran.stderr], [1, '', 'There is no such account\n']);
+    assert.deepEqual([ran.status, ran.stdout, ran.stderr], [1, '', 'There is no account acc_nobody.\n']);
   });
 
   it('client list [--account ID] shows bounds, which set T sets and removes, with before and after in the audit', async () => {

@@ -46,8 +46,9 @@ describe('operator: usage', () => {
       'registration pauze X': "unknown command 'pauze'\n(Did you mean pause?)",
       'account create': "required option '--name <name>' not specified",
       'audit yesterday': "too many arguments for 'audit'. Expected 0 arguments but got 1.",
-      'registration show a/b': 'A client token is 1 to 64 of A-Z a-z 0-9 _ -.',
-      'client list --state broken': 'Allowed choices are not_registered, active, failing, paused, suspended.',
+      'registration show a/b': 'error: a/b: A client token is 1 to 64 of A-Z a-z 0-9 _ -.',
+      'client list --state broken':
+        'error: --state broken: Allowed choices are not_registered, active, failing, paused, suspended.',
       'audit --since whenever': 'Give a date (2026-11-21T14:00:00Z) or how long ago (15m, 2h, 3d).',
       'client set X': 'Give --max-in-flight, --max-per-second, or both.',
       'explain X': 'Give <platform-id> or --event.',

@@ -4,6 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export interface Answer {
   status: number;
   body: unknown;
+  /** Why no answer came. */
+  error?: string;
   /** What the service asks to wait. */
   retryAfterMs?: number;
 }
@@ -38,8 +40,9 @@ export class Caller {
         const retryAfterMs = retryAfterOf(response.headers.get('retry-after'));
         const body = parsed(await response.text());
         return { status: response.status, body, ...(retryAfterMs !== undefined && { retryAfterMs }) };
-      } catch {
-        return { status: 0, body: undefined };
+      } catch (err) {
+        const { message, cause } = err as Error;
+        return { status: 0, body: undefined, error: cause instanceof Error ? cause.message : message };
       } finally {
         clearTimeout(timer);
       }

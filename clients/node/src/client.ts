@@ -17,6 +17,8 @@ export interface ClientOptions extends Credentials {
   maxQueued?: number;
   /** What a call may take; 15,000. */
   timeoutMs?: number;
+  /** Told why the events of a call are sent again; a warning of Node at each first time. */
+  onRetry?: (reason: string, failures: number) => void;
   /** In the place of Node's own, for a proxy or tracing. */
   fetch?: typeof fetch;
 }
@@ -40,6 +42,7 @@ export class EnrichmentsClient {
   readonly #url: string;
   readonly #token: AccessToken;
   readonly #caller: Caller;
+  readonly #onRetry: (reason: string, failures: number) => void;
   readonly #limits: { concurrency: number; batchSize: number; maxQueued: number };
   readonly #queue: Entry[] = [];
   #callsUnderWay = 0;
@@ -53,6 +56,7 @@ export class EnrichmentsClient {
     const { concurrency = 4, batchSize = 100, maxQueued = 10_000, timeoutMs = 15_000 } = options;
     this.#url = options.url.replace(/\/+$/, '');
     this.#limits = { concurrency, batchSize, maxQueued };
+    this.#onRetry = options.onRetry ?? warnFirst;
     this.#caller = new Caller(options.fetch ?? fetch, timeoutMs);
     this.#token = new AccessToken(this.#url, options, this.#caller, 'enrichments');
   }
@@ -134,6 +138,10 @@ export class EnrichmentsClient {
       left = again;
       this.#tell();
       if (left.length === 0) return;
+      if (isPassing(answer)) {
+        const reason = answer.status === 0 ? `no answer (${answer.error})` : `status ${answer.status}`;
+        this.#onRetry(`${this.#url}: ${reason}; ${left.length} events are sent again`, failures + 1);
+      }
       // At least so long, and a little more, so that not all who were refused come back at once.
       const waitMs = answer.retryAfterMs ?? Math.min(100 * 2 ** failures, maxBackoffMs);
       await this.#caller.wait(waitMs * (1 + Math.random() / 4));
@@ -154,6 +162,10 @@ export class EnrichmentsClient {
     for (const goOn of this.#waitingForRoom.splice(0, Math.max(0, room))) goOn();
     if (this.#unanswered === 0) for (const goOn of this.#waitingForEnd.splice(0)) goOn();
   }
+}
+
+function warnFirst(reason: string, failures: number): void {
+  if (failures === 1) process.emitWarning(reason, 'EnrichmentsClient');
 }
 
 /** Tells who waits for what is decided. @returns what is to be sent again */
