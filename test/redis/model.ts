@@ -345,7 +345,9 @@ export class Model {
     const distinct = new Set(events.map(({ platformId }) => platformId));
     const isOneLane = new Set(events.map(({ priority }) => priority)).size === 1;
     const isAnyHeld = [...distinct].some((asset) => this.facts.holders.has(asset));
-    return this.waiting().length === 0 && isOneLane && distinct.size === events.length && !isAnyHeld;
+    const isDistinct = distinct.size === events.length;
+    const isFailing = this.facts.state === 'failing';
+    return this.waiting().length === 0 && isOneLane && isDistinct && !isAnyHeld && !isFailing;
   }
 
   /** Takes at most so many: those that the script took, if each is the next, or due at the same time as the next. */
