@@ -48,11 +48,12 @@ export function isExecutable(path: string): boolean {
   }
 }
 
-/** The settings with which `redis.ts` starts a server came with Redis 7. */
+/** The service waits for the disk by WAITAOF, which came with Redis 7.2. */
 function isRecentRedis(path: string): boolean {
   try {
-    const major = /v=(\d+)/.exec(execFileSync(path, ['--version'], { encoding: 'utf8' }))?.[1];
-    return Number(major) >= 7;
+    const [, major, minor] =
+      /v=(\d+)\.(\d+)/.exec(execFileSync(path, ['--version'], { encoding: 'utf8' })) ?? [];
+    return Number(`${major}.${minor}`) >= 7.2;
   } catch {
     return false;
   }

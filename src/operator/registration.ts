@@ -10,7 +10,7 @@ import { facts, fromNow, moment, presentLastError } from './terminal.js';
 
 export function addRegistrationCommands(add: AddCommand): void {
   add('show <token>', "show a client's URL, its state and its owed notifications", show);
-  add('reset <token>', 'remove the URL; owed assets stay owed for 30 days and go to the next URL', reset);
+  add('reset <token>', 'remove the URL; owed assets stay owed and go to the next URL', reset);
   add('change <token>', 'replace the URL immediately, without a gap', change).requiredOption(
     '--url <url>',
     'the new URL',

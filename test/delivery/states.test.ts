@@ -93,6 +93,7 @@ describe('each change of a registration’s state is logged, counted, audited an
         ['paused', 'active', 'resumed'],
         ['active', 'paused', 'its account was disabled'],
         ['paused', 'active', 'its account was enabled'],
+        ['active', 'active', 'the url was changed'],
         ['active', 'not_registered', 'reset'],
       ],
     );

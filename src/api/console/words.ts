@@ -82,7 +82,7 @@ export function healthNotice(
       return notice(
         'bad',
         html`Nothing is sent${since(lastChange?.atMs)}, because your server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
-        html`${advice} When it is repaired, ${resume}. What waits is kept for 30 days.`,
+        html`${advice} When it is repaired, ${resume}. What waits is kept.`,
       );
     case 'failing':
       return notice(
@@ -143,7 +143,7 @@ export function stateSentence(n: ListedNotification): string {
       return `another event brought the same segments first: ${n.by ?? 'its record is gone'}`;
     case 'failed':
       return n.reason === 'expired'
-        ? 'it was owed for 30 days'
+        ? 'it was owed for too long'
         : 'it failed for 5 days while others succeeded';
     default:
       return '';

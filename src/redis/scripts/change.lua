@@ -41,7 +41,7 @@ entry('changeRegistration', function(_, ARGV)
   redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
   redis.call('HDEL', R, 'pending_since')
   redis.call('HSET', R, 'generation', new_generation())
-  note_change(from, 'the url was changed', ARGV[4])
+  note_change(from, 'the url was changed', ARGV[4], true)
   return {previous, due_now()}
 end)
 -- Removes a client's URL; owed assets stay owed.

@@ -60,11 +60,11 @@ local function seen()
   if not limits().url then return 'not_registered' end
   return h.is_paused and 'paused' or h.state
 end
--- Records a change of the state that people see, the newest first.
-local function note_change(from, why, by)
+-- Records a change of the state that people see, or of the URL (`is_url`), the newest first.
+local function note_change(from, why, by, is_url)
   health_read, limits_read = nil, nil
   local to = seen()
-  if from == to then return end
+  if from == to and not is_url then return end
   local changes = base .. 'state-changes'
   redis.call('LPUSH', changes, cjson.encode({at = now, from = from, to = to, why = why, by = by}))
   redis.call('LTRIM', changes, 0, 19)
