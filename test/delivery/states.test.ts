@@ -97,17 +97,18 @@ describe('each change of a registration’s state is logged, counted, audited an
         ['active', 'not_registered', 'reset'],
       ],
     );
+    const ofState = byOperator.filter(({ from, to }) => from !== to);
     lines.length = 0;
     await h.sweep();
     assert.deepEqual(
       told(),
-      byOperator.map(({ from, to, why }) => ({ ...told()[0], from, to, why })),
+      ofState.map(({ from, to, why }) => ({ ...told()[0], from, to, why })),
     );
     const all = { active: 5, failing: 2, suspended: 1, paused: 2, not_registered: 1 };
     assert.deepEqual(await counted(), all);
     const changes = lines.flatMap(({ what }) => what ?? []);
     assert.deepEqual(changes.slice(0, 2), ['registration pause', 'registration resume']);
     await h.sweep();
-    assert.equal(told().length, byOperator.length, 'each is told once');
+    assert.equal(told().length, ofState.length, 'each is told once');
   });
 });
