@@ -219,11 +219,12 @@ class Sweep {
 
 const stopped: WaitReason[] = ['no_registration', 'paused', 'suspended', 'failing', 'not_before'];
 
-/** Returns how long ago something could have been sent, ms; below 0 if its time is yet to come. */
+/** Returns how long ago something could have been sent, or a catch-up without anything to send should have planned, ms; below 0: not yet. */
 function overdueOf(endpoint: Endpoint, retentionMs: number): number {
-  const { now, sendableAt, waitingReason, leaseEndsAt, oldestOwedAt } = endpoint;
+  const { now, sendableAt, waitingReason, leaseEndsAt, oldestOwedAt, catchUpUntil } = endpoint;
   const expiresAt = (oldestOwedAt ?? now) + retentionMs;
-  if (waitingReason !== undefined && stopped.includes(waitingReason)) return now - (sendableAt ?? expiresAt);
+  if (waitingReason !== undefined && stopped.includes(waitingReason))
+    return now - (sendableAt ?? Math.min(expiresAt, catchUpUntil ?? expiresAt));
   // An asset in flight is due when its lease ends: the process that holds it may have died.
   return now - Math.min(sendableAt ?? expiresAt, leaseEndsAt ?? expiresAt);
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createTokenLimits, Remembered } from '../../src/api/steps/limits.js';
+import { createTokenLimits } from '../../src/api/steps/limits.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';
@@ -101,15 +101,5 @@ describe('brute force and floods', () => {
     const unlinking = db.redis.pipeline();
     for (const key of keys) unlinking.unlink(key);
     await unlinking.exec();
-  });
-
-  it('remembers the newest 10,000 of 100,000 refused addresses', () => {
-    const refused = new Remembered<number>(10_000);
-    for (let i = 0; i < 100_000; i++) refused.remember(`key-${i}`, i, 60_000);
-    assert.equal(refused.size, 10_000);
-    assert.equal(refused.recall('key-99999', 0), 99_999);
-    assert.equal(refused.recall('key-1', 0), undefined);
-    assert.equal(refused.recall('key-99999', 60_000), undefined);
-    assert.equal(refused.size, 9_999);
   });
 });

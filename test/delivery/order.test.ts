@@ -1,6 +1,5 @@
 /** Who waits for whom: one client's events never hold another's, and what changed meanwhile counts. */
 import assert from 'node:assert/strict';
-import type { ActivityDeps } from '../../activities/index.js';
 import { deliverEvents } from '../../src/delivery/deliver.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
@@ -76,17 +75,6 @@ describe('A retry comes at its time', () => {
 
 describe('An event in flight in another process', () => {
   const scene = useHarness();
-  /** Counts the scripts that this process runs, without durable writes. */
-  const countScripts = (): { deps: ActivityDeps; counts: { scripts: number } } => {
-    const { h } = scene;
-    const counts = { scripts: 0 };
-    const call = (name: string, args: string[]) => {
-      counts.scripts++;
-      return h.db.redis.call(name, args);
-    };
-    const redis = Object.assign(Object.create(h.db.redis), { call });
-    return { deps: { ...h.deps, db: { ...h.db, redis } }, counts };
-  };
   const takenElsewhere = async () => {
     const { h, client } = scene;
     const event = arrivedEvent(client, 'a');
@@ -97,11 +85,17 @@ describe('An event in flight in another process', () => {
   };
 
   it('is looked up once a second', async () => {
+    const { h } = scene;
     const event = await takenElsewhere();
-    const { deps, counts } = countScripts();
-    const [outcome] = await deliverEvents(deps, [event], 3000);
+    let scripts = 0;
+    const call = (name: string, args: string[]) => {
+      scripts++;
+      return h.db.redis.call(name, args);
+    };
+    const redis = Object.assign(Object.create(h.db.redis), { call });
+    const [outcome] = await deliverEvents({ ...h.deps, db: { ...h.db, redis } }, [event], 3000);
     assert.equal(outcome?.state, 'waiting');
-    assert.ok(counts.scripts <= 10, `${counts.scripts} scripts`);
+    assert.ok(scripts <= 10, `${scripts} scripts`);
   });
 
   it('is sent by its own workflow once the lease of that process has ended', async () => {

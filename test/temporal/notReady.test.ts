@@ -1,10 +1,33 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { readConfig } from '../../src/config.js';
+import { connect, createTemporalClient } from '../../src/temporal/connection.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { startService } from '../program.js';
 import { servers, uniquePrefix } from '../servers.js';
 
-describe('a process with a worker', () => {
-  it('waits, and says so, while Temporal answers only with its frontend', async () => {
+describe('A Temporal', () => {
+  it('that accepts connections and answers nothing counts as away after 10 s', async () => {
+    const frozen = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+    const { port } = await new Promise<{ port: number }>((resolve) =>
+      frozen.once('listening', () => resolve(frozen.address() as { port: number })),
+    );
+    const config = readConfig({ TEMPORAL_ADDRESS: `127.0.0.1:${port}` });
+    const connection = connect(config);
+    const errors: unknown[] = [];
+    const client = createTemporalClient(connection, config, (call, _milliseconds, error) =>
+      errors.push([call, error]),
+    );
+    try {
+      await assert.rejects(client.workflow.start('enrichment', { workflowId: 'a', taskQueue: 'q' }));
+    } finally {
+      frozen.close();
+      await connection.close();
+    }
+    assert.deepEqual(errors, [['start', 'away']]);
+  }).timeout(60_000);
+
+  it('that answers only with its frontend is waited for by a process with a worker, which says so', async () => {
     const unavailable = 14;
     // More than the attempts that the client makes by itself for one call.
     const refused = 11;
@@ -22,7 +45,7 @@ describe('a process with a worker', () => {
     }
   });
 
-  it('ends with a message if its namespace does not exist', async () => {
+  it('without the namespace ends such a process with a message', async () => {
     const nowhere = startService({ TEMPORAL_NAMESPACE: uniquePrefix() });
     await assert.rejects(nowhere, /it ended: [\s\S]*not found/i);
   });
