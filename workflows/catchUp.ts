@@ -15,9 +15,6 @@ import type { Drained } from '../src/upkeep/drain.js';
 
 const wakeSignal = defineSignal('wake');
 
-/** Catch-up always plans again after this time, which bounds the cost of a lost wake-up. */
-const longestSleepMs = 3_600_000;
-
 /** Delivers one client's owed assets, until nothing waits. One workflow per client. */
 export async function catchUp({ clientToken }: { clientToken: string }): Promise<void> {
   const { drain } = proxyActivities<Activities>({
@@ -44,7 +41,7 @@ export async function catchUp({ clientToken }: { clientToken: string }): Promise
     if (result.owed === 0) {
       if (!woken) return;
     } else {
-      await condition(() => woken, Math.min(Math.max(result.inMs, 1), longestSleepMs));
+      await condition(() => woken, Math.max(result.inMs, 1));
     }
     if (workflowInfo().historyLength > 1000 || workflowInfo().continueAsNewSuggested) {
       // The new run has no summary: its memo describes it.

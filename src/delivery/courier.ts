@@ -14,7 +14,7 @@ import { conclude, type DeliveryDeps, type OwnFailure, send } from './send.js';
 
 /** The most assets taken, and verdicts settled, in one turn: its script must not delay Redis for others. */
 export const mostPerTurn = 64;
-/** What is due within this time counts as flowing. */
+/** A client whose next asset is due within this time is not idle. */
 export const soonMs = 1000;
 /** Later ones are most likely of claims that a broken connection did not send; what they took waits for the end of its lease. */
 const maxLost = 100;
@@ -126,8 +126,8 @@ export class Courier {
   }
 
   /**
-   * Waits for the next attempt's end or for what is due next, whichever comes first; ends if there is neither. Until a lease has
-   * passed it times a retry; workflows and catch-up time what is due later.
+   * Waits for the next attempt's end or for the next due asset, whichever comes first; ends if there is neither. The courier times
+   * retries within the time of a lease, workflows and catch-up the later ones.
    */
   #wait(dueInMs: number | undefined): void {
     clearTimeout(this.#timer);
@@ -150,7 +150,7 @@ export class Courier {
     const turned = await this.#ask({
       ...{ settings: this.deps.settings, nonce: newNonce(), most: this.most, verdicts, givenBack },
     });
-    // What was sent is sent again after its lease.
+    // The attempts that were not settled are made again after their leases.
     if (turned === undefined) return undefined;
     for (const [i, verdict] of verdicts.entries()) {
       conclude(this.deps, this.clientToken, verdict, turned.settled[i] as Settled);

@@ -74,7 +74,7 @@ class Deliveries {
       await this.#look();
       if (isLast || this.left.size === 0) return;
       const waitMs = Math.min(lookEveryMs, leftMs);
-      // What an idle courier leaves is in flight in another process, or finds no place.
+      // An event that an idle courier leaves is in flight in another process, or finds no place.
       if (isIdle) await sleep(waitMs);
       isIdle = !isIdle && (await couriers.idle(this.clientToken, waitMs));
     }

@@ -1,4 +1,4 @@
-/** What a workflow waits for, and what it reports to people. */
+/** Decides which outcomes a workflow waits for, and sums them up for people. */
 import type { Outcome, Waiting } from '../redis/owed/standing.js';
 
 /** The number of retries that a workflow waits for, some minutes; catch-up makes the later retries (settle.lua has this number too). */

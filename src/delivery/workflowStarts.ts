@@ -10,7 +10,7 @@ import { spanFor, type Tracing } from '../tracing.js';
 export interface StartDeps {
   temporal: Client;
   taskQueue: string;
-  /** Whether the worker of this process takes the first workflow task, which the answer to a start then brings. */
+  /** True if the worker of this process takes the first workflow task, which the answer to a start then brings. */
   eager: boolean;
   /** The size of a search attribute that the server accepts; a list counts as one. */
   searchAttributeBytes: number;
@@ -49,7 +49,7 @@ export class WorkflowStarts {
 
   constructor(readonly deps: StartDeps) {}
 
-  /** Whether Temporal is available and keeps up. */
+  /** Returns whether Temporal is available and keeps up. */
   get isCaughtUp(): boolean {
     return this.#underWay < concurrency && this.#failing < outageAfter;
   }

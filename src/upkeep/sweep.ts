@@ -219,7 +219,10 @@ class Sweep {
 
 const stopped: WaitReason[] = ['no_registration', 'paused', 'suspended', 'failing', 'not_before'];
 
-/** Returns how long ago something could have been sent, or a catch-up without anything to send should have planned, ms; below 0: not yet. */
+/**
+ * Returns how long ago something could have been sent, ms; where nothing may be sent, how long ago catch-up should have planned
+ * again. Below 0: that time is yet to come.
+ */
 function overdueOf(endpoint: Endpoint, retentionMs: number): number {
   const { now, sendableAt, waitingReason, leaseEndsAt, oldestOwedAt, catchUpUntil } = endpoint;
   const expiresAt = (oldestOwedAt ?? now) + retentionMs;

@@ -22,7 +22,7 @@ export interface Db {
   client(clientToken: string): ReturnType<typeof clientKeys>;
   /** After how long without an event an asset's known segments are forgotten, s; 0: never. */
   keepSegmentsSeconds: number;
-  /** Of a client without its own: its attempts in flight. Of every client: notifications per second after an outage. */
+  /** `maxInFlight`: attempts in flight of a client without a bound of its own. `drainPerSecond`: of every client after an outage. */
   bounds: { maxInFlight: number; drainPerSecond: number };
   /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;

@@ -14,7 +14,7 @@ import { isNotLoaded, isOutOfMemory, RedisUnavailable } from './unavailable.js';
 
 export type ScriptArgument = string | number | Buffer;
 
-/** What a script needs of `Db`, which imports this file. */
+/** The part of `Db` that a script needs; `Db` imports this file. */
 interface Store {
   redis: Redis;
   nodes: Nodes;

@@ -81,7 +81,7 @@ export interface Asked {
   claim?: number;
 }
 
-/** What the script answers; `last`: JSON of the last attempt. */
+/** The script's answer; `last`: JSON of the last attempt. */
 type Answer =
   | { state: Ended['state'] | 'lost'; last?: string }
   | { state: 'waiting'; reason: WaitReason; inMs?: number; failures?: number; last?: string };

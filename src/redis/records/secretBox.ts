@@ -29,7 +29,7 @@ export function createSecretBox(keys: Config['SECRETS_KEY']) {
       const text = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
       return `${newest.id}:${Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64')}`;
     },
-    /** Whether another key than the first encrypted it: that key is still needed. */
+    /** True if another key than the first encrypted the value: that key is still needed. */
     isOutdated: (sealed: string): boolean => !sealed.startsWith(`${newest?.id ?? 'plain'}:`),
     /** @throws SecretUnreadable if its key is missing, or it was sealed for something else */
     open(sealed: string, owner: string): string {

@@ -102,7 +102,7 @@ end
 local function tell(id, asset)
   redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
 end
--- Whether the events of this call are of one lane, and each of another asset, which no attempt holds. Then the order in which they
+-- True if the events of this call are of one lane, and each of another asset, which no attempt holds. Then the order in which they
 -- arrive is the order in which they are taken.
 local are_apart
 local function read_are_apart(ARGV)

@@ -6,7 +6,7 @@ local function number(name) return tonumber(redis.call('HGET', E, name) or '0') 
 
 -- Each is read once in a call; a change of the hash drops what was read of it.
 local health_read, limits_read, given_bound
--- Whether catch-up must be woken, as the caller is told.
+-- 1 if the caller must wake catch-up, else 0.
 local needs_wake
 at_begin(function() health_read, limits_read, given_bound, needs_wake = nil, nil, nil, 0 end)
 local function health()

@@ -24,7 +24,7 @@ entry('plan', function(_, ARGV)
   local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
   local at, why = next_time()
   if at < 0 then at = oldest + retention_ms end
-  -- What is in flight is due when its lease ends: its process may have died.
+  -- An asset in flight is due when its lease ends: its process may have died.
   at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + tonumber(ARGV[5]))
   redis.call('HSET', E, 'catch_up_until', at)
   local in_ms = math.ceil(at - now)

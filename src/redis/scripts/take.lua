@@ -2,7 +2,7 @@
 
 -- Bounds of the caller: ms of a lease, drains per second, the name of the attempts that this call takes, and how many more it may take.
 local lease_ms, drain_per_second, nonce, left
--- What this call has taken, as `Taken` of src/redis/owed/turn.ts has it.
+-- The assets that this call has taken, as `Taken` of src/redis/owed/turn.ts has it.
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
 -- Reads the first arguments of a call that may take: lease, bound, drain rate, nonce, how many to take at most.
@@ -62,7 +62,7 @@ local function next_time()
     local backfill = in_flight() < backfill_bound() and first_due('B', from)
     return math.min(first_due('L', from) or FAR, backfill or FAR)
   end
-  -- What was due before the last recovery is sent at the drain rate.
+  -- Assets that were due before the last recovery are sent at the drain rate.
   local recovered_at, drain_at = health().recovered_at, math.ceil(drain_place())
   at = earliest(drain_at > now and recovered_at or '-inf')
   if at <= now then return now, 'due' end
@@ -97,7 +97,7 @@ local function take_arriving(asset, id, lane, trace, body)
   hold(asset, id, now, lane, trace, body)
   return true
 end
--- What may be taken in this call, of each lane: assets with the time at which each is due, the oldest first.
+-- By lane, the assets that this call may take, with the time at which each is due, the oldest first.
 local candidates
 local function find_candidates(lane, from)
   local found = redis.call('ZRANGEBYSCORE', base .. LANES[lane], from, now, 'WITHSCORES', 'LIMIT', 0, left)
