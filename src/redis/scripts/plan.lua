@@ -64,8 +64,7 @@ entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local h, at, why = health(), next_time()
   if why == 'due' then
-    local backfill = in_flight() < backfill_bound() and first_due('B', '-inf')
-    local oldest = math.min(first_due('L', '-inf') or FAR, backfill or FAR)
+    local oldest = earliest_due('-inf')
     -- The last place of a rate was used then.
     at = math.max(oldest, h.recovered_at, h.not_before, h.rate_at, oldest < h.recovered_at and h.drain_at or 0)
     if h.state == 'failing' then at = math.max(h.probe_at, h.not_before) end

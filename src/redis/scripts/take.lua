@@ -51,6 +51,11 @@ end
 local function first_due(lane, from)
   return tonumber(redis.call('ZRANGEBYSCORE', base .. LANES[lane], from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
+-- Returns when the first asset is due (from `from` on) that finds a place in its lane; FAR if there is none.
+local function earliest_due(from)
+  local backfill = in_flight() < backfill_bound() and first_due('B', from)
+  return math.min(first_due('L', from) or FAR, backfill or FAR)
+end
 -- Returns when something of this client may be sent next, and why not before: the present, a moment, or -1 if nothing waits or
 -- an attempt under way must end first.
 local function next_time()
@@ -58,15 +63,11 @@ local function next_time()
   local why, at = standing()
   if why ~= 'due' then return at, why end
   if health().state == 'failing' then return now, 'due' end
-  local function earliest(from)
-    local backfill = in_flight() < backfill_bound() and first_due('B', from)
-    return math.min(first_due('L', from) or FAR, backfill or FAR)
-  end
   -- Assets that were due before the last recovery are sent at the drain rate.
   local recovered_at, drain_at = health().recovered_at, math.ceil(drain_place())
-  at = earliest(drain_at > now and recovered_at or '-inf')
+  at = earliest_due(drain_at > now and recovered_at or '-inf')
   if at <= now then return now, 'due' end
-  if drain_at > now and drain_at < at and earliest('-inf') < recovered_at then return drain_at, 'rate' end
+  if drain_at > now and drain_at < at and earliest_due('-inf') < recovered_at then return drain_at, 'rate' end
   if at == FAR then return -1, 'full' end
   return at, 'retry'
 end
