@@ -80,7 +80,7 @@ describe('outgoing guard: addresses', () => {
         ...['127.0.0.0/8', '::1/128', '10.1.0.0/16', '::ffff:10.2.0.0/112', '64:ff9b:1::/48', '0.0.0.0/8'],
       ],
       ownPorts: [3000, 9464],
-      ownAddresses: ['10.1.0.7', '93.184.216.34'],
+      ownAddresses: ['10.1.0.7', '93.184.216.34', '2606:4700::7'],
     };
 
     for (const [verdict, what, addresses] of [
@@ -107,7 +107,8 @@ describe('outgoing guard: addresses', () => {
         for (const a of opened.ownAddresses ?? [])
           assert.equal(judgeAddress(a, port, opened), 'own_address', a);
       }
-      assert.equal(judgeAddress('10.1.0.8', 3000, opened), 'allowed');
+      for (const beside of ['10.1.0.8', '2606:4700::8'])
+        assert.equal(judgeAddress(beside, 3000, opened), 'allowed', beside);
     });
 
     it('names an invalid range', () => {

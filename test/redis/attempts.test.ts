@@ -5,7 +5,7 @@ import { getNotification } from '../../src/redis/notifications/notifications.js'
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { mustWakeCatchUp } from '../../src/redis/owed/owedClients.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
-import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
 import { bounds } from '../servers.js';
 import {
   type Answer,
@@ -67,16 +67,26 @@ describe('An attempt', () => {
     assert.equal(count, 1, 'it can be sent again although its segments are forgotten');
   });
 
-  it('is made after 5 days too, if the endpoint accepts no others or the client was paused', async () => {
+  it('is made after 5 days too, if the endpoint accepts no others', async () => {
     const client = await newDeliveryClient({ failingAfter: 1000 });
     await client.owe('vid');
     await attempt(client, fail);
     client.pass(9 * day);
     assert.equal((await attempt(client, fail)).outcome, 'retry');
-    await setPaused(client.db, client.clientToken, true);
+  });
+
+  it('is made after 5 days too in which nothing could be sent, because the client was paused and its account disabled', async () => {
+    const client = await newDeliveryClient();
+    await client.owe('refused');
+    await attempt(client, fail);
+    for (const stop of [setPaused, setHeld]) await stop(client.db, client.clientToken, true);
     client.pass(9 * day);
-    await setPaused(client.db, client.clientToken, false);
-    assert.equal((await attempt(client, fail)).outcome, 'retry');
+    for (const stop of [setHeld, setPaused]) await stop(client.db, client.clientToken, false);
+    await client.owe('taken');
+    const [refused, taken] = await client.take(2);
+    assert.ok(refused && taken);
+    assert.equal((await client.settle(taken, ok)).outcome, 'delivered');
+    assert.equal((await client.settle(refused, fail)).outcome, 'retry');
   });
 
   it('suspends an endpoint after 5 days with at least 20 failures, and after a resume not before another 5 days', async () => {

@@ -70,6 +70,15 @@ describe('The known segments of an asset with many', () => {
     assert.equal(forgotten.length, 200);
     assert.equal(await claim(forgotten.slice(0, 1)), 'claimed');
   });
+
+  it('make no second notification for a repeated event of which one was forgotten', async () => {
+    for (const from of [0, 200]) await claim(names(from, from + 200), { notify: false });
+    const event = client.event({ platformId: asset, segments: ['once'] });
+    await client.claim(event);
+    await claim(['later']);
+    await inSet(event.segments, (key, members) => client.db.redis.srem(key, ...members));
+    assert.deepEqual(await client.claim(event), { kind: 'ended', state: 'superseded' });
+  });
 });
 
 const keepSeconds = 44 * 86_400;
