@@ -46,6 +46,14 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
     assert.equal(alone.length, 2, 'what may be started at once has a workflow of its own');
   });
 
+  it('also in a burst of the largest events, of which Temporal takes no 100 in one call', async () => {
+    const { h, client } = scene;
+    const segments = Array.from({ length: 200 }, (_, i) => `${i}`.padStart(128, '-'));
+    const publish = (_: unknown, i: number) => h.publish({ client, asset: `large-${i}`, segments });
+    for (const { id } of await Promise.all(Array.from({ length: 100 }, publish)))
+      await h.workflowOf(client, id);
+  });
+
   it('also a single event after a pause, in its own workflow', async () => {
     const { h, client } = scene;
     // The load has a pause, in which places are saved up.
