@@ -47,7 +47,6 @@ export class Courier {
   #restMs = 0;
   #restsUntil = 0;
   readonly #onIdle = new Set<(isIdle: boolean) => void>();
-  readonly #onTurned: (() => void)[] = [];
 
   /** @param onDone is called when nothing is left to do */
   constructor(
@@ -76,15 +75,9 @@ export class Courier {
     this.#turnSoon();
   }
 
-  /** Runs a turn. Resolves when the turn has ended. */
-  poke(): Promise<void> {
-    const turned = new Promise<void>((resolve) => this.#onTurned.push(resolve));
-    this.#turnSoon();
-    return turned;
-  }
-
-  /** Resolves to true when nothing is in flight or due within a second, or to false after this time. */
+  /** Runs a turn. Resolves to true when nothing is in flight or due within a second, or to false after this time. */
   idle(withinMs: number): Promise<boolean> {
+    this.#turnSoon();
     return new Promise((resolve) => {
       const end = (isIdle: boolean) => {
         clearTimeout(timer);
@@ -117,9 +110,7 @@ export class Courier {
     let nextInMs: number | undefined;
     do {
       this.#isAsked = false;
-      const turned = this.#onTurned.splice(0);
       nextInMs = await this.#settleAndTake();
-      for (const resolve of turned) resolve();
     } while (this.#isAsked || this.#verdicts.length + this.#givenBack.length > 0);
     this.#isTurning = false;
     this.#wait(nextInMs);
@@ -131,6 +122,8 @@ export class Courier {
    */
   #wait(dueInMs: number | undefined): void {
     clearTimeout(this.#timer);
+    // A turn could take nothing before an attempt ends.
+    if (this.#inFlight > 0 && this.most === 0) return;
     const nextInMs = this.#lost.size > 0 ? Math.min(dueInMs ?? soonMs, soonMs) : dueInMs;
     const restMs = this.#restMs === 0 ? 0 : Math.max(this.#restsUntil - performance.now(), 0);
     const inMs =

@@ -168,19 +168,12 @@ export class Couriers {
     this.#courierFor(clientToken).find(nonce);
   }
 
-  /** Has a client's courier run a turn. Resolves when the turn has ended. */
-  poke(clientToken: string): Promise<void> {
-    return this.#courierFor(clientToken).poke();
-  }
-
   /**
-   * Pokes a client's courier. Resolves to true when nothing of the client is in flight here or due within a second, or to false
+   * Has a client's courier run a turn. Resolves to true when nothing of the client is in flight here or due within a second, or to false
    * after this time.
    */
   idle(clientToken: string, withinMs: number): Promise<boolean> {
-    const courier = this.#courierFor(clientToken);
-    void courier.poke();
-    return courier.idle(withinMs);
+    return this.#courierFor(clientToken).idle(withinMs);
   }
 
   /** True once this process takes nothing more. */

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
-import { forgetWakeUp, mustWakeCatchUp } from '../redis/owed/owedClients.js';
+import { mustWakeCatchUp } from '../redis/owed/owedClients.js';
 import { clientTokenKey, notificationStateKey, upkeepPriority, workflowIds } from './workflowIds.js';
 
 export type CatchUps = ReturnType<typeof createCatchUps>;
@@ -24,13 +24,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
   });
 
   async function signalWithStart(clientToken: string): Promise<void> {
-    try {
-      await temporal.workflow.signalWithStart('catch-up', { ...options(clientToken), signal: 'wake' });
-    } catch (err) {
-      // Otherwise no further wake-up would be sent, because Redis has noted that catch-up is awake.
-      await forgetWakeUp(db, clientToken);
-      throw err;
-    }
+    await temporal.workflow.signalWithStart('catch-up', { ...options(clientToken), signal: 'wake' });
   }
 
   const logFailure = (client_token: string, err: unknown) =>

@@ -57,7 +57,7 @@ describe('The activity awaitDelivery', () => {
     await setClient(h.db, client, { maxInFlight: 4 });
     const gate = closeGate(receiver);
     for (const asset of ['a', 'b', 'c']) await claimed(asset, 'backfill');
-    await h.deps.couriers.poke(client);
+    void h.deps.couriers.idle(client, 0);
     await until('they are under way', () => receiver.received.length === 3);
     const event = await claimed('d', 'backfill');
     const { rest } = await createActivities(h.deps).deliver([event]);
@@ -95,7 +95,7 @@ describe('The activity awaitDelivery', () => {
       const soonClient = await h.newClient(receiver.url);
       const soon = { ...(await claimed('unused')), clientToken: soonClient, platformId: 'soon' };
       const { id } = await h.publish({ client: soonClient, asset: 'soon', segments: ['x'] });
-      await other.deps.couriers.poke(soonClient);
+      void other.deps.couriers.idle(soonClient, 0);
       await until('it was tried', async () => (await h.notification(soonClient, id))?.attempts.length === 1);
       const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
       const heartbeat = once(env, 'heartbeat');

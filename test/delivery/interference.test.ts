@@ -42,14 +42,19 @@ describe('Terminating or cancelling any workflow loses nothing', () => {
     });
   }
 
-  for (const how of ['cancel', 'terminate'] as const) {
+  for (const how of ['cancel', 'terminate', 'cannot be started'] as const) {
     it(`catch-up: ${how}, then the sweep starts another`, async () => {
       const { h, client } = scene;
       await setPaused(h.db, client, true);
+      const { workflow } = h.temporal;
+      if (how === 'cannot be started') workflow.signalWithStart = () => Promise.reject(new Error('away'));
       await h.publish({ client, asset: 'a' });
-      await catchUpRuns();
-      await h.catchUp(client)[how]();
-      await until('it has ended', async () => (await statusOfCatchUp()) !== 'RUNNING');
+      Reflect.deleteProperty(workflow, 'signalWithStart');
+      if (how !== 'cannot be started') {
+        await catchUpRuns();
+        await h.catchUp(client)[how]();
+      }
+      await until('none runs', async () => (await statusOfCatchUp()) !== 'RUNNING');
       h.skip(2 * 3_600_000);
       await h.sweep();
       await catchUpRuns();

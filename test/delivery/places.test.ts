@@ -99,7 +99,7 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     };
     try {
       for (let i = 0; i < 2000; i++) h.deps.couriers.find(client, newNonce());
-      await h.deps.couriers.poke(client);
+      await h.deps.couriers.idle(client, 5000);
     } finally {
       redis.sendCommand = send;
     }
@@ -110,8 +110,16 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     const client = await h.newClient(receiver.url);
     receiver.received.length = 0;
     const nonce = newNonce();
+    const { redis } = h.db;
+    const send = redis.sendCommand;
+    const hasLooked = new Promise((resolve) => {
+      redis.sendCommand = (...command) => {
+        redis.sendCommand = send;
+        return (send.call(redis, ...command) as Promise<unknown>).finally(() => resolve(true));
+      };
+    });
     h.deps.couriers.find(client, nonce);
-    await h.deps.couriers.poke(client);
+    await hasLooked;
     const late = arrivedEvent(client, 'late');
     const { taken } = await claimEvents(h.db, client, [late], { settings: h.deps.settings, nonce, most: 1 });
     assert.equal(taken.length, 1);

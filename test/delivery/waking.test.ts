@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setPaused } from '../../src/redis/records/endpoint.js';
-import { until } from '../receiver.js';
+import { closeGate, until } from '../receiver.js';
 import { type Scene, useHarness } from '../service.js';
 
 describe('Catch-up is woken once for a paused client', () => {
@@ -77,5 +77,26 @@ describe('Failures of our own', () => {
     assert.equal(third?.failures, (second?.failures ?? 0) + 1);
     isCutOff = false;
     await h.noneOwed(client);
+  });
+
+  it('end with one attempt, and while that is under way Redis is asked nothing', async () => {
+    const { h, client, receiver } = scene;
+    await h.publishAll(client, 'vid', 20);
+    await until('all had failed', () => causes.length > 0);
+    const gate = closeGate(receiver);
+    isCutOff = false;
+    await until('one is sent', () => receiver.received.length === 1);
+    const { redis } = h.db;
+    const send = redis.sendCommand;
+    let turns = 0;
+    redis.sendCommand = (command, ...rest) => {
+      if (String(command.args[0]).startsWith('turn_')) turns++;
+      return send.call(redis, command, ...rest);
+    };
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    redis.sendCommand = send;
+    gate.open();
+    await h.noneOwed(client);
+    assert.ok(turns <= 10, `${turns} turns`);
   });
 });

@@ -19,10 +19,10 @@ const announcedMs = unclaimedMs / 2;
  */
 export function announceClaims(db: Db, clientToken: string): Promise<unknown> {
   const { announced } = db.nodes;
-  // Unlike the machine's clock, this one is never set back.
-  const at = performance.now() + db.clockOffsetMs();
+  // Unlike `performance.now`, this clock does not stand still while the machine sleeps; it may be set back.
+  const at = Date.now() + db.clockOffsetMs();
   for (const [token, { atMs }] of announced) {
-    if (at - atMs <= announcedMs) break;
+    if (Math.abs(at - atMs) <= announcedMs) break;
     announced.delete(token);
   }
   let known = announced.get(clientToken);
@@ -78,9 +78,4 @@ function indexKey(db: Db, clientToken: string): string {
 /** Returns whether catch-up must be woken because something is owed, and if so notes that it will be awake. */
 export async function mustWakeCatchUp(db: Db, clientToken: string): Promise<boolean> {
   return (await runScript(db, 'setAlarm', clientToken, [])) === 1;
-}
-
-/** Undoes that note after a failed wake-up, so that the next one is sent. */
-export async function forgetWakeUp(db: Db, clientToken: string): Promise<void> {
-  await db.redis.hdel(db.client(clientToken).endpoint, 'catch_up_until');
 }
