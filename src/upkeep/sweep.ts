@@ -7,19 +7,12 @@ import { mapInPages } from '../promises.js';
 import { type Db, nowOf } from '../redis/connection/db.js';
 import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
 import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
-import type { WaitReason } from '../redis/owed/standing.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
 import { clearDeletedClient, deletionsUnderWay, endDeletion } from '../redis/records/deletion.js';
-import {
-  type Endpoint,
-  getEndpoint,
-  listStateChanges,
-  setHeld,
-  tellStateChange,
-} from '../redis/records/endpoint.js';
+import { getEndpoint, listStateChanges, setHeld, tellStateChange } from '../redis/records/endpoint.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface SweepDeps {
@@ -87,23 +80,23 @@ class Sweep {
   ) {}
 
   async superviseCatchUps(): Promise<void> {
-    const { db, settings } = this.deps;
+    const { db } = this.deps;
     const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0, catchUps: 0 };
     const before = await readCounts(db).catch((err: unknown) => this.noteAway(err));
     const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
     const supervise = async (clientToken: string): Promise<void> => {
       this.counts.looked++;
+      const endpoint = await getEndpoint(db, clientToken);
       if (looksAtAll) {
         const client = await getClient(db, clientToken);
         const account = client && (await getAccount(db, client.accountId));
-        if (account !== undefined) await setHeld(db, clientToken, account.disabled);
+        if (account && account.disabled !== endpoint.held) await setHeld(db, clientToken, account.disabled);
       }
-      const endpoint = await getEndpoint(db, clientToken);
       if (!endpoint.isConsistent) {
         this.#noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
       }
       if (endpoint.owed === 0) return await forgetOwedClient(db, clientToken);
-      const lateMs = overdueOf(endpoint, settings.retentionMs);
+      const lateMs = endpoint.overdueMs;
       sum.owed += endpoint.owed;
       sum.owedClients++;
       if (endpoint.catchUpUntil !== undefined) sum.catchUps++;
@@ -215,19 +208,4 @@ class Sweep {
       this.deps.log.warn({ err }, 'a part of redis is away or full: the sweep leaves it out');
     this.#isPartAway = true;
   }
-}
-
-const stopped: WaitReason[] = ['no_registration', 'paused', 'suspended', 'failing', 'not_before'];
-
-/**
- * Returns how long ago something could have been sent, ms; where nothing may be sent, how long ago catch-up should have planned
- * again. Below 0: that time is yet to come.
- */
-function overdueOf(endpoint: Endpoint, retentionMs: number): number {
-  const { now, sendableAt, waitingReason, leaseEndsAt, oldestOwedAt, catchUpUntil } = endpoint;
-  const expiresAt = (oldestOwedAt ?? now) + retentionMs;
-  if (waitingReason !== undefined && stopped.includes(waitingReason))
-    return now - (sendableAt ?? Math.min(expiresAt, catchUpUntil ?? expiresAt));
-  // An asset in flight is due when its lease ends: the process that holds it may have died.
-  return now - Math.min(sendableAt ?? expiresAt, leaseEndsAt ?? expiresAt);
 }

@@ -18,18 +18,14 @@ export interface Endpoint {
   owed: number;
   inFlight: number;
   oldestOwedAt?: number;
-  /**
-   * When something may be sent next, or since when it could have been; undefined if nothing waits, or for a change from outside
-   * or an attempt's end.
-   */
-  sendableAt?: number;
   /** When something may be sent next, and why not before. */
   nextAttemptAt?: number;
   waitingReason?: WaitReason;
-  /** For how long something could have been sent; 0 if it could not. */
+  /**
+   * For how long something could have been sent, or an attempt's lease has been over, or, if only a change from outside helps, since
+   * when catch-up should have planned again. Below 0: that time is yet to come.
+   */
   overdueMs: number;
-  /** When the first lease of an attempt ends. */
-  leaseEndsAt?: number;
   /** Until when catch-up sleeps; undefined if none is known to run. */
   catchUpUntil?: number;
   /** False if a waiting asset lacks an owed-since or due time, or an asset that does not wait has one. */
@@ -45,16 +41,13 @@ export interface Endpoint {
   lastChange?: StateChange;
 }
 
-type Read = Omit<Endpoint, 'nextAttemptAt' | 'overdueMs' | 'lastChange'> & { lastChange?: string };
+type Read = Omit<Endpoint, 'lastChange'> & { lastChange?: string };
 
 export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
   const args = [db.bounds.maxInFlight, db.bounds.drainPerSecond];
   const { lastChange, ...read } = await askScript<Read>(db, 'endpoint', clientToken, args);
-  const { now, sendableAt: at, waitingReason } = read;
   return {
     ...read,
-    nextAttemptAt: at && Math.max(at, now),
-    overdueMs: waitingReason === 'due' ? Math.max(now - (at ?? now), 0) : 0,
     lastChange: lastChange === undefined ? undefined : parseStateChange(clientToken, lastChange),
   };
 }

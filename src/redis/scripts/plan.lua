@@ -63,26 +63,27 @@ end, {'no-writes'})
 entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local h, at, why = health(), next_time()
+  local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
+  local since = at >= 0 and at or FAR
   if why == 'due' then
-    local oldest = earliest_due('-inf')
+    local due = earliest_due('-inf')
     -- The last place of a rate was used then.
-    at = math.max(oldest, h.recovered_at, h.not_before, h.rate_at, oldest < h.recovered_at and h.drain_at or 0)
-    if h.state == 'failing' then at = math.max(h.probe_at, h.not_before) end
-    at = math.floor(math.min(at, now))
+    since = math.max(due, h.recovered_at, h.not_before, h.rate_at, due < h.recovered_at and h.drain_at or 0)
+    if h.state == 'failing' then since = math.max(h.probe_at, h.not_before) end
   end
-  local lease_ends
+  -- An asset in flight is due when its lease ends: the process that holds it may have died.
   for _, packed in ipairs(redis.call('HVALS', base .. 'flight')) do
-    local lease = tonumber(string.match(packed, '^%S+ (%d+)'))
-    lease_ends = math.min(lease_ends or lease, lease)
+    since = math.min(since, tonumber(string.match(packed, '^%S+ (%d+)')))
   end
+  if since == FAR then since = math.max(h.catch_up_until, oldest) end
   local is_consistent = waiting_count() == redis.call('ZCARD', base .. 'owed-since')
     and waiting_count() == redis.call('ZCARD', base .. LANES.L) + redis.call('ZCARD', base .. LANES.B)
   local held, first_failure, last_failure, last_error, last_status = unpack(redis.call('HMGET', E, 'held', 'first_failure_at',
     'last_failure_at', 'last_error', 'last_status'))
   return cjson.encode({
     now = now, state = h.is_paused and 'paused' or h.state, held = held == '1', owed = owed_count(), inFlight = in_flight(),
-    oldestOwedAt = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2]), leaseEndsAt = lease_ends,
-    sendableAt = at >= 0 and at or nil, waitingReason = owed_count() > 0 and why or nil, isConsistent = is_consistent,
+    oldestOwedAt = owed_count() > 0 and oldest or nil, nextAttemptAt = at >= 0 and at or nil,
+    waitingReason = owed_count() > 0 and why or nil, overdueMs = math.floor(now - since), isConsistent = is_consistent,
     catchUpUntil = h.catch_up_until >= 0 and h.catch_up_until or nil, failures = h.failures,
     firstFailureAt = tonumber(first_failure), lastSuccessAt = h.last_success_at > 0 and h.last_success_at or nil,
     lastFailureAt = tonumber(last_failure), lastError = last_error or nil, lastStatus = tonumber(last_status),
