@@ -70,9 +70,10 @@ describe('An attempt', () => {
   it('is made after 5 days too, if the endpoint accepts no others', async () => {
     const client = await newDeliveryClient({ failingAfter: 1000 });
     await client.owe('vid');
-    await attempt(client, fail);
+    assert.equal((await attempt(client, fail)).isFirst, true);
     client.pass(9 * day);
-    assert.equal((await attempt(client, fail)).outcome, 'retry');
+    const { outcome, isFirst } = await attempt(client, fail);
+    assert.deepEqual([outcome, isFirst], ['retry', false]);
   });
 
   it('is made after 5 days too in which nothing could be sent, because the client was paused and its account disabled', async () => {
