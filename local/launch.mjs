@@ -102,12 +102,12 @@ async function nightly(isShort) {
     await runModule(program, programArgs, { ...env, ...(counts && { TEST_COUNTS: counts }) });
   };
   const tests = (name, env, ...files) => run(name, env, 'mocha/bin/mocha.js', ['--forbid-only', ...files]);
-  await tests('slow', isShort ? {} : { BUILD_HELM: '1' }, ...sideBySide, ...slow);
   if (isShort) {
-    await tests('faults', { FAULT_KILLS: '8' }, 'test/faults/kill.test.ts', 'test/faults/deploy.test.ts');
-    await tests('fuzz', { FUZZ_EXAMPLES: '8' }, fuzz);
+    await tests('slow', { FUZZ_EXAMPLES: '8' }, ...sideBySide, ...slow, fuzz);
+    await tests('faults', { FAULT_KILLS: '5' }, 'test/faults/kill.test.ts', 'test/faults/deploy.test.ts');
     return;
   }
+  await tests('slow', { BUILD_HELM: '1' }, ...sideBySide, ...slow);
   await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/model.test.ts');
   await tests('cluster', { TEST_REDIS: 'cluster' }, 'test/{api,console,delivery,notices,redis}/**/*.test.ts');
   await tests('faults', {}, faults);
