@@ -28,13 +28,13 @@ interface PostRequest extends Content {
 
 /**
  * Sends POSTs, each one attempt: it never follows a redirect, never reads more than 16 KiB of an answer,
- * and always ends within `timeoutMs`.
+ * nor for more than a second after its headers, and always ends within `timeoutMs`.
  *
  * | the receiver | ends as |
  * |---|---|
- * | answers 2xx, even if the body fails | `ok` |
+ * | answers 2xx, even if the body fails or does not end | `ok` |
  * | answers 3xx | `redirect` |
- * | answers any other status, even if the body fails | `http_status`, with an excerpt and `Retry-After` |
+ * | answers any other status, even if the body fails or does not end | `http_status`, with an excerpt and `Retry-After` |
  * | has no name, or its name server is silent or broken | `dns` (`timeout` if the attempt's time ends first) |
  * | has any address that is not public, or is the service itself; `http` if it is not allowed | `blocked_address` |
  * | refuses, resets or cannot be reached while connecting | `connect` |
@@ -138,12 +138,12 @@ interface Shared {
 
 /** The most bytes of an answer that are read to use its connection again. */
 const maxBodyBytes = 16 * 1024;
-/** How long a failed answer may take to end once its headers are there. */
-const failedBodyMs = 1_000;
+/** How long a body may take once the headers are there. Its socket is taken meanwhile, although a 2xx is already settled. */
+const bodyMs = 1_000;
 
 /**
  * One POST on one connection. Its result is known with the headers of a 2xx, or the excerpt of another answer. The attempt is
- * over once the rest of the body has been read in the background, within the same time. The signal covers it until the result.
+ * over once the rest of the body has been read in the background, for a second at most. The signal covers it until the result.
  */
 class Attempt implements Dispatcher.DispatchHandler {
   #state: 'ready' | 'posted' | 'over' = 'ready';
@@ -207,7 +207,7 @@ class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === 'over' || status < 200) return;
     this.#answer = new Answer(status, headers);
     if (this.#answer.isOk) this.#settle(this.#answer.result());
-    else this.#startTimer(Math.min(failedBodyMs, this.shared.timeoutMs - this.#elapsedMs()));
+    this.#startTimer(Math.min(bodyMs, this.shared.timeoutMs - this.#elapsedMs()));
   }
 
   onResponseData(_controller: unknown, chunk: Buffer): void {
