@@ -111,7 +111,7 @@ async function signAndPost(
     taken,
     ok: result.ok,
     retryAfterMs: result.retryAfterMs,
-    attempt: record(at, url, result, headers),
+    attempt: record(at, taken.url, result, headers),
   };
 }
 
@@ -119,12 +119,12 @@ function record(at: number, url: string, result: PostResult, own: RequestHeaders
   const { status, error, milliseconds, remoteAddress, responseExcerpt } = result;
   return {
     at,
-    url,
+    url: originOf(url),
     milliseconds: Math.round(milliseconds),
     status,
     error,
     remote_address: remoteAddress,
-    response_excerpt: responseExcerpt === undefined ? undefined : withoutValues(responseExcerpt, own),
+    response_excerpt: responseExcerpt === undefined ? undefined : withoutValues(responseExcerpt, url, own),
   };
 }
 

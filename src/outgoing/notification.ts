@@ -75,13 +75,21 @@ export const hidden = (own: Headers): Record<string, string> =>
 const tooShort = 4;
 
 /**
- * Hides the values of headers in a text of the receiver, such as an error page that shows the request: each whole value, and
- * the part after the scheme of an `Authorization`. A value that is cut off at the end of the text is hidden too.
+ * Hides what may be secret in a text of the receiver, such as an error page that shows the request: path, query and query
+ * values of the URL, each whole value of the client's own headers, and the part after the scheme of an `Authorization`. A
+ * value that is cut off at the end of the text is hidden too.
  */
-export function withoutValues(text: string, own: Headers): string {
-  const values = Object.values(own).flatMap((value) => [value, value.slice(value.lastIndexOf(' ') + 1)]);
+export function withoutValues(text: string, url: string, own: Headers): string {
+  const { pathname, search, searchParams } = new URL(url);
+  const query = search.slice(1);
+  const values = [
+    ...[pathname, query, ...query.split('&').map((pair) => pair.slice(pair.indexOf('=') + 1))],
+    ...searchParams.values(),
+    ...Object.values(own).flatMap((value) => [value, value.slice(value.lastIndexOf(' ') + 1)]),
+  ].filter(({ length }) => length >= tooShort);
   let safe = text;
-  for (const value of new Set(values.filter(({ length }) => length >= tooShort))) {
+  // A value may contain a shorter one, and would no longer be found without it.
+  for (const value of values.sort((a, b) => b.length - a.length)) {
     safe = withoutCut(safe.replaceAll(value, hiddenValue), value);
   }
   return safe;

@@ -66,8 +66,13 @@ describe('request headers of a client’s own', () => {
     assert.deepEqual(hidden(own), { authorization: '***', 'x-gateway-key': '***', 'x-env': '***' });
   });
 
-  it('have no value in a page that shows the request', () => {
+  it('have no value in a page that shows the request, and the URL no path or query', () => {
+    const url = 'https://hooks.example/in/site-42?token=a%2Fsecret&gate-7f3a91-too&v=2';
     for (const [text, safe] of [
+      ['POST:/in/site-42?token=a%2Fsecret&gate-7f3a91-too&v=2 not found', 'POST:***?*** not found'],
+      ['{"url":"/in/site-42","in":"a/secret","raw":"a%2Fsecret"}', '{"url":"***","in":"***","raw":"***"}'],
+      ['gate-7f3a91-too is not valid', '*** is not valid'],
+      ['cut off: /in/site-42?token=a%2Fse', 'cut off: ***?***'],
       ['{"authorization":"Bearer gate-7f3a91"}', '{"authorization":"***"}'],
       ['Bearer token gate-7f3a91 is not valid', 'Bearer token *** is not valid'],
       ['x-gateway-key: open sesame 42, again open sesame 42', 'x-gateway-key: ***, again ***'],
@@ -76,8 +81,8 @@ describe('request headers of a client’s own', () => {
       ['the value eu is in Neuilly', 'the value eu is in Neuilly'],
       ['upstream is away', 'upstream is away'],
     ] as const) {
-      assert.equal(withoutValues(text, own), safe);
+      assert.equal(withoutValues(text, url, own), safe);
     }
-    assert.equal(withoutValues('as it is', {}), 'as it is');
+    assert.equal(withoutValues('as / it is', 'https://hooks.example/', {}), 'as / it is');
   });
 });
