@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import {
   cpSync,
   existsSync,
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -235,13 +236,18 @@ function run(command, commandArgs) {
 /** Allows one start at a time in this clone: a second start waits and then finds everything done. */
 function lock() {
   const file = join(projectDir, '.cache', 'launch.lock');
+  const draft = `${file}.${process.pid}`;
   mkdirSync(dirname(file), { recursive: true });
   for (let told = false; ; told = true) {
     try {
-      writeFileSync(file, String(process.pid), { flag: 'wx' });
+      // A lock names its process from its first moment: a full disk would leave an empty one, which nobody removes.
+      writeFileSync(draft, String(process.pid));
+      linkSync(draft, file);
       break;
     } catch (err) {
       if (err.code !== 'EEXIST') throw err;
+    } finally {
+      rmSync(draft, { force: true });
     }
     const holder = Number(read(file));
     if (holder && !isAlive(holder)) rmSync(file, { force: true });

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { readFileSync, statSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { cpSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { newProject, ownPorts, type Project } from './startedProject.js';
 
 describe('npm start', () => {
@@ -70,6 +72,15 @@ describe('npm start', () => {
 
     assert.equal(await two.program.stop(), 0);
     assert.deepEqual(other.stillRunning(), []);
+  });
+
+  it('leaves no lock behind on a full disk, which would block every later start', async () => {
+    const { dir } = await open();
+    cpSync('local/launch.mjs', join(dir, 'local/launch.mjs'));
+    // No file may have a byte.
+    const build = 'ulimit -f 0; exec node local/launch.mjs build';
+    await assert.rejects(promisify(execFile)('sh', ['-c', build], { cwd: dir }), /EFBIG/);
+    assert.deepEqual(readdirSync(join(dir, '.cache')), []);
   });
 
   it('says which port is taken', async () => {
