@@ -67,22 +67,27 @@ describe('clients/node: updates', () => {
     }
   });
 
-  it('asks again while the service is unavailable or its answer is lost, and with a new token if the old one has ended', async () => {
+  it('asks again while the service is unavailable or a proxy answers, ever later, and with a new token if the old one has ended', async () => {
     await publish(1);
     const statuses: number[] = [];
-    let isLost = false;
+    const page = () => new Response('<h1>Maintenance</h1>');
+    const later = (at: string) => Response.json({}, { status: 503, headers: { 'retry-after': at } });
+    // The third answer is the service's: a token.
+    const ofProxy = [page(), later('0'), undefined, page(), later('Sun, 06 Nov 1994 08:49:37 GMT')];
     const observed: typeof fetch = async (url, init) => {
+      const instead = ofProxy.shift();
+      if (instead) return instead;
       const response = await fetch(url, init);
-      if (!String(url).includes('/updates?')) return response;
       statuses.push(response.status);
-      if (!isLost && response.status === 200) {
-        isLost = true;
-        throw new TypeError('fetch failed');
-      }
       return response;
     };
-    const pages = open({ fetch: observed }).updates(asked());
+    const told: string[] = [];
+    const onRetry = (reason: string) => void told.push(reason);
+    const pages = open({ fetch: observed, onRetry }).updates(asked());
+    const beganAt = performance.now();
     assert.deepEqual(assetsOf([(await pages.next()).value as UpdatePage]), ['vid-0']);
+    assert.ok(performance.now() - beganAt > 100 + 200 + 400 + 800);
+    assert.match(told.join(), /200 without access_token.*status 503.*200 without updates.*status 503/);
     for (const disabled of [true, false]) await setDisabled(to.api.db, to.account.account_id, disabled);
     await publish(1);
     assert.deepEqual(assetsOf([(await pages.next()).value as UpdatePage]), ['vid-1']);

@@ -1,9 +1,4 @@
-import type { Answer, Caller } from './call.js';
-
-export interface Credentials {
-  clientId: string;
-  clientSecret: string;
-}
+import type { Answer, Caller, ServiceOptions } from './call.js';
 
 /** An access token with one scope: minted when needed, and shared by all callers. */
 export class AccessToken {
@@ -11,8 +6,7 @@ export class AccessToken {
   #minting: Promise<string | Answer> | undefined;
 
   constructor(
-    private readonly url: string,
-    private readonly credentials: Credentials,
+    private readonly credentials: Pick<ServiceOptions, 'clientId' | 'clientSecret'>,
     private readonly caller: Caller,
     private readonly scope: 'enrichments' | 'push_notifications',
   ) {}
@@ -46,8 +40,8 @@ export class AccessToken {
     const { clientId: client_id, clientSecret: client_secret } = this.credentials;
     const fields = { grant_type: 'none', client_id, client_secret, scope: this.scope };
     const body = new URLSearchParams(fields);
-    const answer = await this.caller.call('POST', `${this.url}/oauth/access_token`, { body });
-    const { access_token: token, expires_in: seconds } = (answer.body ?? {}) as Record<string, unknown>;
+    const answer = await this.caller.call('POST', '/oauth/access_token', 'access_token', { body });
+    const { access_token: token, expires_in: seconds } = answer.body;
     if (answer.status !== 200 || typeof token !== 'string') return answer;
     this.#held = { token, renewAtMs: Date.now() + Number(seconds) * 900 };
     return token;

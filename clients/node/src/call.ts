@@ -1,24 +1,42 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** One HTTP call. Status 0: no answer came, and what became of the call is unknown. */
+/** The options of both clients. */
+export interface ServiceOptions {
+  /** Address of the service, such as `https://notifications.example.com`. */
+  url: string;
+  clientId: string;
+  clientSecret: string;
+  /** The longest time of a call; default 15,000. */
+  timeoutMs?: number;
+  /** Told why a call is made again; default a warning of Node at the first failure in a row. */
+  onRetry?: (reason: string, failures: number) => void;
+  /** Replaces Node's own, for a proxy or tracing. */
+  fetch?: typeof fetch;
+}
+
+/** One HTTP call. Status 0: the service did not answer, and what became of the call is unknown. */
 export interface Answer {
   status: number;
-  body: unknown;
-  /** Why no answer came. */
+  body: Record<string, unknown>;
+  /** Why the service did not answer. */
   error?: string;
-  /** What the service asks to wait. */
-  retryAfterMs?: number;
+  /** How long the service asks to wait; 0 if it does not. */
+  retryAfterMs: number;
 }
+
+const maxBackOffMs = 10_000;
 
 /** Makes the calls of one client, and ends them. */
 export class Caller {
   readonly #underWay = new Set<AbortController>();
+  readonly #url: string;
+  readonly #options: ServiceOptions;
   #isEnded = false;
 
-  constructor(
-    private readonly fetch: typeof globalThis.fetch,
-    private readonly timeoutMs: number,
-  ) {}
+  constructor(options: ServiceOptions) {
+    this.#url = options.url.replace(/\/+$/, '');
+    this.#options = options;
+  }
 
   get isEnded(): boolean {
     return this.#isEnded;
@@ -30,23 +48,41 @@ export class Caller {
     for (const one of this.#underWay) one.abort();
   }
 
-  async call(method: 'GET' | 'POST', url: string, init: RequestInit): Promise<Answer> {
+  /** @param member which the service's answer has if the call succeeds */
+  async call(method: 'GET' | 'POST', path: string, member: string, init: RequestInit): Promise<Answer> {
+    const { fetch: given = fetch, timeoutMs = 15_000 } = this.#options;
     return await this.#endable(async (aborter) => {
-      const timer = setTimeout(() => aborter.abort(), this.timeoutMs);
+      const timer = setTimeout(() => aborter.abort(), timeoutMs);
       try {
         // A redirect would carry the token elsewhere.
         const fixed = { method, redirect: 'manual', signal: aborter.signal } as const;
-        const response = await this.fetch(url, { ...init, ...fixed });
-        const retryAfterMs = retryAfterOf(response.headers.get('retry-after'));
+        const response = await given(this.#url + path, { ...init, ...fixed });
+        const { ok, status, headers } = response;
         const body = parsed(await response.text());
-        return { status: response.status, body, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+        // Not the service's, such as the maintenance page of a proxy.
+        if (ok && !body[member]) throw new Error(`${status} without ${member}`);
+        return { status, body, retryAfterMs: retryAfterOf(headers.get('retry-after')) };
       } catch (err) {
         const { message, cause } = err as Error;
-        return { status: 0, body: undefined, error: cause instanceof Error ? cause.message : message };
+        const error = cause instanceof Error ? cause.message : message;
+        return { status: 0, body: {}, error, retryAfterMs: 0 };
       } finally {
         clearTimeout(timer);
       }
     });
+  }
+
+  /**
+   * Says why a call is made again, and waits before it.
+   * @param failures how many calls in a row have failed
+   * @param again what the next call does
+   */
+  async backOff({ status, error, retryAfterMs }: Answer, failures: number, again: string): Promise<void> {
+    const reason = status === 0 ? `no answer (${error})` : `status ${status}`;
+    (this.#options.onRetry ?? warnFirst)(`${this.#url}: ${reason}; ${again}`, failures);
+    const backOffMs = Math.min(100 * 2 ** (failures - 1), maxBackOffMs);
+    // Up to a quarter more, so that refused callers do not all return at the same time.
+    await this.wait(Math.max(retryAfterMs, backOffMs) * (1 + Math.random() / 4));
   }
 
   async wait(ms: number): Promise<void> {
@@ -73,24 +109,27 @@ export function isPassing({ status }: Answer): boolean {
 
 /** The error in an answer: `{code, msg}`, or RFC 6749's `{error, error_description}`. */
 export function problemOf({ status, body }: Answer): { code: string; msg: string } {
-  const { code, msg, error, error_description } = (body ?? {}) as Record<string, unknown>;
+  const { code, msg, error, error_description } = body;
   return {
     code: String(code ?? error ?? 'unexpected_answer'),
     msg: String(msg ?? error_description ?? `The service answered ${status}`),
   };
 }
 
-function parsed(text: string): unknown {
+function parsed(text: string): Record<string, unknown> {
   try {
-    return JSON.parse(text);
+    return Object(JSON.parse(text));
   } catch {
-    return undefined;
+    return {};
   }
 }
 
 /** Seconds or a date (RFC 9110, section 10.2.3); a day at most. */
-function retryAfterOf(value: string | null): number | undefined {
-  if (value === null) return undefined;
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), 86_400_000);
+function retryAfterOf(value: string | null): number {
+  const ms = /^\d+$/.test(value ?? '') ? Number(value) * 1000 : Date.parse(value ?? '') - Date.now();
+  return Math.min(Math.max(ms || 0, 0), 86_400_000);
+}
+
+function warnFirst(reason: string, failures: number): void {
+  if (failures === 1) process.emitWarning(reason, 'asset-update-client');
 }

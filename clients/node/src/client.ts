@@ -1,26 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { AccessToken, type Credentials } from './accessToken.js';
-import { type Answer, Caller, isPassing, problemOf } from './call.js';
+import { AccessToken } from './accessToken.js';
+import { type Answer, Caller, isPassing, problemOf, type ServiceOptions } from './call.js';
 import { type Accepted, type EnrichmentEvent, EventNotAccepted, type NotAccepted } from './types.js';
 
 export * from './updates.js';
 export { type Accepted, type EnrichmentEvent, EventNotAccepted };
 
-export interface ClientOptions extends Credentials {
-  /** Where the service is, such as `https://notifications.example.com`. */
-  url: string;
+export interface ClientOptions extends ServiceOptions {
   /** Calls under way at most; 4. */
   concurrency?: number;
   /** Events in one call at most; 100, the service takes 500. */
   batchSize?: number;
   /** So many events may wait for their answer before `ready` waits; 10,000. */
   maxQueued?: number;
-  /** What a call may take; 15,000. */
-  timeoutMs?: number;
-  /** Told why the events of a call are sent again; a warning of Node at each first time. */
-  onRetry?: (reason: string, failures: number) => void;
-  /** In the place of Node's own, for a proxy or tracing. */
-  fetch?: typeof fetch;
 }
 
 interface Entry {
@@ -32,17 +24,14 @@ interface Entry {
 
 /** The service takes 1 MiB; this leaves room for what stands around the events. */
 const maxBatchBytes = 1_000_000;
-const maxBackoffMs = 10_000;
 
 /**
  * Publishes enrichment events. Events that are sent while all calls are under way share the next call; each is sent until
  * the service takes or refuses it, always with the same id, so that none is taken twice.
  */
 export class EnrichmentsClient {
-  readonly #url: string;
   readonly #token: AccessToken;
   readonly #caller: Caller;
-  readonly #onRetry: (reason: string, failures: number) => void;
   readonly #limits: { concurrency: number; batchSize: number; maxQueued: number };
   readonly #queue: Entry[] = [];
   #callsUnderWay = 0;
@@ -53,12 +42,10 @@ export class EnrichmentsClient {
   #waitingForEnd: (() => void)[] = [];
 
   constructor(options: ClientOptions) {
-    const { concurrency = 4, batchSize = 100, maxQueued = 10_000, timeoutMs = 15_000 } = options;
-    this.#url = options.url.replace(/\/+$/, '');
+    const { concurrency = 4, batchSize = 100, maxQueued = 10_000 } = options;
     this.#limits = { concurrency, batchSize, maxQueued };
-    this.#onRetry = options.onRetry ?? warnFirst;
-    this.#caller = new Caller(options.fetch ?? fetch, timeoutMs);
-    this.#token = new AccessToken(this.#url, options, this.#caller, 'enrichments');
+    this.#caller = new Caller(options);
+    this.#token = new AccessToken(options, this.#caller, 'enrichments');
   }
 
   /** Events that wait for their answer. */
@@ -130,7 +117,7 @@ export class EnrichmentsClient {
   /** Sends what is left of a batch until nothing is. */
   async #deliver(batch: Entry[]): Promise<void> {
     let left = batch;
-    for (let failures = 0; ; failures++) {
+    for (let failures = 1; ; failures++) {
       const answer = await this.#publish(left);
       const unknown = settle(left, answer);
       const again = this.#caller.isEnded ? giveUp(unknown) : unknown;
@@ -138,13 +125,7 @@ export class EnrichmentsClient {
       left = again;
       this.#tell();
       if (left.length === 0) return;
-      if (isPassing(answer)) {
-        const reason = answer.status === 0 ? `no answer (${answer.error})` : `status ${answer.status}`;
-        this.#onRetry(`${this.#url}: ${reason}; ${left.length} events are sent again`, failures + 1);
-      }
-      // At least so long, and a little more, so that not all who were refused come back at once.
-      const waitMs = answer.retryAfterMs ?? Math.min(100 * 2 ** failures, maxBackoffMs);
-      await this.#caller.wait(waitMs * (1 + Math.random() / 4));
+      await this.#caller.backOff(answer, failures, `${left.length} events are sent again`);
     }
   }
 
@@ -152,7 +133,7 @@ export class EnrichmentsClient {
     const body = `{"events":[${batch.map(({ json }) => json).join(',')}]}`;
     return await this.#token.call((authorization) => {
       const headers = { authorization, 'content-type': 'application/json' };
-      return this.#caller.call('POST', `${this.#url}/enrichments`, { headers, body });
+      return this.#caller.call('POST', '/enrichments', 'results', { headers, body });
     });
   }
 
@@ -164,21 +145,17 @@ export class EnrichmentsClient {
   }
 }
 
-function warnFirst(reason: string, failures: number): void {
-  if (failures === 1) process.emitWarning(reason, 'EnrichmentsClient');
-}
-
 /** Tells who waits for what is decided. @returns what is to be sent again */
 function settle(batch: Entry[], answer: Answer): Entry[] {
   if (isPassing(answer)) return batch;
-  const { results } = (answer.body ?? {}) as { results?: (Accepted | NotAccepted | undefined)[] };
   if (answer.status !== 202) {
     const { code, msg } = problemOf(answer);
     for (const { event, reject } of batch) reject(new EventNotAccepted(code, msg, event));
     return [];
   }
+  const results = answer.body.results as (Accepted | NotAccepted | undefined)[];
   return batch.filter(({ event, resolve, reject }, i) => {
-    const result = results?.[i];
+    const result = results[i];
     // Without a word about the event it is not known whether it was taken.
     if (typeof result !== 'object' || result === null) return true;
     if ('notification' in result) resolve(result);

@@ -1,17 +1,8 @@
-import { AccessToken, type Credentials } from './accessToken.js';
-import { type Answer, Caller, isPassing, problemOf } from './call.js';
+import { AccessToken } from './accessToken.js';
+import { type Answer, Caller, isPassing, problemOf, type ServiceOptions } from './call.js';
 import { type Update, type UpdatePage, UpdatesRefused } from './types.js';
 
-export { type Update, type UpdatePage, UpdatesRefused };
-
-export interface UpdatesOptions extends Credentials {
-  /** Address of the service, such as `https://notifications.example.com`. */
-  url: string;
-  /** The longest time of a call; default 15,000. */
-  timeoutMs?: number;
-  /** Replaces Node's own, for a proxy or tracing. */
-  fetch?: typeof fetch;
-}
+export { type ServiceOptions, type Update, type UpdatePage, UpdatesRefused };
 
 export interface UpdatesAsked {
   /** The client whose updates are read. */
@@ -26,17 +17,9 @@ export interface UpdatesAsked {
   signal?: AbortSignal;
 }
 
-const maxBackoffMs = 10_000;
-
 /** Reads the updates of an account's clients, for customers who prefer asking to receiving. */
 export class UpdatesClient {
-  readonly #url: string;
-  readonly #options: UpdatesOptions;
-
-  constructor(options: UpdatesOptions) {
-    this.#url = options.url.replace(/\/+$/, '');
-    this.#options = options;
-  }
+  constructor(private readonly options: ServiceOptions) {}
 
   /**
    * Yields each page that has updates, until the caller ends the iteration. Keep a page's `next_cursor` once you have
@@ -44,9 +27,8 @@ export class UpdatesClient {
    * @throws UpdatesRefused if asking again cannot help, for instance with the code `cursor_expired`
    */
   async *updates(asked: UpdatesAsked): AsyncGenerator<UpdatePage, void, void> {
-    const { fetch: given = fetch, timeoutMs = 15_000 } = this.#options;
-    const caller = new Caller(given, timeoutMs);
-    const token = new AccessToken(this.#url, this.#options, caller, 'push_notifications');
+    const caller = new Caller(this.options);
+    const token = new AccessToken(this.options, caller, 'push_notifications');
     const { clientToken, limit = 200, pollEveryMs = 10_000, signal } = asked;
     const end = () => caller.end();
     signal?.addEventListener('abort', end, { once: true });
@@ -54,7 +36,7 @@ export class UpdatesClient {
     try {
       for (let cursor = asked.cursor; ; ) {
         const query = { client_token: clientToken, limit: String(limit), ...(cursor && { cursor }) };
-        const page = await nextPage(caller, token, `${this.#url}/updates?${new URLSearchParams(query)}`);
+        const page = await nextPage(caller, token, `/updates?${new URLSearchParams(query)}`);
         if (page === undefined) return;
         cursor = page.next_cursor;
         if (page.updates.length > 0) yield page;
@@ -69,17 +51,15 @@ export class UpdatesClient {
 }
 
 /** Asks until there is an answer; returns undefined if the caller was ended first. @throws UpdatesRefused */
-async function nextPage(caller: Caller, token: AccessToken, url: string): Promise<UpdatePage | undefined> {
-  for (let failures = 0; ; failures++) {
+async function nextPage(caller: Caller, token: AccessToken, path: string): Promise<UpdatePage | undefined> {
+  for (let failures = 1; ; failures++) {
     const answer = await token.call((authorization) =>
-      caller.call('GET', url, { headers: { authorization } }),
+      caller.call('GET', path, 'updates', { headers: { authorization } }),
     );
     if (caller.isEnded) return undefined;
-    if (answer.status === 200) return answer.body as UpdatePage;
+    if (answer.status === 200) return answer.body as unknown as UpdatePage;
     if (!isPassing(answer)) throw refusedBy(answer);
-    // The wait and up to a quarter more, so that refused callers do not all return at the same time.
-    const waitMs = answer.retryAfterMs ?? Math.min(100 * 2 ** failures, maxBackoffMs);
-    await caller.wait(waitMs * (1 + Math.random() / 4));
+    await caller.backOff(answer, failures, 'updates are asked for again');
   }
 }
 
