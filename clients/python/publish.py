@@ -10,29 +10,40 @@ import os
 import random
 import sys
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
 
 API = sys.argv[1].rstrip("/")
-EVENTS_IN_A_CALL = 100  # the service takes 500, and 1 MiB
+EVENTS_IN_A_CALL = 100  # the service takes 500
+BYTES_IN_A_CALL = 1_000_000  # the service takes 1 MiB
 held = {"token": None, "refused": False}
+
+
+class EveryAnswer(urllib.request.HTTPErrorProcessor):
+    """Hands over each answer as it is: a redirect would carry the token elsewhere, and turn the POST into a GET."""
+
+    def http_response(self, request, response):
+        return response
+
+    https_response = http_response
+
+
+opener = urllib.request.build_opener(EveryAnswer)
 
 
 def call(path, body, headers):
     """Returns status, answer, and the seconds of Retry-After. Status 0: no answer, so the outcome is unknown."""
     request = urllib.request.Request(API + path, body.encode(), headers, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=15) as answer:
-            return answer.status, json.load(answer), 0
-    except urllib.error.HTTPError as error:
-        text = error.read().decode(errors="replace")
-        retry_after = error.headers.get("Retry-After") or ""
-        # A proxy may send a date instead of seconds.
-        return error.code, text, int(retry_after) if retry_after.isdigit() else 0
-    except (OSError, http.client.HTTPException, ValueError):
-        return 0, "no answer", 0
+        with opener.open(request, timeout=15) as answer:
+            text = answer.read().decode(errors="replace")
+            # A proxy may send a date instead of seconds.
+            retry_after = answer.headers.get("Retry-After") or ""
+            wait = int(retry_after) if retry_after.isdigit() else 0
+            return answer.status, json.loads(text) if answer.status < 300 else text, wait
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return 0, f"no answer ({error})", 0
 
 
 def post(events):
@@ -70,24 +81,28 @@ def publish(events):
             held["token"], renewed, unknown = None, 1, events
         elif status in (0, 408, 429) or status >= 500:
             unknown = events
+            if failures == 0:
+                print(f"{API}: {status or answer}; {len(events)} events are sent again", file=sys.stderr)
         else:
             sys.exit(f"refused: {status} {answer}")
         events = unknown
         if events:
-            time.sleep((wait or min(0.1 * 2**failures, 10)) * (1 + random.random() / 4))
+            time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
             failures += 1
 
 
-batch = []
+batch, batch_bytes = [], 0
 for line in sys.stdin:
     if not line.strip():
         continue
     event = json.loads(line)
     # Without an id, a repeat would count as another event.
     event.setdefault("event_id", f"evt-{uuid.uuid4()}")
-    batch.append(event)
-    if len(batch) == EVENTS_IN_A_CALL:
+    event_bytes = len(json.dumps(event)) + len(", ")
+    if len(batch) == EVENTS_IN_A_CALL or batch_bytes + event_bytes > BYTES_IN_A_CALL:
         publish(batch)
-        batch = []
+        batch, batch_bytes = [], 0
+    batch.append(event)
+    batch_bytes += event_bytes
 publish(batch)
 sys.exit(held["refused"])

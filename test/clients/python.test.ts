@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { until } from '../receiver.js';
+import { startReceiver, until } from '../receiver.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
 const script = join(import.meta.dirname, '../../clients/python/publish.py');
@@ -79,8 +79,10 @@ describe('clients/python/publish.py', () => {
   });
   const events = (count: number) => Array.from({ length: count }, (_, n) => event(n));
 
-  it('publishes each event once, and prints the result of each', async () => {
-    const { status, results, stderr } = await run(await url(), events(250));
+  it('publishes each event once, in calls below 1 MiB, and prints the result of each', async () => {
+    const segments = Array.from({ length: 90 }, (_, n) => `${n}`.padEnd(128, '-'));
+    const long = events(100).map((one) => ({ ...one, segments }));
+    const { status, results, stderr } = await run(await url(), [...long, ...events(250).slice(100)]);
     assert.deepEqual([status, stderr, statuses], [0, '', [202, 202, 202]]);
     assert.equal(results.filter(({ notification }) => notification === 'queued').length, 250);
     await to.assertEachOnce(250);
@@ -94,8 +96,16 @@ describe('clients/python/publish.py', () => {
     const ran = run(address, events(200));
     await until('a call was answered 503', () => statuses.includes(503));
     to.redis.release();
-    assert.equal((await ran).status, 0);
+    const { status, stderr } = await ran;
+    assert.deepEqual([status, stderr], [0, `${address}: 503; 100 events are sent again\n`]);
     await to.assertEachOnce(200);
+  });
+
+  it('follows no redirect, which would carry its secrets elsewhere', async () => {
+    const elsewhere = await startReceiver();
+    elsewhere.answer = () => ({ status: 302, headers: { location: '/elsewhere' } });
+    const { stderr } = await run(elsewhere.url, events(1));
+    assert.deepEqual([stderr, elsewhere.received.length], ['refused: 302 \n', 1]);
   });
 
   it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
