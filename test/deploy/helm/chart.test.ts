@@ -151,6 +151,7 @@ describe('the Helm chart', function () {
       ['secretEnv.PORT.name=a,secretEnv.PORT.key=b', /PORT is in config and in secretEnv/],
       ['secretEnv.SECRETS_KEY=x', /SECRETS_KEY/],
       ['shapes=all', /shapes/],
+      ['nameOverride=other', /nameOverride/],
       ['image.digest=sha256:short', /digest/],
     ] as const;
     for (const [value, message] of wrong) await assert.rejects(rendered('--set', value), message, value);

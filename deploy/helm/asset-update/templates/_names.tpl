@@ -1,14 +1,10 @@
-{{- define "asset-update.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
-{{- end }}
-
 {{- define "asset-update.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
-{{- else if contains (include "asset-update.name" .) .Release.Name }}
+{{- else if contains .Chart.Name .Release.Name }}
 {{- .Release.Name | trunc 50 | trimSuffix "-" }}
 {{- else }}
-{{- printf "%s-%s" .Release.Name (include "asset-update.name" .) | trunc 50 | trimSuffix "-" }}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}
 {{- end }}
 {{- end }}
 
@@ -29,7 +25,7 @@
 {{- end }}
 
 {{- define "asset-update.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "asset-update.name" . }}
+app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
