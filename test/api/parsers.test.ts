@@ -74,12 +74,14 @@ describe('parsers of what strangers send', () => {
         assert.doesNotMatch(readFileSync(join(folder, file), 'utf8'), /[^`]ctx\.query\b/);
   });
 
-  it('read the newest 16 addresses of X-Forwarded-For, from a trusted proxy only', () => {
+  it('read the newest 16 addresses of X-Forwarded-For, with or without a port, from a trusted proxy only', () => {
     const names = (count: number) =>
       Array.from({ length: count }, (_, i) => `10.0.${i >> 8}.${i & 255}`).join(', ');
     const addressOf = (header: string) => clientAddress(requestVia('10.0.0.1', header), ['10.0.0.0/8']);
     assert.equal(addressOf(`203.0.113.7, ${names(15)}`), '203.0.113.7');
     assert.equal(addressOf(`203.0.113.7, ${names(256)}`), '10.0.0.240');
+    assert.equal(addressOf('203.0.113.7:50123, 10.0.0.2:443'), '203.0.113.7');
+    assert.equal(addressOf('[2001:db8::1]:50123'), '2001:db8::1');
     const stranger = requestVia('203.0.113.9', '198.51.100.1');
     assert.equal(clientAddress(stranger, ['10.0.0.0/8']), '203.0.113.9');
   });
