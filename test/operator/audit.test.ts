@@ -122,10 +122,9 @@ describe('audit: calls of the API', () => {
 
   it('is bounded for each account, for 90 days: neither another account nor a flood displaces an entry that bears on security', async () => {
     const [loud, quiet] = [await newCustomer(h), await newCustomer(h)];
-    const record = ({ account_id: accountId }: Customer, what: string, isSecurity: boolean) => {
-      const said = { clientToken: 'SITE', address: from, tokenFingerprint: 'ab', requestId: 'r' };
-      return recordCall(h.db, { ...said, accountId, what, about: {} }, { isSecurity });
-    };
+    const said = { clientToken: 'SITE', address: from, tokenFingerprint: 'ab', requestId: 'r', about: {} };
+    const record = ({ account_id: accountId }: Customer, what: string, isSecurity: boolean) =>
+      recordCall(h.db, { ...said, accountId, what }, { isSecurity });
     const flood = async (what: string, isSecurity: boolean) => {
       for (let i = 0; i < 25; i++)
         await Promise.all(Array.from({ length: 100 }, () => record(loud, what, isSecurity)));
@@ -134,12 +133,16 @@ describe('audit: calls of the API', () => {
       (await listCalls(h.db)).filter((call) => call.accountId === account_id && call.what === what).length;
     await record(quiet, 'test', false);
     await record(loud, 'notices url removed', true);
+    const token = { ...said, accountId: loud.account_id, what: 'first token' };
+    for (const as of ['before midnight', 'after midnight'])
+      await recordCall(h.db, token, { as, onceForMs: 86_400_000, isSecurity: true });
     await flood('test', false);
     const kept = await countOf(loud, 'test');
     assert.ok(kept >= 2000 && kept <= 2200, `${kept}`);
     await flood('notices url set', true);
     assert.ok((await countOf(loud, 'notices url set')) <= 2300);
     assert.equal(await countOf(loud, 'notices url removed'), 1);
+    assert.equal(await countOf(loud, 'first token'), 2);
     assert.equal(await countOf(quiet, 'test'), 1);
     const { accountCalls, accountSecurityCalls } = h.db.global;
     for (const key of [accountCalls(quiet.account_id), accountSecurityCalls(loud.account_id)])

@@ -85,7 +85,7 @@ export interface Recording {
   as?: string;
   /**
    * The call bears on security (secrets, URLs, links to the console). Its stream is trimmed by age only, and gets the first entry
-   * of each client, kind and address in a minute, of reads in an hour: that bounds the stream without displacing any.
+   * of each client, kind, address and `as` in a minute, of reads in an hour: that bounds the stream without displacing any.
    */
   isSecurity?: boolean;
 }
@@ -108,7 +108,7 @@ export async function recordCall(
     accountCalls(accountId),
     accountSecurityCalls(accountId),
     markOf(as ?? JSON.stringify(said)),
-    markOf(JSON.stringify({ clientToken, what, address })),
+    markOf(JSON.stringify({ clientToken, what, address, as })),
   ];
   const securityMs = !isSecurity ? 0 : onceForMs > 0 ? securityOnceMs.once : securityOnceMs.always;
   const args = [JSON.stringify({ ...said, requestId }), keptCalls, keptMs, onceForMs, securityMs];
