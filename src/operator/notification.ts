@@ -76,7 +76,8 @@ async function redeliver(operator: Operator, id: string) {
   if ((await getRegistration(db, clientToken)) === undefined) {
     throw new Refused(`${clientToken} has no URL, so nothing can be sent.`);
   }
-  const dueId = (await operator.change((own) => redeliverNotification(own, clientToken, id))) ?? id;
+  const dueId = await operator.change((own) => redeliverNotification(own, clientToken, id));
+  if (dueId === undefined) throw new Refused(`The record of ${id} has just expired.`);
   await operator.wake(clientToken);
   await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: dueId });
   const due = await getNotification(db, clientToken, dueId);

@@ -179,7 +179,7 @@ describe('calls for the publisher’s engineers', () => {
     assert.deepEqual([reason, at ?? undefined], ['full', undefined]);
   });
 
-  it('POST /notifications/{id}/redeliver sends an ended one again under the same id, makes a waiting one due, and names the newer one of its asset that is', async () => {
+  it('POST /notifications/{id}/redeliver sends an ended one again under the same id, makes a waiting one due, names the newer one of its asset that is, and refuses one that expires', async () => {
     await register();
     const id = await delivered('vid-1');
     const again = await call('POST', `/notifications/${id}/redeliver`);
@@ -193,6 +193,12 @@ describe('calls for the publisher’s engineers', () => {
     const due = await call('POST', `/notifications/${id}/redeliver`);
     assert.deepEqual(due.body, { notification_id: newer });
     await reaches(newer, 'delivered');
+    const { durably } = h.db;
+    const record = h.db.client(customer.client_token).notification(id);
+    h.db.durably = (write) => durably((own) => own.redis.del(record).then(() => write(own)));
+    const expired = await call('POST', `/notifications/${id}/redeliver`);
+    h.db.durably = durably;
+    assert.deepEqual([expired.status, expired.body.code], [404, 'unknown_notification'], 'in that moment');
   });
 
   const since = '2026-01-01T00:00:00Z';

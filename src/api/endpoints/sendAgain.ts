@@ -5,7 +5,7 @@ import { clientEndpoint, type Description } from '../endpoint.js';
 import { endpointState, flag, givenTime, notificationIdText, time, whole } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { limitSends } from '../steps/limits.js';
-import { requireNotification, requireRegistration } from '../steps/publisher.js';
+import { requireNotification, requireRegistration, unknownNotification } from '../steps/publisher.js';
 import { presentTime } from './present.js';
 
 export const redeliverEndpoint = clientEndpoint({
@@ -28,8 +28,10 @@ export const redeliverEndpoint = clientEndpoint({
     await limitSends(deps.db, client.clientToken);
     await auditCall(deps, call, 'notification redeliver', { about: { notification_id: notificationId } });
     const dueId = await deps.db.durably((db) => redeliver(db, client.clientToken, notificationId)).safe;
+    // Its record may have expired meanwhile.
+    if (dueId === undefined) throw unknownNotification();
     void deps.catchUps.wake(client.clientToken);
-    return { notification_id: dueId ?? notificationId };
+    return { notification_id: dueId };
   },
 });
 

@@ -98,8 +98,9 @@ export async function requireRegistration(db: Db, { clientToken }: Subject): Pro
 /** @throws ApiError 404 */
 export async function requireNotification(db: Db, { clientToken }: Subject, id = '') {
   const found = isNotificationId(id) ? await getNotification(db, clientToken, id) : undefined;
-  if (found === undefined) {
-    throw new ApiError('unknown_notification', 'This client has no such notification');
-  }
+  if (found === undefined) throw unknownNotification();
   return found;
 }
+
+export const unknownNotification = (): ApiError =>
+  new ApiError('unknown_notification', 'This client has no such notification');
