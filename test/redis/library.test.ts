@@ -5,6 +5,7 @@ import { createLogger } from '../../src/log.js';
 import { checkLayout, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { library, runScript } from '../../src/redis/connection/library.js';
 import { isOutOfMemory } from '../../src/redis/connection/unavailable.js';
+import { recordChange } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { bounds } from '../servers.js';
@@ -52,7 +53,7 @@ describe('The library of scripts', () => {
     await client.owe('vid');
   });
 
-  it('refuses a full Redis’ claims as a whole, and delivers what is owed, also by a process that died', async () => {
+  it('refuses a full Redis’ claims as a whole, records operators’ changes, and delivers what is owed, also by a process that died', async () => {
     await client.owe('vid');
     await client.owe('next');
     const [taken] = await client.take(1);
@@ -64,6 +65,8 @@ describe('The library of scripts', () => {
     await assert.rejects(() => client.claims([client.event({ platformId: 'other' })]), isOutOfMemory);
     assert.deepEqual(await client.endpoint(), before);
     assert.equal(await client.db.durably((own) => setPaused(own, client.clientToken, false)).safe, false);
+    const change = { who: 'Ada', what: 'registration pause', target: client.clientToken };
+    await recordChange(client.db, { ...change, before: null, after: null });
     const turned = await client.turn({ verdicts: [client.verdict(taken, ok)], most: 1 });
     client.pass(leaseMs + 1);
     await client.plan();

@@ -30,7 +30,7 @@ const secretName = /(secret|password|access_token|authorization|signing_key)/i;
 export async function recordChange(db: Db, { who, what, target, before, after }: Change): Promise<void> {
   const values = ['before', withoutSecrets(before), 'after', withoutSecrets(after)];
   const entry = ['who', who, 'what', what, 'target', target, ...values];
-  await db.redis.xadd(db.global.audit, 'MAXLEN', '~', keptChanges, '*', ...entry);
+  await evaluate(db, 'recordChange', [db.global.audit], ['MAXLEN', '~', keptChanges, '*', ...entry]);
 }
 
 const withoutSecrets = (value: unknown): string =>

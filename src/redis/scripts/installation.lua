@@ -3,6 +3,11 @@
 -- Writes a mark, on whose confirmation a write waits (src/redis/connection/durable.ts), also for changes that a full Redis allows.
 -- KEYS: the mark
 entry('mark', function(KEYS) return redis.call('SET', KEYS[1], '', 'EX', 60) end, {'allow-oom'})
+-- Records an operator's change, also one that a full Redis allows.
+-- KEYS: the audit
+-- Arguments: those of XADD after the key
+-- Repeat: records the change once more
+entry('recordChange', function(KEYS, ARGV) return redis.call('XADD', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
 -- Announces claims of clients to the index of owed clients.
 -- KEYS: the index of owed clients
 -- Arguments: client tokens
