@@ -20,13 +20,13 @@ export function addRegistrationCommands(add: AddCommand): void {
 }
 
 async function show(operator: Operator, token: ClientToken) {
-  await requireClient(operator, token);
+  const { accountId: account_id } = await requireClient(operator, token);
   const found = await getRegistration(await operator.db(), token);
   if (found === undefined) throw new Refused(`${token} has no URL.`);
   const endpoint = await getEndpoint(await operator.db(), token);
   operator.answer(
     {
-      ...{ client_token: token, account_id: found.accountId },
+      ...{ client_token: token, account_id },
       ...presentRegistration(found, endpoint),
       held: endpoint.held,
       owed_since: moment(endpoint.oldestOwedAt),

@@ -166,11 +166,13 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.deepEqual([status, body.code], [404, 'unknown_client']);
   });
 
-  it('of accounts with the scope enrichments is one: that of the platform', async () => {
+  it('of accounts with the scope enrichments is one: that of the platform; the message to a removed one names the caller', async () => {
     customer = await newCustomer(h, ['enrichments']);
     await put(receiver.url);
     customer = await newCustomer(h, ['enrichments']);
     assert.equal((await call('GET', '/notices')).body.url, receiver.url);
     assert.equal((await call('DELETE', '/notices')).status, 200);
+    const isTold = () => receiver.received.some(({ body }) => body.includes(customer.account_id));
+    await until('it was told', isTold);
   });
 });

@@ -6,7 +6,7 @@ import { changedBody } from '../../notices/notices.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import { needsLookup, originOf } from '../../outgoing/target.js';
 import { removeNoticesUrl, setNoticesUrl } from '../../redis/records/notices.js';
-import { getRegistration, type Registration } from '../../redis/records/registrations.js';
+import { getRegistration } from '../../redis/records/registrations.js';
 import { readSecrets } from '../../redis/records/secrets.js';
 import { noticesEndpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';
@@ -14,7 +14,7 @@ import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { limitSends } from '../steps/limits.js';
-import { requireRegistration } from '../steps/publisher.js';
+import { requireRegistration, type Subject } from '../steps/publisher.js';
 import { registeredUrl, showRegistration } from './clients.js';
 
 export const setNoticesUrlEndpoint = noticesEndpoint({
@@ -44,7 +44,8 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
     await limitSends(db, clientToken);
     await auditCall(deps, call, 'notices url set', { isSecurity: true, about: { url: originOf(url) } });
     const before = await getRegistration(db, clientToken);
-    const tellOld = before && before.url !== url && (await prepareFarewell(deps, before, 'replaced'));
+    const tellOld =
+      before && before.url !== url && (await prepareFarewell(deps, call.client, before.url, 'replaced'));
     const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
     if (wakeCatchUp) catchUps.signal(clientToken);
     if (tellOld) void tellOld();
@@ -58,7 +59,8 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
  */
 async function prepareFarewell(
   { db, secretBox, sender, log }: ApiDeps,
-  { clientToken, accountId, url }: Registration,
+  { clientToken, accountId }: Subject,
+  url: string,
   change: 'replaced' | 'removed',
 ): Promise<() => Promise<void>> {
   const { signing } = await readSecrets(db, secretBox, clientToken);
@@ -102,7 +104,7 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
     const { clientToken, url } = registration;
     await limitSends(deps.db, clientToken);
     await auditCall(deps, call, 'notices url removed', { isSecurity: true, about: { url: originOf(url) } });
-    const tellOld = await prepareFarewell(deps, registration, 'removed');
+    const tellOld = await prepareFarewell(deps, call.client, url, 'removed');
     const removed = await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
     void tellOld();
     return { removed_url: removed ?? url };

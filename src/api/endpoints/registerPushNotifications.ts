@@ -51,13 +51,13 @@ export const registerPushNotificationsEndpoint = endpoint({
     const client = await ownClient(db, { clientToken, accountId }, 'invalid_client_token');
     const there = await getRegistration(db, clientToken);
     // A repeat takes over what an equal call without an answer has stored.
-    const mayBeOurs = there?.answered === false && there.url === url && there.accountId === accountId;
+    const mayBeOurs = there?.answered === false && there.url === url;
     if (there && !mayBeOurs) throw alreadyRegistered(config.OPERATOR_CONTACT);
     if (needsLookup(url)) await deps.countCall(ctx, 'names', accountId);
     await checkUrl(deps, url, ctx.querystring);
     const about = { url: originOf(url) };
     await auditCall(deps, { ctx, token, client }, 'registration', { isSecurity: true, about });
-    const nonce = await storeUrl(deps, { clientToken, accountId, url });
+    const nonce = await storeUrl(deps, { clientToken, url });
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, nonce));
     return { success: true, url };
   },

@@ -17,7 +17,7 @@ import { recordKeptDays } from '../../constants.js';
  *   account_id, name, created_at, max_in_flight, max_per_second
  *   deleted                       '1' once it was deleted
  * registration
- *   url, generation, account_id, registered_at
+ *   url, generation, registered_at
  *   nonce                         of the call that stored the URL
  *   answered                      '1' once a caller was answered 200
  *   pending_since                 since when it is not answered

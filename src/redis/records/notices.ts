@@ -34,7 +34,7 @@ export async function setNoticesUrl(
   for (;;) {
     const changed = await changeRegistration(db, clientToken, url, 'publisher');
     if (changed !== undefined) return changed;
-    const registered = await register(db, box, { clientToken, accountId, url });
+    const registered = await register(db, box, { clientToken, url });
     if (registered.outcome === 'stored') {
       await markAnswered(db, clientToken, registered.nonce);
       return registered;

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AccountId, ClientToken } from '../../ids.js';
+import type { ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import type { SecretBox } from './secretBox.js';
@@ -15,7 +15,6 @@ export interface Registration {
   clientToken: ClientToken;
   url: string;
   registeredAtMs: number;
-  accountId: AccountId;
   /** False while no caller has been answered 200 for it. */
   answered: boolean;
 }
@@ -39,13 +38,13 @@ const pollMs = 50;
 export async function register(
   db: Db,
   box: SecretBox,
-  wanted: { clientToken: string; accountId: string; url: string },
+  wanted: { clientToken: string; url: string },
 ): Promise<RegisterResult> {
   await createSigningSecret(db, box, wanted.clientToken);
   const nonce = randomUUID();
   for (;;) {
     const storingSinceMs = Date.now();
-    const args = [wanted.url, wanted.accountId, nonce, takeOverAfterMs];
+    const args = [wanted.url, nonce, takeOverAfterMs];
     const answer = await runScript(db, 'register', wanted.clientToken, args);
     const [outcome, wake] = answer as [string, number];
     if (outcome === 'stored') return { outcome, nonce, storingSinceMs, wakeCatchUp: wake === 1 };
@@ -66,7 +65,6 @@ export async function getRegistration(db: Db, clientToken: string): Promise<Regi
     clientToken: clientToken as ClientToken,
     url: record.url,
     registeredAtMs: Number(record.registered_at ?? 0),
-    accountId: record.account_id as AccountId,
     answered: record.answered === '1',
   };
 }

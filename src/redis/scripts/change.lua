@@ -1,21 +1,19 @@
 -- Changes that operators and publishers make at a client's registration, endpoint and notifications. The caller wakes catch-up.
 
 -- Stores a client's URL, unanswered, if it has none; takes over an equal one that no call can be answering any more.
--- Arguments: url, account_id, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over)
+-- Arguments: url, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over)
 -- Answer: {'stored', 'taken' or 'pending', 1 if something waits}
 -- Repeat: safe: the nonce finds the URL that it has stored
 entry('register', function(_, ARGV)
-  local wanted, wanted_account, wanted_nonce, take_over_after = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+  local wanted, wanted_nonce, take_over_after = ARGV[2], ARGV[3], tonumber(ARGV[4])
   local R = base .. 'registration'
-  local url, account, answered, since, stored_by =
-    unpack(redis.call('HMGET', R, 'url', 'account_id', 'answered', 'pending_since', 'nonce'))
+  local url, answered, since, stored_by = unpack(redis.call('HMGET', R, 'url', 'answered', 'pending_since', 'nonce'))
   if url and stored_by ~= wanted_nonce then
-    if answered == '1' or url ~= wanted or account ~= wanted_account then return {'taken', 0} end
+    if answered == '1' or url ~= wanted then return {'taken', 0} end
     if now - tonumber(since or '0') < take_over_after then return {'pending', 0} end
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
   elseif not url then
-    redis.call('HSET', R, 'url', wanted, 'account_id', wanted_account, 'nonce', wanted_nonce,
-      'answered', '0', 'pending_since', now, 'registered_at', now)
+    redis.call('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
     redis.call('HSET', R, 'generation', new_generation())
     note_change('not_registered', 'registered', 'publisher')
   end
