@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
+import type { Db } from '../../src/redis/connection/db.js';
 import { newestNotifications } from '../../src/redis/notifications/notificationPages.js';
 import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
-import { deleteClient } from '../../src/redis/records/deletion.js';
+import { deleteClient, removeNoticesUrl } from '../../src/redis/records/deletion.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
-import {
-  dropNotice,
-  type Notice,
-  removeNoticesUrl,
-  setNoticesUrl,
-  unclaimedNotices,
-} from '../../src/redis/records/notices.js';
-import { createSigningSecret, rotateSigningSecret } from '../../src/redis/records/secrets.js';
+import { dropNotice, type Notice, setNoticesUrl, unclaimedNotices } from '../../src/redis/records/notices.js';
+import { createSigningSecret, readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 import { box, receivedOf, type Scene, startScene, toldOf } from './scene.js';
@@ -176,18 +171,33 @@ describe('Notices', () => {
     assert.equal((await notificationsOf(site.notices)).length, 1);
   });
 
-  it('a removed URL cancels those that are owed; without a URL, or of a deleted client, none is made', async () => {
+  /** Returns a connection that does `next` after its first script, or its first look at a field. */
+  function dbThat(next: () => unknown, command: 'call' | 'hget' = 'call'): Db {
+    const redis = Object.create(h.db.redis);
+    redis[command] = async (...args: [string, string]) => {
+      delete redis[command];
+      const answer = await h.db.redis[command](...args);
+      await next();
+      return answer;
+    };
+    return { ...h.db, redis };
+  }
+
+  it('a removed URL cancels those that are owed, in one step; one that is set meanwhile has a secret; without a URL, or of a deleted client, none is made', async () => {
     const [site, other] = [await scene.newSite(), await scene.newSite()];
     scene.told.answer = () => 500;
     await rotate(site.client);
     await until('it was tried', () => receivedOf(scene.told, site.client).length > 0);
-    await removeNoticesUrl(h.db, site.notices);
+    await assert.rejects(removeNoticesUrl(dbThat(assert.fail), site.notices));
     assert.deepEqual(await statesOf(site.notices), [[`${site.client}/secret`, 'cancelled']]);
     assert.equal(await h.db.redis.exists(h.db.client(site.notices).signingSecrets), 0);
     await rotate(site.client);
     assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
     assert.equal((await notificationsOf(site.notices)).length, 1);
 
+    const setAgain = () => setNoticesUrl(h.db, box, other.accountId, scene.told.url);
+    await removeNoticesUrl(dbThat(setAgain), other.notices);
+    assert.equal((await readSecrets(h.db, box, other.notices)).signing.length, 1, 'set during the removal');
     await rotateSigningSecret(h.db, box, other.client);
     await deleteClient(h.db, other.client);
     await h.deps.notices.claim(other.client);

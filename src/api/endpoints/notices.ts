@@ -5,7 +5,8 @@ import { idFromBytes } from '../../ids.js';
 import { changedBody } from '../../notices/notices.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import { needsLookup, originOf } from '../../outgoing/target.js';
-import { removeNoticesUrl, setNoticesUrl } from '../../redis/records/notices.js';
+import { removeNoticesUrl } from '../../redis/records/deletion.js';
+import { setNoticesUrl } from '../../redis/records/notices.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { readSecrets } from '../../redis/records/secrets.js';
 import { noticesEndpoint } from '../endpoint.js';
@@ -105,8 +106,8 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
     await limitSends(deps.db, clientToken);
     await auditCall(deps, call, 'notices url removed', { isSecurity: true, about: { url: originOf(url) } });
     const tellOld = await prepareFarewell(deps, call.client, url, 'removed');
-    const removed = await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
+    await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
     void tellOld();
-    return { removed_url: removed ?? url };
+    return { removed_url: url };
   },
 });

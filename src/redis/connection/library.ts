@@ -23,8 +23,8 @@ interface Store {
 
 /** Each file uses only those before it. */
 export const files = [
-  ...['client', 'notification', 'endpoint', 'take', 'claim', 'settle', 'plan', 'change'],
-  ...['lists', 'secrets', 'account', 'installation'],
+  ...['client', 'notification', 'endpoint', 'take', 'claim', 'settle', 'plan', 'secrets', 'change'],
+  ...['lists', 'account', 'installation'],
 ];
 const folder = join(import.meta.dirname, '../scripts');
 const withoutComments = (text: string): string => text.replace(/^ *(--.*)?\n/gm, '').replace(/^ +/gm, '');

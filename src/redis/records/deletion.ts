@@ -55,8 +55,8 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await resetRegistration(db, clientToken);
-  await db.redis.unlink(keys.signingSecrets, keys.updates);
-  const cancelled = await repeat(db, 'cancelDeleted', clientToken);
+  await db.redis.unlink(keys.updates);
+  const cancelled = await repeat(db, 'cancelOwed', clientToken);
   await repeat(db, 'unlinkBeside', clientToken);
   const known = Array.from({ length: buckets }, (_, bucket) => keys.known(bucket.toString(36)));
   while (known.length > 0) await db.redis.unlink(...known.splice(0, keysPerStep));
@@ -66,13 +66,13 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   return { cancelled };
 }
 
-/** Cancels everything that a client is owed. @returns how many notifications that were */
-export function cancelOwed(db: Db, clientToken: string): Promise<number> {
-  return repeat(db, 'cancelDeleted', clientToken);
+/** Cancels what a client of notices is owed; the last step removes its URL and its signing secrets. Safe to repeat. */
+export async function removeNoticesUrl(db: Db, clientToken: string): Promise<void> {
+  await repeat(db, 'cancelOwed', clientToken);
 }
 
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
-async function repeat(db: Db, step: 'cancelDeleted' | 'unlinkBeside', clientToken: string): Promise<number> {
+async function repeat(db: Db, step: 'cancelOwed' | 'unlinkBeside', clientToken: string): Promise<number> {
   for (let sum = 0; ; ) {
     const [done, hasMore] = (await runScript(db, step, clientToken, [assetsPerScript])) as [number, number];
     sum += done;

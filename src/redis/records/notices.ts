@@ -7,9 +7,8 @@ import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { type Account, getAccount, platformScope } from './accounts.js';
 import { ChangeRefused } from './clients.js';
-import { cancelOwed } from './deletion.js';
 import { setHeld } from './endpoint.js';
-import { changeRegistration, markAnswered, register, resetRegistration } from './registrations.js';
+import { changeRegistration, markAnswered, register } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
 
 /** Returns the client that gets the notices of an account. */
@@ -57,14 +56,6 @@ async function makeClient(db: Db, clientToken: string, { accountId, disabled }: 
     db.redis.sadd(db.global.accountClients(accountId), clientToken),
   ]);
   await setHeld(db, clientToken, disabled);
-}
-
-/** Removes the URL with its signing secrets; owed notices end as cancelled. @returns the URL; undefined if there was none */
-export async function removeNoticesUrl(db: Db, clientToken: string): Promise<string | undefined> {
-  const reset = await resetRegistration(db, clientToken);
-  await cancelOwed(db, clientToken);
-  await db.redis.del(db.client(clientToken).signingSecrets);
-  return reset?.removed_url;
 }
 
 export const noticeKinds = [

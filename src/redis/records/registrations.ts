@@ -9,7 +9,7 @@ import type { ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import type { SecretBox } from './secretBox.js';
-import { createSigningSecret } from './secrets.js';
+import { newSigningSecret, ownerOf } from './secrets.js';
 
 export interface Registration {
   clientToken: ClientToken;
@@ -40,11 +40,11 @@ export async function register(
   box: SecretBox,
   wanted: { clientToken: string; url: string },
 ): Promise<RegisterResult> {
-  await createSigningSecret(db, box, wanted.clientToken);
+  const sealed = box.seal(newSigningSecret(), ownerOf(wanted.clientToken, 'current'));
   const nonce = randomUUID();
   for (;;) {
     const storingSinceMs = Date.now();
-    const args = [wanted.url, nonce, takeOverAfterMs];
+    const args = [wanted.url, nonce, takeOverAfterMs, sealed];
     const answer = await runScript(db, 'register', wanted.clientToken, args);
     const [outcome, wake] = answer as [string, number];
     if (outcome === 'stored') return { outcome, nonce, storingSinceMs, wakeCatchUp: wake === 1 };

@@ -1,7 +1,8 @@
 -- Changes that operators and publishers make at a client's registration, endpoint and notifications. The caller wakes catch-up.
 
--- Stores a client's URL, unanswered, if it has none; takes over an equal one that no call can be answering any more.
--- Arguments: url, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over)
+-- Stores a client's URL, unanswered, if it has none, and a signing secret, if it has none; takes over an equal URL that no call can be
+-- answering any more.
+-- Arguments: url, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over), sealed
 -- Answer: {'stored', 'taken' or 'pending', 1 if something waits}
 -- Repeat: safe: the nonce finds the URL that it has stored
 entry('register', function(_, ARGV)
@@ -17,6 +18,7 @@ entry('register', function(_, ARGV)
     redis.call('HSET', R, 'generation', new_generation())
     note_change('not_registered', 'registered', 'publisher')
   end
+  redis.call('HSETNX', secrets_key(), 'current', ARGV[5])
   return {'stored', due_now()}
 end)
 -- Marks a client's URL as answered, so that no other call takes it over.
@@ -42,9 +44,8 @@ entry('changeRegistration', function(_, ARGV)
   note_change(from, 'the url was changed', ARGV[4], true)
   return {previous, due_now()}
 end)
--- Removes a client's URL; owed assets stay owed.
--- Answer: {the URL, how many assets are owed}, or nil if there was none
-entry('resetRegistration', function()
+-- Removes a client's URL. Returns it; false if there was none.
+local function remove_url()
   local R = base .. 'registration'
   local url, from = redis.call('HGET', R, 'url'), seen()
   if not url then return false end
@@ -52,7 +53,13 @@ entry('resetRegistration', function()
   limits_read = nil
   new_generation()
   note_change(from, 'reset', 'operator')
-  return {url, owed_count()}
+  return url
+end
+-- Removes a client's URL; owed assets stay owed.
+-- Answer: {the URL, how many assets are owed}, or nil if there was none
+entry('resetRegistration', function()
+  local url = remove_url()
+  return url and {url, owed_count()}
 end, {'allow-oom'})
 -- Makes a suspended or failing endpoint due for a probe now.
 -- Arguments: by ('operator' or 'publisher')
@@ -133,10 +140,11 @@ entry('cancel', function(_, ARGV)
   finish(id, 'cancelled')
   return 1
 end, {'allow-oom'})
--- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any more.
+-- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any
+-- more. The step that leaves none removes the URL and the secrets.
 -- Arguments: count
 -- Answer: {how many were cancelled, 1 if there are more}
-entry('cancelDeleted', function(_, ARGV)
+entry('cancelOwed', function(_, ARGV)
   local cancelled = 0
   local function cancel(id)
     finish(id, 'cancelled', nil, 'client_deleted')
@@ -157,7 +165,12 @@ entry('cancelDeleted', function(_, ARGV)
     redis.call('HDEL', base .. 'owed', unpack(assets))
     for _, key in ipairs({'owed-since', LANES.L, LANES.B}) do redis.call('ZREM', base .. key, unpack(assets)) end
   end
-  return {cancelled, redis.call('EXISTS', base .. 'owed')}
+  local has_more = redis.call('EXISTS', base .. 'owed')
+  if has_more == 0 then
+    remove_url()
+    redis.call('DEL', secrets_key())
+  end
+  return {cancelled, has_more}
 end, {'allow-oom'})
 -- Makes assets owed by their newest notifications, unless they are owed. A recovery takes those whose newest has failed in that time; a
 -- replay those whose newest was not delivered after it, and makes them backfill.
