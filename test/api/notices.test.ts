@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
+import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { setScopes } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { toldOf } from '../notices/scene.js';
@@ -115,13 +116,18 @@ describe('PUT, GET and DELETE /notices', () => {
     );
   });
 
-  it('tells the URL that is replaced or removed, once, signed with its secret', async () => {
+  it('tells the URL that is replaced or removed, once, signed with its secret, also if the call ends in 503', async () => {
     const [old, next] = [await startReceiver(), await startReceiver()];
     await put(old.url);
     const signing = await secret();
     await put(old.url);
     await put(next.url);
-    await call('DELETE', '/notices');
+    const { durably } = h.db;
+    h.db.durably = (write) => {
+      h.db.durably = durably;
+      return durably((own) => write(own).then(() => Promise.reject(new RedisUnavailable('no answer'))));
+    };
+    assert.equal((await call('DELETE', '/notices')).status, 503);
     for (const [told, change] of [
       [old, 'replaced'],
       [next, 'removed'],

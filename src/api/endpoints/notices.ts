@@ -45,35 +45,34 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
     await limitSends(db, clientToken);
     await auditCall(deps, call, 'notices url set', { isSecurity: true, about: { url: originOf(url) } });
     const before = await getRegistration(db, clientToken);
-    const tellOld =
-      before && before.url !== url && (await prepareFarewell(deps, call.client, before.url, 'replaced'));
+    if (before && before.url !== url) await sendFarewell(deps, call.client, before.url, 'replaced');
     const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
     if (wakeCatchUp) catchUps.signal(clientToken);
-    if (tellOld) void tellOld();
     return showRegistration(db, call.client);
   },
 });
 
 /**
- * Prepares the one message to a URL that gets no more notices: somebody with a stolen token must not silence the notices unnoticed.
- * The message is signed before its secrets may be gone, and sent once, without retries: a notice would go to the new URL.
+ * Sends a message to a URL that will get no more notices, once, without retries: a notice would go to the new URL. Somebody with a
+ * stolen token must not silence the notices unnoticed, so call it before the change, which may happen although the call ends in 503.
+ * Waits only until the message is signed: its secrets may be gone afterwards.
  */
-async function prepareFarewell(
+async function sendFarewell(
   { db, secretBox, sender, log }: ApiDeps,
   { clientToken, accountId }: Subject,
   url: string,
   change: 'replaced' | 'removed',
-): Promise<() => Promise<void>> {
+): Promise<void> {
   const { signing } = await readSecrets(db, secretBox, clientToken);
   const at = Date.now();
   const notificationId = idFromBytes(randomBytes(16));
   const body = changedBody(accountId, at + db.clockOffsetMs(), change);
   const request = notificationRequest({ notificationId, clientToken, platformId: '', body }, signing, at);
-  return async () => {
-    const result = await sender.post({ url, client: clientToken, ...request }).catch(() => undefined);
+  const sent = sender.post({ url, client: clientToken, ...request }).catch(() => undefined);
+  void sent.then((result) => {
     const { status, error } = result ?? {};
     log.info({ client_token: clientToken, change, status, error }, 'the previous URL for notices was told');
-  };
+  });
 }
 
 export const noticesUrlEndpoint = noticesEndpoint({
@@ -101,13 +100,11 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
   result: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) },
   codes: ['no_notices_url', 'too_many_requests'],
   answer: async (deps, call) => {
-    const registration = await requireRegistration(deps.db, call.client);
-    const { clientToken, url } = registration;
+    const { clientToken, url } = await requireRegistration(deps.db, call.client);
     await limitSends(deps.db, clientToken);
     await auditCall(deps, call, 'notices url removed', { isSecurity: true, about: { url: originOf(url) } });
-    const tellOld = await prepareFarewell(deps, call.client, url, 'removed');
+    await sendFarewell(deps, call.client, url, 'removed');
     await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
-    void tellOld();
     return { removed_url: url };
   },
 });
