@@ -72,7 +72,7 @@ describe('Notices', () => {
     await h.deps.notices.claim(client);
   };
 
-  it('the platform gets those about the clients of every account, with its own secret', async () => {
+  it('the platform gets those about the clients of every account, with its own secret, unless the account that set the URL is disabled', async () => {
     const platform = await startReceiver();
     const wanted = { name: 'The platform', scopes: ['enrichments'] };
     const [{ account_id: first }, { account_id: second }] = [
@@ -99,6 +99,10 @@ describe('Notices', () => {
       );
       await setDisabled(h.db, second, true);
       assert.equal((await getEndpoint(h.db, notices)).held, true);
+      const { account_id: third } = await createAccount(h.db, wanted);
+      const disable = () => setDisabled(h.db, third, true);
+      await setNoticesUrl(dbThat(disable, 'hget'), box, third, platform.url);
+      assert.equal((await getEndpoint(h.db, notices)).held, true, 'disabled while it sets the URL');
     } finally {
       await removeNoticesUrl(h.db, notices);
     }

@@ -29,7 +29,7 @@ export async function setNoticesUrl(
   const account = await getAccount(db, accountId);
   if (account === undefined) throw new ChangeRefused('there is no such account');
   const clientToken = noticesClientOf(account);
-  await makeClient(db, clientToken, account);
+  await makeClient(db, clientToken, accountId);
   for (;;) {
     const changed = await changeRegistration(db, clientToken, url, 'publisher');
     if (changed !== undefined) return changed;
@@ -43,11 +43,12 @@ export async function setNoticesUrl(
 }
 
 /** The platform's client belongs to the account that set its URL last. */
-async function makeClient(db: Db, clientToken: string, { accountId, disabled }: Account): Promise<void> {
+async function makeClient(db: Db, clientToken: string, accountId: string): Promise<void> {
   const { client } = db.client(clientToken);
   const before = await db.redis.hget(client, 'account_id');
   if (before !== null && before !== accountId) {
     await db.redis.srem(db.global.accountClients(before), clientToken);
+    await setHeld(db, clientToken, false);
   }
   await Promise.all([
     db.redis.hset(client, { account_id: accountId, name: 'Notices' }),
@@ -55,7 +56,9 @@ async function makeClient(db: Db, clientToken: string, { accountId, disabled }: 
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(accountId), clientToken),
   ]);
-  await setHeld(db, clientToken, disabled);
+  // Read last: an operator who disables the account later finds the client in the list, and holds it.
+  const disabled = await db.redis.hget(db.global.account(accountId), 'disabled');
+  if (disabled === '1') await setHeld(db, clientToken, true);
 }
 
 export const noticeKinds = [
