@@ -173,7 +173,15 @@ describe('PUT, GET and DELETE /notices', () => {
   });
 
   it('of accounts with the scope enrichments is one: that of the platform; the message to a removed one names the caller', async () => {
+    customer = await newCustomer(h);
+    await put(receiver.url);
+    await setScopes(h.db, customer.account_id, ['push_notifications', 'enrichments']);
+    await put(receiver.url);
+    await setScopes(h.db, customer.account_id, ['push_notifications']);
+    customer.token = await mintedToken(h.db, customer, ['push_notifications'], 60);
+    assert.equal((await call('GET', '/notices')).status, 404, 'its own went first');
     customer = await newCustomer(h, ['enrichments']);
+    assert.equal((await call('GET', '/notices')).status, 404, 'the other went with the scope');
     await put(receiver.url);
     customer = await newCustomer(h, ['enrichments']);
     assert.equal((await call('GET', '/notices')).body.url, receiver.url);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { newestNotifications } from '../../src/redis/notifications/notificationPages.js';
-import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
+import { createAccount, setDisabled, setScopes } from '../../src/redis/records/accounts.js';
 import { deleteClient, removeNoticesUrl } from '../../src/redis/records/deletion.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { dropNotice, type Notice, setNoticesUrl, unclaimedNotices } from '../../src/redis/records/notices.js';
@@ -84,6 +84,7 @@ describe('Notices', () => {
       await setNoticesUrl(h.db, box, first, 'http://127.0.0.1:9/');
       const secret = await createSigningSecret(h.db, box, notices);
       await setNoticesUrl(h.db, box, second, platform.url);
+      await setScopes(h.db, first, ['push_notifications']);
       const site = await scene.newSite();
       await scene.fail(site);
       const [its] = await toldOf(platform, site.client, 'endpoint.failing', secret);

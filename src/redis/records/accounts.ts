@@ -3,10 +3,11 @@
  * known and an unknown client id both cost a single look-up.
  */
 import { hash, randomBytes } from 'node:crypto';
-import { type AccountId, newAccountId } from '../../ids.js';
+import { type AccountId, newAccountId, noticesClient } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { evaluate, type ScriptArgument } from '../connection/library.js';
-import { ChangeRefused, listClients, readEach } from './clients.js';
+import { ChangeRefused, getClient, listClients, readEach } from './clients.js';
+import { removeNoticesUrl } from './deletion.js';
 import { setHeld } from './endpoint.js';
 
 export interface Account {
@@ -101,11 +102,15 @@ export async function setDisabled(db: Db, accountId: string, disabled: boolean):
 
 /**
  * Replaces the scopes of an account. Tokens keep their scopes, unless a scope is removed from the account: then every
- * token ends.
+ * token ends. An account that becomes a platform, or no longer is one, loses its URL for notices.
  * @throws ChangeRefused
  */
 export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
   await changeAccount(db, 'setScopes', accountId, [scopes.join(' ')]);
+  // The account's calls no longer find this client of notices.
+  const former = noticesClient(scopes.includes(platformScope) ? accountId : 'platform');
+  const owner = (await getClient(db, former))?.accountId;
+  if (owner === accountId) await removeNoticesUrl(db, former);
 }
 
 async function changeAccount(
