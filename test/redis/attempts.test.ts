@@ -93,6 +93,7 @@ describe('An attempt', () => {
   it('suspends an endpoint after 5 days with at least 20 failures, and after a resume not before another 5 days', async () => {
     for (const probeEveryMs of [hour, 12 * hour]) {
       const client = await newDeliveryClient({ probeScheduleMs: [probeEveryMs] });
+      client.pass(4 * day);
       const since = client.now();
       let attempts = 0;
       for (let state = ''; state !== 'suspended'; attempts++) {

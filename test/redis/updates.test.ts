@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
-import { clearDeletedClient, deleteClient } from '../../src/redis/records/deletion.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
@@ -64,14 +63,5 @@ describe('the feed of updates', () => {
     assert.equal(await read(end), undefined);
     assert.deepEqual(assetsOf(await page(kept)), ['after']);
     assert.deepEqual(assetsOf(await page()), ['kept', 'after']);
-  });
-
-  it('is deleted with its client', async () => {
-    await resetRegistration(client.db, client.clientToken);
-    await client.claim(client.event({ platformId: 'a' }));
-    assert.equal(await client.db.redis.exists(key()), 1);
-    await deleteClient(client.db, client.clientToken);
-    await clearDeletedClient(client.db, client.clientToken);
-    assert.equal(await client.db.redis.exists(key()), 0);
   });
 });
