@@ -97,10 +97,11 @@ async function set(operator: Operator, id: string, { scope: scopes }: { scope: s
   await operator.change((db) => setScopes(db, id, scopes));
   await operator.record('account set', id, { scopes: before.scopes }, { scopes });
   const tokens_ended = before.scopes.some((had) => !scopes.includes(had));
-  operator.answer(
-    { account_id: id, previous_scopes: before.scopes, scopes, tokens_ended },
-    `${before.name} (${id}) has the scopes ${scopes.join(' ')}.${tokens_ended ? ' Every token has ended.' : ''}`,
-  );
+  const becomesAnother = before.scopes.includes(platformScope) !== scopes.includes(platformScope);
+  const words = [`${before.name} (${id}) has the scopes ${scopes.join(' ')}.`];
+  if (tokens_ended) words.push('Every token has ended.');
+  if (becomesAnother) words.push('Its URL for notices, if it had set one, is removed.');
+  operator.answer({ account_id: id, previous_scopes: before.scopes, scopes, tokens_ended }, words.join(' '));
 }
 
 const disable = (operator: Operator, id: string) => setTo(operator, id, true);
