@@ -37,7 +37,7 @@ export interface AcceptDeps {
 
 /** With more events Redis answers more slowly than events arrive. */
 const maxUnderWay = 10_000;
-/** A client has as many places; without this bound batches cost a third more CPU and wait three times as long (docs/benchmarks/decisions.md). */
+/** A client has as many places. Without this bound batches wait three times as long (docs/benchmarks/decisions.md). */
 const claimsPerTurn = 16;
 /** Events that need no delivery let the next turn claim as many more, up to this number. */
 const maxExtraClaims = 500;

@@ -1,5 +1,4 @@
 /** Finds work that was left behind: owed clients without catch-up, notices, interrupted deletions. */
-import type { DeliverySettings } from '../config.js';
 import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
@@ -17,7 +16,6 @@ import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface SweepDeps {
   db: Db;
-  settings: DeliverySettings;
   catchUps: Pick<CatchUps, 'replace' | 'wakeNow'>;
   notices: Pick<Notices, 'claim'>;
   log: Logger;

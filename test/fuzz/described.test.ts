@@ -71,11 +71,10 @@ describe('every call of the OpenAPI description, fuzzed', function () {
     assert.ok(dir);
     const config = join(dir, 'schemathesis.toml');
     const settings = await readFile(join(import.meta.dirname, 'schemathesis.toml'), 'utf8');
-    const existing: Record<string, unknown> = { ...account, token, url: receiver.url, examples };
-    Object.assign(existing, {
-      clients: JSON.stringify(clients),
-      notifications: JSON.stringify(notifications),
-    });
+    const existing: Record<string, unknown> = {
+      ...{ ...account, token, url: receiver.url, examples },
+      ...{ clients: JSON.stringify(clients), notifications: JSON.stringify(notifications) },
+    };
     await writeFile(
       config,
       settings.replaceAll(/\$\{(\w+)\}/g, (_, name) => String(existing[name])),

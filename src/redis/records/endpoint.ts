@@ -11,7 +11,6 @@ export type EndpointState = (typeof endpointStates)[number];
 
 /** An endpoint and what it is owed, read at the same moment. Times are ms by Redis' clock. */
 export interface Endpoint {
-  now: number;
   state: EndpointState;
   /** The account is disabled: nothing is sent. */
   held: boolean;

@@ -1,5 +1,9 @@
 -- Reads what a client is owed: for catch-up, the sweep, workflows and people.
 
+-- Returns since when the oldest asset is owed; the present if none is.
+local function oldest_owed()
+  return tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
+end
 -- Plans catch-up: ends notifications owed for too long, and notes until when catch-up sleeps, so that a later call knows whether to
 -- wake it. A full Redis allows it: otherwise nobody could make due what a dead process holds.
 -- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least)
@@ -21,7 +25,7 @@ entry('plan', function(_, ARGV)
     redis.call('HDEL', E, 'catch_up_until')
     return cjson.encode({owed = 0, oldestAt = 0, inMs = 0, reason = 'due', expired = #too_old})
   end
-  local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
+  local oldest = oldest_owed()
   local at, why = next_time()
   if at < 0 then at = oldest + retention_ms end
   -- An asset in flight is due when its lease ends: its process may have died.
@@ -62,8 +66,7 @@ end, {'no-writes'})
 -- Answer: JSON of `Read` of src/redis/records/endpoint.ts
 entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
-  local h, at, why = health(), next_time()
-  local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
+  local h, oldest, at, why = health(), oldest_owed(), next_time()
   local since = at >= 0 and at or FAR
   if why == 'due' then
     local due = earliest_due('-inf')
@@ -81,8 +84,8 @@ entry('endpoint', function(_, ARGV)
   local held, first_failure, last_failure, last_error, last_status = unpack(redis.call('HMGET', E, 'held', 'first_failure_at',
     'last_failure_at', 'last_error', 'last_status'))
   return cjson.encode({
-    now = now, state = h.is_paused and 'paused' or h.state, held = held == '1', owed = owed_count(), inFlight = in_flight(),
-    oldestOwedAt = owed_count() > 0 and oldest or nil, nextAttemptAt = at >= 0 and at or nil,
+    state = h.is_paused and 'paused' or h.state, held = held == '1', owed = owed_count(), inFlight = in_flight(),
+    oldestOwedAt = waiting_count() > 0 and oldest or nil, nextAttemptAt = at >= 0 and at or nil,
     waitingReason = owed_count() > 0 and why or nil, overdueMs = math.floor(now - since), isConsistent = is_consistent,
     catchUpUntil = h.catch_up_until >= 0 and h.catch_up_until or nil, failures = h.failures,
     firstFailureAt = tonumber(first_failure), lastSuccessAt = h.last_success_at > 0 and h.last_success_at or nil,
