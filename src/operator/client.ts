@@ -1,6 +1,6 @@
-/** Clients: their bounds, their deletion, and their signing secrets. */
+/** Clients, their bounds and their deletion. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type ClientToken, isNoticesClient } from '../ids.js';
+import type { ClientToken } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
 import { mapInPages } from '../promises.js';
 import { unlessBroken } from '../redis/connection/unavailable.js';
@@ -9,13 +9,9 @@ import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
 import { endpointStates, getEndpoint } from '../redis/records/endpoint.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
-import {
-  createSigningSecret,
-  reencryptSigningSecrets,
-  rotateSigningSecret,
-} from '../redis/records/secrets.js';
-import { type AddCommand, type Operator, Refused, requireAccount, requireClient } from './session.js';
-import { moment, parseClientToken, span, table } from './terminal.js';
+import { createSigningSecret } from '../redis/records/secrets.js';
+import { type AddCommand, type Operator, requireAccount, requireClient } from './session.js';
+import { parseClientToken, table } from './terminal.js';
 
 export function addClientCommands(add: AddCommand): void {
   add('create', 'create a client', create)
@@ -33,13 +29,6 @@ export function addClientCommands(add: AddCommand): void {
 }
 
 const states = ['not_registered', ...endpointStates];
-
-export function addSecretsCommands(add: AddCommand): void {
-  const all = 'encrypt all signing secrets and request headers with the first key of SECRETS_KEY';
-  add('reencrypt', all, reencrypt);
-  const one = "replace a client's signing secret; the old one also signs for 24 h";
-  add('rotate <token>', one, rotate).option('--now', 'the old one and every earlier one end immediately');
-}
 
 /** With `default` the service's own bound applies again. */
 type Bound = number | 'default';
@@ -130,43 +119,4 @@ function present(client: Client) {
     max_in_flight: client.maxInFlight ?? null,
     max_per_second: client.maxPerSecond ?? null,
   };
-}
-
-async function reencrypt(operator: Operator) {
-  const keys = operator.config().SECRETS_KEY;
-  const key_id = keys?.[0]?.id;
-  if (key_id === undefined) throw new Refused('SECRETS_KEY is not set: there is no key to encrypt with.');
-  const counts = await reencryptSigningSecrets(await operator.db(), createSecretBox(keys));
-  const { reencrypted, unchanged, unreadable } = counts;
-  await operator.record('secrets reencrypt', key_id, null, { reencrypted, unreadable });
-  if (unreadable.length > 0) {
-    throw new Refused(
-      `${reencrypted} are now encrypted with the key "${key_id}". SECRETS_KEY has no key for the secrets of: ` +
-        unreadable.join(', '),
-    );
-  }
-  operator.answer(
-    { key_id, reencrypted, unchanged },
-    `${reencrypted} signing secrets and request headers are now encrypted with the key "${key_id}"; ` +
-      `${unchanged} were already.`,
-  );
-}
-
-async function rotate(operator: Operator, token: ClientToken, { now = false }: { now?: boolean }) {
-  await requireClient(operator, token);
-  const box = createSecretBox(operator.config().SECRETS_KEY);
-  const rotated = await operator.change((db) => rotateSigningSecret(db, box, token, { now }));
-  if (rotated.outcome === 'too_many') {
-    throw new Refused(
-      `Ten earlier signing secrets of ${token} still sign; the oldest ends in ${span(rotated.waitMs)}. ` +
-        'With --now all of them end immediately.',
-    );
-  }
-  await operator.record('secrets rotate', token, null, { old_ones_end: now ? 'now' : 'in 24 h' });
-  const call = isNoticesClient(token) ? '/notices/signing_secret' : '/push_notifications/signing_secret';
-  const old = now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.';
-  operator.answer(
-    { client_token: token, previous_valid_until: moment(rotated.previousValidUntilMs) },
-    `${token} has a new signing secret; its account reads it with GET ${call}. ${old}`,
-  );
 }

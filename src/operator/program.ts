@@ -2,12 +2,13 @@
 import { Command, CommanderError, Help, type Option } from 'commander';
 import { addAccountCommands, addConsoleCommand } from './account.js';
 import { addAuditCommand } from './audit.js';
-import { addClientCommands, addSecretsCommands } from './client.js';
+import { addClientCommands } from './client.js';
 import { addDemoCommand } from './demo.js';
 import { addDoctorCommand } from './doctor.js';
 import { addExplainCommand } from './explain.js';
 import { addNotificationCommands } from './notification.js';
 import { addRegistrationCommands } from './registration.js';
+import { addSecretsCommands } from './secrets.js';
 import { type AddCommand, type Operator, openSession, reasonOf } from './session.js';
 import { addStatusCommand } from './status.js';
 import { parseAnyClient, parseClientToken, parseNotificationId } from './terminal.js';
