@@ -2,10 +2,10 @@
 import type { Command } from 'commander';
 import { presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
 import type { ClientToken } from '../ids.js';
+import { decisionInWords, explainAsset } from '../redis/notifications/decisions.js';
 import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
-import { decisionInWords, explainAsset } from '../redis/owed/decisions.js';
 import type { WaitReason } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';

@@ -1,13 +1,13 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
 import type { Middleware } from 'koa';
 import { notificationRequest } from '../../outgoing/notification.js';
-import { type NotificationRecord, notificationStates } from '../../redis/notifications/notifications.js';
 import {
   type AssetExplanation,
   decisionInWords,
   explainAsset,
   whyNotSent,
-} from '../../redis/owed/decisions.js';
+} from '../../redis/notifications/decisions.js';
+import { type NotificationRecord, notificationStates } from '../../redis/notifications/notifications.js';
 import type { AttemptRecord } from '../../redis/owed/standing.js';
 import { notificationsQuery, readPage } from '../endpoints/notifications.js';
 import type { ApiDeps } from '../step.js';

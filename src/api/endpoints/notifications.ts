@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { eventIdPattern, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
+import { decisions, explainAsset } from '../../redis/notifications/decisions.js';
 import {
   listNotifications,
   type NotificationOrder,
@@ -9,7 +10,6 @@ import {
   type Position,
 } from '../../redis/notifications/notificationPages.js';
 import { notificationStates } from '../../redis/notifications/notifications.js';
-import { decisions, explainAsset } from '../../redis/owed/decisions.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import {

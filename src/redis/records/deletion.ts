@@ -6,7 +6,6 @@
 import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
 import { runScript } from '../connection/library.js';
-import { parsePositions } from '../notifications/notificationPages.js';
 import { ChangeRefused, getClient } from './clients.js';
 import { resetRegistration } from './registrations.js';
 
@@ -38,7 +37,7 @@ export async function deletionsUnderWay(
   limit: number,
 ): Promise<{ clientToken: string; at: number }[]> {
   const flat = await db.redis.zrange(db.global.deletedClients, '0', String(limit - 1), 'WITHSCORES');
-  return parsePositions(flat).map(({ member, score }) => ({ clientToken: member, at: score }));
+  return flat.flatMap((clientToken, i) => (i % 2 === 0 ? [{ clientToken, at: Number(flat[i + 1]) }] : []));
 }
 
 /** Forgets a cleared client: no more keys are written for it. */
@@ -48,7 +47,6 @@ export async function endDeletion(db: Db, clientToken: string): Promise<void> {
 
 /**
  * Clears a deleted client's keys; changes nothing for a client that is not deleted.
- * @param onStep called before each step
  * @returns how many notifications were still owed, and are cancelled
  */
 export async function clearDeletedClient(db: Db, clientToken: string): Promise<{ cancelled: number }> {

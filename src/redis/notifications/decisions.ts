@@ -1,7 +1,7 @@
 /** Why something was or was not sent for an asset. */
 import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { getNotification, type NotificationRecord } from '../notifications/notifications.js';
+import { getNotification, type NotificationRecord } from './notifications.js';
 
 export const decisions = ['queued', 'not_needed', 'no_new_segments', 'not_registered', 'silent'] as const;
 export type Decision = (typeof decisions)[number];
