@@ -1,14 +1,14 @@
 import type { Client } from '@temporalio/client';
 import { type Config, deliverySettings } from './config.js';
 import { Accepting } from './delivery/accept.js';
-import { Couriers } from './delivery/deliver.js';
+import { Couriers } from './delivery/courier.js';
 import { Outbox } from './delivery/outbox.js';
+import { joinProcesses } from './delivery/startBudget.js';
 import type { Logger } from './log.js';
 import type { Metrics } from './metrics.js';
 import { createNotices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
-import { joinProcesses } from './redis/connection/processes.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { createCatchUps } from './temporal/catchUps.js';

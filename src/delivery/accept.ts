@@ -15,7 +15,7 @@ import {
 import { announceClaims } from '../redis/owed/owedClients.js';
 import { newNonce } from '../redis/owed/turn.js';
 import type { CatchUps } from '../temporal/catchUps.js';
-import type { Couriers } from './deliver.js';
+import type { Couriers } from './courier.js';
 import type { Outbox } from './outbox.js';
 import type { DeliveryMetrics } from './send.js';
 

@@ -216,3 +216,58 @@ export class Courier {
     this.#givenBack.push({ taken, inMs: Math.max(this.#restsUntil - performance.now(), 0) });
   }
 }
+
+/** Keeps a courier for each client with something to send. */
+export class Couriers {
+  readonly #couriers = new Map<string, Courier>();
+  #closed: Promise<unknown> | undefined;
+
+  constructor(readonly deps: DeliveryDeps) {}
+
+  /** Returns how many assets a claim may take for a client; 0 once this process ends. */
+  most(clientToken: string): number {
+    if (this.isClosed) return 0;
+    return this.#couriers.get(clientToken)?.most ?? mostPerTurn;
+  }
+
+  /** Sends what a claim of this process has taken. */
+  begin(clientToken: string, takes: Takes): void {
+    if (takes.taken.length === 0 && takes.nextInMs === undefined && !takes.wakeCatchUp) return;
+    this.#courierFor(clientToken).begin(takes);
+  }
+
+  /** Makes due again what a claim may have taken whose answer was lost. */
+  find(clientToken: string, nonce: string): void {
+    this.#courierFor(clientToken).find(nonce);
+  }
+
+  /**
+   * Has a client's courier run a turn. Resolves to true when nothing of the client is in flight here or due within a second, or to false
+   * after this time.
+   */
+  idle(clientToken: string, withinMs: number): Promise<boolean> {
+    return this.#courierFor(clientToken).idle(withinMs);
+  }
+
+  /** True once this process takes nothing more. */
+  get isClosed(): boolean {
+    return this.#closed !== undefined;
+  }
+
+  /** Stops taking and waits for the attempts under way. What is due waits in Redis for other processes. */
+  async close(): Promise<void> {
+    this.#closed ??= Promise.all([...this.#couriers.values()].map((courier) => courier.close()));
+    await this.#closed;
+  }
+
+  #courierFor(clientToken: string): Courier {
+    const known = this.#couriers.get(clientToken);
+    if (known !== undefined) return known;
+    const courier = new Courier(clientToken, this.deps, () => {
+      if (this.#couriers.get(clientToken) === courier) this.#couriers.delete(clientToken);
+    });
+    this.#couriers.set(clientToken, courier);
+    if (this.isClosed) void courier.close();
+    return courier;
+  }
+}

@@ -10,8 +10,7 @@ import {
   type Waiting,
   waiting,
 } from '../redis/owed/standing.js';
-import type { Takes } from '../redis/owed/turn.js';
-import { Courier, mostPerTurn } from './courier.js';
+import type { Couriers } from './courier.js';
 import { isCrowded, isRetriedShortly } from './outcome.js';
 import type { DeliveryDeps } from './send.js';
 
@@ -142,59 +141,4 @@ class Deliveries {
 /** Only an attempt that could not be made is due later without a failed attempt. */
 function isOwnFailure(outcome: Outcome): outcome is Waiting {
   return outcome.state === 'waiting' && outcome.reason === 'retry' && outcome.failures === 0;
-}
-
-/** Keeps a courier for each client with something to send. */
-export class Couriers {
-  readonly #couriers = new Map<string, Courier>();
-  #closed: Promise<unknown> | undefined;
-
-  constructor(readonly deps: DeliveryDeps) {}
-
-  /** Returns how many assets a claim may take for a client; 0 once this process ends. */
-  most(clientToken: string): number {
-    if (this.isClosed) return 0;
-    return this.#couriers.get(clientToken)?.most ?? mostPerTurn;
-  }
-
-  /** Sends what a claim of this process has taken. */
-  begin(clientToken: string, takes: Takes): void {
-    if (takes.taken.length === 0 && takes.nextInMs === undefined && !takes.wakeCatchUp) return;
-    this.#courierFor(clientToken).begin(takes);
-  }
-
-  /** Makes due again what a claim may have taken whose answer was lost. */
-  find(clientToken: string, nonce: string): void {
-    this.#courierFor(clientToken).find(nonce);
-  }
-
-  /**
-   * Has a client's courier run a turn. Resolves to true when nothing of the client is in flight here or due within a second, or to false
-   * after this time.
-   */
-  idle(clientToken: string, withinMs: number): Promise<boolean> {
-    return this.#courierFor(clientToken).idle(withinMs);
-  }
-
-  /** True once this process takes nothing more. */
-  get isClosed(): boolean {
-    return this.#closed !== undefined;
-  }
-
-  /** Stops taking and waits for the attempts under way. What is due waits in Redis for other processes. */
-  async close(): Promise<void> {
-    this.#closed ??= Promise.all([...this.#couriers.values()].map((courier) => courier.close()));
-    await this.#closed;
-  }
-
-  #courierFor(clientToken: string): Courier {
-    const known = this.#couriers.get(clientToken);
-    if (known !== undefined) return known;
-    const courier = new Courier(clientToken, this.deps, () => {
-      if (this.#couriers.get(clientToken) === courier) this.#couriers.delete(clientToken);
-    });
-    this.#couriers.set(clientToken, courier);
-    if (this.isClosed) void courier.close();
-    return courier;
-  }
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ArrivedEvent, ClaimedEvent } from '../redis/owed/claim.js';
 import { type WorkflowIds, workflowIds } from '../temporal/workflowIds.js';
+import { StartBudget } from './startBudget.js';
 import { type StartDeps, WorkflowStarts } from './workflowStarts.js';
 
 export interface OutboxDeps extends StartDeps {
@@ -181,57 +182,4 @@ function collect(workflowId: string, group: string | undefined): Collected {
 /** Returns an upper bound for the payload of an event. */
 function bytesOf(event: ArrivedEvent): number {
   return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
-}
-
-/**
- * This process's share of a budget of starts per second; the starts of up to one second may be saved for a burst. All
- * processes have equal shares.
- */
-export class StartBudget {
-  #left = Number.POSITIVE_INFINITY;
-  #countedAt = performance.now();
-
-  /** @param processes how many share it now */
-  constructor(
-    readonly perSecond: number,
-    readonly processes: () => number,
-  ) {
-    this.#count();
-  }
-
-  /** Takes one start. @returns false if none is left */
-  take(): boolean {
-    this.#count();
-    if (this.#left < 1) return false;
-    this.#left--;
-    return true;
-  }
-
-  /** Takes one start, and gives up the starts that were saved: they would go to single events while others gather. */
-  takeAll(): boolean {
-    if (!this.take()) return false;
-    this.#left = 0;
-    return true;
-  }
-
-  /** Gives back a start that was taken and is not needed. */
-  giveBack(): void {
-    this.#left++;
-  }
-
-  /** Returns when the next start can be taken (ms); below 0 if it can be taken now. */
-  nextInMs(): number {
-    const share = this.#count();
-    return ((1 - this.#left) / share) * 1000;
-  }
-
-  /** Adds the starts of the time since the last count. @returns this process's starts per second */
-  #count(): number {
-    const now = performance.now();
-    const share = this.perSecond / this.processes();
-    const earned = ((now - this.#countedAt) / 1000) * share;
-    this.#left = Math.min(Math.max(1, share), this.#left + earned);
-    this.#countedAt = now;
-    return share;
-  }
 }
