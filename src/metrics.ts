@@ -39,7 +39,7 @@ const watched = {
 type WatchedMetric = keyof typeof watched;
 export const watchedMetrics = Object.keys(watched) as WatchedMetric[];
 
-/** From a moment to the retry window. */
+/** Seconds, up to the retry window. */
 const lagBuckets = [
   0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21_600, 86_400, 432_000,
 ];

@@ -42,7 +42,7 @@ export interface Description {
     schema: z.ZodType;
     /** The content types; JSON if absent. */
     types?: readonly string[];
-    /** By what each example shows. */
+    /** A request for each summary, which says what the example shows. */
     examples: Record<string, unknown>;
   };
   /** The status of the result; 200 if absent. */

@@ -16,7 +16,7 @@ import { conclude, type DeliveryDeps, type OwnFailure, send } from './send.js';
 export const mostPerTurn = 64;
 /** A client whose next asset is due within this time is not idle. */
 export const soonMs = 1000;
-/** Later ones are most likely of claims that a broken connection did not send; what they took waits for the end of its lease. */
+/** The most nonces of lost calls that are kept. Attempts of further calls become due when their leases end. */
 const maxLost = 100;
 /** Gathers what a rate allows within this time into one turn. */
 const shortestWaitMs = 20;
@@ -26,8 +26,8 @@ const restsMs = { first: 1000, longest: 20_000 };
 const closeWithinMs = 10_000;
 
 /**
- * Sends one client's notifications from this process. It runs turns while something is in flight or due within seconds: a turn
- * settles what has ended and takes the oldest due, whoever claimed it. Turns never overlap. A verdict is kept until Redis has
+ * Sends one client's notifications from this process. It runs turns while something is in flight or due within the time of a lease:
+ * a turn settles what has ended and takes the oldest due, whoever claimed it. Turns never overlap. A verdict is kept until Redis has
  * settled it, and nothing is taken meanwhile.
  */
 export class Courier {

@@ -54,7 +54,7 @@ export async function deliverEvents(
   return events.map(({ notificationId }) => outcomes.get(notificationId) ?? waiting('in_flight', undefined));
 }
 
-/** Events of one client, until their outcomes are known. */
+/** Waits for the outcomes of one client's events. */
 class Deliveries {
   readonly left = new Map<string, ClaimedEvent>();
 

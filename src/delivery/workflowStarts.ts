@@ -32,7 +32,7 @@ interface WorkflowStart extends EnrichmentInput {
 
 /** With so many starts under way Temporal is slow: events gather in groups. */
 const concurrency = 32;
-/** Links in the details of a group. */
+/** The most links in a workflow's details. */
 const maxLinks = 10;
 const retryPauseMs = { first: 250, longest: 2000 };
 /** So many different workflows whose starts fail are an outage; fewer have a fault of their own. */

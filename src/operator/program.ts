@@ -26,7 +26,7 @@ export async function execute(args: string[]): Promise<number> {
     await program.parseAsync(args, { from: 'user' });
     return exitStatus.done;
   } catch (err) {
-    // Help that was asked for has 0.
+    // Commander throws for help too: with exit code 0 if somebody asked for it.
     if (err instanceof CommanderError) return err.exitCode === 0 ? exitStatus.done : exitStatus.wrongUsage;
     process.stderr.write(`${reasonOf(err)}\n`);
     return exitStatus.refused;

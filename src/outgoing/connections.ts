@@ -23,7 +23,7 @@ export interface ConnectionBounds {
 /**
  * The places and connections of all origins. Whoever finds no place queues, and the clients of an origin are served in turn:
  * nobody is overtaken. If a socket is needed and none is left, the connection that has been idle longest is closed. If none
- * is idle, the origins get a socket in turn, even an origin that has just given one back.
+ * is idle, the origins get a socket in turn, even an origin that has just given a socket back.
  *
  * A place without an open connection is granted only if its name may be looked up immediately. The rare lookup of a
  * connection that is opened again is not counted.

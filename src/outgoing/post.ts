@@ -11,7 +11,7 @@ import { hostOf, parseUrl, portOf } from './target.js';
 
 export type { PostResult } from './answer.js';
 
-/** A connection's right at one origin, and one of the process's sockets. */
+/** The right to use one connection to one origin, and one of the process's sockets. */
 export type Place = Pick<Attempt, 'post' | 'release'>;
 
 interface Content {
@@ -24,6 +24,14 @@ interface PostRequest extends Content {
   url: string;
   client: string;
   signal?: AbortSignal;
+}
+
+export type Sender = ReturnType<typeof createSender>;
+
+export interface SenderSettings extends Partial<Guard & ConnectionBounds> {
+  policy: TargetPolicy;
+  /** For one attempt: name, connection, TLS, request and answer. */
+  timeoutMs: number;
 }
 
 /**
@@ -55,14 +63,6 @@ interface PostRequest extends Content {
  * | has a resolver that does not answer; checking this may take up to a second more than `timeoutMs` | `resolver` |
  * | has no route to anywhere, no interface that is up, or no local port left | `network` |
  */
-export type Sender = ReturnType<typeof createSender>;
-
-export interface SenderSettings extends Partial<Guard & ConnectionBounds> {
-  policy: TargetPolicy;
-  /** For one attempt: name, connection, TLS, request and answer. */
-  timeoutMs: number;
-}
-
 export function createSender(settings: SenderSettings) {
   const { policy, timeoutMs, connectionsPerOrigin = Infinity, maxSockets = Infinity } = settings;
   const connections = new Connections(

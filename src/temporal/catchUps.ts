@@ -41,7 +41,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     },
     /** Wakes or starts the catch-up of a client that is owed something. @throws errors of Temporal or Redis */
     wakeNow: signalWithStart,
-    /** Wakes a catch-up that would plan too late, as a script has found. */
+    /** Wakes a catch-up because a script answered `wakeCatchUp`: the catch-up would plan too late. */
     signal(clientToken: string): void {
       signalWithStart(clientToken).catch((err: unknown) => logFailure(clientToken, err));
     },

@@ -40,7 +40,7 @@ const clearedAgainMs = 600_000;
 export interface Swept {
   /** Clients that are owed something. */
   looked: number;
-  /** Catch-ups. */
+  /** Catch-ups that were woken, and those that were replaced because they were stuck. */
   woken: number;
   replaced: number;
 }

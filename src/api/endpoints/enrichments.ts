@@ -178,7 +178,7 @@ async function acceptBatch(deps: ApiDeps, body: unknown, trace?: Traceparent) {
   return { results };
 }
 
-/** Returns the id of an event that is not accepted; null if it has no valid one. */
+/** Returns the id of an event that is not accepted; null if the event has no valid id. */
 function givenEventId(raw: unknown): string | null {
   const given = typeof raw === 'object' && raw !== null && 'event_id' in raw ? raw.event_id : undefined;
   return typeof given === 'string' && eventIdPattern.test(given) ? given : null;

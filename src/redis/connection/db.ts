@@ -88,7 +88,7 @@ function observeCommands(redis: Redis, observe: CommandObserver): void {
   };
 }
 
-/** Added to the time of a command for its confirmation. */
+/** A command and its confirmation may take this much longer than a command alone. */
 const confirmationMs = 500;
 
 /** Returns the time by which records are written, ms: this machine's clock, with the offset of the scripts. */

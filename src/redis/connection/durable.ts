@@ -1,7 +1,7 @@
 /**
- * Runs writes whose answer promises something on connections that confirm them. The writes of a turn of the event loop go to a
- * server together. WAITAOF follows on the same connection (Redis 7.2+, Valkey): so who confirms a write is who ran it. WAITAOF
- * holds its connection, so each server has two, in turn.
+ * Runs writes whose answer promises something on connections that confirm them. The writes of a round of the event loop go to a
+ * server together. WAITAOF follows on the same connection (Redis 7.2+, Valkey), so the server that ran a write confirms it.
+ * WAITAOF blocks its connection, so each server has two, in turn.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, type Redis } from 'ioredis';
@@ -27,7 +27,7 @@ export interface Written<T> {
   answer: Promise<T>;
   /**
    * The same answer, once all commands of the write are on disk.
-   * @throws RedisUnavailable also if that was not confirmed in time: the write may have been made, or may be lost
+   * @throws RedisUnavailable. If the confirmation did not come in time, the write may have been made, or may be lost.
    */
   safe: Promise<T>;
 }

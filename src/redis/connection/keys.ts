@@ -115,7 +115,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     // hash: asset field -> claim number (4), last claim's id (16), fingerprints (6 each) of the first 256 segments
     known: (bucket: string) => `${base}known:${bucket}`,
     // set: fingerprints of an asset's further segments (claim.lua). The set `known-beside` has `<bucket>:<field>` of each
-    // such asset, and of some whose set has expired. The field is bytes.
+    // such asset. Entries whose set has expired may remain. The field is bytes.
     knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>
       Buffer.concat([Buffer.from(`${base}known:${bucket}:`), field]),
   };

@@ -97,7 +97,7 @@ function openSentinels(
     ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
     sentinelRetryStrategy: retryStrategy,
     sentinelCommandTimeout: 1000,
-    // Sentinels announce a new primary, also if the old one is silent and keeps its connections.
+    // Sentinels announce a new primary. The old one may be silent and keep its connections.
     failoverDetector: true,
   });
 }

@@ -45,7 +45,7 @@ export function orderOf({ state, platformId }: Match): NotificationOrder {
   return state === 'waiting' && platformId === undefined ? 'owed_since' : 'accepted';
 }
 
-/** `position`: by acceptance, the time (ms) and the notification; by the time since which it is owed, that (ms) and the asset. */
+/** `position`: in the order of acceptance, that time (ms) and the notification; in the order of "owed since", that time (ms) and the asset. */
 interface Entry {
   position: Position;
   notificationId: string;
@@ -64,8 +64,8 @@ const entriesPerStep = 200;
 const piecesAtMost = 50;
 
 /**
- * Lists all waiting notifications, or the newest 10,000; for one asset also the one that is owed, if it is older.
- * A page may be shorter than `limit`, even empty, while there is a `next`.
+ * Lists all waiting notifications, or the newest 10,000. The list of one asset ends with the notification by which the asset is
+ * owed, if that is older. A page may be shorter than `limit`, even empty, while there is a `next`.
  */
 export async function listNotifications(
   db: Db,

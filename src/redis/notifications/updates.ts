@@ -17,7 +17,7 @@ export const feedBeginning = '0-0';
 /**
  * Returns the next updates after a position (the id of an entry), oldest first, each asset once, with its newest update among these. Without
  * a position it begins with the oldest kept one. The page is empty if nothing is new.
- * @returns undefined if updates after the position may be gone: 10,000 have followed, or Redis has lost it
+ * @returns undefined if updates after the position may be gone: 10,000 have followed, or Redis has lost the position
  */
 export async function readUpdates(
   db: Db,

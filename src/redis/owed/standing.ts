@@ -52,7 +52,7 @@ export interface Waiting<Reason = WaitReason | 'own_failure'> {
   target?: string;
 }
 
-/** @param state of the record; absent if there is none @param last its last attempt, which only two states end with */
+/** @param state of the record; absent if there is none @param last its last attempt, which a delivered or failed notification shows */
 export function ended(state: string | undefined, last?: AttemptRecord): Ended {
   const known = (state || 'unknown') as Ended['state'];
   if (known !== 'delivered' && known !== 'failed') return { state: known };

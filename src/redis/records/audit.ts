@@ -90,7 +90,7 @@ export interface Recording {
   isSecurity?: boolean;
 }
 
-/** For calls that change nothing: repeats with the same token from the same address are one entry. */
+/** Within this time, calls that change nothing, with the same token from the same address, are one entry. */
 export const readOnceMs = 60_000;
 const securityOnceMs = { always: 60_000, once: 3_600_000 };
 

@@ -50,7 +50,7 @@ export async function createClient(
   return { clientToken, accountId: wanted.accountId as AccountId, name: wanted.name };
 }
 
-/** Returns a client, also one of notices; undefined if it never existed or was deleted. */
+/** Returns a client or a client of notices; undefined if it never existed or was deleted. */
 export async function getClient(db: Db, clientToken: string): Promise<Client | undefined> {
   if (!isClientToken(clientToken) && !isNoticesClient(clientToken)) return undefined;
   const record = await db.redis.hgetall(db.client(clientToken).client);

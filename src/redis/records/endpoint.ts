@@ -67,8 +67,8 @@ export async function setHeld(db: Db, clientToken: string, held: boolean): Promi
 }
 
 /**
- * Makes a suspended or failing endpoint due for a probe now; the caller wakes catch-up. When the probe succeeds, it drains. An active
- * endpoint only forgets Retry-After.
+ * Makes a suspended or failing endpoint due for a probe now; the caller wakes catch-up. After a successful probe the owed assets
+ * drain. An active endpoint only forgets Retry-After.
  * @returns false for an active endpoint
  */
 export async function resumeEndpoint(

@@ -53,7 +53,7 @@ export async function register(
   }
 }
 
-/** Notes that the 200 was sent: from now on a repeat is refused. Changes nothing if another call took it over. */
+/** Notes that the 200 was sent: from now on a repeat is refused. Changes nothing if another call has taken the registration over. */
 export async function markAnswered(db: Db, clientToken: string, nonce: string): Promise<void> {
   await runScript(db, 'markAnswered', clientToken, [nonce]);
 }

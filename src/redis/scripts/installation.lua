@@ -1,9 +1,10 @@
 -- Keeps what concerns all clients, or all processes.
 
--- Writes a mark, on whose confirmation a write waits (src/redis/connection/durable.ts), also for changes that a full Redis allows.
+-- Writes a mark, on whose confirmation a write waits (src/redis/connection/durable.ts). A full Redis allows the mark, because it
+-- allows some of the writes that wait.
 -- KEYS: the mark
 entry('mark', function(KEYS) return redis.call('SET', KEYS[1], '', 'EX', 60) end, {'allow-oom'})
--- Records an operator's change, also one that a full Redis allows.
+-- Records an operator's change. A full Redis allows the record, because it allows some of the changes.
 -- KEYS: the audit
 -- Arguments: those of XADD after the key
 -- Repeat: records the change once more
