@@ -10,7 +10,7 @@ import { type Drained, drainClient } from '../src/upkeep/drain.js';
 import { runSweep, type SweepDeps, type Swept } from '../src/upkeep/sweep.js';
 
 /** `tracing` is undefined if it is off. */
-export type ActivityDeps = DeliverDeps & SweepDeps & { tracing?: Tracing | undefined };
+export type ActivityDeps = DeliverDeps & SweepDeps & { tracing?: Tracing };
 
 export function createActivities(deps: ActivityDeps) {
   return {

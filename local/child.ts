@@ -20,7 +20,7 @@ interface ChildOptions {
   env?: NodeJS.ProcessEnv;
   cwd?: string;
   /** Called immediately, long before the child is ready. */
-  onStart?: ((child: Child) => void) | undefined;
+  onStart?: (child: Child) => void;
 }
 
 export interface Child {

@@ -27,7 +27,7 @@ export interface Parts {
   log: Logger;
   metrics: Metrics;
   /** Undefined: tracing is off. */
-  tracing?: Tracing | undefined;
+  tracing?: Tracing;
 }
 
 export type Delivering = Awaited<ReturnType<typeof startDelivering>>;

@@ -24,12 +24,12 @@ export class TooBusy extends Error {
   override name = 'TooBusy';
 }
 
-export interface AcceptDeps {
+interface AcceptDeps {
   db: Db;
   settings: DeliverySettings;
   outbox: Pick<Outbox, 'reserve'>;
   /** Set if a worker shares this process: deliveries begin immediately. */
-  couriers?: Couriers | undefined;
+  couriers?: Couriers;
   catchUps: Pick<CatchUps, 'signal'>;
   log: Logger;
   metrics: Pick<DeliveryMetrics, 'ended'>;

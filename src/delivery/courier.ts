@@ -13,7 +13,7 @@ import {
 import { conclude, type DeliveryDeps, type OwnFailure, send } from './send.js';
 
 /** The most assets taken, and verdicts settled, in one turn: its script must not delay Redis for others. */
-export const mostPerTurn = 64;
+const mostPerTurn = 64;
 /** A client whose next asset is due within this time is not idle. */
 export const soonMs = 1000;
 /** The most nonces of lost calls that are kept. Attempts of further calls become due when their leases end. */
@@ -30,7 +30,7 @@ const closeWithinMs = 10_000;
  * a turn settles what has ended and takes the oldest due, whoever claimed it. Turns never overlap. A verdict is kept until Redis has
  * settled it, and nothing is taken meanwhile.
  */
-export class Courier {
+class Courier {
   #verdicts: Verdict[] = [];
   #givenBack: { taken: Taken; inMs: number }[] = [];
   /**

@@ -5,7 +5,7 @@ import { type WorkflowIds, workflowIds } from '../temporal/workflowIds.js';
 import { StartBudget } from './startBudget.js';
 import { type StartDeps, WorkflowStarts } from './workflowStarts.js';
 
-export interface OutboxDeps extends StartDeps {
+interface OutboxDeps extends StartDeps {
   /** Starts per second of all processes together; a burst may have the same number. */
   workflowsPerSecond: number;
   /** How many processes share these starts now. */
@@ -17,7 +17,7 @@ export interface OutboxDeps extends StartDeps {
 }
 
 /** A reserved place in a workflow. */
-export interface Ticket {
+interface Ticket {
   /** The value that the claim writes into the notification's record; undefined if the event has its own workflow. */
   group: string | undefined;
   /** Puts the claimed event into the workflow; undefined: nothing was claimed. */

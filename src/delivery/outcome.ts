@@ -2,7 +2,7 @@
 import type { Outcome, Waiting } from '../redis/owed/standing.js';
 
 /** The number of retries that a workflow waits for, some minutes; catch-up makes the later retries (settle.lua has this number too). */
-export const shortRetries = 3;
+const shortRetries = 3;
 
 /** Returns whether the event's workflow waits for this outcome; otherwise catch-up does, if the notification is still owed. */
 export function isRetriedShortly(outcome: Outcome): outcome is Waiting {

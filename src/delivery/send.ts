@@ -29,7 +29,7 @@ export interface DeliveryDeps {
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
   notices: Pick<Notices, 'tell'>;
   /** Undefined: tracing is off. */
-  tracing?: Tracing | undefined;
+  tracing?: Tracing;
 }
 
 export type DeliveryMetrics = Pick<

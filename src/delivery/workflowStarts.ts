@@ -15,11 +15,11 @@ export interface StartDeps {
   /** The size of a search attribute that the server accepts; a list counts as one. */
   searchAttributeBytes: number;
   /** Where browsers reach the console; undefined: unknown. */
-  publicUrl?: string | undefined;
+  publicUrl?: string;
   log: Logger;
   metrics: Pick<Metrics, 'started' | 'withoutWorkflow'>;
   /** Undefined: tracing is off. */
-  tracing?: Tracing | undefined;
+  tracing?: Tracing;
 }
 
 export interface EnrichmentInput {
@@ -132,7 +132,7 @@ async function startEnrichment(
 }
 
 /** Returns the search attributes that are lists, with as many values each as the server accepts. */
-export function searchListsOf(
+function searchListsOf(
   events: readonly Pick<ClaimedEvent, 'clientToken' | 'platformId' | 'eventId'>[],
   mostBytes: number,
 ) {

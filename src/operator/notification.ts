@@ -6,14 +6,13 @@ import {
   findNotification,
   getNotification,
   type NotificationRecord,
-  type NotificationState,
-  notificationStates,
 } from '../redis/notifications/notifications.js';
 import {
   cancelNotification,
   recoverFailed,
   redeliver as redeliverNotification,
 } from '../redis/notifications/redeliver.js';
+import { type NotificationState, notificationStates } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { answerWith, describeNext, present } from './explain.js';

@@ -50,8 +50,8 @@ export class Answer {
       ok: false,
       status,
       error: status < 400 ? 'redirect' : 'http_status',
-      ...(this.#retryAfterMs !== undefined && { retryAfterMs: this.#retryAfterMs }),
-      ...(this.#excerpt.length > 0 && { responseExcerpt: excerptOf(this.#excerpt) }),
+      retryAfterMs: this.#retryAfterMs,
+      responseExcerpt: this.#excerpt.length > 0 ? excerptOf(this.#excerpt) : undefined,
     };
   }
 }

@@ -16,7 +16,7 @@ export interface Destination {
   readonly port: number;
   readonly secure: boolean;
   /** The TLS session of an earlier connection to the same origin; replaced by newer ones. */
-  session?: Buffer | undefined;
+  session?: Buffer;
 }
 
 export interface Guard {
@@ -24,7 +24,7 @@ export interface Guard {
   names: Names;
   hasRoute: HasRoute;
   /** Certificate authorities in PEM instead of the built-in ones. */
-  ca?: string | undefined;
+  ca?: string;
 }
 
 /** Common servers and load balancers keep a connection longer; a longer time here means more stale connections. */

@@ -4,6 +4,8 @@ import { product } from '../product.js';
 
 export const userAgent = `${product.name}/${product.version}`;
 
+type Headers = Readonly<Record<string, string>>;
+
 /**
  * Makes headers and body of one attempt, in the order of the contract.
  * @param n.event `asset-update` unless it is the publisher's test
@@ -22,7 +24,7 @@ export function notificationRequest(
   },
   secrets: readonly string[],
   nowMs: number,
-  own: Readonly<Record<string, string>> = {},
+  own: Headers = {},
 ): { headers: Record<string, string>; body: string } {
   const timestampSeconds = Math.floor(nowMs / 1000);
   const { notificationId: id, event = 'asset-update', platformId } = n;
@@ -61,8 +63,6 @@ function decodeKey(secret: string): Buffer {
   if (key.length === 0) throw new Error('a signing secret is empty');
   return key;
 }
-
-type Headers = Readonly<Record<string, string>>;
 
 /** Replaces a value wherever a request is shown. */
 const hiddenValue = '***';

@@ -262,15 +262,14 @@ class Attempt implements Dispatcher.DispatchHandler {
 
   /** Ends the attempt before the end of its answer, or without an answer. */
   #fail({ error, ours }: AttemptFailed): void {
-    this.#settle(this.#answer?.result() ?? { ok: false, error, ...(ours && { ours }) });
+    this.#settle(this.#answer?.result() ?? { ok: false, error, ours });
     this.#end(false);
   }
 
   /** Gives the result, if there is none yet. */
   #settle(result: Omit<PostResult, 'milliseconds' | 'remoteAddress'>): void {
     const { remoteAddress } = this.connection;
-    const milliseconds = Math.round(this.#elapsedMs());
-    this.#resolve({ ...result, milliseconds, ...(remoteAddress !== undefined && { remoteAddress }) });
+    this.#resolve({ ...result, milliseconds: Math.round(this.#elapsedMs()), remoteAddress });
   }
 
   #elapsedMs(): number {

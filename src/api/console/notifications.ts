@@ -7,8 +7,9 @@ import {
   explainAsset,
   whyNotSent,
 } from '../../redis/notifications/decisions.js';
-import { type NotificationRecord, notificationStates } from '../../redis/notifications/notifications.js';
+import type { NotificationRecord } from '../../redis/notifications/notifications.js';
 import type { AttemptRecord } from '../../redis/owed/standing.js';
+import { notificationStates } from '../../redis/owed/standing.js';
 import { notificationsQuery, readPage } from '../endpoints/notifications.js';
 import type { ApiDeps } from '../step.js';
 import { checked } from '../steps/body.js';

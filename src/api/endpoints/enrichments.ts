@@ -216,7 +216,7 @@ async function acceptItem(
   const claiming = accepting.accept({
     ...event,
     acceptedAt: Date.now() + db.clockOffsetMs(),
-    ...(span && { trace: span.traceparent }),
+    trace: span?.traceparent,
   });
   const claim = await withTimeout(claiming, answerWithinMs, () => {
     throw unavailable('no answer in time');

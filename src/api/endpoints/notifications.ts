@@ -9,7 +9,7 @@ import {
   orderOf,
   type Position,
 } from '../../redis/notifications/notificationPages.js';
-import { notificationStates } from '../../redis/notifications/notifications.js';
+import { notificationStates } from '../../redis/owed/standing.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import {

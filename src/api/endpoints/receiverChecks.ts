@@ -6,6 +6,7 @@ import { idFromBytes } from '../../ids.js';
 import type { AttemptError } from '../../outgoing/failures.js';
 import { hidden, notificationRequest } from '../../outgoing/notification.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
+import type { RequestHeaders } from '../../redis/records/secrets.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
 type CheckName = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
@@ -26,7 +27,7 @@ export interface Target {
   /** As for `sign`: the current secret first. */
   secrets: readonly string[];
   /** The client's own request headers: sent, and hidden wherever a request is shown. */
-  own: Readonly<Record<string, string>>;
+  own: RequestHeaders;
 }
 
 interface Variant {

@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { clientTokenPattern } from '../../ids.js';
 import { attemptErrors } from '../../outgoing/failures.js';
-import { notificationStates } from '../../redis/notifications/notifications.js';
-import { waitReasons } from '../../redis/owed/standing.js';
+import { notificationStates, waitReasons } from '../../redis/owed/standing.js';
 import { endpointStates } from '../../redis/records/endpoint.js';
 import { errorCodes, errors, toOauthError } from '../errors.js';
 

@@ -185,7 +185,7 @@ function shortened(message: string): string {
  * (docs/dependencies.md has the figures).
  * @throws ApiError 400, 413
  */
-export function readBytes(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
+function readBytes(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     let text = '';
     const refuse = (error: ApiError) => {

@@ -36,9 +36,7 @@ export interface Db {
 /** Called for every command of a connection: its duration, ms, and the reason if it failed. */
 export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
 
-export interface DbOptions
-  extends Pick<Db, 'bounds'>,
-    Partial<Pick<Db, 'keepSegmentsSeconds' | 'clockOffsetMs'>> {
+interface DbOptions extends Pick<Db, 'bounds'>, Partial<Pick<Db, 'keepSegmentsSeconds' | 'clockOffsetMs'>> {
   /** addresses.ts */
   url: string;
   prefix: string;

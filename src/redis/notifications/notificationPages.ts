@@ -2,11 +2,11 @@
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import type { NotificationState } from '../owed/standing.js';
 import {
   getNotification,
   type ListedNotification,
   type NotificationRecord,
-  type NotificationState,
   readRecords,
 } from './notifications.js';
 
@@ -127,7 +127,7 @@ async function listedPage(db: Db, clientToken: string, after: Position, filter: 
   const entries = parsePositions(found ?? [])
     .filter((one) => isBehind(one, after))
     .map((one) => ({ position: one, notificationId: one.member, acceptedAt: one.score }));
-  return { entries, ...(end !== undefined && end.score >= since && { end }) };
+  return { entries, end: end !== undefined && end.score >= since ? end : undefined };
 }
 
 /**

@@ -1,17 +1,13 @@
 /** Reads the records of notifications. */
 import type { Db } from '../connection/db.js';
-import { type AttemptRecord, standingsOf, type WaitReason } from '../owed/standing.js';
+import {
+  type AttemptRecord,
+  type NotificationState,
+  standingsOf,
+  type WaitReason,
+} from '../owed/standing.js';
+import type { Priority } from '../owed/turn.js';
 import { clientTokens } from '../records/clients.js';
-
-export const notificationStates = [
-  'waiting',
-  'delivered',
-  'superseded',
-  'not_needed',
-  'failed',
-  'cancelled',
-] as const;
-export type NotificationState = (typeof notificationStates)[number];
 
 /** Times are ms since the epoch. */
 export interface NotificationRecord {
@@ -20,7 +16,7 @@ export interface NotificationRecord {
   platformId: string;
   eventId: string;
   state: NotificationState;
-  priority: 'live' | 'backfill';
+  priority: Priority;
   acceptedAt: number;
   /** The name of the workflow that it shares with others, `-` if it has none; absent: it has its own. */
   group?: string;

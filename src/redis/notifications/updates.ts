@@ -12,7 +12,7 @@ export interface Update {
 /** The newest updates of a client that are kept. */
 export const keptUpdates = 10_000;
 /** The position before every entry. */
-export const feedBeginning = '0-0';
+const feedBeginning = '0-0';
 
 /**
  * Returns the next updates after a position (the id of an entry), oldest first, each asset once, with its newest update among these. Without

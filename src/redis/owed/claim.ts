@@ -4,7 +4,14 @@ import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { askScript, type ScriptArgument } from '../connection/library.js';
 import { announceClaims } from './owedClients.js';
-import { boundsArguments, type Takes, type TakesAnswer, type Taking, takenOf } from './turn.js';
+import {
+  boundsArguments,
+  type Priority,
+  type Takes,
+  type TakesAnswer,
+  type Taking,
+  takenOf,
+} from './turn.js';
 
 export interface ArrivedEvent {
   clientToken: string;
@@ -12,7 +19,7 @@ export interface ArrivedEvent {
   eventId: string;
   segments: readonly string[];
   notificationId: string;
-  priority: 'live' | 'backfill';
+  priority: Priority;
   /** False: its segments are recorded as known, and nothing is sent. */
   notify: boolean;
   /** ms */
@@ -36,7 +43,7 @@ export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
   claim: number;
 }
 
-export type Held = 'paused' | 'suspended';
+type Held = 'paused' | 'suspended';
 
 export type Claim =
   | { kind: 'unknown_client' }

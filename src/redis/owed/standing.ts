@@ -14,6 +14,16 @@ export const waitReasons = [
 ];
 export type WaitReason = (typeof waitReasons)[number];
 
+export const notificationStates = [
+  'waiting',
+  'delivered',
+  'superseded',
+  'not_needed',
+  'failed',
+  'cancelled',
+] as const;
+export type NotificationState = (typeof notificationStates)[number];
+
 /** The end of an attempt, as its record keeps it. */
 export interface AttemptRecord {
   /** ms */
@@ -31,7 +41,7 @@ export type Outcome = Ended | Waiting;
 
 export interface Ended {
   /** `unknown`: the notification ended elsewhere and its record is gone. */
-  state: 'delivered' | 'superseded' | 'not_needed' | 'failed' | 'cancelled' | 'unknown';
+  state: Exclude<NotificationState, 'waiting'> | 'unknown';
   /** HTTP status of the attempt that ended the notification. */
   status?: number;
   milliseconds?: number;

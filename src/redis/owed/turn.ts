@@ -13,11 +13,14 @@ export function newNonce(): string {
   return `${ownName}${(calls++).toString(36)}`;
 }
 
+/** `backfill` waits behind live events. */
+export type Priority = 'live' | 'backfill';
+
 /** An attempt that may be made, under a lease. */
 export interface Taken {
   platformId: string;
   notificationId: string;
-  priority: 'live' | 'backfill';
+  priority: Priority;
   /** Identifies this attempt among all attempts of its asset. */
   token: string;
   generation: number;
@@ -49,7 +52,7 @@ export interface Verdict {
 }
 
 /** An endpoint's state without a pause that may hide it. */
-export type EndpointHealth = 'active' | 'failing' | 'suspended';
+type EndpointHealth = 'active' | 'failing' | 'suspended';
 
 export interface Settled {
   outcome: 'delivered' | 'retry' | 'failed' | 'gone';

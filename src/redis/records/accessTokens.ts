@@ -20,7 +20,7 @@ const idPrefix = 'acc_';
 /** 32 bytes in base64url. */
 const secretLength = 43;
 
-export interface Minted {
+interface Minted {
   outcome: 'minted' | 'invalid_client' | 'invalid_scope';
   /** Valid only if it was minted. */
   token: string;

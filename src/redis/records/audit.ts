@@ -54,7 +54,7 @@ export async function listChanges(db: Db, from: string): Promise<RecordedChange[
 export const writtenAtMs = (id: string): number => Number(id.split('-')[0]);
 
 /** A call of the API that read or changed a secret or a registration, or had something sent. */
-export interface AuditedCall {
+interface AuditedCall {
   accountId: string;
   /** Empty for a call about the account. */
   clientToken: string;

@@ -14,7 +14,7 @@ export type ConsoleAccess = (typeof consoleAccesses)[number];
 const consoleLinkMs = 15 * 60_000;
 export const consoleSessionMs = 8 * 3_600_000;
 
-export interface ConsoleGrant {
+interface ConsoleGrant {
   accountId: AccountId;
   /** The account's generation when its caller was authenticated. */
   generation: number;
