@@ -159,3 +159,7 @@ function watch(pid: number): ChildProcess {
 function startError(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => child.once('error', (err) => resolve(err.message)));
 }
+
+/** Returns the arguments `--name value` of each setting. */
+export const toFlags = (settings: Record<string, string | number>): string[] =>
+  Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { redisBinary } from './binaries.js';
-import { type Server, type ServerOptions, startChild, waitUntilReady } from './child.js';
+import { type Server, type ServerOptions, startChild, toFlags, waitUntilReady } from './child.js';
 import { freePort } from './ports.js';
 
 interface RedisOptions extends ServerOptions {
@@ -27,7 +27,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
   const child = await startChild({
     name: options.name ?? 'redis',
     command: binary,
-    args: [...settings(port, options.dir), ...(options.args ?? [])],
+    args: [...toFlags({ port, dir: options.dir, ...settings }), ...(options.args ?? [])],
     env: { GLIBC_TUNABLES: mallocSettings, ...process.env },
     logFile,
     onStart: options.onStart,
@@ -50,15 +50,19 @@ const mallocSettings = 'glibc.malloc.tcache_count=2000';
  * `appendfsync always`: an answered write is on disk. The listpack limits keep the packed sets of known segments in
  * their compact form. `LATENCY LATEST` names what took longer than half a second, such as a flush of the disk.
  */
-function settings(port: number, dir: string): string[] {
-  return [
-    ...['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--daemonize', 'no'],
-    ...['--appendonly', 'yes', '--appendfsync', 'always', '--aof-load-truncated', 'yes', '--save', ''],
-    ...['--hash-max-listpack-entries', '512', '--hash-max-listpack-value', '256'],
-    ...['--maxmemory-policy', 'noeviction', '--loglevel', 'notice'],
-    ...['--latency-monitor-threshold', '500'],
-  ];
-}
+const settings = {
+  bind: '127.0.0.1',
+  daemonize: 'no',
+  appendonly: 'yes',
+  appendfsync: 'always',
+  'aof-load-truncated': 'yes',
+  save: '',
+  'hash-max-listpack-entries': 512,
+  'hash-max-listpack-value': 256,
+  'maxmemory-policy': 'noeviction',
+  loglevel: 'notice',
+  'latency-monitor-threshold': 500,
+};
 
 /** Returns whether a Redis on 127.0.0.1 answers; false while it loads its data (`-LOADING`). */
 function answersPing(port: number): Promise<boolean> {

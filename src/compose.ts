@@ -26,7 +26,6 @@ export interface Parts {
   secretBox: SecretBox;
   log: Logger;
   metrics: Metrics;
-  /** Undefined: tracing is off. */
   tracing?: Tracing;
 }
 
@@ -60,7 +59,12 @@ export async function startDelivering(parts: Parts) {
   });
   const accepting = new Accepting({ ...parts, settings, outbox, couriers, catchUps });
   return {
-    ...{ ...parts, settings, catchUps, notices, outbox, accepting },
+    ...parts,
+    settings,
+    catchUps,
+    notices,
+    outbox,
+    accepting,
     /** Undefined without a worker. */
     couriers,
     /** Starts the workflows that wait, then leaves the budget of starts to other processes; call this after the API has ended. */

@@ -191,7 +191,11 @@ export type DeliverySettings = ReturnType<typeof deliverySettings>;
 export function deliverySettings(config: Config) {
   const { retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs, suspendMinimumAttempts } = config;
   return {
-    ...{ retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs, suspendMinimumAttempts },
+    retryWindowMs,
+    failingAfter,
+    probeScheduleMs,
+    suspendAfterMs,
+    suspendMinimumAttempts,
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
     /** How long an attempt holds its asset: the attempt's timeout, and 5 s for the wait before it, the resolver and settling. */
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,

@@ -15,7 +15,9 @@ export function createLogger(level: string, role: string): Logger {
     redact: {
       paths: [
         ...secrets.flatMap((name) => [name, `*.${name}`]),
-        ...['err.body', 'err.command', 'err.previousErrors'],
+        'err.body',
+        'err.command',
+        'err.previousErrors',
       ],
       censor: '[redacted]',
     },

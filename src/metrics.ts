@@ -147,7 +147,9 @@ export function createMetrics() {
     if (error !== undefined) temporalErrors.inc({ call, error });
   };
   return {
-    ...{ registry, redisAnswered, temporalAnswered },
+    registry,
+    redisAnswered,
+    temporalAnswered,
     attempted: ({ ok, error = '' }: { ok: boolean; error?: string }, milliseconds: number) =>
       attempts.observe({ outcome: ok ? 'delivered' : 'failed', error }, milliseconds / 1000),
     ownFailure: (cause: OwnFailureCause) => ownFailures.inc({ cause }),

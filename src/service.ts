@@ -58,9 +58,8 @@ export async function serve(role: Role, config: Config): Promise<void> {
     );
   }
 
-  const delivering = await startDelivering({
-    ...{ role, config, db, temporal, sender, secretBox, log, metrics, tracing },
-  });
+  const parts = { role, config, db, temporal, sender, secretBox, log, metrics, tracing };
+  const delivering = await startDelivering(parts);
   const { accepting, couriers, outbox } = delivering;
   const workers =
     native === undefined || couriers === undefined

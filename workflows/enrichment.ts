@@ -164,7 +164,9 @@ function presentResult(events: readonly ClaimedEvent[], report: Report): Enrichm
       return { ...names, ...presentOutcome(event, outcome) };
     });
   return {
-    ...{ events: events.length, delivered, ...counts },
+    events: events.length,
+    delivered,
+    ...counts,
     worst_status: findWorstStatus(report),
     slowest_milliseconds: milliseconds,
     not_delivered: named.length > 0 ? named : undefined,
@@ -176,7 +178,10 @@ function presentOutcome(event: ClaimedEvent | undefined, outcome: Outcome): OneR
   if (outcome.state !== 'waiting') return { state, status, milliseconds: outcome.milliseconds };
   const { reason, error, failures } = outcome;
   return {
-    ...{ state, status, reason, error },
+    state,
+    status,
+    reason,
+    error,
     failed_attempts: failures > 0 ? failures : undefined,
     handed_to: event && workflowIds(workflowInfo().taskQueue).catchUp(event.clientToken),
   };

@@ -203,8 +203,14 @@ export const errorCodes = Object.keys(errors) as ErrorCode[];
 
 /** RFC 6749, section 5.2, has one word for these. */
 const invalidUnderOauth: readonly ErrorCode[] = [
-  ...(['too_many_parameters', 'malformed_request', 'method_not_allowed', 'request_timeout'] as const),
-  ...(['body_too_long', 'unsupported_media_type', 'expectation_failed', 'headers_too_long'] as const),
+  'too_many_parameters',
+  'malformed_request',
+  'method_not_allowed',
+  'request_timeout',
+  'body_too_long',
+  'unsupported_media_type',
+  'expectation_failed',
+  'headers_too_long',
 ];
 
 export const toOauthError = (code: ErrorCode): string =>

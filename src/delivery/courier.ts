@@ -140,9 +140,8 @@ class Courier {
   async #settleAndTake(): Promise<number | undefined> {
     const verdicts = this.#verdicts.splice(0, mostPerTurn);
     const givenBack = this.#givenBack.splice(0);
-    const turned = await this.#ask({
-      ...{ settings: this.deps.settings, nonce: newNonce(), most: this.most, verdicts, givenBack },
-    });
+    const { settings } = this.deps;
+    const turned = await this.#ask({ settings, nonce: newNonce(), most: this.most, verdicts, givenBack });
     // The attempts that were not settled are made again after their leases.
     if (turned === undefined) return undefined;
     for (const [i, verdict] of verdicts.entries()) {
@@ -217,7 +216,7 @@ class Courier {
   }
 }
 
-/** Keeps a courier for each client with something to send. */
+/** Keeps a courier for each client with something to send, and passes calls on to it. */
 export class Couriers {
   readonly #couriers = new Map<string, Courier>();
   #closed: Promise<unknown> | undefined;
@@ -230,21 +229,15 @@ export class Couriers {
     return this.#couriers.get(clientToken)?.most ?? mostPerTurn;
   }
 
-  /** Sends what a claim of this process has taken. */
   begin(clientToken: string, takes: Takes): void {
     if (takes.taken.length === 0 && takes.nextInMs === undefined && !takes.wakeCatchUp) return;
     this.#courierFor(clientToken).begin(takes);
   }
 
-  /** Makes due again what a claim may have taken whose answer was lost. */
   find(clientToken: string, nonce: string): void {
     this.#courierFor(clientToken).find(nonce);
   }
 
-  /**
-   * Has a client's courier run a turn. Resolves to true when nothing of the client is in flight here or due within a second, or to false
-   * after this time.
-   */
   idle(clientToken: string, withinMs: number): Promise<boolean> {
     return this.#courierFor(clientToken).idle(withinMs);
   }

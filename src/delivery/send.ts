@@ -28,7 +28,6 @@ export interface DeliveryDeps {
   history: Pick<AttemptHistory, 'count'>;
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
   notices: Pick<Notices, 'tell'>;
-  /** Undefined: tracing is off. */
   tracing?: Tracing;
 }
 

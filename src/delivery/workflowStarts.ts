@@ -18,7 +18,6 @@ export interface StartDeps {
   publicUrl?: string;
   log: Logger;
   metrics: Pick<Metrics, 'started' | 'withoutWorkflow'>;
-  /** Undefined: tracing is off. */
   tracing?: Tracing;
 }
 

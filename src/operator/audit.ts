@@ -55,7 +55,10 @@ function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: R
     before: null,
     // The first token of a day is asked for without a token.
     after: token_fingerprint === '' ? about : { ...about, token: token_fingerprint },
-    ...{ account_id: accountId, address, token_fingerprint, request_id },
+    account_id: accountId,
+    address,
+    token_fingerprint,
+    request_id,
   };
 }
 

@@ -72,8 +72,14 @@ async function list(operator: Operator, wanted: { account?: string; name?: strin
   });
   const clients = all.filter(({ state }) => wanted.state === undefined || state === wanted.state);
   const rows = clients.map((c) => [
-    ...[c.client_token, c.name, c.account_id, c.state, c.owed, c.url && new URL(c.url).host],
-    ...[c.max_in_flight, c.max_per_second],
+    c.client_token,
+    c.name,
+    c.account_id,
+    c.state,
+    c.owed,
+    c.url && new URL(c.url).host,
+    c.max_in_flight,
+    c.max_per_second,
   ]);
   const none = Object.keys(wanted).length === 0 ? 'There are no clients.' : 'No client matches.';
   const head = ['CLIENT', 'NAME', 'ACCOUNT', 'STATE', 'OWED', 'HOST', 'IN FLIGHT', 'PER SECOND'];

@@ -129,7 +129,12 @@ async function play(operator: Operator, receiver: Receiver, outage: boolean) {
   }
   operator.answer(
     {
-      ...{ client_token, account_id, platform_id: 'video-1', event_id, notification_id, url },
+      client_token,
+      account_id,
+      platform_id: 'video-1',
+      event_id,
+      notification_id,
+      url,
       received: { at: moment(atMs), milliseconds, headers, body, signature: 'verified' },
     },
     [

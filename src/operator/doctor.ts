@@ -25,7 +25,9 @@ async function doctor(operator: Operator) {
     {
       level: failed > 0 ? 'fail' : amiss.length > 0 ? 'warn' : 'ok',
       findings: findings.map(({ check, level, found, todo }) => ({
-        ...{ check, level, found },
+        check,
+        level,
+        found,
         do: level === 'ok' ? null : todo,
       })),
     },

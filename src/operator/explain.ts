@@ -85,8 +85,13 @@ async function describe(operator: Operator, n: NotificationRecord) {
   const attempts = table(
     ['ATTEMPT AT', 'STATUS', 'MS', 'ERROR', 'ADDRESS', 'URL', 'ANSWER'],
     n.attempts.map((a) => [
-      ...[moment(a.at), a.status, Math.round(a.milliseconds), a.error],
-      ...[a.remote_address, a.url, a.response_excerpt?.slice(0, 60)],
+      moment(a.at),
+      a.status,
+      Math.round(a.milliseconds),
+      a.error,
+      a.remote_address,
+      a.url,
+      a.response_excerpt?.slice(0, 60),
     ]),
     'No attempts yet.',
   );

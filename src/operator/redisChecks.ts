@@ -18,7 +18,10 @@ export type Finding = ReturnType<typeof finding>;
  * @param todo what to do about it, unless the check is ok
  */
 export const finding = (check: string, level: Level, found: string, todo = '') => ({
-  ...{ check, level, found, todo },
+  check,
+  level,
+  found,
+  todo,
 });
 
 /** The service gives up on a command after 1 s. */

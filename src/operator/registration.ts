@@ -26,7 +26,8 @@ async function show(operator: Operator, token: ClientToken) {
   const endpoint = await getEndpoint(await operator.db(), token);
   operator.answer(
     {
-      ...{ client_token: token, account_id },
+      client_token: token,
+      account_id,
       ...presentRegistration(found, endpoint),
       held: endpoint.held,
       owed_since: moment(endpoint.oldestOwedAt),

@@ -56,7 +56,11 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
   const warn = (line: string) => void process.stderr.write(`${line}\n`);
 
   return {
-    ...{ config, db, temporal, change, warn },
+    config,
+    db,
+    temporal,
+    change,
+    warn,
     /** Returns the ids of workflows. Loaded only when needed, like Temporal's client. */
     workflowIds: async () => (await import('../temporal/workflowIds.js')).workflowIds(config().TASK_QUEUE),
     /** Returns the address of Temporal's UI; undefined if its port is unknown. */

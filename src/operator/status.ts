@@ -77,7 +77,11 @@ async function look(operator: Operator) {
   const shown = verdict === 'fine' ? worst.slice(0, namedWhenFine) : worst;
   operator.answer(
     {
-      ...{ verdict, because, lag_seconds: Math.round(lagMs / 1000), owed, owed_clients: owing.length },
+      verdict,
+      because,
+      lag_seconds: Math.round(lagMs / 1000),
+      owed,
+      owed_clients: owing.length,
       redis: redis.problem ?? 'ok',
       temporal: temporal.problem ?? 'ok',
       workers: temporal.workers ?? null,
@@ -231,8 +235,13 @@ function worstTable(worst: readonly ClientStatus[]): string[] {
   const head = ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
   const rows = worst.map(({ clientToken, situation, endpoint, todo }) => [
     clientToken,
-    ...[inWords(situation), endpoint.owed, fromNow(endpoint.oldestOwedAt), fromNow(endpoint.nextAttemptAt)],
-    ...[endpoint.failures, presentLastError(endpoint), todo],
+    inWords(situation),
+    endpoint.owed,
+    fromNow(endpoint.oldestOwedAt),
+    fromNow(endpoint.nextAttemptAt),
+    endpoint.failures,
+    presentLastError(endpoint),
+    todo,
   ]);
   return rows.length === 0 ? [] : [table(head, rows, '')];
 }

@@ -83,7 +83,9 @@ export function withoutValues(text: string, url: string, own: Headers): string {
   const { pathname, search, searchParams } = new URL(url);
   const query = search.slice(1);
   const values = [
-    ...[pathname, query, ...query.split('&').map((pair) => pair.slice(pair.indexOf('=') + 1))],
+    pathname,
+    query,
+    ...query.split('&').map((pair) => pair.slice(pair.indexOf('=') + 1)),
     ...searchParams.values(),
     ...Object.values(own).flatMap((value) => [value, value.slice(value.lastIndexOf(' ') + 1)]),
   ].filter(({ length }) => length >= tooShort);

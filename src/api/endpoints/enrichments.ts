@@ -104,8 +104,12 @@ export const enrichmentsEndpoint = endpoint({
     schema: z.union([accepted, z.object({ results: z.array(z.union([accepted, notAccepted])) })]),
   },
   codes: [
-    ...(['invalid_token', 'insufficient_scope', 'unknown_client', 'body_too_long'] as const),
-    ...(['unsupported_media_type', 'temporarily_unavailable'] as const),
+    'invalid_token',
+    'insufficient_scope',
+    'unknown_client',
+    'body_too_long',
+    'unsupported_media_type',
+    'temporarily_unavailable',
   ],
   answer: async (deps, { ctx }) => {
     requireScope(await deps.findToken(bearerToken(ctx)), platformScope);

@@ -32,8 +32,11 @@ export const registerPushNotificationsEndpoint = endpoint({
   query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
   result: { what: 'Registered.', schema: z.object({ success: z.literal(true), url: urlText }) },
   codes: [
-    ...(['already_registered', ...urlCodes] as const),
-    ...(['invalid_token', 'invalid_client_token', 'too_many_requests'] as const),
+    'already_registered',
+    ...urlCodes,
+    'invalid_token',
+    'invalid_client_token',
+    'too_many_requests',
     'temporarily_unavailable',
   ],
   rate: 'names',

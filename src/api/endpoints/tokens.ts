@@ -118,8 +118,11 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
     body: { schema, types: formTypes, examples: { [example]: makeExample(schema) } },
     codes: [
       ...(of.codes ?? []),
-      ...(['invalid_client', 'body_too_long', 'unsupported_media_type'] as const),
-      ...(['too_many_requests', 'temporarily_unavailable'] as const),
+      'invalid_client',
+      'body_too_long',
+      'unsupported_media_type',
+      'too_many_requests',
+      'temporarily_unavailable',
     ],
     answer: async (deps, { ctx }) => {
       // RFC 6749, section 5.1: for every answer that may hold a token or information about credentials.

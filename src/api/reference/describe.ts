@@ -17,7 +17,9 @@ function operation(call: Description) {
   const results = { [call.status ?? 200]: call.result, ...call.otherResults };
   const answers = Object.entries(results).map(([status, of]) => [status, answer(call, of)] as const);
   return {
-    ...{ operationId, tags: [tag], summary },
+    operationId,
+    tags: [tag],
+    summary,
     description: after503 ? `${description} After 503 or no answer: ${after503}` : description,
     security: security(call),
     parameters: [...parameters('query', call.query), ...parameters('path', call.inPath)],
@@ -69,8 +71,12 @@ function answer({ rate }: Description, { what, schema, type, headers }: Descript
 }
 
 const anyCall: readonly ErrorCode[] = [
-  ...(['invalid_request', 'too_many_parameters'] as const),
-  ...(['malformed_request', 'request_timeout', 'expectation_failed', 'headers_too_long'] as const),
+  'invalid_request',
+  'too_many_parameters',
+  'malformed_request',
+  'request_timeout',
+  'expectation_failed',
+  'headers_too_long',
   'server_error',
 ];
 

@@ -39,7 +39,10 @@ interface Webhook extends Pick<Description, 'operationId' | 'tag' | 'summary' | 
 
 const webhook = ({ operationId, tag, summary, description, what, example, client, body }: Webhook) => ({
   post: {
-    ...{ operationId, tags: [tag], summary, description },
+    operationId,
+    tags: [tag],
+    summary,
+    description,
     security: [],
     parameters: Object.entries({
       'webhook-id': notificationIdText.describe(`The ${what}: the same on every attempt.`),
@@ -86,22 +89,30 @@ const exampleNotice = (owed: number, notice: Pick<Notice, 'kind' | 'reason' | 's
 
 const noticeExamples = {
   'Several attempts in a row have failed: one probe at a time from now on': exampleNotice(12, {
-    ...{ kind: 'endpoint.failing', reason: '5 attempts failed in a row' },
-    ...{ since: at - 40_000, attempts_failed: 5 },
+    kind: 'endpoint.failing',
+    reason: '5 attempts failed in a row',
+    since: at - 40_000,
+    attempts_failed: 5,
   }),
   'Nothing is sent until the endpoint is resumed': exampleNotice(480, {
-    ...{ kind: 'endpoint.suspended', reason: 'it answered 410' },
-    ...{ since: at - 86_400_000, attempts_failed: 291 },
+    kind: 'endpoint.suspended',
+    reason: 'it answered 410',
+    since: at - 86_400_000,
+    attempts_failed: 291,
   }),
   'A probe or a redelivery has succeeded: owed assets are delivered now': exampleNotice(48, {
-    ...{ kind: 'endpoint.recovered', reason: 'a probe succeeded' },
-    ...{ since: at - 3_600_000, attempts_failed: 17 },
+    kind: 'endpoint.recovered',
+    reason: 'a probe succeeded',
+    since: at - 3_600_000,
+    attempts_failed: 17,
   }),
   'A client has another signing secret: if none of your people rotated it, find out who did': exampleNotice(
     0,
     {
-      ...{ kind: 'secret.rotated', reason: 'the signing secret was rotated' },
-      ...{ since: at, attempts_failed: 0 },
+      kind: 'secret.rotated',
+      reason: 'the signing secret was rotated',
+      since: at,
+      attempts_failed: 0,
     },
   ),
 };

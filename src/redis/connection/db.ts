@@ -54,12 +54,21 @@ export function openDb(options: DbOptions): Db {
   const { redis, nodes } = openNodes(readRedisAddress(options.url), commandTimeoutMs, log);
   const global = globalKeys(prefix);
   const writeDurably = durableWrites(redis, {
-    ...{ nodes, log, mark: global.diskMark, withinMs: commandTimeoutMs + confirmationMs },
+    nodes,
+    log,
+    mark: global.diskMark,
+    withinMs: commandTimeoutMs + confirmationMs,
     ...(options.durability ?? { trusted: false, ackReplicas: 0 }),
   });
   observeCommands(redis, observe);
   const db: Db = {
-    ...{ redis, nodes, prefix, global, bounds, keepSegmentsSeconds, clockOffsetMs },
+    redis,
+    nodes,
+    prefix,
+    global,
+    bounds,
+    keepSegmentsSeconds,
+    clockOffsetMs,
     client: (clientToken) => clientKeys(prefix, clientToken),
     durably: (write) =>
       writeDurably((own) => {

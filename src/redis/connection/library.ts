@@ -21,11 +21,9 @@ interface Store {
   clockOffsetMs(): number;
 }
 
+const order = 'client notification endpoint take claim settle plan secrets change lists account installation';
 /** Each file uses only those before it. */
-export const files = [
-  ...['client', 'notification', 'endpoint', 'take', 'claim', 'settle', 'plan', 'secrets', 'change'],
-  ...['lists', 'account', 'installation'],
-];
+export const files = order.split(' ');
 const folder = join(import.meta.dirname, '../scripts');
 const withoutComments = (text: string): string => text.replace(/^ *(--.*)?\n/gm, '').replace(/^ +/gm, '');
 const source = files

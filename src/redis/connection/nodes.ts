@@ -91,7 +91,11 @@ function openSentinels(
 ): Redis {
   return new Redis({
     ...options,
-    ...{ sentinels: nodes, name, db, username, password },
+    sentinels: nodes,
+    name,
+    db,
+    username,
+    password,
     sentinelUsername: sentinel.username,
     sentinelPassword: sentinel.password,
     ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),

@@ -84,11 +84,9 @@ export async function readRecords(
 }
 
 async function readRecord(db: Db, clientToken: string, id: string): Promise<ListedNotification | undefined> {
-  const key = db.client(clientToken).notification(id);
-  const [asset, event, acceptedAt, state, priority, group, by, reason, endedAt] = await db.redis.hmget(
-    key,
-    ...(['asset', 'event', 'accepted_at', 'state', 'priority', 'group', 'by', 'reason', 'ended_at'] as const),
-  );
+  const fields = ['asset', 'event', 'accepted_at', 'state', 'priority', 'group', 'by', 'reason', 'ended_at'];
+  const read = await db.redis.hmget(db.client(clientToken).notification(id), ...fields);
+  const [asset, event, acceptedAt, state, priority, group, by, reason, endedAt] = read;
   if (!asset) return undefined;
   return {
     notificationId: id,

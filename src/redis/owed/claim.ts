@@ -102,7 +102,19 @@ function claimArguments(event: Claimable): ScriptArgument[] {
   const { notificationId, platformId, eventId, acceptedAt, group = '', trace = '', body = '' } = event;
   const lane = event.priority === 'live' ? 'L' : 'B';
   return [
-    ...[bucket, field, notificationId, idToBytes(notificationId), platformId, eventId, lane, acceptedAt],
-    ...[event.notify ? 0 : 1, group, event.lookedUp ?? -1, segmentFingerprints(event.segments), trace, body],
+    bucket,
+    field,
+    notificationId,
+    idToBytes(notificationId),
+    platformId,
+    eventId,
+    lane,
+    acceptedAt,
+    event.notify ? 0 : 1,
+    group,
+    event.lookedUp ?? -1,
+    segmentFingerprints(event.segments),
+    trace,
+    body,
   ];
 }

@@ -9,9 +9,17 @@ import { askScript } from '../connection/library.js';
  * rate, `full` for an attempt to end, and the last three for a change from outside.
  */
 export const waitReasons = [
-  ...(['due', 'in_flight', 'retry', 'failing', 'not_before', 'rate', 'full'] as const),
-  ...(['paused', 'suspended', 'no_registration'] as const),
-];
+  'due',
+  'in_flight',
+  'retry',
+  'failing',
+  'not_before',
+  'rate',
+  'full',
+  'paused',
+  'suspended',
+  'no_registration',
+] as const;
 export type WaitReason = (typeof waitReasons)[number];
 
 export const notificationStates = [
@@ -109,7 +117,8 @@ export async function standingsOf(db: Db, clientToken: string, asked: readonly A
     });
     const { maxInFlight, drainPerSecond } = db.bounds;
     const answers = await askScript<Answer[]>(db, 'look', clientToken, [
-      ...[maxInFlight, drainPerSecond],
+      maxInFlight,
+      drainPerSecond,
       ...args,
     ]);
     found.push(...answers.map(parseStanding));

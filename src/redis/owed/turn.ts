@@ -98,7 +98,7 @@ export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<
     verdicts.some(({ ok }) => !ok) ? JSON.stringify(turn.settings) : '',
     verdicts.length,
   ];
-  for (const verdict of verdicts) args.push(...verdictArguments(verdict));
+  for (const verdict of verdicts) addVerdict(args, verdict);
   for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.token, Math.ceil(inMs));
   const answer = await askScript<TakesAnswer & Partial<Turned>>(db, 'turn', clientToken, args);
   return { settled: [], ...answer, taken: takenOf(answer, turn) };
@@ -125,12 +125,9 @@ export function takenOf(
   return taken.map((own) => ({ ...shared, ...own }));
 }
 
-function verdictArguments({ taken, ok, retryAfterMs = 0, attempt }: Verdict): ScriptArgument[] {
+function addVerdict(args: ScriptArgument[], { taken, ok, retryAfterMs = 0, attempt }: Verdict): void {
   const { platformId, notificationId, token, generation, epoch } = taken;
   const { status = '', error = '' } = attempt;
-  const random = ok ? 0 : Math.random();
-  return [
-    ...[platformId, notificationId, token, generation, epoch, ok ? 1 : 0],
-    ...[status, error, retryAfterMs, JSON.stringify(attempt), random],
-  ];
+  args.push(platformId, notificationId, token, generation, epoch, ok ? 1 : 0);
+  args.push(status, error, retryAfterMs, JSON.stringify(attempt), ok ? 0 : Math.random());
 }

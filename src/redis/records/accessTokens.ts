@@ -53,7 +53,7 @@ export async function findAccessToken(db: Db, token: string): Promise<AccessToke
   const accountId = (idPrefix + token.slice(0, -secretLength)) as AccountId;
   const [value, [generation, disabled]] = await Promise.all([
     db.redis.get(db.global.accessToken(accountId, secretHash(token))),
-    db.redis.hmget(db.global.account(accountId), ...(['generation', 'disabled'] as const)),
+    db.redis.hmget(db.global.account(accountId), 'generation', 'disabled'),
   ]);
   if (!value) return undefined;
   const [minted, ...scopes] = value.split(' ');
