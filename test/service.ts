@@ -44,8 +44,8 @@ export interface Given {
   metrics?: Partial<Parts['metrics']>;
   /** `newClient` stores signing secrets as they are. */
   secretBox?: SecretBox;
-  /** Gives a place in the stead of the real sender. */
-  place?: (real: Sender, ...asked: Parameters<Sender['place']>) => ReturnType<Sender['place']>;
+  /** Gives a permit in the stead of the real sender. */
+  permit?: (real: Sender, ...asked: Parameters<Sender['permit']>) => ReturnType<Sender['permit']>;
   lookup?: Services['lookup'];
 }
 
@@ -212,8 +212,8 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
     connectionsPerOrigin: config.connectionsPerOrigin,
   });
-  const { place } = given;
-  const sender = place ? Object.assign(Object.create(real), { place: place.bind(undefined, real) }) : real;
+  const { permit } = given;
+  const sender = permit ? Object.assign(Object.create(real), { permit: permit.bind(undefined, real) }) : real;
   const secretBox = given.secretBox ?? createSecretBox(config.SECRETS_KEY);
   const metrics = Object.assign(createMetrics(), given.metrics);
   const parts = { config, db, log, temporal, sender, secretBox, metrics };

@@ -91,10 +91,10 @@ export class Accepting {
   }
 
   async #accept(event: ArrivedEvent): Promise<Claim> {
-    const ticket = event.notify ? this.deps.outbox.reserve(event) : undefined;
+    const reservation = event.notify ? this.deps.outbox.reserve(event) : undefined;
     let claimed: ClaimedEvent | undefined;
     try {
-      const group = ticket === undefined ? withoutWorkflow : ticket.group;
+      const group = reservation === undefined ? withoutWorkflow : reservation.group;
       const arrived = { ...event, group };
       const { claim, safe } = await new Promise<Decided>((resolve, reject) =>
         this.#queue(event.clientToken, [{ event: arrived, resolve, reject }]),
@@ -106,7 +106,7 @@ export class Accepting {
       return claim;
     } finally {
       this.#underWay.delete(event.notificationId);
-      ticket?.fill(claimed);
+      reservation?.fill(claimed);
     }
   }
 

@@ -16,8 +16,8 @@ interface OutboxDeps extends StartDeps {
   maxQueuedBytes?: number;
 }
 
-/** A reserved place in a workflow. */
-interface Ticket {
+/** The right of an event to be in a workflow. */
+interface Reservation {
   /** The value that the claim writes into the notification's record; undefined if the event has its own workflow. */
   group: string | undefined;
   /** Puts the claimed event into the workflow; undefined: nothing was claimed. */
@@ -39,7 +39,7 @@ interface Collected {
   group: string | undefined;
   events: ClaimedEvent[];
   bytes: number;
-  /** Reserved places that are neither filled nor given back yet. */
+  /** Reservations that are neither filled nor given back yet. */
   open: number;
   /** It accepts no further event. */
   isClosed: boolean;
@@ -57,7 +57,7 @@ export class Outbox {
   readonly #starts: WorkflowStarts;
   /** Groups that wait for the budget, in order; arriving events go into the last one. */
   readonly #groups: Collected[] = [];
-  /** Where each event waits, so that a repeated event takes no second place. */
+  /** Where each event waits, so that a repeated event makes no second reservation. */
   readonly #workflowOf = new Map<string, Collected>();
   #queuedEvents = 0;
   #queuedBytes = 0;
@@ -69,8 +69,8 @@ export class Outbox {
     this.#starts = new WorkflowStarts(deps);
   }
 
-  /** Returns a place in the event's workflow, or the place that it already has; undefined if the outbox is full. */
-  reserve(event: ArrivedEvent): Ticket | undefined {
+  /** Reserves the event's workflow, unless the event has a reservation. @returns undefined if the outbox is full */
+  reserve(event: ArrivedEvent): Reservation | undefined {
     const known = this.#workflowOf.get(event.notificationId);
     if (known !== undefined) return { group: known.group, fill() {} };
     const bytes = bytesOf(event);
@@ -84,9 +84,9 @@ export class Outbox {
     if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
       const own = collect(this.#ids.enrichment(event.clientToken, event.notificationId), undefined);
       own.isClosed = true;
-      return this.#ticket(own, bytes);
+      return this.#reserveIn(own, bytes);
     }
-    return this.#ticket(this.#groupFor(bytes), bytes);
+    return this.#reserveIn(this.#groupFor(bytes), bytes);
   }
 
   /** Returns how many events wait for their workflow. */
@@ -117,23 +117,23 @@ export class Outbox {
     return group;
   }
 
-  #ticket(its: Collected, bytes: number): Ticket {
-    its.open++;
-    its.bytes += bytes;
+  #reserveIn(collected: Collected, bytes: number): Reservation {
+    collected.open++;
+    collected.bytes += bytes;
     return {
-      group: its.group,
+      group: collected.group,
       fill: (event) => {
-        its.open--;
+        collected.open--;
         if (event !== undefined) {
-          its.events.push(event);
-          this.#workflowOf.set(event.notificationId, its);
+          collected.events.push(event);
+          this.#workflowOf.set(event.notificationId, collected);
         } else {
-          its.bytes -= bytes;
+          collected.bytes -= bytes;
           this.#queuedEvents--;
           this.#queuedBytes -= bytes;
-          if (its.group === undefined) this.#budget.giveBack();
+          if (collected.group === undefined) this.#budget.giveBack();
         }
-        this.#startIfComplete(its);
+        this.#startIfComplete(collected);
       },
     };
   }
@@ -163,8 +163,9 @@ export class Outbox {
     this.#startIfComplete(group);
   }
 
-  #startIfComplete(its: Collected): void {
-    if (its.isClosed && its.open === 0 && its.events.length > 0) void this.#start(its);
+  #startIfComplete(collected: Collected): void {
+    if (collected.isClosed && collected.open === 0 && collected.events.length > 0)
+      void this.#start(collected);
   }
 
   async #start({ workflowId, events, bytes }: Collected): Promise<void> {

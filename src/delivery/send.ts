@@ -5,7 +5,7 @@ import type { Logger } from '../log.js';
 import type { Metrics, OwnFailureCause } from '../metrics.js';
 import type { Notices } from '../notices/notices.js';
 import { notificationRequest, withoutValues } from '../outgoing/notification.js';
-import type { Place, PostResult, Sender } from '../outgoing/post.js';
+import type { Permit, PostResult, Sender } from '../outgoing/post.js';
 import { originOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
@@ -54,25 +54,25 @@ export async function send(
   clientToken: string,
   taken: Taken,
 ): Promise<Verdict | OwnFailure | undefined> {
-  const place = await waitForPlace(deps.sender, clientToken, taken.url);
-  if (place === undefined) return undefined;
+  const permit = await waitForPermit(deps.sender, clientToken, taken.url);
+  if (permit === undefined) return undefined;
   let sent: Verdict | OwnFailure;
   try {
-    sent = await signAndPost(deps, clientToken, taken, place);
+    sent = await signAndPost(deps, clientToken, taken, permit);
   } catch (err) {
-    place.release();
+    permit.release();
     sent = { cause: err instanceof SecretUnreadable ? 'secrets' : 'unexpected', err };
   }
   if ('cause' in sent) deps.metrics.ownFailure(sent.cause);
   return sent;
 }
 
-/** Waits for a connection's place. This time is not the receiver's. @returns undefined if none is free in time */
-async function waitForPlace(sender: Sender, clientToken: string, url: string): Promise<Place | undefined> {
+/** Waits for a connection's permit. This time is not the receiver's. @returns undefined if none is free in time */
+async function waitForPermit(sender: Sender, clientToken: string, url: string): Promise<Permit | undefined> {
   const waiting = new AbortController();
   const timer = setTimeout(() => waiting.abort(), longestWaitMs);
   try {
-    return await sender.place(url, clientToken, waiting.signal);
+    return await sender.permit(url, clientToken, waiting.signal);
   } catch (err) {
     if (waiting.signal.aborted) return undefined;
     throw err;
@@ -86,7 +86,7 @@ async function signAndPost(
   deps: DeliveryDeps,
   clientToken: string,
   taken: Taken,
-  place: Place,
+  permit: Permit,
 ): Promise<Verdict | OwnFailure> {
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
@@ -100,7 +100,7 @@ async function signAndPost(
     headers,
   );
   const span = beginSpan(deps, clientToken, taken, url);
-  const result = await place.post(request);
+  const result = await permit.post(request);
   const { status, error, ours } = result;
   span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? error);
   if (ours !== undefined) return { cause: ours };

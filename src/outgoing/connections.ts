@@ -1,9 +1,9 @@
 import { Connection, type Destination, type Guard } from './connection.js';
 
-/** Takes a place when it is granted: a connection that was kept open, or is still to be opened. */
+/** Takes a granted permit: a connection that was kept open, or is still to be opened. */
 type Waiter = (connection: Connection) => void;
 
-/** An origin with its places in use and the connections that are kept idle. */
+/** An origin with its permits in use and the connections that are kept idle. */
 interface Origin extends Destination {
   readonly idle: Connection[];
   /** By client, in the order of their turns; a client that does not wait is not in it. */
@@ -21,11 +21,11 @@ export interface ConnectionBounds {
 }
 
 /**
- * The places and connections of all origins. Whoever finds no place queues, and the clients of an origin are served in turn:
+ * The permits and connections of all origins. Whoever gets no permit queues, and the clients of an origin are served in turn:
  * nobody is overtaken. If a socket is needed and none is left, the connection that has been idle longest is closed. If none
  * is idle, the origins get a socket in turn, even an origin that has just given a socket back.
  *
- * A place without an open connection is granted only if its name may be looked up immediately. The rare lookup of a
+ * A permit without an open connection is granted only if its name may be looked up immediately. The rare lookup of a
  * connection that is opened again is not counted.
  */
 export class Connections {
@@ -45,7 +45,7 @@ export class Connections {
     readonly bounds: ConnectionBounds,
   ) {}
 
-  /** Waits for a place. @throws the reason of the signal if that aborts first */
+  /** Waits for a permit. @throws the reason of the signal if that aborts first */
   acquire(to: Destination, client: string, signal?: AbortSignal): Promise<Connection> {
     const origin = this.#origins.get(to.name) ?? { ...to, idle: [], waiting: new Map(), inUse: 0 };
     this.#origins.set(to.name, origin);
@@ -68,7 +68,7 @@ export class Connections {
     });
   }
 
-  /** Takes a place back. @param isReusable the connection is open and between two requests; otherwise it is closed */
+  /** Takes a permit back. @param isReusable the connection is open and between two requests; otherwise it is closed */
   release(connection: Connection, isReusable: boolean): void {
     const origin = this.#inUse.get(connection);
     if (origin === undefined) return;
@@ -125,7 +125,7 @@ export class Connections {
     return connection;
   }
 
-  /** Grants the place to the oldest waiter of the client whose turn it is; its other waiters come after the other clients. */
+  /** Grants the permit to the oldest waiter of the client whose turn it is; its other waiters come after the other clients. */
   #grant(origin: Origin, connection: Connection): void {
     for (const [client, waiters] of origin.waiting) {
       for (const waiter of waiters) {

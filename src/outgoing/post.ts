@@ -12,7 +12,7 @@ import { hostOf, parseUrl, portOf } from './target.js';
 export type { PostResult } from './answer.js';
 
 /** The right to use one connection to one origin, and one of the process's sockets. */
-export type Place = Pick<Attempt, 'post' | 'release'>;
+export type Permit = Pick<Attempt, 'post' | 'release'>;
 
 interface Content {
   headers: Record<string, string>;
@@ -55,7 +55,7 @@ export interface SenderSettings extends Partial<Guard & ConnectionBounds> {
  * within the same attempt.
  *
  * The time of an attempt covers the name, the connection, TLS and the receiver. Before it begins, the service
- * waits for its own resources: a place, and the right to look up a name.
+ * waits for its own resources: a permit, and the right to look up a name.
  *
  * | the service | fails with `ours` |
  * |---|---|
@@ -69,7 +69,7 @@ export function createSender(settings: SenderSettings) {
     { ...settings, names: settings.names ?? systemNames, hasRoute: settings.hasRoute ?? hasRoute },
     { connectionsPerOrigin, maxSockets, maxLookups: settings.maxLookups ?? 256 },
   );
-  /** Places that are waited for or held, and posts without a result. */
+  /** Permits that are waited for or given out, and posts without a result. */
   let unfinished = 0;
   let closing: Promise<void> | undefined;
   let onQuiet = (): void => undefined;
@@ -80,12 +80,12 @@ export function createSender(settings: SenderSettings) {
   const shared: Shared = { connections, timeoutMs, posting: 0, finish };
 
   /**
-   * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, one of the process's
+   * Waits for a permit: for one of the connections to the origin of `url`, shared in turn among clients, one of the process's
    * sockets, and for a new connection the right to look up its name. Resolves immediately if there is room, and for a URL that
    * cannot be posted to: its `post` says why. Rejects only when `signal` aborts, with its reason; the signal covers `post`
    * too.
    */
-  async function place(url: string, client: string, signal?: AbortSignal): Promise<Place> {
+  async function permit(url: string, client: string, signal?: AbortSignal): Promise<Permit> {
     signal?.throwIfAborted();
     if (closing !== undefined) return refuse('connect');
     const target = parseUrl(url);
@@ -104,15 +104,15 @@ export function createSender(settings: SenderSettings) {
   }
 
   return {
-    place,
-    /** Waits for a place, then posts. */
+    permit,
+    /** Waits for a permit, then posts. */
     post: async ({ url, client, headers, body, signal }: PostRequest): Promise<PostResult> =>
-      (await place(url, client, signal)).post({ headers, body }),
+      (await permit(url, client, signal)).post({ headers, body }),
     /** Returns how many posts have no result yet. */
     inFlight: () => shared.posting,
-    /** Returns how many wait for a place. */
+    /** Returns how many wait for a permit. */
     waiting: () => connections.waiting,
-    /** Refuses new posts, waits for those that have a place or wait for one, closes all connections. */
+    /** Refuses new posts, waits for those that have a permit or wait for one, closes all connections. */
     close(): Promise<void> {
       closing ??= new Promise<void>((resolve) => {
         onQuiet = resolve;
@@ -123,7 +123,7 @@ export function createSender(settings: SenderSettings) {
   };
 }
 
-function refuse(error: AttemptError): Place {
+function refuse(error: AttemptError): Permit {
   return { post: async () => ({ ok: false, error, milliseconds: 0 }), release: () => undefined };
 }
 
@@ -132,7 +132,7 @@ interface Shared {
   timeoutMs: number;
   /** Posts without a result. */
   posting: number;
-  /** Called once, when the result is known or no longer wanted, or the place was given back. */
+  /** Called once, when the result is known or no longer wanted, or the permit was given back. */
   finish(): void;
 }
 
@@ -167,11 +167,11 @@ class Attempt implements Dispatcher.DispatchHandler {
 
   /**
    * Makes one attempt; its time begins now. Call it once.
-   * Rejects only when the signal of the place aborts, with its reason; everything else is a {@link PostResult}.
+   * Rejects only when the signal of the permit aborts, with its reason; everything else is a {@link PostResult}.
    */
   async post(content: Content): Promise<PostResult> {
     this.signal?.throwIfAborted();
-    if (this.#state !== 'ready') throw new Error('a place is for one POST');
+    if (this.#state !== 'ready') throw new Error('a permit is for one POST');
     this.#state = 'posted';
     this.#content = content;
     this.#startedAtMs = performance.now();
@@ -189,7 +189,7 @@ class Attempt implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Gives the place back unused; has no effect once it is posted or given back. */
+  /** Gives the permit back unused; has no effect once it is used or given back. */
   release(): void {
     if (this.#state !== 'ready') return;
     // A connection that was closed in the meantime would rest for ever.

@@ -67,9 +67,9 @@ describe('A stopping process', () => {
 
   it('ends its worker before that is stopped by force, though an attempt waits for its connection longer than that', async () => {
     h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '1' }, 'all', {
-      place: async (real, ...asked) => {
+      permit: async (real, ...asked) => {
         await gate.closed;
-        return await real.place(...asked);
+        return await real.permit(...asked);
       },
     });
     await h.startWorker();

@@ -32,16 +32,16 @@ describe('Failures of our own', () => {
     { failingAfter: 2 },
     {
       metrics: { ownFailure: (cause) => causes.push(cause) },
-      /** Gives places at which every POST fails, because this machine has no network. */
-      place: async (real, ...asked) => {
-        const place = await real.place(...asked);
-        if (!isCutOff) return place;
+      /** Gives permits with which every POST fails, because this machine has no network. */
+      permit: async (real, ...asked) => {
+        const permit = await real.permit(...asked);
+        if (!isCutOff) return permit;
         return {
           async post() {
-            place.release();
+            permit.release();
             return { ok: false, error: 'connect', ours: 'network', milliseconds: 1 };
           },
-          release: () => place.release(),
+          release: () => permit.release(),
         };
       },
     },

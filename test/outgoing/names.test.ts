@@ -89,10 +89,10 @@ describe('a name', () => {
     const receiver = await startQuick();
     const sender = sending({ names, maxLookups: 1 });
     const at = (host: string) => `http://${host}.example:${receiver.port}/`;
-    const held = await sender.place(at('held'), 'A');
+    const held = await sender.permit(at('held'), 'A');
     const leaving = Array.from({ length: 2_000 }, (_, i) => {
       const controller = new AbortController();
-      return { controller, place: sender.place(at(`leaving-${i}`), 'B', controller.signal) };
+      return { controller, place: sender.permit(at(`leaving-${i}`), 'B', controller.signal) };
     });
     const posting = sender.post(requestTo(at('posting'), 'C'));
     assert.equal(sender.waiting(), 2_001);

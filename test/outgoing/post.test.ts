@@ -5,7 +5,7 @@ import { setTimeout as pass } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
-import type { Place, Sender } from '../../src/outgoing/post.js';
+import type { Permit, Sender } from '../../src/outgoing/post.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
 import { loopbackNames } from './dnsServer.js';
 import { noContent, type RawReceiver, requestTo, until, useNetwork } from './rawReceiver.js';
@@ -105,7 +105,7 @@ describe('outgoing post', () => {
     await assertSent(sender, requestTo(receiver.url));
     const { url, client, headers, body } = requestTo(receiver.url);
     let made = 0;
-    const place = await sender.place(url, client);
+    const place = await sender.permit(url, client);
     const result = await place.post({
       headers: { ...headers, 'content-length': String(body.length) },
       body: () => {
@@ -201,7 +201,7 @@ describe('outgoing post', () => {
     const queue = async (sender: Sender, url: string, client: string, count: number, order: string[]) => {
       await Promise.all(
         Array.from({ length: count }, async () => {
-          const place = await sender.place(url, client);
+          const place = await sender.permit(url, client);
           order.push(client);
           assert.equal((await place.post(content)).ok, true);
         }),
@@ -211,7 +211,7 @@ describe('outgoing post', () => {
     it('goes to the clients of an origin in turn, for any number that one of them has waiting', async () => {
       const receiver = await startQuick();
       const sender = sending({ connectionsPerOrigin: 4 });
-      const held = await Promise.all([1, 2, 3, 4].map(() => sender.place(receiver.url, 'MANY')));
+      const held = await Promise.all([1, 2, 3, 4].map(() => sender.permit(receiver.url, 'MANY')));
       const order: string[] = [];
       const many = queue(sender, receiver.url, 'MANY', 200, order);
       const few = queue(sender, receiver.url, 'FEW', 5, order);
@@ -228,7 +228,7 @@ describe('outgoing post', () => {
       const receiver = await startQuick();
       const timeoutMs = 2_000;
       const sender = sending({ connectionsPerOrigin: 1, timeoutMs });
-      const held = await sender.place(receiver.url, 'SLOW');
+      const held = await sender.permit(receiver.url, 'SLOW');
       const beganMs = performance.now();
       const posting = sender.post(requestTo(receiver.url, 'NEXT'));
       await pass(timeoutMs + 500);
@@ -244,17 +244,17 @@ describe('outgoing post', () => {
     it('can be given back unused, once, and then cannot be used', async () => {
       const receiver = await startQuick();
       const sender = sending({ connectionsPerOrigin: 1 });
-      const place = await sender.place(receiver.url, 'A');
+      const place = await sender.permit(receiver.url, 'A');
       place.release();
       place.release();
       await assert.rejects(place.post(content), /for one POST/);
-      const next = await sender.place(receiver.url, 'B');
+      const next = await sender.permit(receiver.url, 'B');
       assert.equal((await next.post(content)).ok, true);
       next.release();
       await assert.rejects(next.post(content), /for one POST/);
       assert.equal(receiver.accepted(), 1);
-      const third = sender.place(receiver.url, 'C');
-      const fourth = sender.place(receiver.url, 'D');
+      const third = sender.permit(receiver.url, 'C');
+      const fourth = sender.permit(receiver.url, 'D');
       (await third).release();
       (await fourth).release();
     });
@@ -265,7 +265,7 @@ describe('outgoing post', () => {
       });
       const sender = sending({ connectionsPerOrigin: 1 });
       const first = sender.post(requestTo(receiver.url, 'A'));
-      const place = await sender.place(receiver.url, 'A');
+      const place = await sender.permit(receiver.url, 'A');
       assert.equal((await first).ok, true);
       await until(() => receiver.open() === 0);
       assert.equal((await place.post(content)).ok, true);
@@ -278,14 +278,14 @@ describe('outgoing post', () => {
       const reason = new Error('cancelled');
       const ofHeld = new AbortController();
       const ofWaiting = new AbortController();
-      const held = await sender.place(receiver.url, 'A', ofHeld.signal);
-      const waiting = sender.place(receiver.url, 'B', ofWaiting.signal);
-      const patient = sender.place(receiver.url, 'C');
+      const held = await sender.permit(receiver.url, 'A', ofHeld.signal);
+      const waiting = sender.permit(receiver.url, 'B', ofWaiting.signal);
+      const patient = sender.permit(receiver.url, 'C');
       ofWaiting.abort(reason);
       await assert.rejects(waiting, reason);
       ofHeld.abort(reason);
       await assert.rejects(held.post(content), reason);
-      await assert.rejects(sender.place(receiver.url, 'D', ofHeld.signal), reason);
+      await assert.rejects(sender.permit(receiver.url, 'D', ofHeld.signal), reason);
       assert.equal((await (await patient).post(content)).ok, true);
       assert.equal(sender.waiting(), 0);
     });
@@ -293,8 +293,8 @@ describe('outgoing post', () => {
     it('keeps a sender from closing until it is posted or given back', async () => {
       const receiver = await startQuick();
       const sender = sending({ connectionsPerOrigin: 1 });
-      const held = await sender.place(receiver.url, 'A');
-      const waiting = sender.place(receiver.url, 'B');
+      const held = await sender.permit(receiver.url, 'A');
+      const waiting = sender.permit(receiver.url, 'B');
       let isClosed = false;
       const closing = sender.close().then(() => {
         isClosed = true;
@@ -361,7 +361,7 @@ describe('outgoing post', () => {
       it('waits if none is idle', async () => {
         const [a, b, c] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
         const sender = sending({ maxSockets: 2 });
-        const held = [await sender.place(a.url, 'A'), await sender.place(b.url, 'B')] as [Place, Place];
+        const held = [await sender.permit(a.url, 'A'), await sender.permit(b.url, 'B')] as [Permit, Permit];
         const posting = sender.post(requestTo(c.url, 'C'));
         assert.equal(sender.waiting(), 1);
         held[0].release();
@@ -373,7 +373,7 @@ describe('outgoing post', () => {
       it('lets the origins take turns, also the one whose connection becomes free', async () => {
         const [a, b] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
         const sender = sending({ maxSockets: 1 });
-        const held = await sender.place(a.url, 'A');
+        const held = await sender.permit(a.url, 'A');
         const order: string[] = [];
         const many = queue(sender, a.url, 'A', 10, order);
         const few = queue(sender, b.url, 'B', 2, order);

@@ -256,8 +256,8 @@ export class Model {
     for (const { asset, due } of this.waiting()) if (due > this.now) this.land(asset);
   }
 
-  holds({ platformId, token }: Pick<Taken, 'platformId' | 'token'>): boolean {
-    return this.facts.holders.get(platformId)?.token === token;
+  holds({ platformId, nonce }: Pick<Taken, 'platformId' | 'nonce'>): boolean {
+    return this.facts.holders.get(platformId)?.token === nonce;
   }
 
   /**
@@ -304,7 +304,7 @@ export class Model {
   }
 
   private judge(
-    { platformId: asset, token, epoch }: Taken,
+    { platformId: asset, nonce: token, epoch }: Taken,
     { ok, status, retryAfterMs = 0 }: Answer,
     { change }: Settled,
   ): void {
@@ -372,7 +372,7 @@ export class Model {
     assert.ok(owed !== undefined && !facts.holders.has(asset), 'it waits');
     assert.deepEqual([owed.live, owed.due], [next.live, next.due]);
     assert.deepEqual([id, priority === 'live'], [owed.id, owed.live]);
-    assert.deepEqual([taken.token, taken.generation, taken.epoch], [token, facts.generation, facts.epoch]);
+    assert.deepEqual([taken.nonce, taken.generation, taken.epoch], [token, facts.generation, facts.epoch]);
     if (facts.state === 'failing') facts.probe = `${token} ${asset}`;
     else {
       if (limits.perSecond > 0) facts.rateAt = this.ratePlace() + 1000 / limits.perSecond;

@@ -37,13 +37,13 @@ interface Variant {
   signal?: AbortSignal;
 }
 
-/** Sends one test notification. @throws the signal's reason if the send got no place in time */
+/** Sends one test notification. @throws the signal's reason if the send got no permit in time */
 export async function sendSigned(
   sender: Sender,
   { url, clientToken, secrets, own }: Target,
   { id = idFromBytes(randomBytes(16)), ageMs = 0, inPieces = false, signal }: Variant = {},
 ): Promise<Exchange> {
-  const place = await sender.place(url, clientToken, signal);
+  const permit = await sender.permit(url, clientToken, signal);
   const request = notificationRequest(
     { notificationId: id, clientToken, platformId: 'test', event: 'test' },
     secrets,
@@ -51,7 +51,7 @@ export async function sendSigned(
     own,
   );
   const startedAtMs = performance.now();
-  const result = await place
+  const result = await permit
     .post(inPieces ? slowly(request) : request)
     .catch(
       (): PostResult => ({ ok: false, error: 'timeout', milliseconds: performance.now() - startedAtMs }),
@@ -61,8 +61,8 @@ export async function sendSigned(
 
 /**
  * Makes the five sends of a check: the good one, then, once that is answered, the others at the same time.
- * @param signal ends the wait for a place and every send that is under way
- * @throws the signal's reason if a send got no place in time
+ * @param signal ends the wait for a permit and every send that is under way
+ * @throws the signal's reason if a send got no permit in time
  */
 export async function sendChecks(
   sender: Sender,

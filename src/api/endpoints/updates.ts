@@ -47,7 +47,7 @@ export const updatesEndpoint = clientEndpoint({
   rate: 'records',
   answer: async ({ db }, { client, query: { cursor: after, limit } }) => {
     const from = { limit, after: after?.slice('u.'.length) };
-    // A crash of Redis must not lose an update that this reader has seen: the reader's place would be gone.
+    // A crash of Redis must not lose an update that this reader has seen: the reader's position would be gone.
     const page = await db.durably((own) => readUpdates(own, client.clientToken, from)).safe;
     if (page === undefined) throw new ApiError('cursor_expired', expired);
     return {

@@ -30,10 +30,10 @@ import { recordKeptDays } from '../../constants.js';
  *   first_failure_at, first_failure_clock  the first of them: its time, and the client's clock then
  *   last_success_at, last_failure_at, last_error, last_status  of attempts
  *   not_before                    no attempt before it (Retry-After)
- *   probe_step, probe_at, probe   the one probe of a failing endpoint; probe: `<token> <asset>`
+ *   probe_step, probe_at, probe   the one probe of a failing endpoint; probe: `<nonce> <asset>`
  *   clock_ms, clock_at            the client's clock: ms run so far; since when it runs (0: it is stopped)
  *   catch_up_until                until when catch-up sleeps (absent: none is known to run)
- *   rate_at, drain_at             the time of the next free place in max_per_second, and in the drain rate
+ *   rate_at, drain_at             when max_per_second allows the next attempt, and when the drain rate does
  *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
  *   leases_end                    when the first lease ended or ends, as of the last look at all of them
  *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate

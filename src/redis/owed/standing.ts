@@ -5,8 +5,8 @@ import { askScript } from '../connection/library.js';
 
 /**
  * `due`: it may be sent now, in its turn; `in_flight`: an attempt is under way; `retry`: at its own time; the others concern
- * the whole client: `failing` waits for the next probe, `not_before` for the end of Retry-After, `rate` for the next place of its
- * rate, `full` for an attempt to end, and the last three for a change from outside.
+ * the whole client: `failing` waits for the next probe, `not_before` for the end of Retry-After, `rate` for the next time that
+ * its rate allows, `full` for an attempt to end, and the last three for a change from outside.
  */
 export const waitReasons = [
   'due',

@@ -21,8 +21,8 @@ export interface Taken {
   platformId: string;
   notificationId: string;
   priority: Priority;
-  /** Identifies this attempt among all attempts of its asset. */
-  token: string;
+  /** Of the call that took it. Identifies this attempt among all attempts of its asset. */
+  nonce: string;
   generation: number;
   epoch: number;
   url: string;
@@ -99,7 +99,7 @@ export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<
     verdicts.length,
   ];
   for (const verdict of verdicts) addVerdict(args, verdict);
-  for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.token, Math.ceil(inMs));
+  for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.nonce, Math.ceil(inMs));
   const answer = await askScript<TakesAnswer & Partial<Turned>>(db, 'turn', clientToken, args);
   return { settled: [], ...answer, taken: takenOf(answer, turn) };
 }
@@ -113,7 +113,7 @@ export function boundsArguments({ bounds }: Db, taking?: Taking): ScriptArgument
 type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';
 
 /** The answer of `answer_taken` in take.lua: what all attempts share is in it once. Without `taken`, nothing was taken. */
-export interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'token'>> {
+export interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'nonce'>> {
   taken?: Pick<Taken, Own>[];
 }
 
@@ -121,13 +121,13 @@ export function takenOf(
   { taken = [], generation, epoch, url, secrets }: TakesAnswer,
   taking?: Taking,
 ): Taken[] {
-  const shared = { token: taking?.nonce, generation, epoch, url, secrets } as Omit<Taken, Own>;
+  const shared = { nonce: taking?.nonce, generation, epoch, url, secrets } as Omit<Taken, Own>;
   return taken.map((own) => ({ ...shared, ...own }));
 }
 
 function addVerdict(args: ScriptArgument[], { taken, ok, retryAfterMs = 0, attempt }: Verdict): void {
-  const { platformId, notificationId, token, generation, epoch } = taken;
+  const { platformId, notificationId, nonce, generation, epoch } = taken;
   const { status = '', error = '' } = attempt;
-  args.push(platformId, notificationId, token, generation, epoch, ok ? 1 : 0);
+  args.push(platformId, notificationId, nonce, generation, epoch, ok ? 1 : 0);
   args.push(status, error, retryAfterMs, JSON.stringify(attempt), ok ? 0 : Math.random());
 }

@@ -71,9 +71,9 @@ local function note_change(from, why, by, is_url)
 end
 -- Returns when the lease of the one probe ends; nil if none is under way.
 local function probe_end(probe)
-  local token, asset = string.match(probe or '', '^(%S+) (.*)$')
+  local nonce, asset = string.match(probe or '', '^(%S+) (.*)$')
   local f = asset and flight_of(asset)
-  return f and f.token == token and f.lease > now and f.lease or nil
+  return f and f.nonce == nonce and f.lease > now and f.lease or nil
 end
 -- Starts again with another URL, or with none: answers of the older URL no longer count.
 local function new_generation()

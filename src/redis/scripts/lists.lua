@@ -8,7 +8,7 @@ local function is_less(a, b)
   end
   return #a < #b
 end
--- Reads a page of a sorted set after a place, by falling score: n lookups for a set of 2^n, even if many members share a score.
+-- Reads a page of a sorted set after a position, by falling score: n lookups for a set of 2^n, even if many members share a score.
 -- Returns alternating members and scores.
 local function page_behind(key, score, member, count)
   local low, high = redis.call('ZCOUNT', key, '(' .. score, '+inf'), redis.call('ZCOUNT', key, score, '+inf')
@@ -26,7 +26,7 @@ local function last_of(found, count)
 end
 
 -- Reads a page of the list of notifications, the newest first, and returns those that match.
--- Arguments: score, member (the place after which the page begins), count (how many to read), state, asset, event ('' for any)
+-- Arguments: score, member (the position after which the page begins), count (how many to read), state, asset, event ('' for any)
 -- Answer: {id and score of the last one read ({}: no more), {id, score of each match in turn}}. At the end it has the notification
 --   by which the wanted asset is owed, if the list no longer has it, wherever the page begins.
 entry('listedPage', function(_, ARGV)
@@ -47,7 +47,7 @@ entry('listedPage', function(_, ARGV)
   return {last_of(found, count), matching}
 end, {'no-writes'})
 -- Reads a page of waiting assets, the latest owed first, and all assets in flight.
--- Arguments: score, member (the place after which the page begins), count
+-- Arguments: score, member (the position after which the page begins), count
 -- Answer: {asset and score of the last one read ({}: no more), {asset, id, owed since, accepted at} of each that
 --   waits, the same of each in flight}
 entry('waitingPage', function(_, ARGV)

@@ -1,5 +1,5 @@
--- Writes notifications' records, and moves owed assets between two places. Each owed asset is in exactly one of them:
---   flight   while an attempt holds it: `<token> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
+-- Writes notifications' records, and moves owed assets. Each owed asset is in exactly one of these:
+--   flight   while an attempt holds it: `<nonce> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
 --            notification of the asset waits there for the attempt's end; `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
 
@@ -65,15 +65,15 @@ local function flight_of(asset)
   if flights == 0 then return nil end
   local packed = redis.call('HGET', base .. 'flight', asset)
   if not packed then return nil end
-  local token, lease, since, lane, id, newer = string.match(packed, '^(%S+) (%d+) (%d+) (%u) (%S+) ?(%S*)$')
+  local nonce, lease, since, lane, id, newer = string.match(packed, '^(%S+) (%d+) (%d+) (%u) (%S+) ?(%S*)$')
   return {
-    token = token, lease = tonumber(lease), since = tonumber(since), lane = lane, id = id,
+    nonce = nonce, lease = tonumber(lease), since = tonumber(since), lane = lane, id = id,
     newer = newer ~= '' and newer or nil,
   }
 end
 local function write_flight(asset, f)
   local newer = f.newer and ' ' .. f.newer or ''
-  local packed = string.format('%s %d %d %s %s%s', f.token, f.lease, f.since, f.lane, f.id, newer)
+  local packed = string.format('%s %d %d %s %s%s', f.nonce, f.lease, f.since, f.lane, f.id, newer)
   local added = redis.call('HSET', base .. 'flight', asset, packed)
   flights = flights and flights + added
 end
@@ -124,7 +124,7 @@ local function land_ended(nonces)
   local next_end
   for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
     local f = flight_of(asset)
-    if f.lease <= now or nonces and string.find(nonces, ' ' .. f.token .. ' ', 1, true) then land(asset, f)
+    if f.lease <= now or nonces and string.find(nonces, ' ' .. f.nonce .. ' ', 1, true) then land(asset, f)
     else next_end = math.min(next_end or f.lease, f.lease) end
   end
   redis.call('HSET', E, 'leases_end', next_end or 0)

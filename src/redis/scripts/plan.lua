@@ -70,7 +70,7 @@ entry('endpoint', function(_, ARGV)
   local since = at >= 0 and at or FAR
   if why == 'due' then
     local due = earliest_due('-inf')
-    -- The last place of a rate was used then.
+    -- Before these times a rate allowed nothing.
     since = math.max(due, h.recovered_at, h.not_before, h.rate_at, due < h.recovered_at and h.drain_at or 0)
     if h.state == 'failing' then since = math.max(h.probe_at, h.not_before) end
   end

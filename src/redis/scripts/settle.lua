@@ -78,10 +78,10 @@ local function with_attempt(lines, line)
   end
   return lines
 end
--- Settles one verdict, and answers `Settled` of src/redis/owed/turn.ts. It counts once, by its token, so it is safe to repeat.
+-- Settles one verdict, and answers `Settled` of src/redis/owed/turn.ts. It counts once, by its nonce, so it is safe to repeat.
 local function settle_attempt(v)
   local current, f, w = owed_by(v.asset)
-  local is_counted = f ~= nil and f.token == v.token
+  local is_counted = f ~= nil and f.nonce == v.nonce
   local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group')
   local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
   local function answer(outcome, at)
@@ -100,7 +100,7 @@ local function settle_attempt(v)
   local same_url, same_epoch, last_success = h.generation == v.generation, h.epoch == v.epoch, h.last_success_at
   if is_counted and exists then add(changed, 'attempts', with_attempt(r[1], v.line)) end
   if same_url then
-    local is_probe = h.probe == v.token .. ' ' .. v.asset
+    local is_probe = h.probe == v.nonce .. ' ' .. v.asset
     if v.is_ok then settle_success(says, same_epoch, is_probe)
     elseif is_counted then settle_failure(says, same_epoch, is_probe, v) end
   end
@@ -144,9 +144,9 @@ local function settle_attempt(v)
   return answer('retry', due)
 end
 -- Gives back an asset that was taken and not attempted, and counts nothing; it is due again at `due`, or (nil) in its former order.
-local function give_back(asset, token, due)
+local function give_back(asset, nonce, due)
   local f = flight_of(asset)
-  if not f or f.token ~= token then return end
+  if not f or f.nonce ~= nonce then return end
   land(asset, f, due)
   if due then alarm(due) end
 end
@@ -156,7 +156,7 @@ local function settle_turn(ARGV)
   local settled, i = {}, 10
   for _ = 1, tonumber(ARGV[9]) do
     settled[#settled + 1] = settle_attempt({
-      asset = ARGV[i], id = ARGV[i + 1], token = ARGV[i + 2], generation = tonumber(ARGV[i + 3]),
+      asset = ARGV[i], id = ARGV[i + 1], nonce = ARGV[i + 2], generation = tonumber(ARGV[i + 3]),
       epoch = tonumber(ARGV[i + 4]), is_ok = ARGV[i + 5] == '1', status = ARGV[i + 6], error = ARGV[i + 7],
       retry_after = tonumber(ARGV[i + 8]), line = ARGV[i + 9], random = tonumber(ARGV[i + 10]),
     })
@@ -172,10 +172,10 @@ end
 -- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
 -- Redis refuses to others: each delivery frees some.
 -- Arguments: lease, bound, drain rate, nonce, how many to take at most, nonces of calls whose answers were lost, JSON of the settings
---   ('' without a failure), number of verdicts and of each asset, id, token, generation, epoch, '1' if it is ok, status, error,
---   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, token, in how many ms it is due
+--   ('' without a failure), number of verdicts and of each asset, id, nonce, generation, epoch, '1' if it is ok, status, error,
+--   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, nonce, in how many ms it is due
 -- Answer: JSON of `Turned` of src/redis/owed/turn.ts
--- Repeat: safe: a verdict counts once, by its token; what the lost call has taken is due when its lease ends, or when it is named as lost
+-- Repeat: safe: a verdict counts once, by its nonce; what the lost call has taken is due when its lease ends, or when it is named as lost
 entry('turn', function(_, ARGV)
   read_bounds(ARGV)
   local settled = settle_turn(ARGV)

@@ -10,13 +10,13 @@ local function read_bounds(ARGV)
   lease_ms, given_bound, drain_per_second, nonce = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
   left = tonumber(ARGV[6])
 end
--- Returns the time of the next place of a rate (one every 1000/rate ms) whose last one was before `at`. Unused places are kept for
--- `kept_ms`: a burst may be that long. A clock that was set back delays it by one place at most.
-local function place_after(at, rate, kept_ms)
+-- Returns when a rate (one attempt every 1000/rate ms) allows the next attempt, for which the last one noted `at`. Unused time is
+-- kept for `kept_ms`: a burst may be that long. A clock that was set back delays the attempt by one interval at most.
+local function allowed_at(at, rate, kept_ms)
   return math.max(math.min(at, now + 1000 / rate), now - kept_ms)
 end
-local function rate_place() return place_after(health().rate_at, limits().rate, 50) end
-local function drain_place() return place_after(health().drain_at, drain_per_second, 100) end
+local function rate_time() return allowed_at(health().rate_at, limits().rate, 50) end
+local function drain_time() return allowed_at(health().drain_at, drain_per_second, 100) end
 
 -- Returns why nothing of this client may be sent now, and when that ends (ms; -1: with a change from outside, or as soon as an
 -- attempt under way ends). It returns 'due' and the present if something may be sent.
@@ -30,7 +30,7 @@ local function standing()
     if at > now then return 'failing', at end
   elseif h.not_before > now then return 'not_before', h.not_before end
   if in_flight() >= l.bound then return 'full', -1 end
-  if l.rate > 0 and rate_place() > now then return 'rate', math.ceil(rate_place()) end
+  if l.rate > 0 and rate_time() > now then return 'rate', math.ceil(rate_time()) end
   return 'due', now
 end
 -- Backfill leaves a quarter of the places to live events.
@@ -45,7 +45,7 @@ local function standing_of(lane, due)
   if is_own and due > math.max(now, at) then return 'retry', due end
   if why ~= 'due' or health().state == 'failing' then return why, at end
   if lane == 'B' and in_flight() >= backfill_bound() then return 'full', -1 end
-  if due < health().recovered_at and drain_place() > now then return 'rate', math.ceil(drain_place()) end
+  if due < health().recovered_at and drain_time() > now then return 'rate', math.ceil(drain_time()) end
   return 'due', now
 end
 local function first_due(lane, from)
@@ -64,7 +64,7 @@ local function next_time()
   if why ~= 'due' then return at, why end
   if health().state == 'failing' then return now, 'due' end
   -- Assets that were due before the last recovery are sent at the drain rate.
-  local recovered_at, drain_at = health().recovered_at, math.ceil(drain_place())
+  local recovered_at, drain_at = health().recovered_at, math.ceil(drain_time())
   at = earliest_due(drain_at > now and recovered_at or '-inf')
   if at <= now then return now, 'due' end
   if drain_at > now and drain_at < at and earliest_due('-inf') < recovered_at then return drain_at, 'rate' end
@@ -72,14 +72,14 @@ local function next_time()
   return at, 'retry'
 end
 
-local function use_place(name, at, rate)
+local function use_rate(name, at, rate)
   health()[name] = at + 1000 / rate
   redis.call('HSET', E, name, string.format('%.3f', at + 1000 / rate))
 end
 local function hold(asset, id, since, lane, trace, body)
   left = left - 1
   in_flight()
-  write_flight(asset, {token = nonce, lease = now + lease_ms, since = since, lane = lane, id = id})
+  write_flight(asset, {nonce = nonce, lease = now + lease_ms, since = since, lane = lane, id = id})
   taken[#taken + 1] = {
     platformId = asset, notificationId = id, priority = lane == 'L' and 'live' or 'backfill',
     trace = trace or nil, body = body or nil,
@@ -94,7 +94,7 @@ end
 -- Takes an asset that was not owed, if nothing else comes before it. Returns whether it did.
 local function take_arriving(asset, id, lane, trace, body)
   if left == 0 or waiting_count() > 0 or standing_of(lane, now) ~= 'due' or health().state == 'failing' then return false end
-  if limits().rate > 0 then use_place('rate_at', rate_place(), limits().rate) end
+  if limits().rate > 0 then use_rate('rate_at', rate_time(), limits().rate) end
   hold(asset, id, now, lane, trace, body)
   return true
 end
@@ -111,7 +111,7 @@ local function candidate(lane)
   local list = candidates[lane]
   local first = list[list.at]
   local recovered_at = health().recovered_at
-  if not first or first.due >= recovered_at or drain_place() <= now then return first end
+  if not first or first.due >= recovered_at or drain_time() <= now then return first end
   if list.from == recovered_at then return nil end
   find_candidates(lane, recovered_at)
   return candidate(lane)
@@ -147,13 +147,13 @@ local function take()
   candidates = {}
   find_candidates('L', '-inf')
   find_candidates('B', '-inf')
-  while left > 0 and (l.rate == 0 or rate_place() <= now) do
+  while left > 0 and (l.rate == 0 or rate_time() <= now) do
     local lane = lane_of_next(candidate('L'), candidate('B'))
     if not lane then return end
     local chosen = candidate(lane)
     candidates[lane].at = candidates[lane].at + 1
-    if l.rate > 0 then use_place('rate_at', rate_place(), l.rate) end
-    if chosen.due < h.recovered_at then use_place('drain_at', drain_place(), drain_per_second) end
+    if l.rate > 0 then use_rate('rate_at', rate_time(), l.rate) end
+    if chosen.due < h.recovered_at then use_rate('drain_at', drain_time(), drain_per_second) end
     hold_waiting(chosen.asset, lane)
   end
 end
