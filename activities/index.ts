@@ -41,8 +41,8 @@ export function createActivities(deps: ActivityDeps) {
         );
         await handOver(deps, events, outcomes);
         const later = outcomes.filter(isRetriedShortly);
-        const isTold = untilAnswered && outcomes.some(({ status }) => status !== undefined);
-        if (later.length > 0 && !isTold) throw makeFailure(events, outcomes, later);
+        const isAnswered = untilAnswered && outcomes.some(({ status }) => status !== undefined);
+        if (later.length > 0 && !isAnswered) throw makeFailure(events, outcomes, later);
         return reportOf(outcomes);
       };
       return withHeartbeat(work, () => describeProgress(events, known));

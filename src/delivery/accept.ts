@@ -38,8 +38,8 @@ interface AcceptDeps {
 /** With more events Redis answers more slowly than events arrive. */
 const maxUnderWay = 10_000;
 /** A client has as many places. Without this bound batches wait three times as long (docs/benchmarks/decisions.md). */
-const claimsPerTurn = 16;
-/** Events that need no delivery let the next turn claim as many more, up to this number. */
+const claimsPerRound = 16;
+/** Events that need no delivery let the next round claim as many more, up to this number. */
 const maxExtraClaims = 500;
 
 /** A claim, and the promise that the claim is on Redis' disk. */
@@ -56,7 +56,7 @@ interface Arrival {
 
 /**
  * Gathers the events that arrive while a client's claim is under way into the client's next claim. No client waits for the claim of
- * another client. A turn of the event loop claims only as many events as it can deliver, so intake never outruns delivery.
+ * another client. A round of the event loop claims only as many events as it can deliver, so intake never outruns delivery.
  */
 export class Accepting {
   readonly #underWay = new Map<string, Promise<Claim>>();
@@ -65,7 +65,7 @@ export class Accepting {
   /** Events that have arrived since the claim of their client began. */
   readonly #claiming = new Map<string, Arrival[]>();
   #isScheduled = false;
-  /** Events claimed in the last turn that need no delivery. */
+  /** Events claimed in the last round that need no delivery. */
   #undelivered = 0;
 
   constructor(readonly deps: AcceptDeps) {}
@@ -122,12 +122,12 @@ export class Accepting {
   #schedule(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    setImmediate(() => this.#turn());
+    setImmediate(() => this.#claimRound());
   }
 
-  #turn(): void {
+  #claimRound(): void {
     this.#isScheduled = false;
-    let left = claimsPerTurn + this.#undelivered;
+    let left = claimsPerRound + this.#undelivered;
     this.#undelivered = 0;
     for (const [clientToken, queue] of this.#ready) {
       const next = queue.splice(0, Math.min(left, claimsPerScript));

@@ -102,7 +102,7 @@ class Courier {
     if (this.#isTurning) return;
     this.#isTurning = true;
     clearTimeout(this.#timer);
-    // Attempts that end in this turn of the event loop go into the same call.
+    // Attempts that end in this round of the event loop go into the same call.
     setImmediate(() => void this.#turnWhileNeeded());
   }
 

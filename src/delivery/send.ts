@@ -11,7 +11,7 @@ import type { Db } from '../redis/connection/db.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../redis/owed/turn.js';
 import type { AttemptHistory } from '../redis/records/attemptHistory.js';
-import { tellStateChange } from '../redis/records/endpoint.js';
+import { reportStateChange } from '../redis/records/endpoint.js';
 import { type SecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { openSecrets, type RequestHeaders } from '../redis/records/secrets.js';
 import type { CatchUps } from '../temporal/catchUps.js';
@@ -27,7 +27,7 @@ export interface DeliveryDeps {
   /** The counts behind the console's plots. */
   history: Pick<AttemptHistory, 'count'>;
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
-  notices: Pick<Notices, 'tell'>;
+  notices: Pick<Notices, 'claimSoon'>;
   tracing?: Tracing;
 }
 
@@ -165,7 +165,7 @@ export function conclude(
   }
   if (outcome === 'delivered' || outcome === 'failed') metrics.ended(outcome);
   if (change !== undefined) {
-    tellStateChange(deps, { clientToken, ...change });
-    notices.tell(clientToken);
+    reportStateChange(deps, { clientToken, ...change });
+    notices.claimSoon(clientToken);
   }
 }

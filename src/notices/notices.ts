@@ -25,7 +25,7 @@ export function createNotices(deps: NoticesDeps) {
   return {
     claim,
     /** Claims the notices of a client soon, without a wait for the caller. If that fails, the sweep claims them. */
-    tell(clientToken: string): void {
+    claimSoon(clientToken: string): void {
       claim(clientToken).catch((err: unknown) =>
         deps.log.warn({ err, client_token: clientToken }, 'a notice is not claimed yet; the sweep claims it'),
       );

@@ -77,8 +77,8 @@ async function refuseUnlessPossible(operator: Operator, url: string) {
 async function play(operator: Operator, receiver: Receiver, outage: boolean) {
   const { url, received } = receiver;
   let number = 0;
-  const step = (words: string) => operator.tell(`${++number}. ${words}`);
-  const detail = (words: string) => operator.tell(`   ${words}`);
+  const step = (words: string) => operator.showProgress(`${++number}. ${words}`);
+  const detail = (words: string) => operator.showProgress(`   ${words}`);
 
   const { account_id, client_id, client_secret } = await demoAccount(operator);
   const client_token = `demo-${randomBytes(4).toString('hex')}`;

@@ -73,7 +73,7 @@ export function openSession({ json = false, as }: { json?: boolean; as?: string 
       if (shown !== '') process.stdout.write(`${shown}\n`);
     },
     /** Prints a line of progress, for people only. */
-    tell(line: string) {
+    showProgress(line: string) {
       if (!json) process.stdout.write(`${line}\n`);
     },
     /** Records a change under the operator's name. */

@@ -11,7 +11,7 @@ import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
 import { clearDeletedClient, deletionsUnderWay, endDeletion } from '../redis/records/deletion.js';
-import { getEndpoint, listStateChanges, setHeld, tellStateChange } from '../redis/records/endpoint.js';
+import { getEndpoint, listStateChanges, reportStateChange, setHeld } from '../redis/records/endpoint.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface SweepDeps {
@@ -59,7 +59,7 @@ export async function runSweep(
   const sweep = new Sweep(deps, counts);
   await sweep.superviseCatchUps();
   await sweep
-    .tellOperatorsChanges()
+    .reportOperatorsChanges()
     .catch((err: unknown) => deps.log.error({ err }, 'operator changes could not be logged'));
   await sweep.clearDeletedClients().catch((err: unknown) => sweep.noteAway(err));
   const ended = { brokenClients: sweep.broken.size };
@@ -104,7 +104,7 @@ class Sweep {
     };
     for await (const page of indexedClients(db, (err) => this.noteAway(err))) {
       await mapInPages(page, concurrency, (clientToken) =>
-        this.#besideOthers(clientToken, () => supervise(clientToken)),
+        this.#workOn(clientToken, () => supervise(clientToken)),
       );
     }
     if (looksAtAll) await this.#lookAtAll().catch((err: unknown) => this.noteAway(err));
@@ -115,7 +115,7 @@ class Sweep {
    * Logs operators' changes since its last run, and counts the states that registrations entered
    * and the notifications that were cancelled. The commands run in processes whose log and counters are not kept.
    */
-  async tellOperatorsChanges(): Promise<void> {
+  async reportOperatorsChanges(): Promise<void> {
     const { db, log, metrics } = this.deps;
     const from = (await db.redis.get(db.global.auditTold)) ?? '0-0';
     const changes = await listChanges(db, `(${from}`);
@@ -132,7 +132,7 @@ class Sweep {
       if (what === 'notification cancel') metrics.ended('cancelled');
     }
     for (const change of states) {
-      if (change.by === 'operator' && change.atMs <= last.atMs) tellStateChange({ log, metrics }, change);
+      if (change.by === 'operator' && change.atMs <= last.atMs) reportStateChange({ log, metrics }, change);
     }
   }
 
@@ -140,7 +140,7 @@ class Sweep {
   async clearDeletedClients(): Promise<void> {
     const { db, log, metrics } = this.deps;
     for (const { clientToken, at } of await deletionsUnderWay(db, maxDeletions)) {
-      await this.#besideOthers(clientToken, async () => {
+      await this.#workOn(clientToken, async () => {
         const { cancelled } = await clearDeletedClient(db, clientToken);
         if (cancelled > 0)
           log.info(
@@ -180,13 +180,13 @@ class Sweep {
       notice: (clientToken) => withNotices.push(clientToken),
     });
     await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, (clientToken) =>
-      this.#besideOthers(clientToken, () => notices.claim(clientToken)),
+      this.#workOn(clientToken, () => notices.claim(clientToken)),
     );
     await noteCounts(db, 'endpoints', endpoints);
   }
 
   /** Works on one client. Notes broken keys or a part of Redis that is away, so that the sweep continues with the other clients. */
-  async #besideOthers(clientToken: string, work: () => Promise<void>): Promise<void> {
+  async #workOn(clientToken: string, work: () => Promise<void>): Promise<void> {
     await unlessBroken(work, (err) => this.#noteBroken(clientToken, { err })).catch((err: unknown) =>
       this.noteAway(err),
     );

@@ -176,8 +176,8 @@ export class Model {
 
   private held() {
     const { paused, state } = this.facts;
-    if (paused) return { held: 'paused' as const };
-    return state === 'suspended' ? { held: state } : {};
+    if (paused) return { stopped: 'paused' as const };
+    return state === 'suspended' ? { stopped: state } : {};
   }
 
   private becomesOwed(event: ArrivedEvent, timed: boolean): Claim {

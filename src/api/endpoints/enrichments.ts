@@ -273,7 +273,7 @@ function presentClaim(
     case 'claimed':
     case 'ended': {
       const result = claim.kind === 'claimed' && !claim.again ? 'queued' : 'repeated';
-      return { result, answer: { event_id, notification: 'queued', notification_id, held: claim.held } };
+      return { result, answer: { event_id, notification: 'queued', notification_id, held: claim.stopped } };
     }
     case 'not_needed':
       throw new Error('a new event cannot be claimed again');

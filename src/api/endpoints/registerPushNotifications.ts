@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { needsLookup, originOf } from '../../outgoing/target.js';
 import { withTimeout } from '../../promises.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
-import { tellStateChange } from '../../redis/records/endpoint.js';
+import { reportStateChange } from '../../redis/records/endpoint.js';
 import {
   answerWithinMs,
   getRegistration,
@@ -82,7 +82,7 @@ async function storeUrl(deps: ApiDeps, wanted: Parameters<typeof register>[2]): 
     throw unavailable(tooLate);
   });
   if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable(tooLate);
-  tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
+  reportStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
   if (result.wakeCatchUp) catchUps.signal(clientToken);
   return result.nonce;
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { recoverFailed, redeliver, replayDelivered } from '../../redis/notifications/redeliver.js';
-import { getEndpoint, resumeEndpoint, tellStateChange } from '../../redis/records/endpoint.js';
+import { getEndpoint, reportStateChange, resumeEndpoint } from '../../redis/records/endpoint.js';
 import { clientEndpoint, type Description } from '../endpoint.js';
 import { endpointState, flag, givenTime, notificationIdText, time, whole } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
@@ -55,7 +55,7 @@ export const resumeEndpointEndpoint = clientEndpoint({
     const before = await getEndpoint(deps.db, clientToken);
     await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
     const { state, owed } = await getEndpoint(deps.db, clientToken);
-    tellStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
+    reportStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
     void deps.catchUps.wake(clientToken);
     return { state, owed };
   },

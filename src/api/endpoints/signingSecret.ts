@@ -88,7 +88,7 @@ async function rotateSecret(deps: ApiDeps, call: ClientCall) {
   await auditCall(deps, call, 'signing secret rotate', { isSecurity: true });
   const rotated = await deps.db.durably((db) => rotateSigningSecret(db, deps.secretBox, clientToken)).safe;
   if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
-  deps.notices.tell(clientToken);
+  deps.notices.claimSoon(clientToken);
   return {
     signing_secret: rotated.signingSecret,
     previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),

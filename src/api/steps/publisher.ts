@@ -28,15 +28,15 @@ const holdsForMs = 30_000;
  * @returns the token; throws ApiError 401 if there is none
  */
 export function tokenFinder(db: Db): (token: string | undefined) => Promise<AccessToken> {
-  const held = new Remembered<AccessToken>(1000);
+  const remembered = new Remembered<AccessToken>(1000);
   const find = shareReads(async (token) => {
     try {
       const found = await findAccessToken(db, token);
-      if (found === undefined) held.forget(token);
-      else held.remember(token, found, Date.now() + holdsForMs);
+      if (found === undefined) remembered.forget(token);
+      else remembered.remember(token, found, Date.now() + holdsForMs);
       return found;
     } catch (err) {
-      const last = isRedisUnavailable(err) ? held.recall(token, Date.now()) : undefined;
+      const last = isRedisUnavailable(err) ? remembered.recall(token, Date.now()) : undefined;
       if (last === undefined) throw err;
       return last;
     }

@@ -210,27 +210,27 @@ export const tagBeside = (key: string): string => rangeTags[rangeOf(key)] as str
 const piece = 4;
 
 /**
- * Sends the commands that one turn of the event loop writes to a socket in pieces of several commands. A piece takes one
+ * Sends the commands that one round of the event loop writes to a socket in pieces of several commands. A piece takes one
  * system call, and Redis flushes its file once for all of its commands. No command waits longer than for the requests
- * that this turn has already read.
+ * that this round has already read.
  */
 function coalesceWrites(socket: Socket): void {
   const write = socket.write;
-  let held = 0;
+  let corked = 0;
   const send = () => {
-    held = 0;
+    corked = 0;
     socket.uncork();
   };
   socket.write = ((...args: Parameters<typeof write>) => {
-    if (held === 0) {
+    if (corked === 0) {
       socket.cork();
       setImmediate(() => {
-        if (held > 0) send();
+        if (corked > 0) send();
       });
     }
-    held++;
+    corked++;
     const more = write.apply(socket, args);
-    if (held === piece) send();
+    if (corked === piece) send();
     return more;
   }) as typeof write;
 }

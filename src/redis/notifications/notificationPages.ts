@@ -108,10 +108,10 @@ async function waitingPage(db: Db, clientToken: string, after: Position): Promis
   const answer = await runScript(db, 'waitingPage', clientToken, [after.score, after.member, entriesPerStep]);
   const [last, waiting, inFlight] = answer as [string[], waiting: string[][], inFlight: string[][]];
   const [end] = parsePositions(last);
-  const held = inFlight
+  const flying = inFlight
     .map(waitingEntry)
     .filter((one) => isBehind(one.position, after) && (end === undefined || !isBehind(one.position, end)));
-  const entries = [...waiting.map(waitingEntry), ...held];
+  const entries = [...waiting.map(waitingEntry), ...flying];
   return { entries: entries.sort((a, b) => byFallingScore(a.position, b.position)), end };
 }
 

@@ -43,15 +43,16 @@ export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
   claim: number;
 }
 
-type Held = 'paused' | 'suspended';
+/** Why nothing of the client is sent until somebody acts. */
+type Stopped = 'paused' | 'suspended';
 
 export type Claim =
   | { kind: 'unknown_client' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
   /** The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and has ended. */
-  | { kind: 'claimed'; claim: number; again: boolean; supersedes: boolean; held?: Held }
+  | { kind: 'claimed'; claim: number; again: boolean; supersedes: boolean; stopped?: Stopped }
   /** The event was claimed before, and its notification has ended or was superseded. */
-  | { kind: 'ended'; state?: string; held?: Held }
+  | { kind: 'ended'; state?: string; stopped?: Stopped }
   /** Claimed again: another event brought the same segments meanwhile. */
   | { kind: 'not_needed' };
 

@@ -75,7 +75,7 @@ export async function revokeAccessToken(db: Db, accountId: string, token: string
   await db.redis.del(db.global.accessToken(accountId, secretHash(token)));
 }
 
-/** Shares one read among callers who ask for the same in one turn of the event loop: no answer is older than its question. */
+/** Shares one read among callers who ask for the same in one round of the event loop: no answer is older than its question. */
 export function shareReads<T>(read: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const coming = new Map<string, Promise<T>>();
   return (key) => {

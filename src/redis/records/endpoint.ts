@@ -124,7 +124,7 @@ function parseStateChange(clientToken: string, line: string): StateChange {
 }
 
 /** Logs and counts a change of a registration's state. A suspension is logged as an error, because somebody must act. */
-export function tellStateChange(
+export function reportStateChange(
   { log, metrics }: { log: Logger; metrics: { entered(state: string): void } },
   { clientToken, from, to, why }: Pick<StateChange, 'clientToken' | 'from' | 'to' | 'why'>,
 ): void {

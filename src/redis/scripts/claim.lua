@@ -94,15 +94,15 @@ local function missing(bucket, slot, segments, wanted)
   return table.concat(new)
 end
 
-local function held()
+local function stopped()
   local h = health()
   return h.is_paused and 'paused' or h.state == 'suspended' and 'suspended' or nil
 end
 -- Adds an update to the feed (src/redis/notifications/updates.ts), which keeps the newest 10,000 and one more.
-local function tell(id, asset)
+local function add_update(id, asset)
   redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
 end
--- True if the events of this call are of one lane, and each of another asset, which no attempt holds. Then the order in which they
+-- True if the events of this call are of one lane, and each of another asset, which is not in flight. Then the order in which they
 -- arrive is the order in which they are taken.
 local are_apart
 local function read_are_apart(ARGV)
@@ -113,8 +113,8 @@ local function read_are_apart(ARGV)
     assets[#assets + 1], seen[asset] = asset, true
   end
   if in_flight() == 0 then return true end
-  for _, held_by in ipairs(redis.call('HMGET', base .. 'flight', unpack(assets))) do
-    if held_by then return false end
+  for _, packed in ipairs(redis.call('HMGET', base .. 'flight', unpack(assets))) do
+    if packed then return false end
   end
   return true
 end
@@ -131,14 +131,14 @@ local function write_claim(e, claimed, segments, new)
   if e.body then add(fields, 'body', e.body) end
   redis.call('HSET', record(e.id), unpack(fields))
   list(e.id, e.accepted_at)
-  tell(e.id, e.asset)
-  return {kind = 'claimed', claim = claimed, again = false, supersedes = supersedes, held = held()}
+  add_update(e.id, e.asset)
+  return {kind = 'claimed', claim = claimed, again = false, supersedes = supersedes, stopped = stopped()}
 end
 local function claimed_before(claimed, state)
   if state == 'waiting' then
-    return {kind = 'claimed', claim = claimed, again = true, supersedes = false, held = held()}
+    return {kind = 'claimed', claim = claimed, again = true, supersedes = false, stopped = stopped()}
   end
-  return {kind = 'ended', state = state, held = held()}
+  return {kind = 'ended', state = state, stopped = stopped()}
 end
 local function claim_again(e, claimed, last, segments, new)
   local state = state_of(e.id)
@@ -167,13 +167,13 @@ local function claim_event(e, keep_seconds)
     -- The event arrives again, after some of its segments were forgotten: at random, or after their time, if an operator had
     -- it sent again, which keeps its record for longer.
     local before = (#segments >= PACKED_BYTES or keep_seconds > 0) and state_of(e.id)
-    if before then return {kind = 'ended', state = before, held = held()} end
+    if before then return {kind = 'ended', state = before, stopped = stopped()} end
     return write_claim(e, claimed + 1, segments, new)
   end
   local reason = e.is_silent and 'silent' or not limits().url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(e.bucket, e.slot, claimed, last, segments .. new) end
   -- A client without a URL may ask for updates.
-  if new ~= '' and not e.is_silent then tell(e.id, e.asset) end
+  if new ~= '' and not e.is_silent then add_update(e.id, e.asset) end
   decide(e.asset, e.event, reason)
   return {kind = 'none', reason = reason}
 end

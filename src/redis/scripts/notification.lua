@@ -113,18 +113,18 @@ local function owed_by(asset)
   if f.newer == NOTHING then return nil, f end
   return f.newer or f.id, f
 end
--- Ends an attempt's hold of an asset: if it is still owed, it waits until `due`, or is due in its former order.
-local function land(asset, f, due)
+-- Ends an attempt's entry: if its asset is still owed, the asset waits until `due`, or is due in its former order.
+local function wait_again(asset, f, due)
   end_flight(asset)
   if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, due or math.min(now, f.since)) end
 end
--- Ends the holds whose lease is over, and those taken by the calls of these nonces (between spaces; nil: none): their assets are due.
+-- Ends the entries whose lease is over, and those of the calls of these nonces (between spaces; nil: none): their assets are due.
 -- Notes and returns when the next lease ends, nil if none is left.
-local function land_ended(nonces)
+local function end_leases(nonces)
   local next_end
   for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
     local f = flight_of(asset)
-    if f.lease <= now or nonces and string.find(nonces, ' ' .. f.nonce .. ' ', 1, true) then land(asset, f)
+    if f.lease <= now or nonces and string.find(nonces, ' ' .. f.nonce .. ' ', 1, true) then wait_again(asset, f)
     else next_end = math.min(next_end or f.lease, f.lease) end
   end
   redis.call('HSET', E, 'leases_end', next_end or 0)
@@ -142,7 +142,7 @@ local function owe(asset, id, lane)
     f.since = before and f.since or now
     -- Owed again while an attempt of the same notification is under way: nothing newer waits for its end.
     f.newer, f.lane = f.id ~= id and id or nil, lane
-    if f.lease > now then write_flight(asset, f) else land(asset, f) end
+    if f.lease > now then write_flight(asset, f) else wait_again(asset, f) end
   else
     if w and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
     wait(asset, id, w and w.since or now, lane, math.min(now, w and w.since or now))

@@ -11,7 +11,7 @@ end
 entry('plan', function(_, ARGV)
   local retention_ms = tonumber(ARGV[2])
   given_bound, drain_per_second = ARGV[3], tonumber(ARGV[4])
-  local lease_ends = land_ended()
+  local lease_ends = end_leases()
   local too_old = redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200)
   for _, asset in ipairs(too_old) do
     local w = waiting_of(asset)

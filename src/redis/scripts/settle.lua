@@ -106,7 +106,7 @@ local function settle_attempt(v)
   end
   if current ~= v.id then
     -- Superseded, cancelled or settled before. What replaced it is due now.
-    if is_counted then land(v.asset, f) end
+    if is_counted then wait_again(v.asset, f) end
     if v.is_ok and same_url and is_counted and r[5] == 'superseded' then
       add(changed, 'state', 'delivered')
       redis.call('HDEL', record(v.id), 'by')
@@ -126,7 +126,7 @@ local function settle_attempt(v)
   -- A late verdict: after the end of its lease the asset is due again, or another attempt holds it.
   if not is_counted then return answer('retry', f and f.lease or w.due) end
   if not same_url then
-    land(v.asset, f, now)
+    wait_again(v.asset, f, now)
     return answer('retry', now)
   end
   failures = failures + 1
@@ -139,7 +139,7 @@ local function settle_attempt(v)
     end_flight(v.asset)
     return ends('failed', 'window')
   end
-  land(v.asset, f, due)
+  wait_again(v.asset, f, due)
   if failures > SHORT_RETRIES or r[6] == NO_WORKFLOW then alarm(due) end
   return answer('retry', due)
 end
@@ -147,7 +147,7 @@ end
 local function give_back(asset, nonce, due)
   local f = flight_of(asset)
   if not f or f.nonce ~= nonce then return end
-  land(asset, f, due)
+  wait_again(asset, f, due)
   if due then alarm(due) end
 end
 -- Settles the verdicts of `turn`, from argument 9 on. Returns their answers.
@@ -179,7 +179,7 @@ end
 entry('turn', function(_, ARGV)
   read_bounds(ARGV)
   local settled = settle_turn(ARGV)
-  if ARGV[7] ~= '' then land_ended(' ' .. ARGV[7] .. ' ') end
+  if ARGV[7] ~= '' then end_leases(' ' .. ARGV[7] .. ' ') end
   take()
   -- An empty list would be an object in JSON.
   return answer_taken({settled = #settled > 0 and settled or nil})

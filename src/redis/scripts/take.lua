@@ -76,7 +76,7 @@ local function use_rate(name, at, rate)
   health()[name] = at + 1000 / rate
   redis.call('HSET', E, name, string.format('%.3f', at + 1000 / rate))
 end
-local function hold(asset, id, since, lane, trace, body)
+local function begin_flight(asset, id, since, lane, trace, body)
   left = left - 1
   in_flight()
   write_flight(asset, {nonce = nonce, lease = now + lease_ms, since = since, lane = lane, id = id})
@@ -85,17 +85,17 @@ local function hold(asset, id, since, lane, trace, body)
     trace = trace or nil, body = body or nil,
   }
 end
-local function hold_waiting(asset, lane)
+local function take_waiting(asset, lane)
   local id, since = redis.call('HGET', base .. 'owed', asset), since_of(asset)
   local trace, body = unpack(redis.call('HMGET', record(id), 'trace', 'body'))
   stop_waiting(asset, lane)
-  hold(asset, id, since, lane, trace, body)
+  begin_flight(asset, id, since, lane, trace, body)
 end
 -- Takes an asset that was not owed, if nothing else comes before it. Returns whether it did.
 local function take_arriving(asset, id, lane, trace, body)
   if left == 0 or waiting_count() > 0 or standing_of(lane, now) ~= 'due' or health().state == 'failing' then return false end
   if limits().rate > 0 then use_rate('rate_at', rate_time(), limits().rate) end
-  hold(asset, id, now, lane, trace, body)
+  begin_flight(asset, id, now, lane, trace, body)
   return true
 end
 -- By lane, the assets that this call may take, with the time at which each is due, the oldest first.
@@ -133,13 +133,13 @@ local function take_probe()
   local asset = redis.call('ZRANGE', base .. LANES[lane], 0, 0)[1]
   health().probe = nonce .. ' ' .. asset
   redis.call('HSET', E, 'probe', health().probe)
-  hold_waiting(asset, lane)
+  take_waiting(asset, lane)
 end
 -- Takes the oldest due under a lease, as many as the call may take.
 local function take()
   if left == 0 then return end
   -- Their processes have died.
-  if now >= health().leases_end and in_flight() > 0 then land_ended() end
+  if now >= health().leases_end and in_flight() > 0 then end_leases() end
   if waiting_count() == 0 or standing() ~= 'due' then return end
   local l, h = limits(), health()
   if h.state == 'failing' then return take_probe() end
@@ -154,7 +154,7 @@ local function take()
     candidates[lane].at = candidates[lane].at + 1
     if l.rate > 0 then use_rate('rate_at', rate_time(), l.rate) end
     if chosen.due < h.recovered_at then use_rate('drain_at', drain_time(), drain_per_second) end
-    hold_waiting(chosen.asset, lane)
+    take_waiting(chosen.asset, lane)
   end
 end
 -- Ends a call that may have taken: asks for catch-up where the whole client must wait. Returns JSON of `Takes` of src/redis/owed/turn.ts,
