@@ -2,7 +2,7 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
 import { type DeliverDeps, deliverEvents } from '../src/delivery/deliver.js';
-import { isCrowded, isRetriedShortly, type Report, reportOf } from '../src/delivery/outcome.js';
+import { isCrowded, isRetriedShortly, type Report, sumUp } from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Outcome, Waiting } from '../src/redis/owed/standing.js';
 import { spanFor, type Tracing } from '../src/tracing.js';
@@ -21,7 +21,7 @@ export function createActivities(deps: ActivityDeps) {
     async deliver(events: ClaimedEvent[]): Promise<Report> {
       const outcomes = await traced(deps, events, () => deliverEvents(deps, events, firstMs));
       await handOver(deps, events, outcomes);
-      return reportOf(outcomes);
+      return sumUp(outcomes);
     },
 
     /**
@@ -43,7 +43,7 @@ export function createActivities(deps: ActivityDeps) {
         const later = outcomes.filter(isRetriedShortly);
         const isAnswered = untilAnswered && outcomes.some(({ status }) => status !== undefined);
         if (later.length > 0 && !isAnswered) throw makeFailure(events, outcomes, later);
-        return reportOf(outcomes);
+        return sumUp(outcomes);
       };
       return withHeartbeat(work, () => describeProgress(events, known));
     },

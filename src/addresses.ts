@@ -93,12 +93,12 @@ export function readTemporalVariables(given: Record<string, string>): {
     const { address = '127.0.0.1:7233', tls = false, ...others } = connectionOptions;
     return { namespace, connection: { address, tls, ...others } };
   } catch (err) {
-    throw new Error(`TEMPORAL_*: ${reasonOf(err as NodeJS.ErrnoException)}`);
+    throw new Error(`TEMPORAL_*: ${describeError(err as NodeJS.ErrnoException)}`);
   }
 }
 
 /** The library's further lines quote the file, and an error of the file system shows its path. */
-function reasonOf({ code, syscall, message }: NodeJS.ErrnoException): string {
+function describeError({ code, syscall, message }: NodeJS.ErrnoException): string {
   return syscall === undefined ? (message.split('\n')[0] ?? '') : `a file cannot be read (${code})`;
 }
 

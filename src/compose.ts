@@ -29,7 +29,7 @@ export interface Parts {
   tracing?: Tracing;
 }
 
-export type Delivering = Awaited<ReturnType<typeof startDelivering>>;
+export type StartedParts = Awaited<ReturnType<typeof startDelivering>>;
 
 /**
  * Builds the parts of a process that accept and deliver, each after the parts that it needs. Returns all parts: the

@@ -72,7 +72,7 @@ function answerErrors(log: Logger): Step {
         const { name: type, message, stack } = err as Error;
         log.error({ err: { type, message, stack }, request_id }, 'unexpected error');
       }
-      if (known?.status === 503) log.debug({ reason: reasonOf(known), request_id }, 'answered 503');
+      if (known?.status === 503) log.debug({ reason: joinCauses(known), request_id }, 'answered 503');
       const answered = known ?? new ApiError('server_error', 'Something went wrong on our side');
       ctx.status = answered.status;
       ctx.set(answered.headers);
@@ -90,9 +90,9 @@ const unanswered = (status: number): ApiError =>
     : new ApiError('method_not_allowed', 'This method is not allowed at this path');
 
 /** Returns the messages of an error's causes, without the errors: a Redis error carries its command with the arguments. */
-function reasonOf({ cause }: Error): string {
+function joinCauses({ cause }: Error): string {
   if (!(cause instanceof Error)) return String(cause ?? 'a dependency does not answer');
-  return cause.cause === undefined ? cause.message : `${cause.message}: ${reasonOf(cause)}`;
+  return cause.cause === undefined ? cause.message : `${cause.message}: ${joinCauses(cause)}`;
 }
 
 /** Refuses requests that Node's server would refuse without a body: without Host, or with an unknown Expect. */

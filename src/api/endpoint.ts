@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Db } from '../redis/connection/db.js';
 import type { AccessToken } from '../redis/records/accessTokens.js';
 import { getAccount } from '../redis/records/accounts.js';
-import { noticesClientOf } from '../redis/records/notices.js';
+import { noticesRecipient } from '../redis/records/notices.js';
 import type { ErrorCode } from './errors.js';
 import { clientTokenText } from './reference/schemas.js';
 import type { ApiContext, ApiDeps } from './step.js';
@@ -201,5 +201,5 @@ export const noticesEndpoint = tokenEndpoint<{ client: Subject }>(async (db, { t
 
 export async function findNoticesClient(db: Db, accountId: AccessToken['accountId']): Promise<Subject> {
   const account = await getAccount(db, accountId);
-  return { clientToken: noticesClientOf({ accountId, scopes: account?.scopes ?? [] }), accountId };
+  return { clientToken: noticesRecipient({ accountId, scopes: account?.scopes ?? [] }), accountId };
 }

@@ -1,5 +1,5 @@
 import type { Next, ParameterizedContext } from 'koa';
-import type { Delivering } from '../compose.js';
+import type { StartedParts } from '../compose.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
 import type { accountLimits, createTokenLimits, Remembered } from './steps/limits.js';
@@ -12,7 +12,7 @@ export interface Readiness {
 }
 
 /** The service's parts that the API needs. */
-export interface Services extends Delivering {
+export interface Services extends StartedParts {
   targetPolicy: TargetPolicy;
   /** The answer of /readyz; not ready once the process was told to stop, so that a balancer sends no more. */
   readiness: () => Promise<Readiness>;

@@ -147,7 +147,7 @@ export class Accepting {
     try {
       await announceClaims(db, clientToken);
       const events = arrivals.map(({ event }) => event);
-      const taking = { settings, nonce: newNonce(), most: couriers?.most(clientToken) ?? 0 };
+      const taking = { settings, nonce: newNonce(), most: couriers?.takesAtMost(clientToken) ?? 0 };
       nonce = taking.nonce;
       const { answer, safe } = db.durably((own) => claimEvents(own, clientToken, events, taking));
       const claimed = await answer;
@@ -162,7 +162,7 @@ export class Accepting {
         resolve({ claim, safe });
       }
     } catch (err) {
-      if (nonce !== undefined && isRedisUnavailable(err)) couriers?.find(clientToken, nonce);
+      if (nonce !== undefined && isRedisUnavailable(err)) couriers?.noteLost(clientToken, nonce);
       for (const { reject } of arrivals) reject(err);
     } finally {
       this.#claiming.delete(clientToken);

@@ -10,7 +10,7 @@ import {
   type Turned,
   type Verdict,
 } from '../redis/owed/turn.js';
-import { conclude, type DeliveryDeps, type OwnFailure, send } from './send.js';
+import { conclude, type OwnFailure, type SendDeps, send } from './send.js';
 
 /** The most assets taken, and verdicts settled, in one turn: its script must not delay Redis for others. */
 const mostPerTurn = 64;
@@ -51,12 +51,12 @@ class Courier {
   /** @param onDone is called when nothing is left to do */
   constructor(
     readonly clientToken: string,
-    readonly deps: DeliveryDeps,
+    readonly deps: SendDeps,
     readonly onDone: () => void,
   ) {}
 
   /** How many assets a claim may take for this courier. */
-  get most(): number {
+  get takesAtMost(): number {
     if (this.#isClosed || this.#verdicts.length >= mostPerTurn) return 0;
     if (this.#restMs === 0) return mostPerTurn;
     return this.#inFlight === 0 && performance.now() >= this.#restsUntil ? 1 : 0;
@@ -70,7 +70,7 @@ class Courier {
   }
 
   /** Makes due again what a claim may have taken whose answer was lost. */
-  find(nonce: string): void {
+  noteLost(nonce: string): void {
     if (this.#lost.size < maxLost) this.#lost.set(nonce, 0);
     this.#turnSoon();
   }
@@ -123,7 +123,7 @@ class Courier {
   #wait(dueInMs: number | undefined): void {
     clearTimeout(this.#timer);
     // A turn could take nothing before an attempt ends.
-    if (this.#inFlight > 0 && this.most === 0) return;
+    if (this.#inFlight > 0 && this.takesAtMost === 0) return;
     const nextInMs = this.#lost.size > 0 ? Math.min(dueInMs ?? soonMs, soonMs) : dueInMs;
     const restMs = this.#restMs === 0 ? 0 : Math.max(this.#restsUntil - performance.now(), 0);
     const inMs =
@@ -141,7 +141,13 @@ class Courier {
     const verdicts = this.#verdicts.splice(0, mostPerTurn);
     const givenBack = this.#givenBack.splice(0);
     const { settings } = this.deps;
-    const turned = await this.#ask({ settings, nonce: newNonce(), most: this.most, verdicts, givenBack });
+    const turned = await this.#ask({
+      settings,
+      nonce: newNonce(),
+      most: this.takesAtMost,
+      verdicts,
+      givenBack,
+    });
     // The attempts that were not settled are made again after their leases.
     if (turned === undefined) return undefined;
     for (const [i, verdict] of verdicts.entries()) {
@@ -221,12 +227,12 @@ export class Couriers {
   readonly #couriers = new Map<string, Courier>();
   #closed: Promise<unknown> | undefined;
 
-  constructor(readonly deps: DeliveryDeps) {}
+  constructor(readonly deps: SendDeps) {}
 
   /** Returns how many assets a claim may take for a client; 0 once this process ends. */
-  most(clientToken: string): number {
+  takesAtMost(clientToken: string): number {
     if (this.isClosed) return 0;
-    return this.#couriers.get(clientToken)?.most ?? mostPerTurn;
+    return this.#couriers.get(clientToken)?.takesAtMost ?? mostPerTurn;
   }
 
   begin(clientToken: string, takes: Takes): void {
@@ -234,8 +240,8 @@ export class Couriers {
     this.#courierFor(clientToken).begin(takes);
   }
 
-  find(clientToken: string, nonce: string): void {
-    this.#courierFor(clientToken).find(nonce);
+  noteLost(clientToken: string, nonce: string): void {
+    this.#courierFor(clientToken).noteLost(nonce);
   }
 
   idle(clientToken: string, withinMs: number): Promise<boolean> {

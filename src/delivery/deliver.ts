@@ -5,16 +5,16 @@ import { type Claim, type ClaimedEvent, claimAgain, claimsPerScript } from '../r
 import {
   ended,
   type Outcome,
+  readStandings,
   type Standing,
-  standingsOf,
   type Waiting,
   waiting,
 } from '../redis/owed/standing.js';
 import type { Couriers } from './courier.js';
 import { isCrowded, isRetriedShortly } from './outcome.js';
-import type { DeliveryDeps } from './send.js';
+import type { SendDeps } from './send.js';
 
-export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'catchUps'> {
+export interface DeliverDeps extends Pick<SendDeps, 'db' | 'settings' | 'catchUps'> {
   couriers: Couriers;
 }
 
@@ -44,18 +44,18 @@ export async function deliverEvents(
   outcomes = new Map<string, Outcome>(),
 ): Promise<Outcome[]> {
   const call: Call = { endsAt: performance.now() + forMs, cancelled, outcomes };
-  const byClient = new Map<string, Deliveries>();
+  const byClient = new Map<string, ClientEvents>();
   for (const event of events) {
-    const own = byClient.get(event.clientToken) ?? new Deliveries(deps, event.clientToken, call);
+    const own = byClient.get(event.clientToken) ?? new ClientEvents(deps, event.clientToken, call);
     byClient.set(event.clientToken, own);
     own.left.set(event.notificationId, event);
   }
-  await Promise.all([...byClient.values()].map((one) => one.see()));
+  await Promise.all([...byClient.values()].map((one) => one.waitForOutcomes()));
   return events.map(({ notificationId }) => outcomes.get(notificationId) ?? waiting('in_flight', undefined));
 }
 
 /** Waits for the outcomes of one client's events. */
-class Deliveries {
+class ClientEvents {
   readonly left = new Map<string, ClaimedEvent>();
 
   constructor(
@@ -64,13 +64,13 @@ class Deliveries {
     readonly call: Call,
   ) {}
 
-  async see(): Promise<void> {
+  async waitForOutcomes(): Promise<void> {
     const { couriers } = this.deps;
     const { endsAt, cancelled } = this.call;
     for (let isIdle = false; ; ) {
       const leftMs = endsAt - performance.now();
       const isLast = leftMs <= 0 || cancelled?.aborted === true || couriers.isClosed;
-      await this.#look();
+      await this.#refresh();
       if (isLast || this.left.size === 0) return;
       const waitMs = Math.min(lookEveryMs, leftMs);
       // An event that an idle courier leaves is in flight in another process, or finds no place.
@@ -90,10 +90,10 @@ class Deliveries {
     if (!isSoon) this.left.delete(id);
   }
 
-  /** Looks up the events that are left. While Redis is unavailable they stay; if the client's keys are broken, catch-up gets them. */
-  async #look(): Promise<void> {
+  /** Reads what became of the events that are left. While Redis is unavailable they stay; if the client's keys are broken, catch-up gets them. */
+  async #refresh(): Promise<void> {
     try {
-      await this.#lookUp([...this.left.values()]);
+      await this.#readOutcomes([...this.left.values()]);
     } catch (err) {
       if (isRedisUnavailable(err)) return;
       this.deps.couriers.deps.log.warn(
@@ -105,9 +105,9 @@ class Deliveries {
   }
 
   /** Reads from Redis how these events stand, and claims again those that Redis has lost. */
-  async #lookUp(events: readonly ClaimedEvent[]): Promise<void> {
+  async #readOutcomes(events: readonly ClaimedEvent[]): Promise<void> {
     const lost: ClaimedEvent[] = [];
-    const standings = await standingsOf(this.deps.db, this.clientToken, events);
+    const standings = await readStandings(this.deps.db, this.clientToken, events);
     for (const [i, event] of events.entries()) {
       const standing = standings[i] as Standing;
       if (standing === 'lost') lost.push(event);

@@ -73,7 +73,7 @@ export class Outbox {
   reserve(event: ArrivedEvent): Reservation | undefined {
     const known = this.#workflowOf.get(event.notificationId);
     if (known !== undefined) return { group: known.group, fill() {} };
-    const bytes = bytesOf(event);
+    const bytes = estimateBytes(event);
     if (this.#queuedBytes + bytes > (this.deps.maxQueuedBytes ?? maxQueuedBytes)) {
       this.deps.metrics.withoutWorkflow(1);
       return undefined;
@@ -181,6 +181,6 @@ function collect(workflowId: string, group: string | undefined): Collected {
 }
 
 /** Returns an upper bound for the payload of an event. */
-function bytesOf(event: ArrivedEvent): number {
+function estimateBytes(event: ArrivedEvent): number {
   return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
 }

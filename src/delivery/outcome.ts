@@ -27,7 +27,7 @@ export interface Report {
 }
 
 /** Sums up the outcomes of a workflow's events, in their order. */
-export function reportOf(outcomes: readonly Outcome[]): Report {
+export function sumUp(outcomes: readonly Outcome[]): Report {
   const report: Report = { delivered: 0, rest: [] };
   outcomes.forEach((outcome, index) => {
     if (outcome.state !== 'delivered') {

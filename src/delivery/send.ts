@@ -17,7 +17,7 @@ import { openSecrets, type RequestHeaders } from '../redis/records/secrets.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { TracedSpan, Tracing } from '../tracing.js';
 
-export interface DeliveryDeps {
+export interface SendDeps {
   db: Db;
   sender: Sender;
   secretBox: SecretBox;
@@ -50,7 +50,7 @@ const longestWaitMs = 1000;
  * @returns undefined if no connection was free in time: the asset must be taken again, because its client may be paused by then
  */
 export async function send(
-  deps: DeliveryDeps,
+  deps: SendDeps,
   clientToken: string,
   taken: Taken,
 ): Promise<Verdict | OwnFailure | undefined> {
@@ -83,7 +83,7 @@ async function waitForPermit(sender: Sender, clientToken: string, url: string): 
 
 /** Signs, then POSTs. The registration and its secrets are those of the take. @throws SecretUnreadable, and errors of Redis */
 async function signAndPost(
-  deps: DeliveryDeps,
+  deps: SendDeps,
   clientToken: string,
   taken: Taken,
   permit: Permit,
@@ -129,7 +129,7 @@ function record(at: number, url: string, result: PostResult, own: RequestHeaders
 
 /** Begins the span of an attempt, in its event's trace. */
 function beginSpan(
-  { tracing }: DeliveryDeps,
+  { tracing }: SendDeps,
   clientToken: string,
   { notificationId, trace }: Taken,
   url: string,
@@ -149,21 +149,22 @@ function beginSpan(
 
 /** Reports a settled attempt: log, metrics, the change of its endpoint's state. */
 export function conclude(
-  deps: DeliveryDeps,
+  deps: SendDeps,
   clientToken: string,
   { taken, ok, attempt }: Verdict,
-  { outcome, inMs, failures, acceptedAt, isFirst, change }: Settled,
+  { result, inMs, failures, acceptedAt, isFirst, change }: Settled,
 ): void {
   const { log, metrics, notices } = deps;
   const { status, error } = attempt;
   const names = { client_token: clientToken, notification_id: taken.notificationId };
-  if (!ok) log.info({ ...names, status, error, outcome, failures, retry_in_ms: inMs }, 'attempt failed');
+  if (!ok)
+    log.info({ ...names, status, error, outcome: result, failures, retry_in_ms: inMs }, 'attempt failed');
   if (acceptedAt !== undefined) {
     const sinceMs = attempt.at - acceptedAt;
     if (isFirst) metrics.firstAttempted(taken.priority, sinceMs);
-    if (outcome === 'delivered') metrics.delivered(taken.priority, sinceMs + attempt.milliseconds);
+    if (result === 'delivered') metrics.delivered(taken.priority, sinceMs + attempt.milliseconds);
   }
-  if (outcome === 'delivered' || outcome === 'failed') metrics.ended(outcome);
+  if (result === 'delivered' || result === 'failed') metrics.ended(result);
   if (change !== undefined) {
     reportStateChange(deps, { clientToken, ...change });
     notices.claimSoon(clientToken);

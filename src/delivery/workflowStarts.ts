@@ -66,7 +66,7 @@ export class WorkflowStarts {
     this.#failing++;
     if (this.#failing === 1) this.#pauseMs = retryPauseMs.first;
     if (this.#failing === outageAfter) {
-      this.deps.log.warn(`${reasonOf(unavailable)}: events are delivered, their workflows wait`);
+      this.deps.log.warn(`${describeOutage(unavailable)}: events are delivered, their workflows wait`);
     }
     for (let isOver = false; !isOver; ) {
       this.#retries = this.#retries.then(async () => {
@@ -121,17 +121,17 @@ async function startEnrichment(
     // The same id means the same input: a repeat joins the running workflow.
     workflowIdConflictPolicy: 'USE_EXISTING',
     requestEagerStart: eager,
-    staticSummary: summaryOf(events),
-    staticDetails: publicUrl && linksOf(events, publicUrl),
+    staticSummary: buildSummary(events),
+    staticDetails: publicUrl && buildLinks(events, publicUrl),
     typedSearchAttributes: [
-      ...searchListsOf(events, searchAttributeBytes),
+      ...buildSearchLists(events, searchAttributeBytes),
       { key: notificationStateKey, value: 'delivering' },
     ],
   });
 }
 
 /** Returns the search attributes that are lists, with as many values each as the server accepts. */
-function searchListsOf(
+function buildSearchLists(
   events: readonly Pick<ClaimedEvent, 'clientToken' | 'platformId' | 'eventId'>[],
   mostBytes: number,
 ) {
@@ -151,7 +151,7 @@ function fitting(values: Set<string>, mostBytes: number): string[] {
 }
 
 /** Links to the pages of the notifications in the console, in Markdown. */
-function linksOf(events: ClaimedEvent[], publicUrl: string): string {
+function buildLinks(events: ClaimedEvent[], publicUrl: string): string {
   const pages = events
     .slice(0, maxLinks)
     .map(
@@ -160,13 +160,13 @@ function linksOf(events: ClaimedEvent[], publicUrl: string): string {
   return pages.map((page) => `<${new URL(page, publicUrl).href}>`).join('\n\n');
 }
 
-function reasonOf(err: unknown): string {
+function describeOutage(err: unknown): string {
   return isOverLimit(err)
     ? 'Temporal starts no workflows: a limit of its namespace is reached (RESOURCE_EXHAUSTED)'
     : 'Temporal is away';
 }
 
-function summaryOf(events: ClaimedEvent[]): string {
+function buildSummary(events: ClaimedEvent[]): string {
   const [only] = events;
   if (events.length === 1 && only !== undefined) {
     return `asset-update of ${only.platformId.slice(0, 80)} to ${only.clientToken}`;

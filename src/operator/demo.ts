@@ -16,7 +16,7 @@ import {
   rotateSecret,
 } from '../redis/records/accounts.js';
 import { createClient } from '../redis/records/clients.js';
-import { type AddCommand, type Operator, Refused, reasonOf } from './session.js';
+import { type AddCommand, explainError, type Operator, Refused } from './session.js';
 import { fromNow, moment, span } from './terminal.js';
 
 export function addDemoCommand(add: AddCommand): void {
@@ -67,7 +67,7 @@ async function refuseUnlessPossible(operator: Operator, url: string) {
   await callApi(operator, 'GET', '/healthz');
   await checkTarget(url, readTargetPolicy(operator.config())).catch((err: unknown) => {
     throw new Refused(
-      `The service refuses the URL of the demo's receiver, ${url}: ${reasonOf(err)}.\n` +
+      `The service refuses the URL of the demo's receiver, ${url}: ${explainError(err)}.\n` +
         'Nothing was created. The demo needs ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127.0.0.0/8, ' +
         'for the service and for this command; "npm start" sets both.',
     );

@@ -3,7 +3,7 @@ import { styleText } from 'node:util';
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
 import { checkRedis, type Finding, finding } from './redisChecks.js';
-import { type AddCommand, type Operator, Refused, reasonOf } from './session.js';
+import { type AddCommand, explainError, type Operator, Refused } from './session.js';
 import { amount, span, table } from './terminal.js';
 
 export function addDoctorCommand(add: AddCommand): void {
@@ -45,11 +45,11 @@ async function examine(operator: Operator): Promise<Finding[]> {
     config = operator.config();
   } catch (err) {
     const todo = 'Correct each setting that is named; .env.example lists all settings.';
-    return [finding('settings', 'fail', reasonOf(err), todo)];
+    return [finding('settings', 'fail', explainError(err), todo)];
   }
   // A server that cannot be checked is a finding.
   const unavailable = (check: string, todo: string) => (err: unknown) => {
-    return [finding(check, 'fail', reasonOf(err), `Correct ${todo}, or start the server.`)];
+    return [finding(check, 'fail', explainError(err), `Correct ${todo}, or start the server.`)];
   };
   const redis = operator.db().then((db) => checkRedis(db, config));
   const temporal = operator.temporal().then((client) => checkTemporal(client, config));

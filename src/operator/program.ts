@@ -9,7 +9,7 @@ import { addExplainCommand } from './explain.js';
 import { addNotificationCommands } from './notification.js';
 import { addRegistrationCommands } from './registration.js';
 import { addSecretsCommands } from './secrets.js';
-import { type AddCommand, type Operator, openSession, reasonOf } from './session.js';
+import { type AddCommand, explainError, type Operator, openSession } from './session.js';
 import { addStatusCommand } from './status.js';
 import { parseAnyClient, parseClientToken, parseNotificationId } from './terminal.js';
 
@@ -28,7 +28,7 @@ export async function execute(args: string[]): Promise<number> {
   } catch (err) {
     // Commander throws for help too: with exit code 0 if somebody asked for it.
     if (err instanceof CommanderError) return err.exitCode === 0 ? exitStatus.done : exitStatus.wrongUsage;
-    process.stderr.write(`${reasonOf(err)}\n`);
+    process.stderr.write(`${explainError(err)}\n`);
     return exitStatus.refused;
   } finally {
     await operator?.close();

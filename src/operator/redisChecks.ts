@@ -171,13 +171,13 @@ function checkReplicas(info: Values, { REDIS_ACK_REPLICAS: wanted }: Config): Fi
 }
 
 /** The number of clients, and of accounts, whose secrets are tried. */
-const drawn = 100;
+const sampleSize = 100;
 
 async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
   const check = 'redis signing secrets';
   const box = createSecretBox(SECRETS_KEY);
-  const accounts = ['platform', ...(await db.redis.srandmember(db.global.accounts, drawn))];
-  const clients = await db.redis.srandmember(db.global.clients, drawn);
+  const accounts = ['platform', ...(await db.redis.srandmember(db.global.accounts, sampleSize))];
+  const clients = await db.redis.srandmember(db.global.clients, sampleSize);
   let outdated = 0;
   for (const clientToken of new Set([...accounts.map(noticesClient), ...clients])) {
     const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);

@@ -153,7 +153,7 @@ export async function requireClient(operator: Operator, clientToken: string): Pr
 }
 
 /** Returns why a command was not carried out, for the person who typed it. */
-export function reasonOf(err: unknown): string {
+export function explainError(err: unknown): string {
   if (err instanceof Refused) return err.message;
   if (isRedisUnavailable(err))
     return 'Redis does not answer or is full; the command may or may not have taken effect.';

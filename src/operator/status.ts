@@ -8,7 +8,7 @@ import { readCounts } from '../redis/records/counts.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
 import { askRedis } from './redisChecks.js';
-import { type AddCommand, type Operator, RedisAway, Refused, reasonOf } from './session.js';
+import { type AddCommand, explainError, type Operator, RedisAway, Refused } from './session.js';
 import { amount, facts, fromNow, moment, presentLastError, span, table } from './terminal.js';
 
 export function addStatusCommand(add: AddCommand): void {
@@ -44,7 +44,7 @@ interface ClientStatus {
 async function status(operator: Operator) {
   await look(operator).catch((err: unknown) => {
     const isAway = err instanceof RedisAway || isRedisUnavailable(err);
-    throw isAway ? new Refused(`It is us. ${reasonOf(err)}`) : err;
+    throw isAway ? new Refused(`It is us. ${explainError(err)}`) : err;
   });
 }
 
@@ -66,7 +66,7 @@ async function look(operator: Operator) {
   const worst = clients
     .filter(({ situation }) => situation !== 'clear')
     .sort((a, b) => rank(a) - rank(b) || b.endpoint.owed - a.endpoint.owed)
-    .slice(0, named);
+    .slice(0, maxNamed);
   const [colour, words] = headings[verdict];
   const parts = facts({
     redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', refuses writes' : ''}`,
@@ -74,7 +74,7 @@ async function look(operator: Operator) {
     workers: temporal.workers ?? 'unknown',
     owed: `${owed} to ${amount(owing.length, 'client')}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
   });
-  const shown = verdict === 'fine' ? worst.slice(0, namedWhenFine) : worst;
+  const shown = verdict === 'fine' ? worst.slice(0, maxNamedWhenFine) : worst;
   operator.answer(
     {
       verdict,
@@ -98,9 +98,9 @@ const headings = {
 } as const;
 
 /** The most clients that one answer names. */
-const named = 10;
+const maxNamed = 10;
 /** With so many clients a healthy answer has ten lines. */
-const namedWhenFine = 2;
+const maxNamedWhenFine = 2;
 
 /** Bounds the call to Temporal, because a person waits. */
 const temporalWithinMs = 5000;
@@ -114,7 +114,7 @@ async function askTemporal(operator: Operator): Promise<{ workers?: number; prob
     return { workers };
   } catch (err) {
     const { isTemporalUnavailable } = await import('../temporal/connection.js');
-    return { problem: isTemporalUnavailable(err) ? 'Temporal does not answer.' : reasonOf(err) };
+    return { problem: isTemporalUnavailable(err) ? 'Temporal does not answer.' : explainError(err) };
   }
 }
 
@@ -179,7 +179,7 @@ function ownProblems(late: readonly ClientStatus[], broken: readonly string[], s
   const unsweptMs = Date.now() - sweptAtMs;
   if (unsweptMs > sweptWithinMs) problems.push(`No sweep has completed for ${span(unsweptMs)}.`);
   if (broken.length > 0)
-    problems.push(`The keys of some clients are broken: ${broken.slice(0, named).join(', ')}.`);
+    problems.push(`The keys of some clients are broken: ${broken.slice(0, maxNamed).join(', ')}.`);
   if (late[0] !== undefined) {
     const are = late.length === 1 ? '1 client is' : `${late.length} clients are`;
     const { endpoint, clientToken } = late[0];

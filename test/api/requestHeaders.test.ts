@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { listCalls } from '../../src/redis/records/audit.js';
-import { stateChangesOf } from '../../src/redis/records/endpoint.js';
+import { readStateChanges } from '../../src/redis/records/endpoint.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { reencryptSigningSecrets } from '../../src/redis/records/secrets.js';
@@ -107,7 +107,7 @@ describe('PUT /push_notifications/headers', () => {
     await h.registerUrl(customer.client_token, receiver.url);
     const look = async () => [
       (await call('GET', '/push_notifications')).body,
-      await stateChangesOf(h.db, customer.client_token),
+      await readStateChanges(h.db, customer.client_token),
     ];
     const before = await look();
     await put({ headers: { Authorization: `Bearer ${secret}` } });

@@ -98,7 +98,7 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
       return send.call(redis, command, ...rest);
     };
     try {
-      for (let i = 0; i < 2000; i++) h.deps.couriers.find(client, newNonce());
+      for (let i = 0; i < 2000; i++) h.deps.couriers.noteLost(client, newNonce());
       assert.ok(await h.deps.couriers.idle(client, 10_000), 'it looks for ever');
     } finally {
       redis.sendCommand = send;
@@ -118,7 +118,7 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
         return (send.call(redis, ...command) as Promise<unknown>).finally(() => resolve(true));
       };
     });
-    h.deps.couriers.find(client, nonce);
+    h.deps.couriers.noteLost(client, nonce);
     await hasLooked;
     const late = arrivedEvent(client, 'late');
     const { taken } = await claimEvents(h.db, client, [late], { settings: h.deps.settings, nonce, most: 1 });

@@ -134,8 +134,8 @@ describe('audit: calls of the API', () => {
     await record(quiet, 'test', false);
     await record(loud, 'notices url removed', true);
     const token = { ...said, accountId: loud.account_id, what: 'first token' };
-    for (const as of ['before midnight', 'after midnight'])
-      await recordCall(h.db, token, { as, onceForMs: 86_400_000, isSecurity: true });
+    for (const repeatKey of ['before midnight', 'after midnight'])
+      await recordCall(h.db, token, { repeatKey, onceForMs: 86_400_000, isSecurity: true });
     await flood('test', false);
     const kept = await countOf(loud, 'test');
     assert.ok(kept >= 2000 && kept <= 2200, `${kept}`);

@@ -50,7 +50,7 @@ describe('An attempt', () => {
     const since = client.now();
     for (let outcome = 'retry'; outcome !== 'failed'; ) {
       const settled = await attempt(client, { ok: false, status: 400 });
-      outcome = settled.outcome;
+      outcome = settled.result;
       await client.owe('taken');
       await attempt(client, ok);
       client.pass(settled.inMs ?? 0);
@@ -72,8 +72,8 @@ describe('An attempt', () => {
     await client.owe('vid');
     assert.equal((await attempt(client, fail)).isFirst, true);
     client.pass(9 * day);
-    const { outcome, isFirst } = await attempt(client, fail);
-    assert.deepEqual([outcome, isFirst], ['retry', false]);
+    const { result, isFirst } = await attempt(client, fail);
+    assert.deepEqual([result, isFirst], ['retry', false]);
   });
 
   it('is made after 5 days too in which nothing could be sent, because the client was paused and its account disabled', async () => {
@@ -86,8 +86,8 @@ describe('An attempt', () => {
     await client.owe('taken');
     const [refused, taken] = await client.take(2);
     assert.ok(refused && taken);
-    assert.equal((await client.settle(taken, ok)).outcome, 'delivered');
-    assert.equal((await client.settle(refused, fail)).outcome, 'retry');
+    assert.equal((await client.settle(taken, ok)).result, 'delivered');
+    assert.equal((await client.settle(refused, fail)).result, 'retry');
   });
 
   it('suspends an endpoint after 5 days with at least 20 failures, and after a resume not before another 5 days', async () => {

@@ -109,7 +109,7 @@ describe('A Redis Cluster', () => {
     await moveSlot(slotOfClient(client), from, to, { keysAtOnce: 1, onKeys });
     assert.ok(moved > 2);
     await claim;
-    assert.equal((await client.attempt(owed, { ok: true })).outcome, 'delivered');
+    assert.equal((await client.attempt(owed, { ok: true })).result, 'delivered');
     assert.deepEqual(await client.db.redis.hkeys(client.db.client(client.clientToken).owed), ['second']);
   });
 

@@ -18,8 +18,8 @@ import {
   type Asked,
   type Plan,
   planCatchUp,
+  readStandings,
   type Standing,
-  standingsOf,
 } from '../../src/redis/owed/standing.js';
 import {
   newNonce,
@@ -133,7 +133,7 @@ export async function newDeliveryClient(
     turn: (turn: Partial<Turn>): Promise<Turned> =>
       runTurn(db, clientToken, { settings: client.settings, nonce: newNonce(), most: 0, ...turn }),
     look: async (owed: Asked): Promise<Standing> =>
-      (await standingsOf(db, clientToken, [owed]))[0] as Standing,
+      (await readStandings(db, clientToken, [owed]))[0] as Standing,
     plan: (leastMs = 0): Promise<Plan> => planCatchUp(db, clientToken, client.settings.retentionMs, leastMs),
     /** Stores a URL where there is none. */
     async register(): Promise<void> {

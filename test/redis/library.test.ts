@@ -41,7 +41,7 @@ describe('The library of scripts', () => {
     const [release = ''] = /_[0-9a-f]{12}/.exec(library) ?? [];
     await client.db.redis.call('FUNCTION', 'LOAD', library.replaceAll(release, '_another00000'));
     await client.owe('vid');
-    assert.equal((await client.attempt({ platformId: 'vid' }, ok)).outcome, 'delivered');
+    assert.equal((await client.attempt({ platformId: 'vid' }, ok)).result, 'delivered');
   });
 
   it('says what to do where a full Redis refuses to load it', async () => {
@@ -72,7 +72,7 @@ describe('The library of scripts', () => {
     await client.plan();
     const again = await client.take();
     await client.db.redis.config('SET', 'maxmemory', 0);
-    assert.equal(turned.settled[0]?.outcome, 'delivered');
+    assert.equal(turned.settled[0]?.result, 'delivered');
     assert.deepEqual(
       again.map(({ platformId }) => platformId),
       turned.taken.map(({ platformId }) => platformId),

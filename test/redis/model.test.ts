@@ -20,7 +20,7 @@ import {
 } from '../../src/redis/notifications/redeliver.js';
 import { readUpdates } from '../../src/redis/notifications/updates.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
-import { standingsOf } from '../../src/redis/owed/standing.js';
+import { readStandings } from '../../src/redis/owed/standing.js';
 import { newNonce, type Settled, type Taken, type Takes } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
@@ -175,10 +175,10 @@ async function turns(model: Model, call: Call): Promise<void> {
     const settled = turned.settled[i] as Settled;
     const isCounted = model.holds(verdict.taken);
     const waits = model.waiting().length > 0;
-    assert.equal(settled.outcome, model.settle(verdict, settled));
+    assert.equal(settled.result, model.settle(verdict, settled));
     const { timed, failures = 0 } = model.facts.notifications.get(verdict.taken.notificationId) ?? {};
-    const { outcome, inMs = 0 } = settled;
-    if (outcome === 'retry' && isCounted && inMs > 0 && (!timed || failures > 3))
+    const { result, inMs = 0 } = settled;
+    if (result === 'retry' && isCounted && inMs > 0 && (!timed || failures > 3))
       assert.ok(Number(until) <= model.now + inMs, 'nobody times its retry');
     if (settled.change?.to === 'active' && waits) assert.ok(Number(until) <= model.now, 'nobody drains');
   }
@@ -399,7 +399,7 @@ async function standingsAgree(model: Model): Promise<void> {
   }));
   const askedAt = Date.now();
   const [found, { waitingReason, nextAttemptAt, owed, inFlight }] = await Promise.all([
-    standingsOf(db, clientToken, asked),
+    readStandings(db, clientToken, asked),
     getEndpoint(db, clientToken),
   ]);
   const readAt = Date.now();

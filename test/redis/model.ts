@@ -264,7 +264,7 @@ export class Model {
    * Settles a verdict. What the rules leave open is read from the answer: chance, the window of 5 days, suspension after days.
    * @returns the outcome
    */
-  settle({ taken, name }: Judged, settled: Settled): Settled['outcome'] {
+  settle({ taken, name }: Judged, settled: Settled): Settled['result'] {
     const { platformId: asset, notificationId: id } = taken;
     const { facts, now } = this;
     const answer: Answer = answers[name];
@@ -292,7 +292,7 @@ export class Model {
     }
     const failures = ++this.notification(id).failures;
     assert.equal(settled.failures, failures);
-    if (settled.outcome === 'failed') {
+    if (settled.result === 'failed') {
       assert.equal(facts.state, 'active', 'it fails by its window only while its endpoint is well');
       facts.holders.delete(asset);
       this.end(id, { state: 'failed', reason: 'window' });

@@ -6,7 +6,7 @@ import {
   readAttempts,
   stepMs,
 } from '../../redis/records/attemptHistory.js';
-import { type StateChange, stateChangesOf } from '../../redis/records/endpoint.js';
+import { readStateChanges, type StateChange } from '../../redis/records/endpoint.js';
 import { requestHeaderNames } from '../../redis/records/secrets.js';
 import { type Html, html, type Piece } from './html.js';
 import { type SitePart, shownUrl, siteUrl, table } from './page.js';
@@ -17,7 +17,7 @@ export const overview: SitePart = async ({ state }, { db }) => {
   const { client, session, health, registration } = state;
   const { clientToken } = client;
   const [changes, steps, headerNames] = await Promise.all([
-    stateChangesOf(db, clientToken),
+    readStateChanges(db, clientToken),
     readAttempts(db, clientToken),
     requestHeaderNames(db, clientToken),
   ]);

@@ -187,14 +187,14 @@ async function auditFirstToken(
 ): Promise<void> {
   const nowMs = Date.now();
   const dayEndsMs = nowMs - (nowMs % dayMs) + dayMs;
-  const as = `first token ${networkOf(address)} ${dayEndsMs}`;
-  const key = `${clientId} ${as}`;
+  const repeatKey = `first token ${networkOf(address)} ${dayEndsMs}`;
+  const key = `${clientId} ${repeatKey}`;
   if (deps.auditedTokens.recall(key, nowMs)) return;
   await auditCall(
     deps,
     { ctx, token: { accountId: accountIdOf(clientId), fingerprint: '' } },
     'first token of the day',
-    { about: { client_id: clientId }, onceForMs: dayMs, as, isSecurity: true },
+    { about: { client_id: clientId }, onceForMs: dayMs, repeatKey, isSecurity: true },
   );
   deps.auditedTokens.remember(key, true, dayEndsMs);
 }

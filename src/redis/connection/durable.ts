@@ -40,7 +40,7 @@ export function durableWrites(redis: Redis, settings: Settings) {
   const { nodes, trusted, withinMs } = settings;
   const servers = new WeakMap<Redis, DurableServer>();
 
-  function serverOf(command: Command): DurableServer {
+  function findServer(command: Command): DurableServer {
     const node = nodes.ownerOf(keyOf(command));
     if (node?.status !== 'ready') {
       throw new RedisUnavailable('Connection is closed: the server of a write is unavailable');
@@ -54,7 +54,7 @@ export function durableWrites(redis: Redis, settings: Settings) {
     const endsAt = performance.now() + withinMs;
     for (let sent = command; ; sent = new Command(command.name, command.args, { replyEncoding: 'utf8' })) {
       try {
-        return await serverOf(sent).run(sent, endsAt);
+        return await findServer(sent).run(sent, endsAt);
       } catch (err) {
         if (!isRedirected(err) || performance.now() > endsAt) throw err;
         nodes.refresh();

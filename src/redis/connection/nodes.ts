@@ -136,7 +136,7 @@ function openCluster(
   }, refreshSlotsMs);
   timer.unref();
   cluster.once('end', () => clearInterval(timer));
-  return { redis: cluster as unknown as Redis, nodes: nodesOf(cluster) };
+  return { redis: cluster as unknown as Redis, nodes: createNodes(cluster) };
 }
 
 function watchNodes(cluster: Cluster, log: Logger): void {
@@ -159,7 +159,7 @@ function watchNodes(cluster: Cluster, log: Logger): void {
   cluster.on('error', ignore);
 }
 
-function nodesOf(cluster: Cluster): Nodes {
+function createNodes(cluster: Cluster): Nodes {
   const primaries = () => cluster.nodes('master');
   const announced: Nodes['announced'] = new Map();
   let namesBefore = '';

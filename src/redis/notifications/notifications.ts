@@ -3,7 +3,7 @@ import type { Db } from '../connection/db.js';
 import {
   type AttemptRecord,
   type NotificationState,
-  standingsOf,
+  readStandings,
   type WaitReason,
 } from '../owed/standing.js';
 import type { Priority } from '../owed/turn.js';
@@ -72,7 +72,7 @@ export async function readRecords(
 ): Promise<(ListedNotification | undefined)[]> {
   const records = await Promise.all(ids.map((id) => readRecord(db, clientToken, id)));
   const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');
-  const standings = await standingsOf(db, clientToken, waiting);
+  const standings = await readStandings(db, clientToken, waiting);
   waiting.forEach((record, i) => {
     const standing = standings[i];
     if (standing === 'lost' || standing?.state !== 'waiting') return;

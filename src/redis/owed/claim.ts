@@ -7,10 +7,10 @@ import { announceClaims } from './owedClients.js';
 import {
   boundsArguments,
   type Priority,
+  parseTaken,
   type Takes,
   type TakesAnswer,
   type Taking,
-  takenOf,
 } from './turn.js';
 
 export interface ArrivedEvent {
@@ -73,7 +73,7 @@ export async function claimEvents(
 ): Promise<Claims> {
   const args = [...boundsArguments(db, taking), db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
   const answer = await askScript<TakesAnswer & { claims: Claim[] }>(db, 'claim', clientToken, args);
-  return { ...answer, taken: takenOf(answer, taking) };
+  return { ...answer, taken: parseTaken(answer, taking) };
 }
 
 /** Claims events of one client durably and takes nothing: the caller wakes catch-up. */

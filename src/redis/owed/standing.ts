@@ -108,7 +108,11 @@ type Answer =
 const perCall = 100;
 
 /** Reads how notifications of one client stand, in the order asked. */
-export async function standingsOf(db: Db, clientToken: string, asked: readonly Asked[]): Promise<Standing[]> {
+export async function readStandings(
+  db: Db,
+  clientToken: string,
+  asked: readonly Asked[],
+): Promise<Standing[]> {
   const found: Standing[] = [];
   for (let i = 0; i < asked.length; i += perCall) {
     const args = asked.slice(i, i + perCall).flatMap(({ notificationId, platformId, claim = 0 }) => {

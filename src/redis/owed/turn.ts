@@ -55,7 +55,7 @@ export interface Verdict {
 type EndpointHealth = 'active' | 'failing' | 'suspended';
 
 export interface Settled {
-  outcome: 'delivered' | 'retry' | 'failed' | 'gone';
+  result: 'delivered' | 'retry' | 'failed' | 'gone';
   /** In how many ms the notification is due again; absent if it is no longer owed. */
   inMs?: number;
   /** Failed attempts of this notification so far. */
@@ -101,7 +101,7 @@ export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<
   for (const verdict of verdicts) addVerdict(args, verdict);
   for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.nonce, Math.ceil(inMs));
   const answer = await askScript<TakesAnswer & Partial<Turned>>(db, 'turn', clientToken, args);
-  return { settled: [], ...answer, taken: takenOf(answer, turn) };
+  return { settled: [], ...answer, taken: parseTaken(answer, turn) };
 }
 
 /** Returns the arguments that `read_bounds` of take.lua reads. @param taking undefined: the call takes nothing */
@@ -117,7 +117,7 @@ export interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, O
   taken?: Pick<Taken, Own>[];
 }
 
-export function takenOf(
+export function parseTaken(
   { taken = [], generation, epoch, url, secrets }: TakesAnswer,
   taking?: Taking,
 ): Taken[] {

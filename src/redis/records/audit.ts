@@ -80,12 +80,12 @@ const keptCalls = 2000;
 const keptMs = 90 * 86_400_000;
 
 export interface Recording {
-  /** For so long a repeat makes no second entry: a call with the same `as`, by default one that is equal in everything. */
+  /** For so long a repeat makes no second entry: a call with the same `repeatKey`, by default one that is equal in everything. */
   onceForMs?: number;
-  as?: string;
+  repeatKey?: string;
   /**
    * The call bears on security (secrets, URLs, links to the console). Its stream is trimmed by age only, and gets the first entry
-   * of each client, kind, address and `as` in a minute, of reads in an hour: that bounds the stream without displacing any.
+   * of each client, kind, address and `repeatKey` in a minute, of reads in an hour: that bounds the stream without displacing any.
    */
   isSecurity?: boolean;
 }
@@ -98,7 +98,7 @@ const securityOnceMs = { always: 60_000, once: 3_600_000 };
 export async function recordCall(
   db: Db,
   call: AuditedCall,
-  { onceForMs = 0, as, isSecurity = false }: Recording = {},
+  { onceForMs = 0, repeatKey, isSecurity = false }: Recording = {},
 ): Promise<boolean> {
   const { accountId, requestId, ...said } = call;
   const { clientToken, what, address } = said;
@@ -107,8 +107,8 @@ export async function recordCall(
   const keys = [
     accountCalls(accountId),
     accountSecurityCalls(accountId),
-    markOf(as ?? JSON.stringify(said)),
-    markOf(JSON.stringify({ clientToken, what, address, as })),
+    markOf(repeatKey ?? JSON.stringify(said)),
+    markOf(JSON.stringify({ clientToken, what, address, as: repeatKey })),
   ];
   const securityMs = !isSecurity ? 0 : onceForMs > 0 ? securityOnceMs.once : securityOnceMs.always;
   const args = [JSON.stringify({ ...said, requestId }), keptCalls, keptMs, onceForMs, securityMs];

@@ -40,11 +40,11 @@ export interface Endpoint {
   lastChange?: StateChange;
 }
 
-type Read = Omit<Endpoint, 'lastChange'> & { lastChange?: string };
+type EndpointAnswer = Omit<Endpoint, 'lastChange'> & { lastChange?: string };
 
 export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
   const args = [db.bounds.maxInFlight, db.bounds.drainPerSecond];
-  const { lastChange, ...read } = await askScript<Read>(db, 'endpoint', clientToken, args);
+  const { lastChange, ...read } = await askScript<EndpointAnswer>(db, 'endpoint', clientToken, args);
   return {
     ...read,
     lastChange: lastChange === undefined ? undefined : parseStateChange(clientToken, lastChange),
@@ -102,7 +102,7 @@ export async function listStateChanges(
   const clientTokens = await db.redis.smembers(db.global.clients);
   const found = await mapInPages(clientTokens, concurrency, (clientToken) =>
     unlessBroken(
-      () => stateChangesOf(db, clientToken),
+      () => readStateChanges(db, clientToken),
       (err) => onBroken(clientToken, err),
     ),
   );
@@ -113,7 +113,7 @@ export async function listStateChanges(
 }
 
 /** Returns the last 20 of one client, the newest first. */
-export async function stateChangesOf(db: Db, clientToken: string): Promise<StateChange[]> {
+export async function readStateChanges(db: Db, clientToken: string): Promise<StateChange[]> {
   const lines = await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1);
   return lines.map((line) => parseStateChange(clientToken, line));
 }

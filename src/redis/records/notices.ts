@@ -12,7 +12,7 @@ import { changeRegistration, markAnswered, register } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
 
 /** Returns the client that gets the notices of an account. */
-export function noticesClientOf({ accountId, scopes }: Pick<Account, 'accountId' | 'scopes'>): ClientToken {
+export function noticesRecipient({ accountId, scopes }: Pick<Account, 'accountId' | 'scopes'>): ClientToken {
   return noticesClient(scopes.includes(platformScope) ? 'platform' : accountId);
 }
 
@@ -28,7 +28,7 @@ export async function setNoticesUrl(
 ): Promise<{ wakeCatchUp: boolean }> {
   const account = await getAccount(db, accountId);
   if (account === undefined) throw new ChangeRefused('there is no such account');
-  const clientToken = noticesClientOf(account);
+  const clientToken = noticesRecipient(account);
   await makeClient(db, clientToken, accountId);
   for (;;) {
     const changed = await changeRegistration(db, clientToken, url, 'publisher');

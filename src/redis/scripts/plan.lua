@@ -63,7 +63,7 @@ end, {'no-writes'})
 
 -- Reads a client's endpoint and what it is owed.
 -- Arguments: bound, drain rate
--- Answer: JSON of `Read` of src/redis/records/endpoint.ts
+-- Answer: JSON of `EndpointAnswer` of src/redis/records/endpoint.ts
 entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local h, oldest, at, why = health(), oldest_owed(), next_time()

@@ -84,10 +84,10 @@ local function settle_attempt(v)
   local is_counted = f ~= nil and f.nonce == v.nonce
   local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group')
   local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
-  local function answer(outcome, at)
+  local function answer(result, at)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
     return {
-      outcome = outcome, inMs = at and math.max(at - now, 0), failures = failures, change = says.change,
+      result = result, inMs = at and math.max(at - now, 0), failures = failures, change = says.change,
       acceptedAt = tonumber(exists), isFirst = is_counted and not r[1],
     }
   end
