@@ -189,13 +189,12 @@ export type Durability = ReturnType<typeof redisOptions>['durability'];
 export type DeliverySettings = ReturnType<typeof deliverySettings>;
 
 export function deliverySettings(config: Config) {
-  const { retryWindowMs, failingAfter, probeScheduleMs, suspendAfterMs, suspendMinimumAttempts } = config;
   return {
-    retryWindowMs,
-    failingAfter,
-    probeScheduleMs,
-    suspendAfterMs,
-    suspendMinimumAttempts,
+    retryWindowMs: config.retryWindowMs,
+    failingAfter: config.failingAfter,
+    probeScheduleMs: config.probeScheduleMs,
+    suspendAfterMs: config.suspendAfterMs,
+    suspendMinimumAttempts: config.suspendMinimumAttempts,
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
     /** How long an attempt holds its asset: the attempt's timeout, and 5 s for the wait before it, the resolver and settling. */
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,

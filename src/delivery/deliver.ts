@@ -2,14 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Claim, type ClaimedEvent, claimAgain, claimsPerScript } from '../redis/owed/claim.js';
-import {
-  ended,
-  type Outcome,
-  readStandings,
-  type Standing,
-  type Waiting,
-  waiting,
-} from '../redis/owed/standing.js';
+import { ended, type Outcome, readStandings, type Waiting, waiting } from '../redis/owed/standing.js';
 import type { Couriers } from './courier.js';
 import { isCrowded, isRetriedShortly } from './outcome.js';
 import type { SendDeps } from './send.js';
@@ -108,8 +101,8 @@ class ClientEvents {
   async #readOutcomes(events: readonly ClaimedEvent[]): Promise<void> {
     const lost: ClaimedEvent[] = [];
     const standings = await readStandings(this.deps.db, this.clientToken, events);
-    for (const [i, event] of events.entries()) {
-      const standing = standings[i] as Standing;
+    for (const [i, standing] of standings.entries()) {
+      const event = events[i] as ClaimedEvent;
       if (standing === 'lost') lost.push(event);
       else if (!isOwnFailure(standing)) this.#note(event.notificationId, standing);
       else this.#note(event.notificationId, { ...standing, reason: 'own_failure' });

@@ -71,7 +71,8 @@ export async function claimEvents(
   events: readonly Claimable[],
   taking?: Taking,
 ): Promise<Claims> {
-  const args = [...boundsArguments(db, taking), db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
+  const args = [...boundsArguments(db, taking), db.keepSegmentsSeconds];
+  for (const event of events) addClaim(args, event);
   const answer = await askScript<TakesAnswer & { claims: Claim[] }>(db, 'claim', clientToken, args);
   return { ...answer, taken: parseTaken(answer, taking) };
 }
@@ -98,24 +99,11 @@ export async function claimAgain(
   return claimOnly(db, clientToken, again);
 }
 
-function claimArguments(event: Claimable): ScriptArgument[] {
+function addClaim(args: ScriptArgument[], event: Claimable): void {
   const { bucket, field } = assetSlot(event.platformId);
   const { notificationId, platformId, eventId, acceptedAt, group = '', trace = '', body = '' } = event;
   const lane = event.priority === 'live' ? 'L' : 'B';
-  return [
-    bucket,
-    field,
-    notificationId,
-    idToBytes(notificationId),
-    platformId,
-    eventId,
-    lane,
-    acceptedAt,
-    event.notify ? 0 : 1,
-    group,
-    event.lookedUp ?? -1,
-    segmentFingerprints(event.segments),
-    trace,
-    body,
-  ];
+  const fingerprints = segmentFingerprints(event.segments);
+  args.push(bucket, field, notificationId, idToBytes(notificationId), platformId, eventId, lane, acceptedAt);
+  args.push(event.notify ? 0 : 1, group, event.lookedUp ?? -1, fingerprints, trace, body);
 }
