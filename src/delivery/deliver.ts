@@ -83,7 +83,7 @@ class ClientEvents {
     if (!isSoon) this.left.delete(id);
   }
 
-  /** Reads what became of the events that are left. While Redis is unavailable they stay; if the client's keys are broken, catch-up gets them. */
+  /** Reads what became of the events that are left. While Redis is unavailable they stay; with broken keys catch-up gets them. */
   async #refresh(): Promise<void> {
     try {
       await this.#readOutcomes([...this.left.values()]);

@@ -1,4 +1,4 @@
-/** The budget of workflow starts, and the processes of the installation that share it. Each says every few seconds that it runs. */
+/** The budget of workflow starts, and the processes of the installation that share it. Each process says every few seconds that it runs. */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';

@@ -21,7 +21,7 @@ export interface Taken {
   platformId: string;
   notificationId: string;
   priority: Priority;
-  /** Of the call that took it. Identifies this attempt among all attempts of its asset. */
+  /** The nonce of the call that took the asset: it identifies this attempt among all attempts of the asset. */
   nonce: string;
   generation: number;
   epoch: number;

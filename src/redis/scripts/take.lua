@@ -10,8 +10,8 @@ local function read_bounds(ARGV)
   lease_ms, given_bound, drain_per_second, nonce = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
   left = tonumber(ARGV[6])
 end
--- Returns when a rate (one attempt every 1000/rate ms) allows the next attempt, for which the last one noted `at`. Unused time is
--- kept for `kept_ms`: a burst may be that long. A clock that was set back delays the attempt by one interval at most.
+-- Returns when a rate (one attempt every 1000/rate ms) allows the next attempt, at the time `at` that the last one noted. Unused
+-- time is kept for `kept_ms`: a burst may be that long. A clock that was set back delays the attempt by one interval at most.
 local function allowed_at(at, rate, kept_ms)
   return math.max(math.min(at, now + 1000 / rate), now - kept_ms)
 end
