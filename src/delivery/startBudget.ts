@@ -16,9 +16,7 @@ export class StartBudget {
   constructor(
     readonly perSecond: number,
     readonly processes: () => number,
-  ) {
-    this.#count();
-  }
+  ) {}
 
   /** Takes one start. @returns false if none is left */
   take(): boolean {
