@@ -38,7 +38,10 @@ export async function newPublisher({ url, prefix }: { url: string; prefix: strin
   }
 
   return {
-    ...{ db, account, call, token: account.token },
+    db,
+    account,
+    call,
+    token: account.token,
     async newClient(): Promise<string> {
       return (await createClient(db, { accountId: account.account_id, name: 'Example Site' })).clientToken;
     },

@@ -225,7 +225,9 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
 
   const closing = new AbortController();
   const apiDeps: Services = {
-    ...{ ...(apart ?? delivering), targetPolicy, closing: closing.signal },
+    ...(apart ?? delivering),
+    targetPolicy,
+    closing: closing.signal,
     ...(given.lookup && { lookup: given.lookup }),
     readiness: createReadiness({
       redis: () => firstAnswer(db.nodes, (server) => server.ping()),
@@ -242,7 +244,15 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
   let running: Awaited<ReturnType<typeof startWorkers>> | undefined;
   const ids = workflowIds(config.TASK_QUEUE);
   const harness = {
-    ...{ url, prefix, db, temporal, sender, delivering, apiDeps, deps, ids },
+    url,
+    prefix,
+    db,
+    temporal,
+    sender,
+    delivering,
+    apiDeps,
+    deps,
+    ids,
     taskQueue: config.TASK_QUEUE,
     /** Moves Redis' clock, as the scripts see it, ahead. */
     skip(ms: number): void {

@@ -27,7 +27,9 @@ describe('POST /oauth/access_token', () => {
   const form = 'application/x-www-form-urlencoded';
   const post = (body: Body, headers: Record<string, string> = {}, { url } = h) =>
     fetch(`${url}/oauth/access_token`, {
-      ...{ method: 'POST', body, duplex: 'half' },
+      method: 'POST',
+      body,
+      duplex: 'half',
       headers: { ...(typeof body === 'string' && { 'content-type': form }), ...headers },
     } as RequestInit);
   const fields = (more: Record<string, string> = {}) =>
@@ -65,7 +67,9 @@ describe('POST /oauth/access_token', () => {
       );
       const hash = createHash('sha256').update(String(token)).digest('hex');
       assert.deepEqual(await findAccessToken(h.db, String(token)), {
-        ...{ fingerprint: hash.slice(0, 12), accountId: account.account_id, generation: 1 },
+        fingerprint: hash.slice(0, 12),
+        accountId: account.account_id,
+        generation: 1,
         scopes: scope.split(' '),
       });
       const key = h.db.global.accessToken(account.account_id, hash);
@@ -244,7 +248,8 @@ describe('POST /oauth/access_token', () => {
       fetch(`${h.url}/oauth/revoke`, {
         method: 'POST',
         body: new URLSearchParams({
-          ...{ client_id: account.client_id, client_secret: account.client_secret },
+          client_id: account.client_id,
+          client_secret: account.client_secret,
           ...more,
         }),
         ...(headers && { headers }),

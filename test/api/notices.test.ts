@@ -45,8 +45,14 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.ok(Math.abs(Date.parse(String(at)) - Date.now()) < 60_000);
     assert.equal(since, at);
     assert.deepEqual(rest, {
-      ...{ url: receiver.url, state: 'active', state_reason: 'registered', owed: 0 },
-      ...{ last_success_at: null, last_failure_at: null, last_error: null, next_attempt_at: null },
+      url: receiver.url,
+      state: 'active',
+      state_reason: 'registered',
+      owed: 0,
+      last_success_at: null,
+      last_failure_at: null,
+      last_error: null,
+      next_attempt_at: null,
     });
     assert.deepEqual((await call('GET', '/notices')).body, set.body);
     const made = await secret();

@@ -55,8 +55,14 @@ describe('calls for the publisher’s engineers', () => {
     const { registered_at: at, last_success_at: last, ...rest } = await read('/push_notifications');
     assert.ok(Date.parse(String(at)) <= Date.parse(String(last)));
     assert.deepEqual(rest, {
-      ...{ url: receiver.url, state: 'active', state_since: at, state_reason: 'registered', owed: 0 },
-      ...{ last_failure_at: null, last_error: null, next_attempt_at: null },
+      url: receiver.url,
+      state: 'active',
+      state_since: at,
+      state_reason: 'registered',
+      owed: 0,
+      last_failure_at: null,
+      last_error: null,
+      next_attempt_at: null,
     });
   });
 
@@ -158,8 +164,16 @@ describe('calls for the publisher’s engineers', () => {
 
     it('answers 400 naming the parameter', async () => {
       for (const wrong of [
-        ...['state=odd', 'since=yesterday', 'limit=0', 'limit=1000', 'limit=0x10', 'limit=1e2', 'limit=%201'],
-        ...['cursor=x', 'colour=red', 'state='],
+        'state=odd',
+        'since=yesterday',
+        'limit=0',
+        'limit=1000',
+        'limit=0x10',
+        'limit=1e2',
+        'limit=%201',
+        'cursor=x',
+        'colour=red',
+        'state=',
       ]) {
         const { status, body } = await call('GET', `/notifications?${wrong}`);
         assert.equal(status, 400, wrong);
@@ -299,8 +313,11 @@ describe('calls for the publisher’s engineers', () => {
       const { accepted_at: accepted, ended_at: ended, ...rest } = await read('/events/an-7731:1');
       assert.ok(Date.parse(String(accepted)) <= Date.parse(String(ended)));
       assert.deepEqual(rest, {
-        ...{ event_id: 'an-7731:1', notification_id: id, platform_id: 'vid-1' },
-        ...{ state: 'delivered', priority: 'live' },
+        event_id: 'an-7731:1',
+        notification_id: id,
+        platform_id: 'vid-1',
+        state: 'delivered',
+        priority: 'live',
       });
       const paths = ['/events/an-7731:1', '/assets/vid-1'];
       const answers = async () =>

@@ -18,7 +18,9 @@ import {
 const url = 'http://127.0.0.1:9/hook';
 const scopes = ['enrichments', 'push_notifications'];
 const eventOf = ({ client_token }: Customer, more = {}) => ({
-  ...{ client_token, platform_id: 'vid-1', segments: ['a'] },
+  client_token,
+  platform_id: 'vid-1',
+  segments: ['a'],
   ...more,
 });
 

@@ -224,7 +224,9 @@ describe('console: in a browser', () => {
     ...['open', 'sites', 'site', 'notifications', 'notification', 'asset', 'notices'].map(
       (name) => `${name}-wide`,
     ),
-    ...['actions-dark', 'verify-dark', 'site-phone'],
+    'actions-dark',
+    'verify-dark',
+    'site-phone',
   ]);
 });
 

@@ -11,7 +11,10 @@ export async function startScene(scopes?: string[]) {
   const receiver = await startReceiver();
   const { client_token: client, token } = customer;
   return {
-    ...{ h, receiver, customer, token },
+    h,
+    receiver,
+    customer,
+    token,
     site: `/console/sites/${client}`,
     visitor: await signedIn(h, token),
     register: () => customer.register(receiver.url),

@@ -49,7 +49,11 @@ describe('The Temporal UI', () => {
         client_token: client,
         platform_id: asset,
         notification_id: published.find((one) => one.asset === asset)?.id,
-        ...{ state: 'waiting', status: 502, reason: 'retry', error: 'http_status', failed_attempts: 4 },
+        state: 'waiting',
+        status: 502,
+        reason: 'retry',
+        error: 'http_status',
+        failed_attempts: 4,
         handed_to: h.ids.catchUp(client),
       })),
     );

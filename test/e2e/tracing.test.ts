@@ -20,11 +20,15 @@ describe('Tracing', function () {
     collector = await startCollector();
     const prefix = uniquePrefix();
     env = {
-      ...{ KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue`, RETRY_SCHEDULE_SECONDS: '0.3' },
+      KEY_PREFIX: prefix,
+      TASK_QUEUE: `${prefix}queue`,
+      RETRY_SCHEDULE_SECONDS: '0.3',
       // Processes of one installation share it.
       SECRETS_KEY: '',
-      ...{ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
-      ...{ OTEL_BSP_SCHEDULE_DELAY: '100', OTEL_SERVICE_NAME: 'notifier' },
+      OTEL_TRACES_EXPORTER: 'otlp',
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_BSP_SCHEDULE_DELAY: '100',
+      OTEL_SERVICE_NAME: 'notifier',
       OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=media',
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     };

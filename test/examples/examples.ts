@@ -44,8 +44,17 @@ export const allExamples: Example[] = [
       const home = await installed('python', [requirements], async (home) => {
         await run('python3', ['-m', 'venv', home]);
         await run(join(home, 'bin/python3'), [
-          ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
-          ...['--only-binary', ':all:', '--require-hashes', '-r', join(examples, 'python', requirements)],
+          '-m',
+          'pip',
+          'install',
+          '--quiet',
+          '--disable-pip-version-check',
+          '--no-input',
+          '--only-binary',
+          ':all:',
+          '--require-hashes',
+          '-r',
+          join(examples, 'python', requirements),
         ]);
       });
       const args = ['-B', '-m', 'uvicorn', 'receiver:app', '--port', String(port)];

@@ -106,7 +106,8 @@ describe('durability', function () {
     const { system, db, cast } = scene;
     const [client = '', pausedLater = ''] = cast.clientTokens;
     const { clientToken: late } = await createClient(db, {
-      ...{ accountId: cast.publisher.account_id, name: 'Late' },
+      accountId: cast.publisher.account_id,
+      name: 'Late',
     });
     const lateUrl = `${system.receiverUrl}/${late}`;
     const [before = ''] = await publish(scene, client, 'before');
@@ -116,7 +117,8 @@ describe('durability', function () {
 
     await register(system.apiUrl, cast.publisherToken, late, lateUrl);
     const { clientToken: gone } = await createClient(db, {
-      ...{ accountId: cast.publisher.account_id, name: 'Made after the copy' },
+      accountId: cast.publisher.account_id,
+      name: 'Made after the copy',
     });
     const tokenSince = await newToken({ url: system.apiUrl }, cast.publisher);
     const [deliveredSince = ''] = await publish(scene, client, 'delivered-since');
@@ -207,7 +209,10 @@ async function tryToPublish(scene: Scene, clientToken: string, assets: readonly 
   const { status, results } = await publishAll(
     scene,
     assets.map((asset) => ({
-      ...{ client_token: clientToken, platform_id: asset, event_id: `of-${asset}`, segments },
+      client_token: clientToken,
+      platform_id: asset,
+      event_id: `of-${asset}`,
+      segments,
     })),
   );
   const idOf = (platformId: string) =>

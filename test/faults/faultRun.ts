@@ -159,7 +159,14 @@ export async function startFaultRun(options: FaultRunOptions = {}) {
   }
 
   return {
-    ...{ system, db, cast, publisher, minter, registrar, accountSoFar, account },
+    system,
+    db,
+    cast,
+    publisher,
+    minter,
+    registrar,
+    accountSoFar,
+    account,
     /** Breaks it, brings it back, and waits until an event sent after the return was received; the return's moment (ms). */
     async inject({ name, inject }: Fault): Promise<number> {
       const back = await inject(system);

@@ -77,7 +77,9 @@ type Line = keyof NonNullable<System['proxies']>;
 type Proxy = NonNullable<System['proxies']>[Line];
 type Away = Line | 'postgresql';
 const titles: Record<Away, string> = {
-  ...{ redis: 'Redis', temporal: 'Temporal', receiver: 'receiver' },
+  redis: 'Redis',
+  temporal: 'Temporal',
+  receiver: 'receiver',
   postgresql: 'PostgreSQL',
 };
 

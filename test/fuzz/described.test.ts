@@ -72,8 +72,12 @@ describe('every call of the OpenAPI description, fuzzed', function () {
     const config = join(dir, 'schemathesis.toml');
     const settings = await readFile(join(import.meta.dirname, 'schemathesis.toml'), 'utf8');
     const existing: Record<string, unknown> = {
-      ...{ ...account, token, url: receiver.url, examples },
-      ...{ clients: JSON.stringify(clients), notifications: JSON.stringify(notifications) },
+      ...account,
+      token,
+      url: receiver.url,
+      examples,
+      clients: JSON.stringify(clients),
+      notifications: JSON.stringify(notifications),
     };
     await writeFile(
       config,
@@ -127,8 +131,17 @@ async function fuzzer(): Promise<[program: string, ...args: string[]]> {
   const home = await cached(`schemathesis-${process.platform}-${process.arch}-${hash}`, async (home) => {
     await run('python3', ['-m', 'venv', home]);
     await run(join(home, 'bin', 'python3'), [
-      ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
-      ...['--only-binary', ':all:', '--require-hashes', '-r', requirements],
+      '-m',
+      'pip',
+      'install',
+      '--quiet',
+      '--disable-pip-version-check',
+      '--no-input',
+      '--only-binary',
+      ':all:',
+      '--require-hashes',
+      '-r',
+      requirements,
     ]);
   });
   // Not bin/st: a script names its interpreter by an absolute path, and the folder was moved into place.

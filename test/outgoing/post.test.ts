@@ -32,8 +32,15 @@ describe('outgoing post', () => {
     assert.deepEqual(
       lines.slice(1).map((line) => line.slice(0, line.indexOf(':'))),
       [
-        ...['host', 'connection', 'content-type', 'user-agent', 'webhook-id', 'webhook-timestamp'],
-        ...['webhook-signature', 'webhook-client-token', 'content-length'],
+        'host',
+        'connection',
+        'content-type',
+        'user-agent',
+        'webhook-id',
+        'webhook-timestamp',
+        'webhook-signature',
+        'webhook-client-token',
+        'content-length',
       ],
     );
     assert.ok(lines.includes(`user-agent: ${userAgent}`) && lines.includes('content-type: application/json'));

@@ -84,7 +84,10 @@ export const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 /** A test's POST. */
 export const requestTo = (url: string, client = 'SITE0042') => ({
-  ...{ url, client, headers: { 'webhook-id': 'n-1' }, body: '{"event":"test"}' },
+  url,
+  client,
+  headers: { 'webhook-id': 'n-1' },
+  body: '{"event":"test"}',
 });
 
 /** Opens what a test of a suite needs; it is closed after the test, the last opened first. */

@@ -136,7 +136,10 @@ const turn = (drawn: Drawn) =>
     const choose = (n: number) =>
       [pick(n % 5 === 0 || open.length === 0 ? model.attempts : open, n) ?? []].flat();
     await turns(model, {
-      ...{ nonce: newNonce(), lost: [], most: drawn.most, isLost: drawn.isLost },
+      nonce: newNonce(),
+      lost: [],
+      most: drawn.most,
+      isLost: drawn.isLost,
       verdicts: drawn.verdicts.flatMap(([n, name]) => choose(n).map((taken) => ({ taken, name }))),
       givenBack: drawn.givenBack.flatMap(choose),
     });
@@ -165,7 +168,9 @@ async function turns(model: Model, call: Call): Promise<void> {
   const { nonce, verdicts, lost, most, givenBack } = call;
   const { client } = model;
   const request = {
-    ...{ nonce, lost, most },
+    nonce,
+    lost,
+    most,
     verdicts: verdicts.map(({ taken, name }) => client.verdict(taken, answers[name])),
     givenBack: givenBack.map((taken, i) => ({ taken, inMs: i * second })),
   };
@@ -328,9 +333,16 @@ const lose = step('lose', async (model) => {
 
 /** The names of the model's facts in the endpoint's hash. */
 const fields = {
-  ...{ epoch: 'epoch', generation: 'generation', failures: 'failures', notBefore: 'not_before' },
-  ...{ probeAt: 'probe_at', recoveredAt: 'recovered_at', rateAt: 'rate_at' },
-  ...{ drainAt: 'drain_at', picks: 'picks', leasesEnd: 'leases_end' },
+  epoch: 'epoch',
+  generation: 'generation',
+  failures: 'failures',
+  notBefore: 'not_before',
+  probeAt: 'probe_at',
+  recoveredAt: 'recovered_at',
+  rateAt: 'rate_at',
+  drainAt: 'drain_at',
+  picks: 'picks',
+  leasesEnd: 'leases_end',
 } as const;
 
 /** Every claimed notification has ended or is owed, and every key of what is owed says the same. */
@@ -395,7 +407,9 @@ async function standingsAgree(model: Model): Promise<void> {
   const { facts, client, now } = model;
   const { db, clientToken } = client;
   const asked = [...facts.owed].map(([platformId, { id: notificationId }]) => ({
-    ...{ platformId, notificationId, claim: model.notification(notificationId).claim },
+    platformId,
+    notificationId,
+    claim: model.notification(notificationId).claim,
   }));
   const askedAt = Date.now();
   const [found, { waitingReason, nextAttemptAt, owed, inFlight }] = await Promise.all([
@@ -508,14 +522,21 @@ const anyTurn = fc
   .map(turn);
 const anyStep: fc.Arbitrary<Step>[] = [
   // Frequent steps are listed more than once.
-  ...[claims, claims, claims, anyTurn, anyTurn, anyTurn, anyTurn, anyTurn],
+  claims,
+  claims,
+  claims,
+  anyTurn,
+  anyTurn,
+  anyTurn,
+  anyTurn,
+  anyTurn,
   several.map(([events, name]) => loseClaim(events, name)),
   anyNumber.map(claimAgain),
   fc.tuple(anyNumber, most).map(([n, most]) => repeat(n, most)),
   fc.oneof(anyNumber.map(cancel), anyNumber.map(sendAgain), anyNumber.map(sendAgain)),
   fc.constantFrom(plan, plan, recover, replay, lists, save, lose),
   fc.constantFrom(...operator, ...putBack),
-  fc.constantFrom(...[second, second, 7 * second, leaseMs, minute, minute, 5 * hour, 2 * day]).map(pass),
+  fc.constantFrom(second, second, 7 * second, leaseMs, minute, minute, 5 * hour, 2 * day).map(pass),
 ];
 const anyLimits = fc.record<Limits>({
   maxInFlight: fc.constantFrom(1, 2, 4, 5),

@@ -22,7 +22,8 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
     const connection = await Connection.connect({ address: servers().temporalAddress });
     try {
       await connection.workflowService.registerNamespace({
-        ...{ namespace, workflowExecutionRetentionPeriod: { seconds: 86_400 as never } },
+        namespace,
+        workflowExecutionRetentionPeriod: { seconds: 86_400 as never },
       });
       const count = () => connection.workflowService.countWorkflowExecutions({ namespace });
       await until('it is known', () => succeeds(count()));

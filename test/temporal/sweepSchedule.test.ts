@@ -91,7 +91,13 @@ describe('The schedule of the sweep', () => {
         [
           'the schedule of the sweep was outdated or changed; it is repaired',
           [
-            ...['interval', 'calendar', 'policies', 'workflow', 'task queue', 'arguments', 'timeout'],
+            'interval',
+            'calendar',
+            'policies',
+            'workflow',
+            'task queue',
+            'arguments',
+            'timeout',
             'number of runs',
           ],
         ],

@@ -10,9 +10,7 @@ const dayMs = 24 * hourMs;
 
 const clientToken = 'SITE0042';
 const input = { args: [{ clientToken }] as [{ clientToken: string }] };
-const nothing: Drained = {
-  ...{ owed: 0, oldestAt: 0, delivered: 3, failed: 0, reason: 'due', inMs: 0 },
-};
+const nothing: Drained = { owed: 0, oldestAt: 0, reason: 'due', inMs: 0 };
 
 /** The answers of drains are made up: the test checks when the workflow asks, by the server's clock. */
 describe('Catch-up waits for days', () => {
@@ -34,7 +32,10 @@ describe('Catch-up waits for days', () => {
     const mondayAt = friday + 60 * hourMs;
     const asked: number[] = [];
     const down: Drained = {
-      ...{ owed: 3, oldestAt: friday, delivered: 0, failed: 1, reason: 'failing', inMs: everyMs },
+      owed: 3,
+      oldestAt: friday,
+      reason: 'failing',
+      inMs: everyMs,
       lastError: 'http_status 503',
     };
     const memos: unknown[] = [];
@@ -73,7 +74,9 @@ describe('Catch-up waits for days', () => {
 
   it('plans a paused client when it said it would, and immediately when it is woken', async () => {
     const paused: Drained = {
-      ...{ owed: 1, oldestAt: await skipping.now(), delivered: 0, failed: 0, reason: 'paused' },
+      owed: 1,
+      oldestAt: await skipping.now(),
+      reason: 'paused',
       inMs: dayMs / 24,
     };
     let answer = paused;

