@@ -25,6 +25,7 @@ import { newNonce, type Settled, type Taken, type Takes } from '../../src/redis/
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
+import { keysMatching } from '../keysMatching.js';
 import { startOwnRedis } from '../ownRedis.js';
 import {
   type DeliveryClient,
@@ -36,7 +37,6 @@ import {
   second,
 } from './deliveryClient.js';
 import { type AnswerName, answers, type Judged, type Limits, Model } from './model.js';
-import { snapshot } from './snapshot.js';
 
 const assets = ['a', 'b', 'c', 'd', 'e'];
 const startedAt = Math.floor(Date.now() / second) * second;
@@ -330,6 +330,21 @@ const lose = step('lose', async (model) => {
   model.untold.clear();
   model.place = undefined;
 });
+
+/** Reads every key of a client. @returns a function that puts all of them back, and removes what came since */
+async function snapshot(client: DeliveryClient): Promise<() => Promise<void>> {
+  const { redis } = client.db;
+  const { base } = client.db.client(client.clientToken);
+  const present = () => keysMatching(client.db, `${base.replaceAll('[', '\\[')}*`);
+  const kept = await Promise.all(
+    (await present()).map(async (key) => ({ key, dump: await redis.dumpBuffer(key) })),
+  );
+  return async () => {
+    const keys = await present();
+    if (keys.length > 0) await redis.del(...keys);
+    for (const { key, dump } of kept) if (dump !== null) await redis.restore(key, 0, dump);
+  };
+}
 
 /** The names of the model's facts in the endpoint's hash. */
 const fields = {
