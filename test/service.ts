@@ -146,7 +146,7 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
 export type Harness = Awaited<ReturnType<typeof startHarness>>;
 
 /** What each test of a suite has. */
-export interface Scene {
+export interface HarnessScene {
   h: Harness;
   receiver: Receiver;
   /** Registered at the receiver. */
@@ -154,8 +154,8 @@ export interface Scene {
 }
 
 /** Declares the hooks of a suite: one harness with a worker, and for each test a receiver and a client. */
-export function useHarness(settings: Settings = {}, given: Given & { slots?: Slots } = {}): Scene {
-  const scene = {} as Scene;
+export function useHarness(settings: Settings = {}, given: Given & { slots?: Slots } = {}): HarnessScene {
+  const scene = {} as HarnessScene;
   before(async () => {
     scene.h = await startHarness(settings, 'all', given);
     await scene.h.startWorker(given.slots);
@@ -173,7 +173,7 @@ interface EventGiven {
   asset: string;
   eventId: string;
   segments: string[];
-  priority: 'live' | 'backfill';
+  priority: ArrivedEvent['priority'];
   notify: boolean;
 }
 

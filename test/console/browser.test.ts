@@ -7,13 +7,13 @@ import { findOnPath } from '../../local/binaries.js';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { until } from '../receiver.js';
-import { type Scene, startScene } from './scene.js';
+import { type ConsoleScene, startScene } from './scene.js';
 import { newLink } from './visitor.js';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
 
 describe('console: in a browser', () => {
-  let scene: Scene;
+  let scene: ConsoleScene;
   let browser: Browser;
   before(async function () {
     const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];

@@ -3,7 +3,7 @@ import { startReceiver, until } from '../receiver.js';
 import { newCustomer, patient, sharedHarness } from '../service.js';
 import { signedIn } from './visitor.js';
 
-export type Scene = Awaited<ReturnType<typeof startScene>>;
+export type ConsoleScene = Awaited<ReturnType<typeof startScene>>;
 
 export async function startScene(scopes?: string[]) {
   const h = await sharedHarness(patient);

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Role } from '../../src/compose.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
@@ -140,7 +141,7 @@ describe('Tracing', function () {
     assert.match(service.said(), /spans cannot be exported/);
   });
 
-  async function start(more: Record<string, string> = {}, role: 'all' | 'api' | 'worker' = 'all') {
+  async function start(more: Record<string, string> = {}, role: Role = 'all') {
     const service = await startService({ ...env, ...more }, role);
     running.push(service);
     return service;

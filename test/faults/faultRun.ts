@@ -6,7 +6,7 @@ import { waitForRedis } from '../../src/redis/connection/db.js';
 import { type Fate, fateOf, lostRegistrations, refusedTokens } from './accounting.js';
 import type { Fault } from './faults.js';
 import { type Acknowledged, startMinter, startPublisher, startRegistrar } from './load.js';
-import { type SceneOptions, setScene } from './scene.js';
+import { type FaultSceneOptions, setScene } from './scene.js';
 import type { System } from './system.js';
 
 /** The default number of attempts in flight for one client. */
@@ -39,7 +39,7 @@ export interface Account {
   brokenOff: string[];
 }
 
-interface FaultRunOptions extends SceneOptions {
+interface FaultRunOptions extends FaultSceneOptions {
   assetsPerClient?: number;
   publishers?: number;
   pauseMs?: number;
