@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { setScopes } from '../../src/redis/records/accounts.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { type Customer, type Harness, type Json, newCustomer, patient, sharedHarness } from '../service.js';
-import { mintedToken } from './credentials.js';
 
 describe('calls for the publisher’s engineers', () => {
   let h: Harness;
@@ -92,19 +90,6 @@ describe('calls for the publisher’s engineers', () => {
       const waitSeconds = Number(refused.headers.get('retry-after'));
       assert.ok(waitSeconds > 23 * 3600 && waitSeconds <= 24 * 3600, String(waitSeconds));
       assert.equal((await read(path)).signing_secret, last);
-    });
-
-    it('needs the scope signing_secrets once the account has it; earlier tokens lose only this right', async () => {
-      await setScopes(h.db, customer.account_id, ['push_notifications', 'signing_secrets']);
-      for (const method of ['GET', 'POST']) {
-        const refused = await call(method, path);
-        assert.deepEqual([refused.status, refused.body.code], [403, 'insufficient_scope']);
-        const says = 'Bearer error="insufficient_scope", scope="signing_secrets"';
-        assert.equal(refused.headers.get('www-authenticate'), says);
-      }
-      assert.equal((await call('GET', '/clients')).status, 200);
-      customer.token = await mintedToken(h.db, customer, ['signing_secrets'], 60);
-      for (const method of ['GET', 'POST']) assert.equal((await call(method, path)).status, 200);
     });
   });
 

@@ -383,4 +383,33 @@ describe('every call', () => {
       assert.ok([by?.client_token, `notices:${accountId}`].includes(clientToken), clientToken);
     }
   });
+
+  it('needs the scope signing_secrets once the account has it if it reads or rotates a secret, or sets headers or a notices URL; no other call does', async () => {
+    const guarded = [
+      'GET /push_notifications/signing_secret',
+      'POST /push_notifications/signing_secret',
+      'PUT /push_notifications/headers',
+      'PUT /notices',
+      'DELETE /notices',
+      'GET /notices/signing_secret',
+      'POST /notices/signing_secret',
+    ];
+    const customer = await newCustomer(h, ['push_notifications', 'signing_secrets']);
+    const subject = await withNotification(customer, 'vid-guarded');
+    const lesser = await newToken(h, { ...customer, scopes: ['push_notifications'] });
+    for (const call of calls.filter(({ needsToken, isPublishing }) => needsToken && !isPublishing)) {
+      await customer.forgetSends();
+      const { status, headers, body } = await ask(call, subject, bearer(lesser));
+      const isRefused = guarded.includes(call.name);
+      assert.deepEqual(
+        [status === 403, body.code === 'insufficient_scope'],
+        [isRefused, isRefused],
+        call.name,
+      );
+      const says = 'Bearer error="insufficient_scope", scope="signing_secrets"';
+      assert.equal(headers['www-authenticate'], isRefused ? says : undefined);
+      await customer.forgetSends();
+      assert.notEqual((await ask(call, subject, bearer(customer.token))).status, 403, call.name);
+    }
+  });
 });
