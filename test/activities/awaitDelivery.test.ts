@@ -8,7 +8,6 @@ import { isRetriedShortly, type Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import type { Waiting } from '../../src/redis/owed/standing.js';
 import { setClient } from '../../src/redis/records/clients.js';
-import { setPaused } from '../../src/redis/records/endpoint.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
@@ -45,12 +44,6 @@ describe('The activity awaitDelivery', () => {
     gate.open();
     const { delivered, status, rest } = (await report) as Report;
     assert.deepEqual({ delivered, status, rest }, { delivered: 1, status: 200, rest: [] });
-  });
-
-  it('is not needed for a paused client: the process that claims wakes catch-up', async () => {
-    await setPaused(h.db, client, true);
-    await h.publish({ client, asset: 'a' });
-    await until('catch-up is started', () => succeeds(h.catchUp(client).describe()));
   });
 
   it('is not needed where backfill has all of its places: catch-up is woken', async () => {

@@ -66,15 +66,6 @@ describe('POST /enrichments', () => {
       assert.deepEqual(receiver.idsOf('vid-9'), [notification_id]);
     });
 
-    it('20 concurrent calls with the same event: one id, one POST', async () => {
-      const all = await Promise.all(Array.from({ length: 20 }, () => call(event())));
-      assert.deepEqual([...new Set(all.map((a) => a.status))], [202]);
-      const ids = new Set(all.map((a) => a.body.notification_id));
-      await delivered([...ids][0]);
-      await delivered((await call(event({ platform_id: 'next' }))).body.notification_id);
-      assert.deepEqual(receiver.idsOf('vid-9'), [...ids]);
-    });
-
     for (const [reason, given] of [
       ['no_new_segments', { segments: [] }],
       ['silent', { notify: false }],

@@ -7,7 +7,6 @@ import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import type { Place, Sender } from '../../src/outgoing/post.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
-import { loopbackNames } from './dnsServer.js';
 import { noContent, type RawReceiver, requestTo, until, useNetwork } from './rawReceiver.js';
 
 describe('outgoing post', () => {
@@ -134,21 +133,6 @@ describe('outgoing post', () => {
     assert.equal(receiver.accepted(), 3);
   });
 
-  it('opens no more connections to an origin than its bound; what is over waits for its turn', async () => {
-    let most = 0;
-    const receiver = await start({
-      answer: (s) => {
-        most = Math.max(most, receiver.open());
-        setImmediate(() => s.write(noContent));
-      },
-    });
-    const sender = sending({ connectionsPerOrigin: 3 });
-    const results = await Promise.all(Array.from({ length: 50 }, () => sender.post(requestTo(receiver.url))));
-    assert.ok(results.every((r) => r.ok));
-    assert.equal(most, 3);
-    assert.equal(receiver.accepted(), 3);
-  });
-
   it('does not let a silent origin hold up another', async () => {
     const silent = await start({});
     const quick = await startQuick();
@@ -164,18 +148,6 @@ describe('outgoing post', () => {
     assert.equal(sender.inFlight() + sender.waiting(), 0);
     await until(() => silent.open() === 0);
     assert.equal(silent.accepted(), 1);
-  });
-
-  it('keeps a bounded number of connections, however many origins there are', async () => {
-    const origins = 300;
-    const receiver = await startQuick();
-    const sender = sending({ maxSockets: 20, names: loopbackNames });
-    for (let i = 0; i < origins; i++) {
-      const result = await sender.post(requestTo(`http://site-${i}.example:${receiver.port}/`));
-      assert.equal(result.ok, true);
-    }
-    assert.equal(receiver.accepted(), origins);
-    await until(() => receiver.open() === 20);
   });
 
   it('ends by the signal of its caller with the reason of it, and cuts the connection', async () => {
