@@ -5,7 +5,7 @@ import { setTimeout as pass } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
-import type { Place, Sender } from '../../src/outgoing/post.js';
+import type { Sender } from '../../src/outgoing/post.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
 import { noContent, type RawReceiver, requestTo, until, useNetwork } from './rawReceiver.js';
 
@@ -335,18 +335,6 @@ describe('outgoing post', () => {
         await postTo(b.url);
         await Promise.all([postTo(a.url), postTo(a.url)]);
         assert.equal(a.accepted(), 3);
-      });
-
-      it('waits if none is idle', async () => {
-        const [a, b, c] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
-        const sender = sending({ maxSockets: 2 });
-        const held = [await sender.place(a.url, 'A'), await sender.place(b.url, 'B')] as [Place, Place];
-        const posting = sender.post(requestTo(c.url, 'C'));
-        assert.equal(sender.waiting(), 1);
-        held[0].release();
-        assert.equal((await posting).ok, true);
-        held[1].release();
-        assert.equal(sender.waiting(), 0);
       });
 
       it('lets the origins take turns, also the one whose connection becomes free', async () => {
