@@ -131,8 +131,11 @@ describe('operator: client, registration', () => {
   });
 
   it('commands about clients accept the client of notices; it is neither created nor deleted', async () => {
-    await setNoticesUrl(cli.db, createSecretBox(undefined), account, url);
     const client = `notices:${account}`;
+    const refused = await cli.run(['registration', 'show', client]);
+    assert.equal(refused.stderr, `There is no client ${client}.\n`);
+    await setNoticesUrl(cli.db, createSecretBox(undefined), account, url);
+    assert.equal((await cli.json('registration', 'show', client)).url, url);
     assert.equal((await cli.json('registration', 'pause', client)).state, 'paused');
     assert.deepEqual(await cli.json('notification', 'list', '--client', client), []);
     for (const args of [

@@ -125,14 +125,6 @@ describe('operator: the client of notices', () => {
     client = noticesClient(accountId);
   });
 
-  it('registration show: prints the URL and the state of its endpoint; refuses while there is none', async () => {
-    const refused = await cli.run(['registration', 'show', client]);
-    assert.equal(refused.stderr, `There is no client ${client}.\n`);
-    await setNoticesUrl(cli.db, olderBox, accountId, url);
-    const { url: its, state, owed, state_reason } = await cli.json('registration', 'show', client);
-    assert.deepEqual([its, state, owed, state_reason], [url, 'active', 0, 'registered']);
-  });
-
   it('secrets rotate is for it too, and its account is told how to read it; the audit has both; reencrypt takes it', async () => {
     await setNoticesUrl(cli.db, olderBox, accountId, url);
     const read = async (...keys: (typeof older)[]) =>
