@@ -67,7 +67,7 @@ describe('durability', function () {
     assert.equal(await isOwed(scene, client), ids.length);
     await assert.rejects(write(), RedisUnavailable);
     await system.kill('redis');
-    await tearOff(file, (await stat(file)).size - flushed);
+    await truncate(file, flushed);
     await system.start('redis');
     await waitForRedis(db, 10_000);
     await untilReady(scene);
@@ -281,9 +281,4 @@ async function appendOnlyFile(redisDir: string): Promise<string> {
     .sort((a, b) => number(b) - number(a));
   if (newest === undefined) throw new Error(`no append-only file in ${dir}`);
   return join(dir, newest);
-}
-
-/** Makes the file that a crash in the middle of a write leaves. */
-async function tearOff(file: string, bytes: number): Promise<void> {
-  await truncate(file, (await stat(file)).size - bytes);
 }

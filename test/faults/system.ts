@@ -103,8 +103,7 @@ export async function createSystem(options: SystemOptions = {}) {
       command: process.execPath,
       args: [
         ...nodeFlags,
-        '--import',
-        probeSoon,
+        `--import=${probeSoon}`,
         join(dir, 'dist/src/main.js'),
         options.together ? 'all' : role,
       ],
