@@ -80,30 +80,6 @@ describe('The activity awaitDelivery', () => {
     for (const { notificationId } of events) await h.delivered(client, notificationId);
   });
 
-  it('fails with the time of the retry that is due first, however late another client’s is', async () => {
-    receiver.answer = () => 503;
-    const late = await claimed('late');
-    const other = await startHarness({ RETRY_SCHEDULE_SECONDS: '20', KEY_PREFIX: h.db.prefix }, 'worker');
-    try {
-      const soonClient = await h.newClient(receiver.url);
-      const soon = { ...(await claimed('unused')), clientToken: soonClient, platformId: 'soon' };
-      const { id } = await h.publish({ client: soonClient, asset: 'soon', segments: ['x'] });
-      void other.deps.couriers.idle(soonClient, 0);
-      await until('it was tried', async () => (await h.notification(soonClient, id))?.attempts.length === 1);
-      const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
-      const heartbeat = once(env, 'heartbeat');
-      const failure = await env
-        .run(() => createActivities(h.deps).awaitDelivery([late, { ...soon, notificationId: id }], false))
-        .catch((err: unknown) => err);
-      assert.deepEqual(await heartbeat, [{ delivered: 0, waiting: 2, reason: 'retry' }]);
-      assert.ok(failure instanceof ApplicationFailure, String(failure));
-      assert.match(failure.message, /^attempt 1 of .* failed: http_status 503 \(soon to /);
-      assert.ok(Number(failure.nextRetryDelay) <= 22_000, `in ${failure.nextRetryDelay} ms`);
-    } finally {
-      await other.close();
-    }
-  });
-
   it('finishes without a client whose keys are broken', async () => {
     const good = await claimed('good');
     client = await h.newClient(receiver.url);

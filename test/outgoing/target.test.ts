@@ -39,7 +39,7 @@ const refusedForms: [TargetRefusal, string[]][] = [
     'scheme',
     ['http://example.com/', 'ftp://example.com/', 'file://host/etc/passwd', 'javascript://x', 'wss://a.b/'],
   ],
-  ['too_long', [`https://example.com/${'a'.repeat(2_029)}`]],
+  ['too_long', [`https://example.com/${'a'.repeat(2_029)}`, `https://example.com?${'ü'.repeat(338)}`]],
   [
     'credentials',
     [
