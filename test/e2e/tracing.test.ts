@@ -91,14 +91,8 @@ describe('Tracing', function () {
   it('shows the code of a refused request, and nothing of a caller without a valid token', async () => {
     const publisher = await newPublisher(shared);
     const strange = 'e'.repeat(32);
-    const send = (token: string, headers: Record<string, string>) =>
-      fetch(`${shared.url}/enrichments`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
-        body: '[]',
-      });
-    assert.equal((await send('nobody', { traceparent: `00-${strange}-${caller.spanId}-01` })).status, 401);
-    assert.equal((await send(publisher.token, {})).status, 400);
+    assert.equal((await post(shared, 'nobody', [], `00-${strange}-${caller.spanId}-01`)).status, 401);
+    assert.equal((await post(shared, publisher.token, [])).status, 400);
     const { attributes, isError } = await until('it is exported', () =>
       named('POST /enrichments').find((one) => one.attributes['http.response.status_code'] === 400),
     );
@@ -153,7 +147,24 @@ describe('Tracing', function () {
     const client = await publisher.newClient();
     await publisher.register(client, receiver.url);
     return (asset: string, traceparent?: string) =>
-      publisher.publish(client, asset, { ...(traceparent && { traceparent }) });
+      post(
+        service,
+        publisher.token,
+        { client_token: client, platform_id: asset, segments: ['iab:17'] },
+        traceparent,
+      );
+  }
+
+  function post({ url }: Service, token: string, body: object, traceparent?: string) {
+    return fetch(`${url}/enrichments`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        ...(traceparent && { traceparent }),
+      },
+      body: JSON.stringify(body),
+    });
   }
 
   function named(name: string): Span[] {
