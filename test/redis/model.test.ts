@@ -499,8 +499,9 @@ const anyEvent = fc.record({
   priority: fc.constantFrom('live' as const, 'live' as const, 'backfill' as const),
   notify: fc.constantFrom(true, true, true, true, false),
 });
-const answer = fc.constantFrom<AnswerName>(
-  ...(['ok', 'ok', 'ok', 'ok', 'fail', 'fail', 'fail', 'fail', 'gone', 'slowDown', 'later'] as const),
+const answer = fc.oneof(
+  { weight: 8, arbitrary: fc.constantFrom<AnswerName>('ok', 'fail') },
+  { weight: 3, arbitrary: fc.constantFrom<AnswerName>('gone', 'slowDown', 'later') },
 );
 
 let arrivals = 0;
@@ -537,14 +538,8 @@ const anyTurn = fc
   .map(turn);
 const anyStep: fc.Arbitrary<Step>[] = [
   // Frequent steps are listed more than once.
-  claims,
-  claims,
-  claims,
-  anyTurn,
-  anyTurn,
-  anyTurn,
-  anyTurn,
-  anyTurn,
+  ...Array<fc.Arbitrary<Step>>(3).fill(claims),
+  ...Array<fc.Arbitrary<Step>>(5).fill(anyTurn),
   several.map(([events, name]) => loseClaim(events, name)),
   anyNumber.map(claimAgain),
   fc.tuple(anyNumber, most).map(([n, most]) => repeat(n, most)),

@@ -40,12 +40,9 @@ export async function kubeconform(manifests: string, kubernetesVersion: string):
   const done = run(program, [
     '-strict',
     '-summary',
-    '-kubernetes-version',
-    kubernetesVersion,
-    '-schema-location',
-    `${own}/{{.ResourceKind}}{{.KindSuffix}}.json`,
-    '-schema-location',
-    `${here}/schemas/{{.ResourceKind}}{{.KindSuffix}}.json`,
+    `-kubernetes-version=${kubernetesVersion}`,
+    `-schema-location=${own}/{{.ResourceKind}}{{.KindSuffix}}.json`,
+    `-schema-location=${here}/schemas/{{.ResourceKind}}{{.KindSuffix}}.json`,
   ]);
   done.child.stdin?.end(manifests);
   await done.catch((err: { stdout?: string; stderr?: string }) => {
