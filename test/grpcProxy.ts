@@ -60,8 +60,10 @@ function refuse(inside: ServerHttp2Stream, code: number): void {
   inside.resume();
   inside.respond(
     {
-      ...{ ':status': 200, 'content-type': 'application/grpc' },
-      ...{ 'grpc-status': String(code), 'grpc-message': 'refused by the test' },
+      ':status': 200,
+      'content-type': 'application/grpc',
+      'grpc-status': String(code),
+      'grpc-message': 'refused by the test',
     },
     { endStream: true },
   );

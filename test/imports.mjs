@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path';
 
 const projectDir = join(import.meta.dirname, '..');
 const loads = /(?:^|\n)(?:import|export)(?! type\b)(?: [^'";]*? from)? ['"]([^'"]+)['"]/g;
-const statements = /(?:^|\n)(?:import|export)(?: [^'";]*? from)? ['"](\.[^'"]+)['"]|\bimport\('(\.[^']+)'\)/g;
+const statements = /(?:^|\n)(?:import|export)(?: [^;]*? from)? ['"](\.[^'"]+)['"]|\bimport\('(\.[^']+)'\)/g;
 
 /** See imports.d.mts. */
 export function importsOf(file) {

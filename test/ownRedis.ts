@@ -12,7 +12,8 @@ export async function startOwnRedis(args: readonly string[] = [], port?: number)
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-redis-'));
   const server = await startRedis({ dir, binary: servers().redisServerBinary, args, port });
   return {
-    ...{ ...server, dir },
+    ...server,
+    dir,
     async stop() {
       await server.stop();
       await rm(dir, { recursive: true, force: true });
@@ -24,7 +25,9 @@ export async function startOwnRedis(args: readonly string[] = [], port?: number)
 export async function startOwnCluster(nodeTimeoutMs = quiet.nodeTimeoutMs): Promise<RedisCluster> {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-cluster-'));
   const cluster = await startCluster({
-    ...{ dir, binary: servers().redisServerBinary, replicasOfEach: 0 },
+    dir,
+    binary: servers().redisServerBinary,
+    replicasOfEach: 0,
     nodeTimeoutMs,
   });
   return {

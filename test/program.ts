@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { freePort } from '../local/ports.js';
+import type { Role } from '../src/compose.js';
 import { watchAnswers } from './api/reference/watchAnswers.js';
 import { until } from './receiver.js';
 import { servers, uniquePrefix } from './servers.js';
@@ -73,7 +74,7 @@ export interface Service extends Program {
  */
 export async function startService(
   env: Record<string, string> = {},
-  role: 'all' | 'api' | 'worker' = 'all',
+  role: Role = 'all',
   folder = join(import.meta.dirname, '..'),
 ): Promise<Service> {
   const { KEY_PREFIX: prefix = uniquePrefix(), TASK_QUEUE: taskQueue = `${prefix}queue` } = env;

@@ -21,24 +21,17 @@ export async function newPublisher({ url, prefix }: { url: string; prefix: strin
     path: string,
     query: Record<string, string> = {},
     body?: unknown,
-    headers: Record<string, string> = {},
   ): Promise<Json> {
-    const answer = await fetch(`${url}/${path}?${new URLSearchParams(query)}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${account.token}`,
-        ...(body ? { 'content-type': 'application/json' } : {}),
-        ...headers,
-      },
-      ...(body ? { body: JSON.stringify(body) } : {}),
-    });
-    const told = (await answer.json()) as Json;
-    assert.ok(answer.ok, `${path}: ${JSON.stringify(told)}`);
+    const { status, body: told } = await account.call(method, `/${path}?${new URLSearchParams(query)}`, body);
+    assert.ok(status < 300, `${path}: ${JSON.stringify(told)}`);
     return told;
   }
 
   return {
-    ...{ db, account, call, token: account.token },
+    db,
+    account,
+    call,
+    token: account.token,
     async newClient(): Promise<string> {
       return (await createClient(db, { accountId: account.account_id, name: 'Example Site' })).clientToken;
     },
@@ -46,9 +39,9 @@ export async function newPublisher({ url, prefix }: { url: string; prefix: strin
       await call('POST', 'register_push_notifications', { client_token, url });
     },
     /** Publishes an event of an asset. @returns the id of its notification */
-    async publish(client_token: string, platform_id: string, headers?: Record<string, string>) {
+    async publish(client_token: string, platform_id: string) {
       const event = { client_token, platform_id, segments: ['iab:17'] };
-      return String((await call('POST', 'enrichments', {}, event, headers)).notification_id);
+      return String((await call('POST', 'enrichments', {}, event)).notification_id);
     },
   };
 }

@@ -23,8 +23,11 @@ describe('REDIS_URL', () => {
     ];
     assert.deepEqual(clusterOf('redis+cluster://a:7001,b.example,[::1]:7003'), { ...one, nodes });
     assert.deepEqual(clusterOf('rediss+cluster://user:p%40ss@a:7001, b.example,[::1]:7003'), {
-      ...{ kind: 'cluster', nodes, tls: true },
-      ...{ username: 'user', password: 'p@ss' },
+      kind: 'cluster',
+      nodes,
+      tls: true,
+      username: 'user',
+      password: 'p@ss',
     });
   });
 
@@ -34,7 +37,12 @@ describe('REDIS_URL', () => {
         'rediss+sentinel://:secret@s1:26380,s2/the-primary/2?sentinel_username=u&sentinel_password=p%26w',
     });
     assert.deepEqual(readRedisAddress(REDIS_URL), {
-      ...{ kind: 'sentinel', name: 'the-primary', db: 2, tls: true, username: undefined, password: 'secret' },
+      kind: 'sentinel',
+      name: 'the-primary',
+      db: 2,
+      tls: true,
+      username: undefined,
+      password: 'secret',
       nodes: [
         { host: 's1', port: 26380 },
         { host: 's2', port: 26379 },

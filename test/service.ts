@@ -146,7 +146,7 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
 export type Harness = Awaited<ReturnType<typeof startHarness>>;
 
 /** What each test of a suite has. */
-export interface Scene {
+export interface HarnessScene {
   h: Harness;
   receiver: Receiver;
   /** Registered at the receiver. */
@@ -154,8 +154,8 @@ export interface Scene {
 }
 
 /** Declares the hooks of a suite: one harness with a worker, and for each test a receiver and a client. */
-export function useHarness(settings: Settings = {}, given: Given & { slots?: Slots } = {}): Scene {
-  const scene = {} as Scene;
+export function useHarness(settings: Settings = {}, given: Given & { slots?: Slots } = {}): HarnessScene {
+  const scene = {} as HarnessScene;
   before(async () => {
     scene.h = await startHarness(settings, 'all', given);
     await scene.h.startWorker(given.slots);
@@ -173,7 +173,7 @@ interface EventGiven {
   asset: string;
   eventId: string;
   segments: string[];
-  priority: 'live' | 'backfill';
+  priority: ArrivedEvent['priority'];
   notify: boolean;
 }
 
@@ -225,7 +225,9 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
 
   const closing = new AbortController();
   const apiDeps: Services = {
-    ...{ ...(apart ?? delivering), targetPolicy, closing: closing.signal },
+    ...(apart ?? delivering),
+    targetPolicy,
+    closing: closing.signal,
     ...(given.lookup && { lookup: given.lookup }),
     readiness: createReadiness({
       redis: () => firstAnswer(db.nodes, (server) => server.ping()),
@@ -242,7 +244,15 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
   let running: Awaited<ReturnType<typeof startWorkers>> | undefined;
   const ids = workflowIds(config.TASK_QUEUE);
   const harness = {
-    ...{ url, prefix, db, temporal, sender, delivering, apiDeps, deps, ids },
+    url,
+    prefix,
+    db,
+    temporal,
+    sender,
+    delivering,
+    apiDeps,
+    deps,
+    ids,
     taskQueue: config.TASK_QUEUE,
     /** Moves Redis' clock, as the scripts see it, ahead. */
     skip(ms: number): void {

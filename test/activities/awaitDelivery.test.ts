@@ -8,7 +8,6 @@ import { isRetriedShortly, type Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import type { Waiting } from '../../src/redis/owed/standing.js';
 import { setClient } from '../../src/redis/records/clients.js';
-import { setPaused } from '../../src/redis/records/endpoint.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
@@ -47,12 +46,6 @@ describe('The activity awaitDelivery', () => {
     assert.deepEqual({ delivered, status, rest }, { delivered: 1, status: 200, rest: [] });
   });
 
-  it('is not needed for a paused client: the process that claims wakes catch-up', async () => {
-    await setPaused(h.db, client, true);
-    await h.publish({ client, asset: 'a' });
-    await until('catch-up is started', () => succeeds(h.catchUp(client).describe()));
-  });
-
   it('is not needed where backfill has all of its places: catch-up is woken', async () => {
     await setClient(h.db, client, { maxInFlight: 4 });
     const gate = closeGate(receiver);
@@ -85,30 +78,6 @@ describe('The activity awaitDelivery', () => {
     assert.equal(failure.message, `waits: in_flight (slow to ${client}); 1 more of 2 wait`);
     gate.open();
     for (const { notificationId } of events) await h.delivered(client, notificationId);
-  });
-
-  it('fails with the time of the retry that is due first, however late another client’s is', async () => {
-    receiver.answer = () => 503;
-    const late = await claimed('late');
-    const other = await startHarness({ RETRY_SCHEDULE_SECONDS: '20', KEY_PREFIX: h.db.prefix }, 'worker');
-    try {
-      const soonClient = await h.newClient(receiver.url);
-      const soon = { ...(await claimed('unused')), clientToken: soonClient, platformId: 'soon' };
-      const { id } = await h.publish({ client: soonClient, asset: 'soon', segments: ['x'] });
-      void other.deps.couriers.idle(soonClient, 0);
-      await until('it was tried', async () => (await h.notification(soonClient, id))?.attempts.length === 1);
-      const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
-      const heartbeat = once(env, 'heartbeat');
-      const failure = await env
-        .run(() => createActivities(h.deps).awaitDelivery([late, { ...soon, notificationId: id }], false))
-        .catch((err: unknown) => err);
-      assert.deepEqual(await heartbeat, [{ delivered: 0, waiting: 2, reason: 'retry' }]);
-      assert.ok(failure instanceof ApplicationFailure, String(failure));
-      assert.match(failure.message, /^attempt 1 of .* failed: http_status 503 \(soon to /);
-      assert.ok(Number(failure.nextRetryDelay) <= 22_000, `in ${failure.nextRetryDelay} ms`);
-    } finally {
-      await other.close();
-    }
   });
 
   it('finishes without a client whose keys are broken', async () => {

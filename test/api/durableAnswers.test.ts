@@ -37,17 +37,19 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
     await primary.stop();
   });
 
-  it('no event is answered 202, also if an earlier one brought the same segments, has ended or is sent again', async () => {
+  it('no event is answered 202, also if an earlier one brought the same segments or is sent again, or its client has no URL; and no page of updates', async () => {
     const event = { client_token: client, event_id: 'first' };
     for (const [what, sent] of [
       ['the first', event],
       ['the same segments again', { ...event, event_id: 'second' }],
       ['the same event again', event],
       ['a silent one', { ...event, event_id: 'third', segments: ['b'], notify: false }],
+      ['one of a client without a URL', { ...event, client_token: platform.client_token }],
     ] as const) {
       const { status, text } = await publish(platform, sent);
       assert.equal(status, 503, `${what}: ${text}`);
     }
+    assert.equal((await platform.call('GET', '/updates')).status, 503);
     assert.match(JSON.stringify(lines), /redis did not confirm in time that a write is on disk/);
   });
 

@@ -7,6 +7,7 @@ import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
 import type { openapi } from '../../src/api/reference/openapi.js';
 import { listen } from '../../src/api/server.js';
+import { signedIn } from '../console/visitor.js';
 import { startGate } from '../receiver.js';
 import { type Harness, keptLog, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
 
@@ -69,18 +70,18 @@ describe('the HTTP edge', () => {
     await admin.close();
   });
 
-  it('logs one line for each request, at debug level for successes of busy routes, and nothing secret: no query, no body, no header', async () => {
+  it('logs one line for each request, at debug level for successes of busy routes', async () => {
     const customer = await newCustomer(h);
     lines.length = 0;
     const { client_token, token } = customer;
-    const wrong = new URLSearchParams({ ...tokenFields(customer), client_secret: 'wrong-secret' });
+    const wrong = new URLSearchParams({ ...tokenFields(customer), client_secret: 'wrong' });
     await newToken(h, customer);
     await fetch(`${h.url}/oauth/access_token`, { method: 'POST', body: wrong });
-    const query = `access_token=${token}&client_token=${client_token}&url=http://127.0.0.1:9/hook?key=url-secret`;
+    const query = `access_token=${token}&client_token=${client_token}&url=http://127.0.0.1:9/hook`;
     for (const more of ['', '&odd=1'])
       await fetch(`${h.url}/register_push_notifications?${query}${more}`, { method: 'POST' });
-    await customer.call('GET', `/nowhere?access_token=${token}`);
-    const { body } = await customer.call('GET', '/push_notifications/signing_secret');
+    await customer.call('GET', '/nowhere');
+    await customer.call('GET', '/push_notifications/signing_secret');
     const requests = lines.filter(({ route }) => route !== undefined);
     assert.deepEqual(
       requests.map(({ level, route, status }) => [level, route, status]),
@@ -93,14 +94,6 @@ describe('the HTTP edge', () => {
         [30, '/push_notifications/signing_secret', 200],
       ],
     );
-    const secrets = [
-      token,
-      customer.client_secret,
-      'wrong-secret',
-      'url-secret',
-      String(body.signing_secret),
-    ];
-    for (const secret of secrets) assert.ok(!JSON.stringify(lines).includes(secret), secret);
   });
 
   it('answers 500 to an unexpected error, without details', async () => {
@@ -167,11 +160,14 @@ describe('the HTTP edge', () => {
   });
 
   it('sends pages with headers against framing, another base, foreign forms, sniffing and referrers', async () => {
-    for (const path of ['/docs', '/openapi.json', '/console/open', '/console/assets/console.js']) {
-      const { headers } = await fetch(h.url + path);
+    const visitor = await signedIn(h, (await newCustomer(h)).token);
+    const ofConsole = ['/console', '/console/open', '/console/nowhere', '/console/assets/console.js'];
+    for (const path of ['/docs', '/openapi.json', ...ofConsole]) {
+      const { headers } = await visitor.get(path);
       const policy = (headers.get('content-security-policy') ?? '').split('; ');
       for (const part of [
         "default-src 'none'",
+        "script-src 'self'",
         "frame-ancestors 'none'",
         "base-uri 'none'",
         "form-action 'self'",

@@ -92,23 +92,8 @@ describe('parsers of what strangers send', () => {
     process.on('unhandledRejection', note);
     const disposition = 'content-disposition: form-data; name="a"';
     const piece = fc.oneof(
-      fc.constantFrom(
-        '--b',
-        '--b--',
-        '\r\n',
-        '\r',
-        '\n',
-        '\r\n\r\n',
-        ':',
-        ';',
-        '"',
-        '=',
-        '&',
-        '%41',
-        '%',
-        '[',
-        ' ',
-      ),
+      fc.constantFrom('--b', '--b--', '\r\n', '\r', '\n', '\r\n\r\n', '%41'),
+      fc.constantFrom(':', ';', '"', '=', '&', '%', '[', ' '),
       fc.constantFrom(disposition, 'content-type: text/plain; charset=latin1', 'content-transfer-encoding: '),
       fc.constantFrom('7bit', 'base64', 'quoted-printable', 'filename="f"', 'name=a', '\u0000', '\xff'),
       fc.string({ maxLength: 60 }),

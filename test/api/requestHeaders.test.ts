@@ -7,7 +7,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { reencryptSigningSecrets } from '../../src/redis/records/secrets.js';
 import { keysMatching } from '../keysMatching.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, newCustomer, newToken, patient, startHarness } from '../service.js';
+import { type Customer, type Harness, newCustomer, patient, startHarness } from '../service.js';
 
 const older = { id: 'k1', key: randomBytes(32) };
 const newer = { id: 'k2', key: randomBytes(32) };
@@ -124,8 +124,6 @@ describe('PUT /push_notifications/headers', () => {
     const cases: Record<string, [body: unknown, says: RegExp]> = {
       'six headers': [{ headers: many }, /At most 5/],
       'one that the service sets': [{ headers: { 'Webhook-Id': secret } }, /Webhook-Id is reserved for/],
-      'one that HTTP sets': [{ headers: { 'Content-Length': secret } }, /Content-Length is reserved for/],
-      'a hop-by-hop one': [{ headers: { Connection: secret } }, /Connection is reserved for/],
       'the same name twice': [{ headers: { 'X-Key': secret, 'x-key': secret } }, /x-key occurs twice/],
       'a name with a line end': [{ headers: { 'X-Key\r\nX-Other': secret } }, /a name begins/],
       'a long name': [{ headers: { [`X-${'k'.repeat(63)}`]: secret } }, /a name begins/],
@@ -145,11 +143,6 @@ describe('PUT /push_notifications/headers', () => {
         assert.deepEqual(await names(), []);
       });
     }
-
-    it('an unknown parameter', async () => {
-      const refused = await call('PUT', `/push_notifications/headers?X-Key=${secret}`, { headers: {} });
-      assert.deepEqual([refused.status, refused.text.includes(secret)], [400, false]);
-    });
   });
 
   it('accepts and sends the longest values that it documents', async () => {
@@ -161,18 +154,9 @@ describe('PUT /push_notifications/headers', () => {
     assert.equal(arrived()[0]?.headers['x-5'], value);
   });
 
-  it('is limited like calls that send something, and needs the scope signing_secrets if the account has it', async () => {
+  it('is limited like calls that send something', async () => {
     const statuses: number[] = [];
     for (let i = 0; i < 6; i++) statuses.push((await put({ headers: {} })).status);
     assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
-
-    customer = await newCustomer(h, ['push_notifications', 'signing_secrets']);
-    const { token } = customer;
-    customer.token = await newToken(h, { ...customer, scopes: ['push_notifications'] });
-    const refused = await put({ headers: { 'X-Key': secret } });
-    assert.deepEqual([refused.status, refused.body.code], [403, 'insufficient_scope']);
-    assert.deepEqual(await names(), [], 'names are for any token');
-    customer.token = token;
-    assert.equal((await put({ headers: { 'X-Key': secret } })).status, 200);
   });
 });

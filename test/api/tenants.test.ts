@@ -24,7 +24,11 @@ const calls = Object.entries(openapi.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => {
     const names = operation.parameters.map((one) => one.name);
     return {
-      ...{ name: `${method.toUpperCase()} ${path}`, path, method, operation, names },
+      name: `${method.toUpperCase()} ${path}`,
+      path,
+      method,
+      operation,
+      names,
       isJson: Boolean(operation.requestBody?.content['application/json']),
       needsToken: operation.security.length > 0,
       /** The token may also come as the parameter access_token. */
@@ -47,8 +51,10 @@ describe('every call', () => {
   let mine: Subject;
   let theirs: Subject;
   const nothing: Subject = {
-    ...{ client_token: 'SITE-of-nobody', id: `msg_${'A'.repeat(22)}` },
-    ...{ platform_id: 'vid-nowhere', event_id: 'of-vid-nowhere' },
+    client_token: 'SITE-of-nobody',
+    id: `msg_${'A'.repeat(22)}`,
+    platform_id: 'vid-nowhere',
+    event_id: 'of-vid-nowhere',
   };
   let owner: Customer;
   let stranger: Customer;
@@ -242,8 +248,15 @@ describe('every call', () => {
       const valid = bearerFor(call).slice('Bearer '.length);
       const basic = Buffer.from(`${owner.client_id}:${owner.client_secret}`).toString('base64');
       for (const authorization of [
-        ...[undefined, '', 'Bearer', 'Bearer ', `Basic ${basic}`, `Token ${valid}`, valid],
-        ...[`Bearer ${valid} ${valid}`, `Bearer "${valid}"`],
+        undefined,
+        '',
+        'Bearer',
+        'Bearer ',
+        `Basic ${basic}`,
+        `Token ${valid}`,
+        valid,
+        `Bearer ${valid} ${valid}`,
+        `Bearer "${valid}"`,
       ]) {
         const { status, headers, body } = await ask(call, mine, authorization);
         const missing = isRegistration && !/^Bearer "/.test(authorization ?? '');
@@ -348,22 +361,55 @@ describe('every call', () => {
     const audited = await listCalls(h.db);
     const done = audited.filter(({ accountId }) => accountId === owner.account_id);
     assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
-      ...['check', 'console link', 'first token of the day', 'notices url removed'],
-      ...['notices url set', 'notification recover', 'notification redeliver', 'notification replay'],
-      ...[
-        'registration',
-        'request headers set',
-        'resume',
-        'signing secret read',
-        'signing secret rotate',
-        'test',
-      ],
+      'check',
+      'console link',
+      'first token of the day',
+      'notices url removed',
+      'notices url set',
+      'notification recover',
+      'notification redeliver',
+      'notification replay',
+      'registration',
+      'request headers set',
+      'resume',
+      'signing secret read',
+      'signing secret rotate',
+      'test',
     ]);
     const ofNoClient = ['console link', 'first token of the day'];
     for (const { accountId, clientToken, what } of audited) {
       if (ofNoClient.includes(what)) continue;
       const by = [owner, stranger].find(({ account_id }) => account_id === accountId);
       assert.ok([by?.client_token, `notices:${accountId}`].includes(clientToken), clientToken);
+    }
+  });
+
+  it('needs the scope signing_secrets once the account has it if it reads or rotates a secret, or sets headers or a notices URL; no other call does', async () => {
+    const guarded = [
+      'GET /push_notifications/signing_secret',
+      'POST /push_notifications/signing_secret',
+      'PUT /push_notifications/headers',
+      'PUT /notices',
+      'DELETE /notices',
+      'GET /notices/signing_secret',
+      'POST /notices/signing_secret',
+    ];
+    const customer = await newCustomer(h, ['push_notifications', 'signing_secrets']);
+    const subject = await withNotification(customer, 'vid-guarded');
+    const lesser = await newToken(h, { ...customer, scopes: ['push_notifications'] });
+    for (const call of calls.filter(({ needsToken, isPublishing }) => needsToken && !isPublishing)) {
+      await customer.forgetSends();
+      const { status, headers, body } = await ask(call, subject, bearer(lesser));
+      const isRefused = guarded.includes(call.name);
+      assert.deepEqual(
+        [status === 403, body.code === 'insufficient_scope'],
+        [isRefused, isRefused],
+        call.name,
+      );
+      const says = 'Bearer error="insufficient_scope", scope="signing_secrets"';
+      assert.equal(headers['www-authenticate'], isRefused ? says : undefined);
+      await customer.forgetSends();
+      assert.notEqual((await ask(call, subject, bearer(customer.token))).status, 403, call.name);
     }
   });
 });

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { until } from '../receiver.js';
 import { type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
 
 interface Page {
@@ -84,40 +83,5 @@ describe('GET /updates', () => {
       assert.deepEqual([status, body.code], [410, 'cursor_expired'], cursor);
     }
     assert.equal((await get({ limit: '201' })).status, 400);
-  });
-
-  it('answers an event of a client without a URL, and a page, only once they are on the disk', async () => {
-    const { db } = h;
-    const { durably } = db;
-    let onDisk: () => void = () => undefined;
-    let asked = 0;
-    db.durably = (write) => {
-      const { answer, safe } = durably(write);
-      asked++;
-      const isOnDisk = new Promise<void>((resolve) => {
-        onDisk = resolve;
-      });
-      return { answer, safe: isOnDisk.then(() => safe) };
-    };
-    try {
-      let isAnswered = false;
-      const published = publish(['a']).finally(() => {
-        isAnswered = true;
-      });
-      await until('the disk is waited for', () => asked === 1);
-      await until(
-        'it is written',
-        async () => (await db.redis.xlen(db.client(customer.client_token).updates)) === 1,
-      );
-      assert.equal(isAnswered, false);
-      onDisk();
-      await published;
-      const reading = get();
-      await until('the disk is waited for again', () => asked === 2);
-      onDisk();
-      assert.equal((await reading).body.updates.length, 1);
-    } finally {
-      db.durably = durably;
-    }
   });
 });

@@ -8,7 +8,6 @@ import {
   EnrichmentsClient,
   EventNotAccepted,
 } from '../../clients/node/src/client.js';
-import { setDisabled } from '../../src/redis/records/accounts.js';
 import { until } from '../receiver.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
@@ -145,18 +144,6 @@ describe('clients/node', () => {
     await Promise.all(Array.from({ length: 20 }, (_, n) => publisher.send(event(n, { segments }))));
     assert.ok(calls.length > 1);
     await to.assertEachOnce(20);
-  });
-
-  it('asks for a new token when its token has ended', async () => {
-    const publisher = open();
-    await publisher.send(event(0));
-    // Enabling an account revives no token.
-    for (const disabled of [true, false]) await setDisabled(to.api.db, to.account.account_id, disabled);
-    await publisher.send(event(1));
-    assert.deepEqual(
-      calls.map(({ status }) => status),
-      [202, 401, 202],
-    );
   });
 
   it('applies back-pressure: ready() waits while maxQueued events wait for their answer', async () => {

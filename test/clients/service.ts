@@ -12,7 +12,10 @@ export async function startPublishedTo() {
   const account = await newCustomer(api, ['push_notifications', 'enrichments']);
   await account.register('http://127.0.0.1:9/nobody');
   return {
-    ...{ api, redis, account, clientToken: account.client_token },
+    api,
+    redis,
+    account,
+    clientToken: account.client_token,
     /** Asserts that the client has notifications of so many assets, one of each. */
     async assertEachOnce(assets: number): Promise<void> {
       const found: unknown[] = [];

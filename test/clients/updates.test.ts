@@ -32,13 +32,13 @@ describe('clients/node: updates', () => {
     for (let i = 0; i < count; i++) {
       const n = published++;
       await accepting.accept({
-        ...{
-          clientToken: to.clientToken,
-          platformId: `vid-${n}`,
-          eventId: `event-${n}`,
-          segments: ['iab:17'],
-        },
-        ...{ notificationId: `msg_${String(n).padStart(22, 'A')}`, priority: 'live', notify: true },
+        clientToken: to.clientToken,
+        platformId: `vid-${n}`,
+        eventId: `event-${n}`,
+        segments: ['iab:17'],
+        notificationId: `msg_${String(n).padStart(22, 'A')}`,
+        priority: 'live',
+        notify: true,
         acceptedAt: startedAt + n,
       });
     }

@@ -4,7 +4,7 @@ import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { startReceiver, until } from '../receiver.js';
 import { newToken } from '../service.js';
-import { type Scene, startScene } from './scene.js';
+import { type ConsoleScene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';
 
 const forms = ['test', 'check', 'resume', 'recover', 'replay', 'signing_secret', 'signing_secret/rotate'];
@@ -12,7 +12,7 @@ const tokenIn = (html: string) => /name="form_token" value="([^"]+)"/.exec(html)
 const secretIn = (html: string) => /whsec_[A-Za-z0-9+/=]+/.exec(html)?.[0];
 
 describe('console: actions', () => {
-  let scene: Scene;
+  let scene: ConsoleScene;
   beforeEach(async () => {
     scene = await startScene();
   });

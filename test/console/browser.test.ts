@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
@@ -7,13 +7,13 @@ import { findOnPath } from '../../local/binaries.js';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { until } from '../receiver.js';
-import { type Scene, startScene } from './scene.js';
+import { type ConsoleScene, startScene } from './scene.js';
 import { newLink } from './visitor.js';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
 
 describe('console: in a browser', () => {
-  let scene: Scene;
+  let scene: ConsoleScene;
   let browser: Browser;
   before(async function () {
     const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
@@ -212,20 +212,14 @@ describe('console: in a browser', () => {
     }
   }).timeout(180_000);
 
-  /** Takes the pictures of the guide if PICTURES names a folder, such as docs/images. */
+  /** Takes a picture again if PICTURES names a folder that has it, such as docs/images. */
   async function takePicture(page: Page, name: string): Promise<void> {
-    const folder = process.env.PICTURES;
-    if (folder === undefined || !inGuide.has(name)) return;
+    const path = join(process.env.PICTURES ?? '', `console-${name}.png`);
+    if (process.env.PICTURES === undefined || !existsSync(path)) return;
     if (name.startsWith('notification-')) await page.locator('summary').click();
-    await page.screenshot({ path: join(folder, `console-${name}.png`), fullPage: true });
+    await page.screenshot({ path, fullPage: true });
     await page.reload();
   }
-  const inGuide = new Set([
-    ...['open', 'sites', 'site', 'notifications', 'notification', 'asset', 'notices'].map(
-      (name) => `${name}-wide`,
-    ),
-    ...['actions-dark', 'verify-dark', 'site-phone'],
-  ]);
 });
 
 /** The sandbox needs what a container's root does not have; the pages are this project's own. */

@@ -7,11 +7,11 @@ import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { readSecrets } from '../../src/redis/records/secrets.js';
 import { startReceiver, until } from '../receiver.js';
 import { newCustomer } from '../service.js';
-import { type Scene, startScene } from './scene.js';
+import { type ConsoleScene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';
 
 describe('console: the pages of a site', () => {
-  let scene: Scene;
+  let scene: ConsoleScene;
   before(async () => {
     scene = await startScene();
     await scene.register();
@@ -88,7 +88,7 @@ describe('console: the pages of a site', () => {
 });
 
 describe('console: the first line of a site', () => {
-  let scene: Scene;
+  let scene: ConsoleScene;
   before(async () => {
     scene = await startScene();
   });
@@ -161,7 +161,7 @@ describe('console: the first line of a site', () => {
 });
 
 describe('console: notices', () => {
-  let scene: Scene;
+  let scene: ConsoleScene;
   before(async () => {
     scene = await startScene();
   });

@@ -3,7 +3,7 @@ import { startReceiver, until } from '../receiver.js';
 import { newCustomer, patient, sharedHarness } from '../service.js';
 import { signedIn } from './visitor.js';
 
-export type Scene = Awaited<ReturnType<typeof startScene>>;
+export type ConsoleScene = Awaited<ReturnType<typeof startScene>>;
 
 export async function startScene(scopes?: string[]) {
   const h = await sharedHarness(patient);
@@ -11,7 +11,10 @@ export async function startScene(scopes?: string[]) {
   const receiver = await startReceiver();
   const { client_token: client, token } = customer;
   return {
-    ...{ h, receiver, customer, token },
+    h,
+    receiver,
+    customer,
+    token,
     site: `/console/sites/${client}`,
     visitor: await signedIn(h, token),
     register: () => customer.register(receiver.url),

@@ -141,8 +141,14 @@ describe('The budget of starts', () => {
     const started: number[] = [];
     const outbox = new Outbox({
       // No worker has this queue: the workflows stay as they were started.
-      ...{ temporal: h.temporal, taskQueue: `${h.taskQueue}-unused`, log: h.deps.log, eager: false },
-      ...{ workflowsPerSecond: 0.001, processes: () => 1, gatherMs: 0, searchAttributeBytes: 2048 },
+      temporal: h.temporal,
+      taskQueue: `${h.taskQueue}-unused`,
+      log: h.deps.log,
+      eager: false,
+      workflowsPerSecond: 0.001,
+      processes: () => 1,
+      gatherMs: 0,
+      searchAttributeBytes: 2048,
       metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
     });
     outbox.reserve(arrivedEvent('full', 'none'))?.fill(undefined);
@@ -210,8 +216,10 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
     const gate = closeGate(receiver);
     process.kill(temporal.pid, 'SIGSTOP');
     const given = Array.from({ length: 12 }, (_, i) => ({
-      ...{ client, asset: `again-${i}` },
-      ...{ eventId: `again-${i}`, segments: ['x'] },
+      client,
+      asset: `again-${i}`,
+      eventId: `again-${i}`,
+      segments: ['x'],
     }));
     let published: string[];
     try {
@@ -243,8 +251,14 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
   it('events that the outbox cannot hold are still delivered, and counted as without a workflow', async () => {
     let without = 0;
     const outbox = new Outbox({
-      ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, processes: () => 1, gatherMs: 0, eager: true, maxQueuedBytes: 2700 },
+      temporal: h.temporal,
+      taskQueue: h.taskQueue,
+      log: h.deps.log,
+      workflowsPerSecond: 10,
+      processes: () => 1,
+      gatherMs: 0,
+      eager: true,
+      maxQueuedBytes: 2700,
       searchAttributeBytes: 2048,
       metrics: {
         started() {},

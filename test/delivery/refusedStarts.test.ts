@@ -44,8 +44,13 @@ describe('While Temporal refuses to start workflows', () => {
   const log = { warn, info() {}, error() {} };
   const newOutbox = (client: Client, workflowsPerSecond = 1000) =>
     new Outbox({
-      ...{ temporal: client, taskQueue, eager: false },
-      ...{ workflowsPerSecond, gatherMs: 0, searchAttributeBytes: 2048, log: log as unknown as Logger },
+      temporal: client,
+      taskQueue,
+      eager: false,
+      workflowsPerSecond,
+      gatherMs: 0,
+      searchAttributeBytes: 2048,
+      log: log as unknown as Logger,
       processes: () => {
         looks++;
         return 1;

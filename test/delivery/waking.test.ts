@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { closeGate, until } from '../receiver.js';
-import { type Scene, useHarness } from '../service.js';
+import { type HarnessScene, useHarness } from '../service.js';
 
 describe('Catch-up is woken once for a paused client', () => {
   const scene = useHarness();
@@ -28,7 +28,7 @@ describe('Catch-up is woken once for a paused client', () => {
 describe('Failures of our own', () => {
   let isCutOff: boolean;
   let causes: string[];
-  const scene: Scene = useHarness(
+  const scene: HarnessScene = useHarness(
     { failingAfter: 2 },
     {
       metrics: { ownFailure: (cause) => causes.push(cause) },

@@ -6,9 +6,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
+import { projectDir } from '../../src/operator/npmStart.js';
 import { type Service, startService } from '../program.js';
 import { until } from '../receiver.js';
-import { projectDir, queriesOfDashboards, rules } from './metricsPage.js';
+import { queriesOfAlerts, queriesOfDashboards } from './dashboards.js';
 
 describe('Prometheus', () => {
   const isThere = (program: string) => spawnSync(program, ['--version']).status === 0;
@@ -35,7 +36,7 @@ describe('Prometheus', () => {
       service = await startService();
       const url = `http://127.0.0.1:${await freePort()}`;
       prometheus = await startPrometheus(dir, url, service.adminUrl);
-      const queries = [...queriesOfDashboards(), ...rules().map(({ expr }) => askedBy(expr))];
+      const queries = [...queriesOfDashboards(), ...queriesOfAlerts().map(askedBy)];
       for (const query of new Set(queries)) {
         await until(`an answer to ${query}`, () => hasAnswer(url, query), 90_000);
       }

@@ -1,10 +1,8 @@
-/** The settings and commands in docs/reference and .env.example are those of the code. */
+/** The settings in docs/reference and .env.example are those of the code. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Argument, Command, Option } from 'commander';
 import { environmentSchema, readConfig } from '../../src/config.js';
-import { createProgram } from '../../src/operator/program.js';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -69,36 +67,6 @@ describe('.env.example', () => {
     const set = lines.filter(({ isSet }) => isSet).map(({ name, value }) => `${name}=${value}`);
     assert.deepEqual(set, ['POSTGRES_PASSWORD=', 'REDIS_PASSWORD=', 'SECRETS_KEY=']);
   });
-});
-
-describe('docs/reference/commands.md', () => {
-  it('has a row for each command with its arguments and options', () => {
-    const program = createProgram(() => {
-      throw new Error('no command runs here');
-    });
-    const rows = rowsOf(section(read('docs/reference/commands.md'), 'All commands'));
-    assert.deepEqual(rows, rowsOfGroup(program, []));
-  });
-
-  function rowsOfGroup(group: Command, before: readonly string[]): string[][] {
-    return group.commands.flatMap((command) => {
-      const name = [...before, command.name()];
-      if (command.commands.length > 0) return rowsOfGroup(command, name);
-      const usage = [...name, ...command.registeredArguments.map(written)].join(' ');
-      return [[`\`${usage}\``, command.description(), command.options.map(explained).join('<br>')]];
-    });
-  }
-
-  function written(argument: Argument): string {
-    const choices = argument.argChoices?.join('|') ?? argument.name();
-    return argument.required ? `<${choices}>` : `[${choices}]`;
-  }
-
-  function explained({ flags, description, defaultValue, mandatory }: Option): string {
-    const usual = defaultValue === undefined ? '' : ` (default: ${defaultValue})`;
-    const asked = mandatory ? ' (required)' : '';
-    return `\`${flags}\`: ${description}${usual}${asked}`;
-  }
 });
 
 /** The text of a page below one of its headings, up to the next heading of any depth. */

@@ -23,8 +23,10 @@ describe('No secret, token or signing key is ever visible', () => {
   before(async () => {
     collector = await startCollector();
     service = await startService({
-      ...{ LOG_LEVEL: 'trace', RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5' },
-      ...{ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
+      LOG_LEVEL: 'trace',
+      RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5',
+      OTEL_TRACES_EXPORTER: 'otlp',
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
     });
     receiver = await startReceiver();
     publisher = await newPublisher(service);

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Role } from '../../src/compose.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
@@ -20,11 +21,15 @@ describe('Tracing', function () {
     collector = await startCollector();
     const prefix = uniquePrefix();
     env = {
-      ...{ KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue`, RETRY_SCHEDULE_SECONDS: '0.3' },
+      KEY_PREFIX: prefix,
+      TASK_QUEUE: `${prefix}queue`,
+      RETRY_SCHEDULE_SECONDS: '0.3',
       // Processes of one installation share it.
       SECRETS_KEY: '',
-      ...{ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
-      ...{ OTEL_BSP_SCHEDULE_DELAY: '100', OTEL_SERVICE_NAME: 'notifier' },
+      OTEL_TRACES_EXPORTER: 'otlp',
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_BSP_SCHEDULE_DELAY: '100',
+      OTEL_SERVICE_NAME: 'notifier',
       OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=media',
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     };
@@ -86,14 +91,8 @@ describe('Tracing', function () {
   it('shows the code of a refused request, and nothing of a caller without a valid token', async () => {
     const publisher = await newPublisher(shared);
     const strange = 'e'.repeat(32);
-    const send = (token: string, headers: Record<string, string>) =>
-      fetch(`${shared.url}/enrichments`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
-        body: '[]',
-      });
-    assert.equal((await send('nobody', { traceparent: `00-${strange}-${caller.spanId}-01` })).status, 401);
-    assert.equal((await send(publisher.token, {})).status, 400);
+    assert.equal((await post(shared, 'nobody', [], `00-${strange}-${caller.spanId}-01`)).status, 401);
+    assert.equal((await post(shared, publisher.token, [])).status, 400);
     const { attributes, isError } = await until('it is exported', () =>
       named('POST /enrichments').find((one) => one.attributes['http.response.status_code'] === 400),
     );
@@ -136,7 +135,7 @@ describe('Tracing', function () {
     assert.match(service.said(), /spans cannot be exported/);
   });
 
-  async function start(more: Record<string, string> = {}, role: 'all' | 'api' | 'worker' = 'all') {
+  async function start(more: Record<string, string> = {}, role: Role = 'all') {
     const service = await startService({ ...env, ...more }, role);
     running.push(service);
     return service;
@@ -148,7 +147,24 @@ describe('Tracing', function () {
     const client = await publisher.newClient();
     await publisher.register(client, receiver.url);
     return (asset: string, traceparent?: string) =>
-      publisher.publish(client, asset, { ...(traceparent && { traceparent }) });
+      post(
+        service,
+        publisher.token,
+        { client_token: client, platform_id: asset, segments: ['iab:17'] },
+        traceparent,
+      );
+  }
+
+  function post({ url }: Service, token: string, body: object, traceparent?: string) {
+    return fetch(`${url}/enrichments`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        ...(traceparent && { traceparent }),
+      },
+      body: JSON.stringify(body),
+    });
   }
 
   function named(name: string): Span[] {

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached } from '../../local/cached.js';
 import { projectDir } from '../../src/operator/npmStart.js';
+import { makeVenv } from '../pythonPackages.js';
 
 const run = promisify(execFile);
 const examples = join(projectDir, 'examples');
@@ -41,13 +42,9 @@ export const allExamples: Example[] = [
     runtime: ['python3', '-c', 'import sys; sys.exit(sys.version_info < (3, 11))'],
     async prepare(port) {
       const requirements = '../../test/examples/requirements.txt';
-      const home = await installed('python', [requirements], async (home) => {
-        await run('python3', ['-m', 'venv', home]);
-        await run(join(home, 'bin/python3'), [
-          ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
-          ...['--only-binary', ':all:', '--require-hashes', '-r', join(examples, 'python', requirements)],
-        ]);
-      });
+      const home = await installed('python', [requirements], (home) =>
+        makeVenv(home, join(examples, 'python', requirements)),
+      );
       const args = ['-B', '-m', 'uvicorn', 'receiver:app', '--port', String(port)];
       return { command: join(home, 'bin/python3'), args, cwd: join(examples, 'python') };
     },

@@ -12,14 +12,14 @@ import { getRegistration } from '../../src/redis/records/registrations.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { succeeds, until } from '../receiver.js';
 import { newToken } from '../service.js';
-import { publishAll, register, type Scene, setScene } from './scene.js';
+import { type FaultScene, publishAll, register, setScene } from './scene.js';
 import { walk, withTemporal } from './walk.js';
 
 const many = Array.from({ length: 20 }, (_, i) => `asset-${i}`);
 
 describe('durability', function () {
   this.timeout(180_000);
-  let scene: Scene;
+  let scene: FaultScene;
   afterEach(() => scene?.stop());
 
   it('everything answered 200 or claimed survives a kill -9 of Redis right after the answer', async () => {
@@ -67,7 +67,7 @@ describe('durability', function () {
     assert.equal(await isOwed(scene, client), ids.length);
     await assert.rejects(write(), RedisUnavailable);
     await system.kill('redis');
-    await tearOff(file, (await stat(file)).size - flushed);
+    await truncate(file, flushed);
     await system.start('redis');
     await waitForRedis(db, 10_000);
     await untilReady(scene);
@@ -106,7 +106,8 @@ describe('durability', function () {
     const { system, db, cast } = scene;
     const [client = '', pausedLater = ''] = cast.clientTokens;
     const { clientToken: late } = await createClient(db, {
-      ...{ accountId: cast.publisher.account_id, name: 'Late' },
+      accountId: cast.publisher.account_id,
+      name: 'Late',
     });
     const lateUrl = `${system.receiverUrl}/${late}`;
     const [before = ''] = await publish(scene, client, 'before');
@@ -116,7 +117,8 @@ describe('durability', function () {
 
     await register(system.apiUrl, cast.publisherToken, late, lateUrl);
     const { clientToken: gone } = await createClient(db, {
-      ...{ accountId: cast.publisher.account_id, name: 'Made after the copy' },
+      accountId: cast.publisher.account_id,
+      name: 'Made after the copy',
     });
     const tokenSince = await newToken({ url: system.apiUrl }, cast.publisher);
     const [deliveredSince = ''] = await publish(scene, client, 'delivered-since');
@@ -171,7 +173,7 @@ describe('durability', function () {
   });
 });
 
-async function restartRedis(scene: Scene): Promise<void> {
+async function restartRedis(scene: FaultScene): Promise<void> {
   const { system, db } = scene;
   await system.kill('redis');
   await system.start('redis');
@@ -180,12 +182,12 @@ async function restartRedis(scene: Scene): Promise<void> {
 }
 
 /** The service's connections come back by themselves, each in its time. */
-async function untilReady({ system }: Scene): Promise<void> {
+async function untilReady({ system }: FaultScene): Promise<void> {
   await comesTrue(async () => (await fetch(`${system.apiUrl}/readyz`)).status === 200);
 }
 
 /** Copies Redis' folder while no rewrite can change it (docs/guides/disaster.md). */
-async function copyRedis({ system, db }: Scene): Promise<void> {
+async function copyRedis({ system, db }: FaultScene): Promise<void> {
   await db.redis.config('SET', 'auto-aof-rewrite-percentage', '0');
   const info = () => db.redis.info('persistence');
   await comesTrue(async () => /aof_rewrite_in_progress:0/.test(await info()));
@@ -193,7 +195,7 @@ async function copyRedis({ system, db }: Scene): Promise<void> {
   await db.redis.config('SET', 'auto-aof-rewrite-percentage', '100');
 }
 
-async function restoreRedis({ system }: Scene): Promise<void> {
+async function restoreRedis({ system }: FaultScene): Promise<void> {
   const folder = join(system.dir, 'redis/appendonlydir');
   await system.kill('redis');
   await rm(folder, { recursive: true });
@@ -202,12 +204,15 @@ async function restoreRedis({ system }: Scene): Promise<void> {
 }
 
 /** Sends an event of each asset, in one call. @returns `ids` that the events get, and those that the answer names */
-async function tryToPublish(scene: Scene, clientToken: string, assets: readonly string[]) {
+async function tryToPublish(scene: FaultScene, clientToken: string, assets: readonly string[]) {
   const segments = ['a'];
   const { status, results } = await publishAll(
     scene,
     assets.map((asset) => ({
-      ...{ client_token: clientToken, platform_id: asset, event_id: `of-${asset}`, segments },
+      client_token: clientToken,
+      platform_id: asset,
+      event_id: `of-${asset}`,
+      segments,
     })),
   );
   const idOf = (platformId: string) =>
@@ -216,14 +221,14 @@ async function tryToPublish(scene: Scene, clientToken: string, assets: readonly 
 }
 
 /** @returns the ids of the notifications */
-async function publish(scene: Scene, clientToken: string, ...assets: string[]): Promise<string[]> {
+async function publish(scene: FaultScene, clientToken: string, ...assets: string[]): Promise<string[]> {
   const { status, ids, told } = await tryToPublish(scene, clientToken, assets);
   assert.deepEqual([status, told], [202, ids]);
   return ids;
 }
 
 /** While something still comes back the answer is 503, and the event is sent again. */
-async function publishSoon(scene: Scene, clientToken: string, asset: string): Promise<string> {
+async function publishSoon(scene: FaultScene, clientToken: string, asset: string): Promise<string> {
   let id: string | undefined;
   await comesTrue(async () => {
     const { status, told } = await tryToPublish(scene, clientToken, [asset]);
@@ -234,17 +239,17 @@ async function publishSoon(scene: Scene, clientToken: string, asset: string): Pr
   return id ?? '';
 }
 
-async function received({ system }: Scene, ids: readonly string[]): Promise<void> {
+async function received({ system }: FaultScene, ids: readonly string[]): Promise<void> {
   for (const id of ids) await comesTrue(async () => system.receiver.arrivals.has(id), `${id} is received`);
 }
 
 /** Received, and its answer settled. */
-async function delivered(scene: Scene, clientToken: string, ...ids: string[]): Promise<void> {
+async function delivered(scene: FaultScene, clientToken: string, ...ids: string[]): Promise<void> {
   await received(scene, ids);
   await comesTrue(async () => (await isOwed(scene, clientToken)) === 0);
 }
 
-async function isOwed({ db }: Scene, clientToken: string): Promise<number> {
+async function isOwed({ db }: FaultScene, clientToken: string): Promise<number> {
   const { owed, flight } = db.client(clientToken);
   const [waiting, underWay] = await Promise.all([db.redis.hlen(owed), db.redis.hlen(flight)]);
   return waiting + underWay;
@@ -253,18 +258,18 @@ async function isOwed({ db }: Scene, clientToken: string): Promise<number> {
 const comesTrue = (fact: () => Promise<boolean>, what = 'it came true') => until(what, fact, 130_000);
 
 /** Its workflow has completed. */
-const closed = (scene: Scene, clientToken: string, notificationId: string): Promise<void> =>
+const closed = (scene: FaultScene, clientToken: string, notificationId: string): Promise<void> =>
   withTemporal(scene, async ({ workflow }) => {
     const run = workflow.getHandle(workflowIds('notifications').enrichment(clientToken, notificationId));
     await comesTrue(async () => (await run.describe()).status.name === 'COMPLETED');
   });
 
-async function statusOf({ system }: Scene, token: string, path: string): Promise<number> {
+async function statusOf({ system }: FaultScene, token: string, path: string): Promise<number> {
   return (await fetch(system.apiUrl + path, { headers: { authorization: `Bearer ${token}` } })).status;
 }
 
 /** Returns what does not agree in Redis and Temporal. */
-const unaccounted = (scene: Scene): Promise<string[]> =>
+const unaccounted = (scene: FaultScene): Promise<string[]> =>
   withTemporal(scene, (temporal) => walk({ db: scene.db, temporal, taskQueue: 'notifications' }));
 
 /** The file that Redis appends to now: the newest of its append-only folder. */
@@ -276,9 +281,4 @@ async function appendOnlyFile(redisDir: string): Promise<string> {
     .sort((a, b) => number(b) - number(a));
   if (newest === undefined) throw new Error(`no append-only file in ${dir}`);
   return join(dir, newest);
-}
-
-/** Makes the file that a crash in the middle of a write leaves. */
-async function tearOff(file: string, bytes: number): Promise<void> {
-  await truncate(file, (await stat(file)).size - bytes);
 }

@@ -6,7 +6,7 @@ import { waitForRedis } from '../../src/redis/connection/db.js';
 import { type Fate, fateOf, lostRegistrations, refusedTokens } from './accounting.js';
 import type { Fault } from './faults.js';
 import { type Acknowledged, startMinter, startPublisher, startRegistrar } from './load.js';
-import { type SceneOptions, setScene } from './scene.js';
+import { type FaultSceneOptions, setScene } from './scene.js';
 import type { System } from './system.js';
 
 /** The default number of attempts in flight for one client. */
@@ -39,7 +39,7 @@ export interface Account {
   brokenOff: string[];
 }
 
-interface FaultRunOptions extends SceneOptions {
+interface FaultRunOptions extends FaultSceneOptions {
   assetsPerClient?: number;
   publishers?: number;
   pauseMs?: number;
@@ -159,7 +159,14 @@ export async function startFaultRun(options: FaultRunOptions = {}) {
   }
 
   return {
-    ...{ system, db, cast, publisher, minter, registrar, accountSoFar, account },
+    system,
+    db,
+    cast,
+    publisher,
+    minter,
+    registrar,
+    accountSoFar,
+    account,
     /** Breaks it, brings it back, and waits until an event sent after the return was received; the return's moment (ms). */
     async inject({ name, inject }: Fault): Promise<number> {
       const back = await inject(system);

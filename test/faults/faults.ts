@@ -77,7 +77,9 @@ type Line = keyof NonNullable<System['proxies']>;
 type Proxy = NonNullable<System['proxies']>[Line];
 type Away = Line | 'postgresql';
 const titles: Record<Away, string> = {
-  ...{ redis: 'Redis', temporal: 'Temporal', receiver: 'receiver' },
+  redis: 'Redis',
+  temporal: 'Temporal',
+  receiver: 'receiver',
   postgresql: 'PostgreSQL',
 };
 
@@ -96,45 +98,21 @@ export function away(part: Away, seconds: number): Fault {
 
 /** The faults of the connection to each of them, for `ms`. */
 export function badLines(part: Line, ms: number): Fault[] {
-  const lineOf = (system: System) => {
-    if (!system.proxies) throw new Error('this system has no proxies');
-    return system.proxies[part];
-  };
-  const bad = (name: string, on: (line: Proxy) => void, off: (line: Proxy) => void): Fault => ({
-    name: `line to ${titles[part]}: ${name}`,
-    async inject(system) {
-      const line = lineOf(system);
-      on(line);
+  const kinds: [what: string, begin: (line: Proxy) => void, end: (line: Proxy) => void][] = [
+    ['latency 200 ms', (line) => line.slow({ latencyMs: 200 }), (line) => line.slow({})],
+    ['20 kB/s', (line) => line.slow({ bytesPerSecond: 20_000 }), (line) => line.slow({})],
+    ['hangs', (line) => line.hang(), (line) => line.release()],
+    ['half open', (line) => line.forget(), (line) => line.reach()],
+    ['resets half an answer', (line) => line.resetAnswers(true), (line) => line.resetAnswers(false)],
+  ];
+  return kinds.map(([what, begin, end]) => ({
+    name: `line to ${titles[part]}: ${what}`,
+    async inject({ proxies }) {
+      if (!proxies) throw new Error('this system has no proxies');
+      begin(proxies[part]);
       await pause(ms);
-      off(line);
+      end(proxies[part]);
       return Date.now();
     },
-  });
-  return [
-    bad(
-      'latency 200 ms',
-      (line) => line.slow({ latencyMs: 200 }),
-      (line) => line.slow({}),
-    ),
-    bad(
-      '20 kB/s',
-      (line) => line.slow({ bytesPerSecond: 20_000 }),
-      (line) => line.slow({}),
-    ),
-    bad(
-      'hangs',
-      (line) => line.hang(),
-      (line) => line.release(),
-    ),
-    bad(
-      'half open',
-      (line) => line.forget(),
-      (line) => line.reach(),
-    ),
-    bad(
-      'resets in the middle of an answer',
-      (line) => line.resetAnswers(true),
-      (line) => line.resetAnswers(false),
-    ),
-  ];
+  }));
 }

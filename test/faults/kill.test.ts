@@ -56,7 +56,10 @@ describe(`${form.killsTogether} faults at random moments under load, API and wor
   before(async () => {
     run = await startFaultRun({
       together: true,
-      ...{ clients, assetsPerClient: 500, publishers: 96, pauseMs: 60 },
+      clients,
+      assetsPerClient: 500,
+      publishers: 96,
+      pauseMs: 60,
     });
   });
   after(() => run?.stop());

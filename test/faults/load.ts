@@ -56,7 +56,10 @@ export function startPublisher(
     const platformId = `video-${randomInt(options.assetsPerClient)}`;
     const segments = [`segment-${eventId}`];
     const body = JSON.stringify({
-      ...{ event_id: eventId, client_token: clientToken, platform_id: platformId, segments },
+      event_id: eventId,
+      client_token: clientToken,
+      platform_id: platformId,
+      segments,
     });
     const sentAt = Date.now();
     for (;;) {

@@ -10,15 +10,15 @@ import { bounds } from '../servers.js';
 import { newToken } from '../service.js';
 import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 
-export type Scene = Awaited<ReturnType<typeof setScene>>;
-export type Cast = Scene['cast'];
+export type FaultScene = Awaited<ReturnType<typeof setScene>>;
+export type Cast = FaultScene['cast'];
 
-export interface SceneOptions extends SystemOptions {
+export interface FaultSceneOptions extends SystemOptions {
   parts?: readonly Part[];
   clients?: number;
 }
 
-export async function setScene(options: SceneOptions = {}) {
+export async function setScene(options: FaultSceneOptions = {}) {
   const system = await createSystem(options);
   try {
     const usual = options.together ? partsTogether : parts;
@@ -59,7 +59,7 @@ async function createCast(system: System, db: Db, clientCount: number) {
 }
 
 /** Sends events in one call. @returns the status, and what is said of each event */
-export async function publishAll({ system, cast }: Pick<Scene, 'system' | 'cast'>, events: object[]) {
+export async function publishAll({ system, cast }: Pick<FaultScene, 'system' | 'cast'>, events: object[]) {
   const answer = await fetch(`${system.apiUrl}/enrichments`, {
     method: 'POST',
     headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },

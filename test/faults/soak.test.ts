@@ -26,9 +26,13 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
 
   before(async () => {
     run = await startFaultRun({
-      ...{ clients, assetsPerClient: 200, publishers: 4, pauseMs: 200 },
+      clients,
+      assetsPerClient: 200,
+      publishers: 4,
+      pauseMs: 200,
       // Little of what Redis has to keep for long: its memory would only say how much was asked of it.
-      ...{ mintEveryMs: 2000, registerEveryMs: 5000 },
+      mintEveryMs: 2000,
+      registerEveryMs: 5000,
     });
     await fillRecords();
   });

@@ -103,7 +103,7 @@ export async function createSystem(options: SystemOptions = {}) {
       command: process.execPath,
       args: [
         ...nodeFlags,
-        ...['--import', probeSoon],
+        `--import=${probeSoon}`,
         join(dir, 'dist/src/main.js'),
         options.together ? 'all' : role,
       ],
@@ -131,7 +131,14 @@ export async function createSystem(options: SystemOptions = {}) {
   }
 
   return {
-    ...{ dir, redisUrl, temporalAddress, secretsKey, receiver, proxies, brokenOff, logOf },
+    dir,
+    redisUrl,
+    temporalAddress,
+    secretsKey,
+    receiver,
+    proxies,
+    brokenOff,
+    logOf,
     apiUrl: `http://127.0.0.1:${ports.api}`,
     apiUrlOf: (part: 'api' | 'api2') => `http://127.0.0.1:${ports[part]}`,
     /** Where notifications are sent to: the receiver, or the proxy before it. */
@@ -140,8 +147,11 @@ export async function createSystem(options: SystemOptions = {}) {
       switch (part) {
         case 'redis':
           await startRedis({
-            ...{ dir: join(dir, 'redis'), port: ports.redis, args: options.redisArgs ?? [] },
-            ...{ logFile: logOf(part), onStart: onStart(part) },
+            dir: join(dir, 'redis'),
+            port: ports.redis,
+            args: options.redisArgs ?? [],
+            logFile: logOf(part),
+            onStart: onStart(part),
           });
           return;
         case 'postgresql':
@@ -149,8 +159,10 @@ export async function createSystem(options: SystemOptions = {}) {
         case 'temporal':
           if (production) return production.startTemporal(logOf(part), onStart(part));
           await startTemporal({
-            ...{ dir: join(dir, 'temporal'), port: ports.temporal },
-            ...{ logFile: logOf(part), onStart: onStart(part) },
+            dir: join(dir, 'temporal'),
+            port: ports.temporal,
+            logFile: logOf(part),
+            onStart: onStart(part),
           });
           return;
         case 'api':

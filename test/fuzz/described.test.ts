@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { cached } from '../../local/cached.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
+import { makeVenv } from '../pythonPackages.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 
 const run = promisify(execFile);
@@ -72,8 +73,12 @@ describe('every call of the OpenAPI description, fuzzed', function () {
     const config = join(dir, 'schemathesis.toml');
     const settings = await readFile(join(import.meta.dirname, 'schemathesis.toml'), 'utf8');
     const existing: Record<string, unknown> = {
-      ...{ ...account, token, url: receiver.url, examples },
-      ...{ clients: JSON.stringify(clients), notifications: JSON.stringify(notifications) },
+      ...account,
+      token,
+      url: receiver.url,
+      examples,
+      clients: JSON.stringify(clients),
+      notifications: JSON.stringify(notifications),
     };
     await writeFile(
       config,
@@ -124,13 +129,9 @@ async function fuzzer(): Promise<[program: string, ...args: string[]]> {
     .update(await readFile(requirements))
     .digest('hex')
     .slice(0, 8);
-  const home = await cached(`schemathesis-${process.platform}-${process.arch}-${hash}`, async (home) => {
-    await run('python3', ['-m', 'venv', home]);
-    await run(join(home, 'bin', 'python3'), [
-      ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
-      ...['--only-binary', ':all:', '--require-hashes', '-r', requirements],
-    ]);
-  });
+  const home = await cached(`schemathesis-${process.platform}-${process.arch}-${hash}`, (home) =>
+    makeVenv(home, requirements),
+  );
   // Not bin/st: a script names its interpreter by an absolute path, and the folder was moved into place.
   return [join(home, 'bin', 'python3'), '-m', 'schemathesis.cli'];
 }

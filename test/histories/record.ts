@@ -114,7 +114,8 @@ const shapes: Record<string, Shape> = {
 };
 
 const { servers, stop } = await startServers([
-  ...['--dynamic-config-value', `limit.historyCount.suggestContinueAsNew=${suggestAfterEvents}`],
+  '--dynamic-config-value',
+  `limit.historyCount.suggestContinueAsNew=${suggestAfterEvents}`,
 ]);
 process.env.TEST_SERVERS = JSON.stringify(servers);
 await mochaGlobalSetup();

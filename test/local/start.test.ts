@@ -36,7 +36,10 @@ describe('npm start', () => {
     assert.equal(readFileSync(join(project.dir, 'demo.json'), 'utf8'), demo, 'seeded once');
     const { client_id, client_secret } = JSON.parse(demo).publisher;
     const body = new URLSearchParams({
-      ...{ grant_type: 'none', scope: 'push_notifications', client_id, client_secret },
+      grant_type: 'none',
+      scope: 'push_notifications',
+      client_id,
+      client_secret,
     });
     assert.equal((await fetch(`${apiUrl}/oauth/access_token`, { method: 'POST', body })).status, 200);
 

@@ -32,7 +32,9 @@ export async function newProject(ports: NodeJS.ProcessEnv = {}) {
     return program;
   }
   return {
-    ...{ dir, port, launch },
+    dir,
+    port,
+    launch,
     /** @throws with everything it said, when it ends before it is ready */
     async start(): Promise<RunState & { program: Program }> {
       const program = launch();

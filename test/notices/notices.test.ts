@@ -9,13 +9,13 @@ import { dropNotice, type Notice, setNoticesUrl, unclaimedNotices } from '../../
 import { createSigningSecret, readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
-import { box, receivedOf, type Scene, startScene, toldOf } from './scene.js';
+import { box, type NoticesScene, receivedOf, startScene, toldOf } from './scene.js';
 
 const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.1', probeScheduleMs: [200] };
 
 describe('Notices', () => {
   let h: Harness;
-  let scene: Scene;
+  let scene: NoticesScene;
 
   before(async () => {
     h = await startHarness(settings);
@@ -36,7 +36,7 @@ describe('Notices', () => {
     await apart.close();
   });
 
-  async function assertToldOfFailure({ newSite, fail, told, down }: Scene): Promise<void> {
+  async function assertToldOfFailure({ newSite, fail, told, down }: NoticesScene): Promise<void> {
     const site = await newSite();
     await fail(site);
     const [failing] = await toldOf(told, site.client, 'endpoint.failing', site.secret);

@@ -19,7 +19,7 @@ export interface Site {
   secret: string;
 }
 
-export type Scene = Awaited<ReturnType<typeof startScene>>;
+export type NoticesScene = Awaited<ReturnType<typeof startScene>>;
 
 export const box = createSecretBox(undefined);
 

@@ -70,7 +70,10 @@ export async function openCli(given: NodeJS.ProcessEnv = {}) {
     return alone ? runAlone(args, all) : runInServer(args, all);
   };
   return {
-    ...{ prefix, env, db, run },
+    prefix,
+    env,
+    db,
+    run,
     /** The one value that `--json` prints. @throws unless the command was done */
     // biome-ignore lint/suspicious/noExplicitAny: each test looks at the members that it expects
     async json(...args: string[]): Promise<any> {
@@ -129,7 +132,8 @@ function startServer(): ChildProcess {
 
 async function runAlone(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
   const child = spawn(process.execPath, [...nodeOptions, pathOf('main'), ...args], {
-    ...{ env, stdio: ['ignore', 'pipe', 'pipe'] },
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   const closed = once(child, 'close');
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);

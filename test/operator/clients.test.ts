@@ -18,7 +18,9 @@ describe('operator: client, registration', () => {
   it('client create --account ID --name N [--token T] prints {client_token, account_id, name}; refuses an unknown account', async () => {
     const create = ['client', 'create', '--name', 'Site', '--account'];
     assert.deepEqual(await cli.json(...create, account, '--token', 'SITE1'), {
-      ...{ client_token: 'SITE1', account_id: account, name: 'Site' },
+      client_token: 'SITE1',
+      account_id: account,
+      name: 'Site',
     });
     assert.match((await cli.json(...create, account)).client_token, /^[A-Za-z0-9_-]{1,64}$/);
     const ran = await cli.run([...create, 'acc_nobody']);
@@ -30,7 +32,11 @@ describe('operator: client, registration', () => {
     await cli.json('client', 'create', '--account', other, '--name', 'Bounded', '--token', 'BOUNDED');
     const set = await cli.json('client', 'set', 'BOUNDED', '--max-in-flight', '3', '--max-per-second', '7');
     assert.deepEqual(set, {
-      ...{ client_token: 'BOUNDED', account_id: other, name: 'Bounded', max_in_flight: 3, max_per_second: 7 },
+      client_token: 'BOUNDED',
+      account_id: other,
+      name: 'Bounded',
+      max_in_flight: 3,
+      max_per_second: 7,
     });
     const listed = { ...set, state: 'not_registered', owed: 0, url: null };
     assert.deepEqual(await cli.json('client', 'list', '--account', other), [listed]);
@@ -125,8 +131,11 @@ describe('operator: client, registration', () => {
   });
 
   it('commands about clients accept the client of notices; it is neither created nor deleted', async () => {
-    await setNoticesUrl(cli.db, createSecretBox(undefined), account, url);
     const client = `notices:${account}`;
+    const refused = await cli.run(['registration', 'show', client]);
+    assert.equal(refused.stderr, `There is no client ${client}.\n`);
+    await setNoticesUrl(cli.db, createSecretBox(undefined), account, url);
+    assert.equal((await cli.json('registration', 'show', client)).url, url);
     assert.equal((await cli.json('registration', 'pause', client)).state, 'paused');
     assert.deepEqual(await cli.json('notification', 'list', '--client', client), []);
     for (const args of [

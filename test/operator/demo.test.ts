@@ -12,8 +12,11 @@ describe('operator: demo', () => {
     const settings = { RETRY_SCHEDULE_SECONDS: '1,30' };
     service = await startService(settings);
     cli = await openCli({
-      ...{ ...settings, PORT: new URL(service.url).port, KEY_PREFIX: service.prefix },
-      ...{ TASK_QUEUE: service.taskQueue, SECRETS_KEY: `k1:${service.secretsKey}` },
+      ...settings,
+      PORT: new URL(service.url).port,
+      KEY_PREFIX: service.prefix,
+      TASK_QUEUE: service.taskQueue,
+      SECRETS_KEY: `k1:${service.secretsKey}`,
     });
   });
   after(() => service.stop());

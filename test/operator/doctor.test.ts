@@ -27,8 +27,10 @@ describe('operator doctor', () => {
     await h.startWorker();
     await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     cli = await openCli({
-      ...{ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue },
-      ...{ ALLOW_HTTP_TARGETS: '', ALLOWED_TARGET_CIDRS: '' },
+      KEY_PREFIX: h.db.prefix,
+      TASK_QUEUE: h.taskQueue,
+      ALLOW_HTTP_TARGETS: '',
+      ALLOWED_TARGET_CIDRS: '',
     });
   });
   after(async () => {
@@ -36,16 +38,14 @@ describe('operator doctor', () => {
     await h.close();
   });
 
-  it('ends with exit status 0 if nothing fails: settings, persistence, namespace, sweep, workers', async () => {
+  it('ends with exit status 0 if nothing fails', async () => {
     const { ran, examined } = await examine();
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
-    const levels = Object.fromEntries(examined.findings.map((f) => [f.check, f.level]));
-    assert.deepEqual(levels, {
-      ...{ 'settings SECRETS_KEY': 'ok', 'settings targets': 'ok' },
-      ...{ redis: 'ok', 'redis persistence': 'ok', 'redis memory policy': 'ok', 'redis memory': 'ok' },
-      ...{ 'redis replicas': 'ok', 'redis signing secrets': 'ok' },
-      ...{ 'temporal namespace': 'ok', 'temporal sweep': 'ok', 'temporal workers': 'ok' },
-    });
+    assert.deepEqual(
+      examined.findings.filter(({ level }) => level !== 'ok'),
+      [],
+    );
+    assert.equal(examined.findings.length, 11);
     assert.equal(examined.level, 'ok');
   });
 

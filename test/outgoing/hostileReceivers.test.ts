@@ -36,7 +36,10 @@ const saysOnAndOn =
   };
 const kilobyte = 'x'.repeat(kib);
 const failed = (status: number, more: Partial<PostResult> = {}): Expected => ({
-  ...{ ok: false, status, error: 'http_status', ...more },
+  ok: false,
+  status,
+  error: 'http_status',
+  ...more,
 });
 const broken = (error: PostResult['error']): Expected => ({ ok: false, error });
 const oddText = Buffer.from('HTTP/1.0 404 No\r\n\r\na\u0000b\u001b[31m\r\nc\u202ed é');

@@ -9,11 +9,6 @@ import { startDnsServer } from './dnsServer.js';
 /** Self-signed, for `receiver.example` and 127.0.0.1, good for a hundred years. For tests only. */
 export const certificate = readFileSync(join(import.meta.dirname, 'certificate/certificate.pem'), 'utf8');
 const key = readFileSync(join(import.meta.dirname, 'certificate/key.pem'), 'utf8');
-/** For the same names, good until 2021. */
-export const expired = {
-  cert: readFileSync(join(import.meta.dirname, 'certificate/expired.pem'), 'utf8'),
-  key: readFileSync(join(import.meta.dirname, 'certificate/expired-key.pem'), 'utf8'),
-};
 
 /** Loopback receivers over http and https. */
 export const loopbackPolicy: TargetPolicy = { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] };
@@ -26,7 +21,7 @@ export type RawReceiver = Awaited<ReturnType<typeof startRawReceiver>>;
  * @param onConnection called for each accepted connection
  */
 export async function startRawReceiver(opts: {
-  tls?: boolean | { key: string; cert: string };
+  tls?: boolean;
   answer?: (socket: Socket, count: number) => unknown;
   onConnection?: (socket: Socket) => void;
 }) {
@@ -48,10 +43,7 @@ export async function startRawReceiver(opts: {
     });
   };
   const server: Server = opts.tls
-    ? createTlsServer(opts.tls === true ? { key, cert: certificate } : opts.tls, serve).on(
-        'tlsClientError',
-        () => undefined,
-      )
+    ? createTlsServer({ key, cert: certificate }, serve).on('tlsClientError', () => undefined)
     : createServer(serve);
   server.on('connection', (socket: Socket) => {
     accepted++;
@@ -84,7 +76,10 @@ export const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
 
 /** A test's POST. */
 export const requestTo = (url: string, client = 'SITE0042') => ({
-  ...{ url, client, headers: { 'webhook-id': 'n-1' }, body: '{"event":"test"}' },
+  url,
+  client,
+  headers: { 'webhook-id': 'n-1' },
+  body: '{"event":"test"}',
 });
 
 /** Opens what a test of a suite needs; it is closed after the test, the last opened first. */

@@ -26,17 +26,18 @@ async function attempt(client: DeliveryClient, answer: Answer): Promise<Settled>
   return await client.settle(taken ?? assert.fail('nothing was taken'), answer);
 }
 
-describe('An attempt', () => {
-  it('is made at the times, and with the places, that the contract promises', () => {
-    const { failingAfter, probeScheduleMs, retryWindowMs, suspendAfterMs, suspendMinimumAttempts } = settings;
-    assert.deepEqual(
-      probeScheduleMs,
-      [10, 30, 60, 120, 300].map((s) => s * second),
-    );
-    assert.deepEqual([failingAfter, suspendMinimumAttempts, bounds.maxInFlight], [5, 20, 16]);
+describe('The default settings', () => {
+  it('are the times and numbers of the contract', () => {
+    const { failingAfter, probeScheduleMs, retryScheduleMs, retryWindowMs, suspendAfterMs } = settings;
+    const seconds = (...all: number[]) => all.map((one) => one * second);
+    assert.deepEqual(retryScheduleMs, seconds(5, 30, 120, 600, 1800, 3600, 7200, 14_400));
+    assert.deepEqual(probeScheduleMs, seconds(10, 30, 60, 120, 300));
+    assert.deepEqual([failingAfter, settings.suspendMinimumAttempts, bounds.maxInFlight], [5, 20, 16]);
     assert.deepEqual([retryWindowMs, suspendAfterMs], [5 * day, 5 * day]);
   });
+});
 
+describe('An attempt', () => {
   it('has catch-up woken, also if that sleeps for longer than the client must wait', async () => {
     const client = await newDeliveryClient();
     await client.owe('vid');

@@ -27,7 +27,10 @@ describe('a durable write', () => {
     const say = (line: string) => said.push(line);
     const log = { warn: say, info: say } as unknown as Logger;
     const db = openDb({
-      ...{ url: server.url, prefix: 'test-', bounds, log },
+      url: server.url,
+      prefix: 'test-',
+      bounds,
+      log,
       durability: { trusted: false, ackReplicas: 0, ...durability },
     });
     begun.push({ stop: async () => closeDb(db) });

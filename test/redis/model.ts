@@ -86,16 +86,25 @@ interface Why {
 
 export class Model {
   facts: Facts = {
-    ...{ registered: true, paused: false, state: 'active', epoch: 1, generation: 1, failures: 0 },
-    ...{ notBefore: 0, probe: '', probeAt: 0, probeStep: 0, rateAt: 0, drainAt: 0, picks: 0 },
-    ...{
-      leasesEnd: 0,
-      recoveredAt: 0,
-      known: new Map(),
-      notifications: new Map(),
-      owed: new Map(),
-      holders: new Map(),
-    },
+    registered: true,
+    paused: false,
+    state: 'active',
+    epoch: 1,
+    generation: 1,
+    failures: 0,
+    notBefore: 0,
+    probe: '',
+    probeAt: 0,
+    probeStep: 0,
+    rateAt: 0,
+    drainAt: 0,
+    picks: 0,
+    leasesEnd: 0,
+    recoveredAt: 0,
+    known: new Map(),
+    notifications: new Map(),
+    owed: new Map(),
+    holders: new Map(),
   };
   /** Events that were published, claimed or not, with the number of the claim that may be lost. */
   accepted: { event: ArrivedEvent; claim: number }[] = [];

