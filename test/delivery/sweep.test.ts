@@ -4,7 +4,7 @@ import { Accepting } from '../../src/delivery/accept.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
-import { announceClaims } from '../../src/redis/owed/owedClients.js';
+import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
@@ -28,6 +28,19 @@ describe('the sweep', () => {
     const accepting = new Accepting({ ...h.delivering, db: { ...h.db, redis } });
     await assert.rejects(accepting.accept(arrivedEvent(client, 'a')), RedisUnavailable);
     assert.equal((await h.endpoint(client)).owed, 0);
+  });
+
+  it('reads every page of a long index', async () => {
+    const { redis, global } = h.db;
+    const names = Array.from({ length: 2_000 }, (_, i) => `gone-${i}`);
+    await redis.zadd(global.owedClients, ...names.flatMap((name) => [0, name]));
+    const found = new Set<string>();
+    for await (const page of indexedClients(h.db)) for (const name of page) found.add(name);
+    await redis.zrem(global.owedClients, ...names);
+    assert.deepEqual(
+      names.filter((name) => !found.has(name)),
+      [],
+    );
   });
 
   it('knows a client before recover makes something owed again', async () => {

@@ -235,6 +235,8 @@ const operator: Step[] = [
   }),
   step('resume', async (model, { db, clientToken }) => {
     assert.equal(await resumeEndpoint(db, clientToken), model.facts.state !== 'active');
+    if (model.facts.state === 'suspended' && !model.facts.paused && model.facts.registered)
+      assert.equal((await getEndpoint(db, clientToken))?.lastChange?.by, 'operator');
     model.resume();
   }),
   step('reset', async (model, { db, clientToken }) => {
