@@ -257,7 +257,10 @@ export class Model {
   resume(): void {
     const { facts, now } = this;
     facts.notBefore = 0;
-    if (facts.state === 'suspended') this.enter('failing');
+    if (facts.state === 'suspended') {
+      facts.failures = 0;
+      this.enter('failing');
+    }
     if (facts.state === 'failing') Object.assign(facts, { probeStep: 1, probeAt: now });
   }
 

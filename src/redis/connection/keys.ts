@@ -26,7 +26,7 @@ import { recordKeptDays } from '../../constants.js';
  *   state                         active (also when absent) | failing | suspended
  *   paused, held                  '1' while an operator paused it; while its account is disabled
  *   epoch                         raised at each change of state: a verdict from an older epoch changes no state
- *   failures, attempts_failed     failed attempts in a row over all notifications; those that count towards a suspension
+ *   failures                      failed attempts in a row over all notifications, since the last resume of a suspended endpoint
  *   first_failure_at, first_failure_clock  the first of them: its time, and the client's clock then
  *   last_success_at, last_failure_at, last_error, last_status  of attempts
  *   not_before                    no attempt before it (Retry-After)

@@ -70,7 +70,7 @@ entry('resumeEndpoint', function(_, ARGV)
   if was ~= 'active' then
     if was == 'suspended' then
       -- The past failures no longer count: a failing probe does not suspend it again immediately.
-      redis.call('HSET', E, 'attempts_failed', 0)
+      redis.call('HSET', E, 'failures', 0)
       redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
     end
     -- If it is already failing, a probe under way stays the one probe.

@@ -49,7 +49,7 @@ local function enter(name)
   redis.call('HINCRBY', E, 'epoch', 1)
   redis.call('HDEL', E, 'probe')
   if name == 'active' then
-    redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0, 'recovered_at', now)
+    redis.call('HSET', E, 'failures', 0, 'recovered_at', now)
     redis.call('HDEL', E, 'first_failure_at', 'probe_step', 'probe_at')
   end
   sync_clock()
@@ -114,7 +114,7 @@ end
 -- Returns the time of the endpoint's first failure since its last success (`otherwise` if there is none), and the number of
 -- failed attempts since. Call it before `enter`.
 local function failed_so_far(otherwise)
-  return tonumber(field('first_failure_at') or otherwise), number('attempts_failed')
+  return tonumber(field('first_failure_at') or otherwise), number('failures')
 end
 -- Writes a notice to this field, where src/redis/records/notices.ts reads it. It replaces an older one: only the newest counts.
 local function owe_notice(name, kind, reason, since, attempts_failed)

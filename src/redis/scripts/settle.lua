@@ -33,7 +33,7 @@ local function settle_success(says, same_epoch, is_probe)
     -- Catch-up, which sleeps until the next probe, shows that the endpoint has recovered.
     if waiting_count() > 0 then alarm(now) end
   elseif h.state == 'active' and h.failures > 0 then
-    redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
+    redis.call('HSET', E, 'failures', 0)
     redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
     health_read = nil
   end
@@ -48,7 +48,6 @@ local function settle_failure(says, same_epoch, is_probe, v)
   -- A failure from before a recovery must not count towards the next suspension.
   if not same_epoch then return end
   local in_a_row = redis.call('HINCRBY', E, 'failures', 1)
-  local failed_attempts = redis.call('HINCRBY', E, 'attempts_failed', 1)
   if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then
     redis.call('HSET', E, 'first_failure_clock', clock())
   end
@@ -62,8 +61,8 @@ local function settle_failure(says, same_epoch, is_probe, v)
     redis.call('HSET', E, 'probe_at', now + delay_of(schedule.probeScheduleMs, step, v.random))
     redis.call('HDEL', E, 'probe')
     local fails_long = clock() - number('first_failure_clock') >= schedule.suspendAfterMs
-    if fails_long and failed_attempts >= schedule.suspendMinimumAttempts then
-      become(says, 'suspended', 'it failed for too long, ' .. failed_attempts .. ' attempts')
+    if fails_long and in_a_row >= schedule.suspendMinimumAttempts then
+      become(says, 'suspended', 'it failed for too long, ' .. in_a_row .. ' attempts')
     end
   end
   health_read = nil
