@@ -52,7 +52,9 @@ describe('GET /healthz, GET /readyz', () => {
     assert.equal(calls, 1);
   });
 
-  it('listens with the admin port only on ADMIN_HOST', async () => {
+  it('listens with the admin port only on ADMIN_HOST', async function () {
+    // Another process may have the same port of 127.0.0.1.
+    this.retries(3);
     const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => false });
     const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.2', ADMIN_PORT: 0 }, createMetrics(), readiness);
     assert.equal((await fetch(`http://127.0.0.2:${admin.port}/healthz`)).status, 200);
