@@ -7,6 +7,7 @@ import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import type { Sender } from '../../src/outgoing/post.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
+import { loopbackNames } from './dnsServer.js';
 import { noContent, type RawReceiver, requestTo, until, useNetwork } from './rawReceiver.js';
 
 describe('outgoing post', () => {
@@ -62,6 +63,18 @@ describe('outgoing post', () => {
       assert.equal(receiver.accepted(), 1);
     });
   }
+
+  it('says in the TLS handshake which name it wants, but no address', async () => {
+    const wanted: unknown[] = [];
+    const answer = (s: Socket) => {
+      wanted.push((s as TLSSocket & { servername: unknown }).servername);
+      s.write(noContent);
+    };
+    const { url, port } = await start({ tls: true, answer });
+    const sender = sending({ names: loopbackNames });
+    for (const one of [`https://receiver.example:${port}/`, url]) await assertSent(sender, requestTo(one));
+    assert.deepEqual(wanted, ['receiver.example', false]);
+  });
 
   it('resumes the TLS session of a connection beside it', async () => {
     const resumed: boolean[] = [];
