@@ -5,7 +5,7 @@ import { getNotification } from '../../src/redis/notifications/notifications.js'
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { mustWakeCatchUp } from '../../src/redis/owed/owedClients.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
-import { resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
 import { bounds } from '../servers.js';
 import {
   type Answer,
@@ -108,6 +108,14 @@ describe('An attempt', () => {
       await resumeEndpoint(client.db, client.clientToken);
       assert.equal((await attempt(client, fail)).change, undefined);
     }
+  });
+
+  it('that fails is shown with its class and its status', async () => {
+    const client = await newDeliveryClient();
+    await client.owe('video');
+    await attempt(client, { ok: false, status: 503, retryAfterMs: minute });
+    const shown = await getEndpoint(client.db, client.clientToken);
+    assert.deepEqual([shown?.lastError, shown?.lastStatus, shown?.failures], ['http_status', 503, 1]);
   });
 
   it('carries trace and body of its event, also if it waited for the end of another attempt', async () => {
