@@ -21,9 +21,21 @@ interface Store {
   clockOffsetMs(): number;
 }
 
-const order = 'client notification endpoint take claim settle plan secrets change lists account installation';
 /** Each file uses only those before it. */
-export const files = order.split(' ');
+export const files = [
+  'client',
+  'notification',
+  'endpoint',
+  'take',
+  'claim',
+  'settle',
+  'plan',
+  'secrets',
+  'change',
+  'lists',
+  'account',
+  'installation',
+];
 const folder = join(import.meta.dirname, '../scripts');
 const withoutComments = (text: string): string => text.replace(/^ *(--.*)?\n/gm, '').replace(/^ +/gm, '');
 const source = files
