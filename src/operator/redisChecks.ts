@@ -2,7 +2,7 @@
 import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
 import { noticesClient } from '../ids.js';
-import { type Db, waitForRedis } from '../redis/connection/db.js';
+import { type Db, toPairs, waitForRedis } from '../redis/connection/db.js';
 import { firstAnswer, rangeTags } from '../redis/connection/nodes.js';
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
@@ -208,7 +208,7 @@ async function readSettings(redis: Redis): Promise<Values | undefined> {
   try {
     const asked = ['append*', 'no-appendfsync-on-rewrite', 'maxmemory-policy'];
     const flat = (await redis.call('CONFIG', 'GET', ...asked)) as string[];
-    return Object.fromEntries(flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1]]] : [])));
+    return Object.fromEntries(toPairs(flat));
   } catch (err) {
     if (err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message)) return undefined;
     throw err;

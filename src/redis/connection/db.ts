@@ -101,6 +101,11 @@ const confirmationMs = 500;
 /** Returns the time by which records are written, ms: this machine's clock, with the offset of the scripts. */
 export const nowOf = (db: Db): number => Date.now() + db.clockOffsetMs();
 
+/** Returns the pairs of an answer in which names and values alternate. */
+export function toPairs(flat: readonly string[]): [name: string, value: string][] {
+  return flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] as string]] : []));
+}
+
 /** Closes the connection for good. Owners of a second connection close it on this one's `end`. */
 export function closeDb({ redis }: Db): void {
   // If it is closed between two tries, ioredis stops without an event.

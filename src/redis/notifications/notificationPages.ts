@@ -1,6 +1,6 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
 import { mapInPages } from '../../promises.js';
-import type { Db } from '../connection/db.js';
+import { type Db, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import type { NotificationState } from '../owed/standing.js';
 import {
@@ -108,10 +108,10 @@ async function waitingPage(db: Db, clientToken: string, after: Position): Promis
   const answer = await runScript(db, 'waitingPage', clientToken, [after.score, after.member, entriesPerStep]);
   const [last, waiting, inFlight] = answer as [string[], waiting: string[][], inFlight: string[][]];
   const [end] = parsePositions(last);
-  const flying = inFlight
+  const onPage = inFlight
     .map(waitingEntry)
     .filter((one) => isBehind(one.position, after) && (end === undefined || !isBehind(one.position, end)));
-  const entries = [...waiting.map(waitingEntry), ...flying];
+  const entries = [...waiting.map(waitingEntry), ...onPage];
   return { entries: entries.sort((a, b) => byFallingScore(a.position, b.position)), end };
 }
 
@@ -184,9 +184,5 @@ export const byFallingScore = (a: Position, b: Position): number =>
 
 /** Reads alternating members and scores from a script's answer. */
 export function parsePositions(flat: readonly string[]): Position[] {
-  const positions: Position[] = [];
-  for (let i = 0; i + 1 < flat.length; i += 2) {
-    positions.push({ member: flat[i] as string, score: Number(flat[i + 1]) });
-  }
-  return positions;
+  return toPairs(flat).map(([member, score]) => ({ member, score: Number(score) }));
 }

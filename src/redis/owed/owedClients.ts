@@ -2,7 +2,7 @@
  * Keeps the index of clients that are owed something. One Redis has one sorted set; a cluster has 256, each in a
  * slot beside those of its clients, so that an unavailable node delays only its own clients, and no key takes every claim.
  */
-import type { Db } from '../connection/db.js';
+import { type Db, toPairs } from '../connection/db.js';
 import { clientBase } from '../connection/keys.js';
 import { evaluate, runScript } from '../connection/library.js';
 import { rangeTags, tagBeside } from '../connection/nodes.js';
@@ -65,7 +65,7 @@ async function* membersOf(db: Db, key: string): AsyncGenerator<string[]> {
   do {
     const [next, flat] = await db.redis.zscan(key, cursor, 'COUNT', 500);
     cursor = next;
-    const page = flat.filter((_, i) => i % 2 === 0);
+    const page = toPairs(flat).map(([clientToken]) => clientToken);
     if (page.length > 0) yield page;
   } while (cursor !== '0');
 }

@@ -1,7 +1,7 @@
 /** The audit: operators' changes, in one stream, and API calls, in streams of their accounts. The service's log has the same entries. */
 import { hash } from 'node:crypto';
 import { mapInPages } from '../../promises.js';
-import type { Db } from '../connection/db.js';
+import { type Db, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 
 export interface Change {
@@ -40,9 +40,7 @@ const withoutSecrets = (value: unknown): string =>
 export async function listChanges(db: Db, from: string): Promise<RecordedChange[]> {
   const entries = await db.redis.xrange(db.global.audit, from, '+', 'COUNT', changesPerPage);
   const changes = entries.map(([id, flat]) => {
-    const { before, after, ...said } = Object.fromEntries(
-      flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1]]] : [])),
-    ) as Record<keyof Change, string>;
+    const { before, after, ...said } = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
     return { ...said, id, atMs: writtenAtMs(id), before: JSON.parse(before), after: JSON.parse(after) };
   });
   const last = changes.at(-1);

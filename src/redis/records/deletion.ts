@@ -3,7 +3,7 @@
  * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; the records of ended
  * notifications, decisions, the list and changes of state expire at most 14 days later.
  */
-import { type Db, nowOf } from '../connection/db.js';
+import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
 import { runScript } from '../connection/library.js';
 import { ChangeRefused, getClient } from './clients.js';
@@ -37,7 +37,7 @@ export async function deletionsUnderWay(
   limit: number,
 ): Promise<{ clientToken: string; at: number }[]> {
   const flat = await db.redis.zrange(db.global.deletedClients, '0', String(limit - 1), 'WITHSCORES');
-  return flat.flatMap((clientToken, i) => (i % 2 === 0 ? [{ clientToken, at: Number(flat[i + 1]) }] : []));
+  return toPairs(flat).map(([clientToken, at]) => ({ clientToken, at: Number(at) }));
 }
 
 /** Forgets a cleared client: no more keys are written for it. */

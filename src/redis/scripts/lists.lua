@@ -51,7 +51,7 @@ end, {'no-writes'})
 -- Answer: {asset and score of the last one read ({}: no more), {asset, id, owed since, accepted at} of each that
 --   waits, the same of each in flight}
 entry('waitingPage', function(_, ARGV)
-  local count, waits, flies = tonumber(ARGV[4]), {}, {}
+  local count, waits, under_way = tonumber(ARGV[4]), {}, {}
   local found = page_behind(base .. 'owed-since', ARGV[2], ARGV[3], count)
   local function owed_entry(asset, id, since)
     return {asset, id, since, redis.call('HGET', record(id), 'accepted_at') or ''}
@@ -62,7 +62,7 @@ entry('waitingPage', function(_, ARGV)
   end
   for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
     local id, f = owed_by(asset)
-    if id then flies[#flies + 1] = owed_entry(asset, id, f.since) end
+    if id then under_way[#under_way + 1] = owed_entry(asset, id, f.since) end
   end
-  return {last_of(found, count), waits, flies}
+  return {last_of(found, count), waits, under_way}
 end, {'no-writes'})
