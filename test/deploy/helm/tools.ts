@@ -8,10 +8,10 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached } from '../../../local/cached.js';
+import { pip } from '../../../local/wheel.js';
 import { environmentSchema } from '../../../src/config.js';
 import { projectDir } from '../../../src/operator/npmStart.js';
 import { goTools } from '../../goTools.js';
-import { pip } from '../../pythonPackages.js';
 
 const run = promisify(execFile);
 const cache = join(projectDir, '.cache');
