@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
+import { parse } from 'yaml';
 
 const root = join(import.meta.dirname, '../..');
 const pages = markdownFiles();
@@ -39,6 +40,23 @@ describe('Every page', () => {
       [],
     );
   });
+});
+
+it('Each alert leads to a section of the runbook, which names it', () => {
+  const { groups } = parse(readFileSync(join(root, 'deploy/prometheus/alerts.yml'), 'utf8')) as {
+    groups: { rules: { alert: string; annotations: { runbook_url: string } }[] }[];
+  };
+  const runbook = 'docs/guides/runbook.md';
+  const sections = new Map(
+    readFileSync(join(root, runbook), 'utf8')
+      .split(/^## /m)
+      .map((text) => [anchorOf(text.split('\n')[0]), text]),
+  );
+  for (const { alert, annotations } of groups.flatMap(({ rules }) => rules)) {
+    const [page, anchor = ''] = annotations.runbook_url.split('#');
+    assert.equal(page, runbook, alert);
+    assert.ok(sections.get(anchor)?.includes(`\`${alert}\``), `${anchor} does not name ${alert}`);
+  }
 });
 
 /** Paths from the root of the repository, without what is installed, built or measured. */
@@ -100,12 +118,16 @@ function resolves(page: string, target: string): boolean {
   return anchor === undefined || anchorsOf(path).has(anchor);
 }
 
-/** As GitHub makes them of headings. */
+/** As GitHub makes it of a heading. */
+function anchorOf(heading = ''): string {
+  const text = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+  return text.replace(/[^\p{L}\p{N} _-]/gu, '').replace(/ /g, '-');
+}
+
 function anchorsOf(page: string): Set<string> {
   const found = new Map<string, number>();
   for (const [, heading = ''] of prose(page).matchAll(/^#{1,6} +(.+)$/gm)) {
-    const text = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
-    const anchor = text.replace(/[^\p{L}\p{N} _-]/gu, '').replace(/ /g, '-');
+    const anchor = anchorOf(heading);
     const times = found.get(anchor) ?? 0;
     found.set(anchor, times + 1);
     if (times > 0) found.set(`${anchor}-${times}`, 1);
