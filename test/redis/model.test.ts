@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
+import { toPairs } from '../../src/redis/connection/db.js';
 import { library } from '../../src/redis/connection/library.js';
 import {
   listNotifications,
@@ -189,8 +190,8 @@ async function turns(model: Model, call: Call): Promise<void> {
   }
   model.readProbe(Number(probeAt));
   for (const [i, one] of givenBack.entries())
-    if (model.holds(one)) model.land(one.platformId, i === 0 ? undefined : model.now + i * second);
-  if (lost.length > 0) model.landEnded(lost);
+    if (model.holds(one)) model.waitAgain(one.platformId, i === 0 ? undefined : model.now + i * second);
+  if (lost.length > 0) model.endLeases(lost);
   await takes(model, call, turned);
   if (call.isLost) model.lost.push({ nonce, verdicts });
 }
@@ -330,7 +331,7 @@ const lose = step('lose', async (model) => {
   model.facts = model.saved.facts;
   model.saved = undefined;
   model.untold.clear();
-  model.place = undefined;
+  model.position = undefined;
 });
 
 /** Reads every key of a client. @returns a function that puts all of them back, and removes what came since */
@@ -388,11 +389,11 @@ async function agrees(model: Model): Promise<void> {
   assert.deepEqual(timesOf(live), dueIn(true), 'due, live');
   assert.deepEqual(timesOf(backfill), dueIn(false), 'due, backfill');
   assert.deepEqual(Object.keys(flight).sort(), [...facts.holders.keys()].sort(), 'in flight');
-  for (const [asset, { token, id, lease }] of facts.holders) {
+  for (const [asset, { nonce, id, lease }] of facts.holders) {
     const newer = facts.owed.get(asset);
     const kept = newer ? `${newer.since} ${newer.live ? 'L' : 'B'}` : '\\d+ .';
     const behind = newer === undefined ? ' !' : newer.id === id ? '' : ` ${newer.id}`;
-    assert.match(flight[asset] ?? '', new RegExp(`^${token} ${lease} ${kept} ${id}${behind}$`));
+    assert.match(flight[asset] ?? '', new RegExp(`^${nonce} ${lease} ${kept} ${id}${behind}$`));
   }
   await recordsAgree(model);
   await standingsAgree(model);
@@ -400,7 +401,7 @@ async function agrees(model: Model): Promise<void> {
 }
 
 const timesOf = (flat: string[] = []): Map<string, number> =>
-  new Map(flat.flatMap((asset, i) => (i % 2 ? [] : [[asset, Number(flat[i + 1])]])));
+  new Map(toPairs(flat).map(([asset, at]) => [asset, Number(at)]));
 
 async function recordsAgree({ facts, client }: Model): Promise<void> {
   const keys = client.db.client(client.clientToken);
@@ -468,9 +469,9 @@ async function lossIsFound(model: Model, accepted: Model['accepted'][0] | undefi
 async function readsOn(model: Model): Promise<void> {
   const { db, clientToken } = model.client;
   for (let found = 1; found > 0; ) {
-    const page = await readUpdates(db, clientToken, { limit: 2, after: model.place });
-    assert.ok(page, 'the place is known');
-    model.place = page.end;
+    const page = await readUpdates(db, clientToken, { limit: 2, after: model.position });
+    assert.ok(page, 'the position is known');
+    model.position = page.end;
     found = page.updates.length;
     for (const { platformId } of page.updates) model.untold.delete(platformId);
   }

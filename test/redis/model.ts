@@ -28,7 +28,7 @@ interface OwedAsset {
 
 /** The attempt that holds an asset, until it is settled or a call finds its lease ended. */
 interface Holder {
-  token: string;
+  nonce: string;
   id: string;
   lease: number;
 }
@@ -112,9 +112,9 @@ export class Model {
   attempts: Taken[] = [];
   /** Calls whose answers were lost. */
   lost: { nonce: string; verdicts: Judged[] }[] = [];
-  /** Assets with new segments since the last read of the feed, which every step reads; and the place of that read. */
+  /** Assets with new segments since the last read of the feed, which every step reads; and the position of that read. */
   untold = new Set<string>();
-  place: string | undefined;
+  position: string | undefined;
   /** As the last step left it. */
   catchUpUntil: string | undefined;
   saved: { facts: Facts; restore(): Promise<void> } | undefined;
@@ -178,12 +178,12 @@ export class Model {
 
   private found(id: string): Claim {
     const { state, asset } = this.notification(id);
-    if (state !== 'waiting') return { kind: 'ended', state, ...this.held() };
+    if (state !== 'waiting') return { kind: 'ended', state, ...this.stopped() };
     const { claim } = this.knownOf(asset);
-    return { kind: 'claimed', claim, again: true, supersedes: false, ...this.held() };
+    return { kind: 'claimed', claim, again: true, supersedes: false, ...this.stopped() };
   }
 
-  private held() {
+  private stopped() {
     const { paused, state } = this.facts;
     if (paused) return { stopped: 'paused' as const };
     return state === 'suspended' ? { stopped: state } : {};
@@ -199,7 +199,7 @@ export class Model {
     const live = this.owe(asset, id, event.priority === 'live');
     this.facts.notifications.set(id, { asset, state: 'waiting', claim, live, timed, failures: 0 });
     this.untold.add(asset);
-    return { kind: 'claimed', claim, again: false, supersedes, ...this.held() };
+    return { kind: 'claimed', claim, again: false, supersedes, ...this.stopped() };
   }
 
   /** Makes an asset owed. @returns whether it is live: because of this notification, or of the one that it supersedes */
@@ -228,16 +228,16 @@ export class Model {
   }
 
   /** Ends the hold of an asset: if it is owed it waits until then. */
-  land(asset: string, due?: number): void {
+  waitAgain(asset: string, due?: number): void {
     this.facts.holders.delete(asset);
     const owed = this.facts.owed.get(asset);
     if (owed !== undefined) owed.due = due ?? owed.since;
   }
 
   /** Ends the holds whose lease is over, and those of calls whose answers were lost. */
-  landEnded(lost: readonly string[] = []): void {
-    for (const [asset, { lease, token }] of this.facts.holders)
-      if (lease <= this.now || lost.includes(token)) this.land(asset);
+  endLeases(lost: readonly string[] = []): void {
+    for (const [asset, { lease, nonce }] of this.facts.holders)
+      if (lease <= this.now || lost.includes(nonce)) this.waitAgain(asset);
     const leases = [...this.facts.holders.values()].map(({ lease }) => lease);
     this.facts.leasesEnd = leases.length === 0 ? 0 : Math.min(...leases);
   }
@@ -265,11 +265,11 @@ export class Model {
   }
 
   pullForward(): void {
-    for (const { asset, due } of this.waiting()) if (due > this.now) this.land(asset);
+    for (const { asset, due } of this.waiting()) if (due > this.now) this.waitAgain(asset);
   }
 
   holds({ platformId, nonce }: Pick<Taken, 'platformId' | 'nonce'>): boolean {
-    return this.facts.holders.get(platformId)?.token === nonce;
+    return this.facts.holders.get(platformId)?.nonce === nonce;
   }
 
   /**
@@ -288,7 +288,7 @@ export class Model {
     assert.equal(settled.change?.to ?? before, facts.state);
     const notification = facts.notifications.get(id);
     if (facts.owed.get(asset)?.id !== id) {
-      if (isHolder) this.land(asset);
+      if (isHolder) this.waitAgain(asset);
       const isSuperseded = notification?.state === 'superseded';
       if (isOk && isHolder && isSuperseded) this.end(id, { state: 'delivered', by: undefined });
       return answer.ok && notification?.state === 'delivered' ? 'delivered' : 'gone';
@@ -299,7 +299,7 @@ export class Model {
       return 'delivered';
     }
     if (!isHolder || !isThisUrl) {
-      if (isHolder) this.land(asset, now);
+      if (isHolder) this.waitAgain(asset, now);
       return 'retry';
     }
     const failures = ++this.notification(id).failures;
@@ -311,19 +311,19 @@ export class Model {
       return 'failed';
     }
     assertDrawn(settled.inMs, this.client.settings.retryScheduleMs, failures);
-    this.land(asset, now + (settled.inMs ?? 0));
+    this.waitAgain(asset, now + (settled.inMs ?? 0));
     return 'retry';
   }
 
   private judge(
-    { platformId: asset, nonce: token, epoch }: Taken,
+    { platformId: asset, nonce, epoch }: Taken,
     { ok, status, retryAfterMs = 0 }: Answer,
     { change }: Settled,
   ): void {
     const { facts, now } = this;
     if (retryAfterMs > 0) facts.notBefore = Math.max(facts.notBefore, now + retryAfterMs);
     if (epoch !== facts.epoch) return;
-    const isProbe = facts.state === 'failing' && facts.probe === `${token} ${asset}`;
+    const isProbe = facts.state === 'failing' && facts.probe === `${nonce} ${asset}`;
     if (ok) {
       if (facts.state === 'active') facts.failures = 0;
       if (!isProbe) return;
@@ -363,34 +363,34 @@ export class Model {
   }
 
   /** Takes at most so many: those that the script took, if each is the next, or due at the same time as the next. */
-  take(most: number, token: string, taken: readonly Taken[], arriveApart = false): void {
+  take(most: number, nonce: string, taken: readonly Taken[], arriveApart = false): void {
     let i = 0;
     for (const mayMakeRoom of arriveApart ? [false, true] : [true]) {
       const { holders, leasesEnd } = this.facts;
-      if (mayMakeRoom && i < most && holders.size > 0 && leasesEnd <= this.now) this.landEnded();
+      if (mayMakeRoom && i < most && holders.size > 0 && leasesEnd <= this.now) this.endLeases();
       for (; i < most; i++) {
         const next = this.next();
         if (next === undefined) break;
-        this.hold(token, taken[i] ?? assert.fail(`${next.asset} is not taken`), next);
+        this.beginFlight(nonce, taken[i] ?? assert.fail(`${next.asset} is not taken`), next);
       }
     }
     assert.equal(taken.length, i, 'taken');
   }
 
-  private hold(token: string, taken: Taken, next: OwedAsset): void {
+  private beginFlight(nonce: string, taken: Taken, next: OwedAsset): void {
     const { facts, limits, now } = this;
     const { platformId: asset, notificationId: id, priority } = taken;
     const owed = facts.owed.get(asset);
     assert.ok(owed !== undefined && !facts.holders.has(asset), 'it waits');
     assert.deepEqual([owed.live, owed.due], [next.live, next.due]);
     assert.deepEqual([id, priority === 'live'], [owed.id, owed.live]);
-    assert.deepEqual([taken.nonce, taken.generation, taken.epoch], [token, facts.generation, facts.epoch]);
-    if (facts.state === 'failing') facts.probe = `${token} ${asset}`;
+    assert.deepEqual([taken.nonce, taken.generation, taken.epoch], [nonce, facts.generation, facts.epoch]);
+    if (facts.state === 'failing') facts.probe = `${nonce} ${asset}`;
     else {
-      if (limits.perSecond > 0) facts.rateAt = this.ratePlace() + 1000 / limits.perSecond;
-      if (owed.due < facts.recoveredAt) facts.drainAt = this.drainPlace() + 1000 / limits.drainPerSecond;
+      if (limits.perSecond > 0) facts.rateAt = this.rateTime() + 1000 / limits.perSecond;
+      if (owed.due < facts.recoveredAt) facts.drainAt = this.drainTime() + 1000 / limits.drainPerSecond;
     }
-    facts.holders.set(asset, { token, id, lease: now + leaseMs });
+    facts.holders.set(asset, { nonce, id, lease: now + leaseMs });
   }
 
   private next() {
@@ -401,7 +401,7 @@ export class Model {
       const [first] = waiting;
       return waiting.find(({ due, live }) => live && due === first?.due) ?? first;
     }
-    const mayDrain = this.drainPlace() <= now;
+    const mayDrain = this.drainTime() <= now;
     const due = waiting.filter((one) => one.due <= now && (mayDrain || one.due >= facts.recoveredAt));
     const [live, backfill] = [due.find((one) => one.live), due.find((one) => !one.live)];
     if (live !== undefined && backfill !== undefined) {
@@ -411,16 +411,16 @@ export class Model {
     return live ?? (facts.holders.size < this.backfillBound() ? backfill : undefined);
   }
 
-  private ratePlace(): number {
+  private rateTime(): number {
     const { perSecond } = this.limits;
-    return perSecond === 0 ? this.now : this.placeAfter(this.facts.rateAt, perSecond, 50);
+    return perSecond === 0 ? this.now : this.allowedAt(this.facts.rateAt, perSecond, 50);
   }
 
-  private drainPlace(): number {
-    return this.placeAfter(this.facts.drainAt, this.limits.drainPerSecond, 100);
+  private drainTime(): number {
+    return this.allowedAt(this.facts.drainAt, this.limits.drainPerSecond, 100);
   }
 
-  private placeAfter(at: number, perSecond: number, keptMs: number): number {
+  private allowedAt(at: number, perSecond: number, keptMs: number): number {
     return Math.max(Math.min(at, this.now + 1000 / perSecond), this.now - keptMs);
   }
 
@@ -436,13 +436,13 @@ export class Model {
     if (facts.paused) return { reason: 'paused' };
     if (facts.state === 'suspended') return { reason: 'suspended' };
     if (facts.state === 'failing') {
-      const [token, asset = ''] = facts.probe.split(' ');
+      const [nonce, asset = ''] = facts.probe.split(' ');
       const probe = facts.holders.get(asset);
-      const at = Math.max(facts.probeAt, facts.notBefore, probe?.token === token ? (probe?.lease ?? 0) : 0);
+      const at = Math.max(facts.probeAt, facts.notBefore, probe?.nonce === nonce ? (probe?.lease ?? 0) : 0);
       if (at > now) return { reason: 'failing', at };
     } else if (facts.notBefore > now) return { reason: 'not_before', at: facts.notBefore };
     if (facts.holders.size >= this.limits.maxInFlight) return { reason: 'full' };
-    const at = this.ratePlace();
+    const at = this.rateTime();
     return at > now ? { reason: 'rate', at: Math.ceil(at) } : { reason: 'due', at: now };
   }
 
@@ -457,7 +457,7 @@ export class Model {
     if (isOwn && due > Math.max(now, client.at ?? 0)) return { reason: 'retry', at: due };
     if (client.reason !== 'due' || facts.state === 'failing') return client;
     if (!live && facts.holders.size >= this.backfillBound()) return { reason: 'full' };
-    const drainAt = Math.ceil(this.drainPlace());
+    const drainAt = Math.ceil(this.drainTime());
     return due < facts.recoveredAt && drainAt > now ? { reason: 'rate', at: drainAt } : client;
   }
 
@@ -468,7 +468,7 @@ export class Model {
     if (waiting.length === 0) return { reason: 'in_flight' };
     const client = this.standing();
     if (client.reason !== 'due' || facts.state === 'failing') return client;
-    const drainAt = Math.ceil(this.drainPlace());
+    const drainAt = Math.ceil(this.drainTime());
     const isBound = facts.holders.size >= this.backfillBound();
     const [first] = waiting
       .filter(({ live }) => live || !isBound)
@@ -484,7 +484,7 @@ export class Model {
   plan(): Plan {
     const { facts, now } = this;
     const { retentionMs } = this.client.settings;
-    this.landEnded();
+    this.endLeases();
     const old = this.waiting().filter(({ since }) => since <= now - retentionMs);
     for (const { id } of old) this.end(id, { state: 'failed', reason: 'expired' });
     const waiting = this.waiting();
