@@ -9,7 +9,9 @@ COPY local ./local
 COPY workflows ./workflows
 COPY activities ./activities
 COPY examples ./examples
-RUN npm run build && npm prune --omit=dev --ignore-scripts
+# dist/local is the launcher of npm start.
+# A clone under umask 077 has files that only their owner may read.
+RUN npm run build && rm -rf dist/local && npm prune --omit=dev --ignore-scripts && chmod -R a+rX .
 
 FROM node:24.21.0-bookworm-slim
 # For a Temporal server behind TLS; what Node itself calls brings its own roots.

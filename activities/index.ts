@@ -48,7 +48,7 @@ export function createActivities(deps: ActivityDeps) {
       return withHeartbeat(work, () => describeProgress(events, known));
     },
 
-    /** Has a client's courier send what is due, and plans when to look again. */
+    /** Has a client's hand send what is due, and plans when to look again. */
     drain(clientToken: string): Promise<Drained> {
       return withHeartbeat(() => drainClient(deps, clientToken));
     },
@@ -72,15 +72,15 @@ const firstMs = 500;
 const beforeLeaseEndsMs = 3000;
 const heartbeatEveryMs = 3000;
 
-/** Wakes catch-up for the clients whose events wait only for their turn. */
+/** Sets the alarm for clients whose events wait only for their turn. By then the leases that fill their places have ended or been renewed. */
 async function handOver(
-  { catchUps }: ActivityDeps,
+  { catchUps, settings }: ActivityDeps,
   events: readonly ClaimedEvent[],
   outcomes: readonly Outcome[],
 ): Promise<void> {
   const crowded = events.filter((_, i) => isCrowded(outcomes[i] as Outcome));
   const clients = new Set(crowded.map(({ clientToken }) => clientToken));
-  await Promise.all([...clients].map((clientToken) => catchUps.wake(clientToken)));
+  await Promise.all([...clients].map((clientToken) => catchUps.alarm(clientToken, settings.leaseMs)));
 }
 
 /** Sends heartbeats with the progress of this activity to Temporal, until `work` has ended. */
@@ -126,9 +126,10 @@ function makeFailure(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting
   return failure;
 }
 
-function describe({ reason, error, status, target, failures }: Waiting): string {
+function describe({ reason, error, detail, status, target, failures }: Waiting): string {
   if (reason !== 'retry') return `waits: ${reason}`;
-  return `attempt ${failures} of ${target ?? 'it'} failed: ${error ?? 'failed'}${status === undefined ? '' : ` ${status}`}`;
+  const why = [error ?? 'failed', detail, status].filter((part) => part !== undefined).join(' ');
+  return `attempt ${failures} of ${target ?? 'it'} failed: ${why}`;
 }
 
 /**

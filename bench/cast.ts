@@ -7,6 +7,7 @@ import type { Stack } from './stack.js';
 /** The accounts of a run: a publisher with its clients, and the platform. */
 export interface Cast {
   publisher: { clientId: string; clientSecret: string };
+  publisherToken: string;
   platformToken: string;
   /** Makes clients and registers `<receiverUrl>/<client token>` for each through the API. */
   newRegisteredClients(count: number, receiverUrl: string): Promise<string[]>;
@@ -30,6 +31,7 @@ export async function createCast(stack: Stack): Promise<Cast> {
   };
   return {
     publisher: { clientId: publisher.client_id, clientSecret: publisher.client_secret },
+    publisherToken: accessToken,
     platformToken: await mint(platform),
     newRegisteredClients: async (count, receiverUrl) => {
       const clientTokens: string[] = [];

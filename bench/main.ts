@@ -5,6 +5,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { neighboursCommand } from './neighbours/neighbours.js';
 import { pidOption, positive } from './optionValues.js';
 import type { Pids } from './processUsage.js';
 import { markdown, type Report } from './report.js';
@@ -38,6 +39,7 @@ const program = new Command('bench')
   .option('--out <folder>', 'for results.json and results.md')
   .enablePositionalOptions()
   .addCommand(shapesCommand())
+  .addCommand(neighboursCommand())
   .action(run);
 
 await program.parseAsync();

@@ -43,6 +43,12 @@ export async function consoleLink(
   return link && String(link.url);
 }
 
+/** Returns a link to the operators' desk; undefined if none could be made. */
+export const deskLink = async (environment: Record<string, string>): Promise<string | undefined> =>
+  runOperator(environment, ['desk', '--name', 'npm start'])
+    .then(({ url }) => String(url))
+    .catch(() => undefined);
+
 export const nextSteps = [
   'A notification in one command, with its own receiver:  npm run -s operator -- demo',
   'Step by step, with yours:  docs/tutorial.md',

@@ -24,14 +24,17 @@ const [task, ...args] = process.argv.slice(2);
 const tests = 'test/**/*.test.ts';
 const faults = 'test/faults/**/*.test.ts';
 const fuzz = 'test/fuzz/**/*.test.ts';
+/** Needs a Docker engine. */
+const compose = 'test/stack/compose.test.ts';
 /** Slow files that need a browser, other languages, a cluster or programs of operators. */
 const slow = [
   'test/{clients,examples}/*.test.ts',
-  'test/console/browser.test.ts',
+  'test/{console,desk}/browser.test.ts',
   'test/deploy/haproxy.test.ts',
-  'test/deploy/prometheus.test.ts',
+  'test/deploy/{prometheus,release}.test.ts',
   'test/deploy/helm/*.test.ts',
-  'test/redis/cluster.test.ts',
+  'test/redis/{cluster,needs}.test.ts',
+  'test/starts.test.ts',
 ];
 /** Most tests wait more than they compute: more files than cores at a time. */
 const sideBySide = ['--parallel', '--jobs', '3'];
@@ -57,7 +60,11 @@ switch (task) {
     break;
   case 'test':
     prepare();
-    await mocha(tests, ...[faults, fuzz, ...slow].flatMap((files) => ['--ignore', files]), ...sideBySide);
+    await mocha(
+      tests,
+      ...[faults, fuzz, compose, ...slow].flatMap((files) => ['--ignore', files]),
+      ...sideBySide,
+    );
     break;
   case 'nightly':
     prepare();
@@ -71,6 +78,10 @@ switch (task) {
     prepare();
     process.env.FAULT_STACK = '1';
     await mocha(...stackFaults);
+    break;
+  case 'test:compose':
+    prepare();
+    await runModule('mocha/bin/mocha.js', ['--no-config', '--node-option', 'import=tsx', compose, ...args]);
     break;
   case 'fuzz':
     prepare();
@@ -108,7 +119,7 @@ async function nightly(isShort) {
     await tests('faults', { FAULT_KILLS: '5' }, 'test/faults/kill.test.ts', 'test/faults/deploy.test.ts');
     return;
   }
-  await tests('slow', { BUILD_HELM: '1' }, ...sideBySide, ...slow);
+  await tests('slow', { BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1' }, ...sideBySide, ...slow);
   await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/model.test.ts');
   await tests('cluster', { TEST_REDIS: 'cluster' }, 'test/{api,console,delivery,notices,redis}/**/*.test.ts');
   await tests('faults', {}, faults);

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { createSocket } from 'node:dgram';
 import { connect, createServer } from 'node:net';
 
 /**
@@ -47,6 +48,18 @@ function cannotListen(port: number, host: string): Promise<boolean> {
   });
 }
 
+/**
+ * Claims a port for the life of this process: a server listens only seconds after its port was chosen. Of several processes that
+ * choose at the same moment one can bind the UDP port of that number, which no server of ours uses.
+ */
+function claim(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createSocket('udp4').unref();
+    socket.once('error', () => socket.close(() => resolve(false)));
+    socket.bind({ port, address: '127.0.0.1', exclusive: true }, () => resolve(true));
+  });
+}
+
 /** Assigns ports: the requested port if it is free, else another port, and says so. */
 export class PortPlan {
   readonly #given = new Set<number>();
@@ -66,7 +79,7 @@ export class PortPlan {
 
   async preferably(variable: string, usual: number): Promise<number> {
     const wanted = readPort(variable) ?? usual;
-    const taken = this.#given.has(wanted) || (await isPortTaken(wanted));
+    const taken = this.#given.has(wanted) || (await isPortTaken(wanted)) || !(await claim(wanted));
     const port = taken ? await this.#another() : wanted;
     if (taken) this.say(`port ${wanted} is taken, ${variable} is ${port} this time`);
     this.#given.add(port);
@@ -79,7 +92,7 @@ export class PortPlan {
 
   async #another(): Promise<number> {
     const port = await freePort();
-    return this.#given.has(port) ? this.#another() : port;
+    return this.#given.has(port) || !(await claim(port)) ? this.#another() : port;
   }
 }
 

@@ -12,7 +12,7 @@ import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { answersOk, startChild, waitUntilReady } from './child.js';
-import { consoleLink, demoAccount, nextSteps } from './demoAccount.js';
+import { consoleLink, demoAccount, deskLink, nextSteps } from './demoAccount.js';
 import { nodeFlags } from './nodeFlags.js';
 import { PortPlan } from './ports.js';
 import { startRedis } from './redis.js';
@@ -139,9 +139,10 @@ async function service(
 async function demo(apiUrl: string, environment: Record<string, string>): Promise<string> {
   try {
     const account = await demoAccount(dir, apiUrl, environment);
-    const link = await consoleLink(environment, account);
+    const [link, desk] = await Promise.all([consoleLink(environment, account), deskLink(environment)]);
+    const toDesk = desk && `The operators' desk (once, for 15 minutes):\n\n${desk}\n\n`;
     const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
-    return (toConsole ?? '') + nextSteps;
+    return (toConsole ?? '') + (toDesk ?? '') + nextSteps;
   } catch (err) {
     return `The demo account could not be created: ${messageOf(err)}`;
   }

@@ -18,11 +18,14 @@ export type RedisAddress =
   /** `nodes`: the Sentinels, which know the primary by its `name`; `sentinel`: their own credentials. */
   | ({ kind: 'sentinel'; name: string; db: number; sentinel: Credentials } & RedisServers);
 
-const form = /^redis(s?)(?:\+(cluster|sentinel))?:\/\/(?:([^@/:]*)(?::([^@/]*))?@)?([^/?]*)(.*)$/s;
+const form = /^redis(s?)(?:\+(cluster|sentinel))?:\/\/(?:([^@:]*)(?::([^@]*))?@)?([^/?#]*)([^#]*)$/s;
 
 const wrong = {
   scheme: 'must start with redis:// or rediss://',
+  encoded:
+    'has a user or a password that is not percent-encoded: write , as %2C, @ as %40, # as %23, / as %2F, ? as %3F and % as %25',
   several: 'names several nodes: begin with redis+cluster:// or redis+sentinel://',
+  single: 'must be redis://host:port, or redis://host:port/database with a number',
   cluster: 'must be redis+cluster://host:port of one or several nodes of the cluster, separated by commas',
   clusterDb: 'must name no database: a cluster has only 0',
   sentinel: 'must be redis+sentinel://host:port,host:port/master-name[/db]',
@@ -35,8 +38,10 @@ const wrong = {
  * @throws RangeError saying what is wrong, without the address: it may hold a password
  */
 export function readRedisAddress(url: string): RedisAddress {
+  if (!/^rediss?(\+cluster|\+sentinel)?:\/\//.test(url)) throw new RangeError(wrong.scheme);
+  const credentials = url.slice(url.indexOf('//') + 2).replace(/@?[^@]*$/s, '');
   const found = form.exec(url);
-  if (found === null) throw new RangeError(wrong.scheme);
+  if (found === null || /[,@#/?\s]/.test(credentials)) throw new RangeError(wrong.encoded);
   const [, s, kind, username, password, hosts = '', rest = ''] = found;
   const common = { tls: s === 's', username: decoded(username), password: decoded(password) };
   if (kind === 'cluster') {
@@ -55,10 +60,25 @@ export function readRedisAddress(url: string): RedisAddress {
     return { kind, nodes, name: decodeURIComponent(name), db: Number(db), sentinel, ...common };
   }
   if (hosts.includes(',')) throw new RangeError(wrong.several);
+  if (!/^(\/\d*)?(\?.*)?$/s.test(rest)) throw new RangeError(wrong.single);
+  if (hosts !== '') nodesIn(hosts, 6379, wrong.single);
   return { kind: 'single', url };
 }
 
-const decoded = (given: string | undefined) => (given ? decodeURIComponent(given) : undefined);
+/** Returns the address without user, password and options, for messages. */
+export function withoutPassword(url: string): string {
+  const [, s = '', kind, , , hosts, rest = ''] = form.exec(url) ?? [];
+  return `redis${s}${kind === undefined ? '' : `+${kind}`}://${hosts}${rest.replace(/\?.*$/s, '')}`;
+}
+
+/** @throws RangeError if it is not percent-encoded */
+function decoded(given: string | undefined): string | undefined {
+  try {
+    return given ? decodeURIComponent(given) : undefined;
+  } catch {
+    throw new RangeError(wrong.encoded);
+  }
+}
 
 /** @throws RangeError with this message */
 function nodesIn(hosts: string, defaultPort: number, message: string) {
@@ -91,6 +111,8 @@ export function readTemporalVariables(given: Record<string, string>): {
   try {
     const { namespace, connectionOptions } = loadClientConnectConfig({ overrideEnvVars: given, disableFile });
     const { address = '127.0.0.1:7233', tls = false, ...others } = connectionOptions;
+    if (address.includes('/'))
+      throw new Error('TEMPORAL_ADDRESS must be host:port, without https://; TEMPORAL_TLS=true turns TLS on');
     return { namespace, connection: { address, tls, ...others } };
   } catch (err) {
     throw new Error(`TEMPORAL_*: ${describeError(err as NodeJS.ErrnoException)}`);

@@ -1,15 +1,16 @@
 import type { Client } from '@temporalio/client';
 import { type Config, deliverySettings } from './config.js';
-import { Accepting } from './delivery/accept.js';
-import { Couriers } from './delivery/courier.js';
+import { Hands } from './delivery/hands.js';
 import { Outbox } from './delivery/outbox.js';
-import { joinProcesses } from './delivery/startBudget.js';
 import type { Logger } from './log.js';
 import type { Metrics } from './metrics.js';
 import { createNotices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
+import { createUpdateWaits } from './redis/notifications/updateWaits.js';
+import { noteGroup } from './redis/owed/claim.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
+import { joinProcesses } from './redis/records/processes.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { createCatchUps } from './temporal/catchUps.js';
 import type { Tracing } from './tracing.js';
@@ -27,6 +28,8 @@ export interface Parts {
   log: Logger;
   metrics: Metrics;
   tracing?: Tracing;
+  /** Returns whether a worker of this process is connected to Temporal; absent: always. */
+  isWorking?: () => boolean;
 }
 
 export type StartedParts = Awaited<ReturnType<typeof startDelivering>>;
@@ -41,8 +44,6 @@ export async function startDelivering(parts: Parts) {
   const catchUps = createCatchUps({ ...parts, taskQueue: config.TASK_QUEUE });
   const history = countAttempts(db, log);
   const notices = createNotices({ ...parts, catchUps });
-  const couriers =
-    role === 'api' ? undefined : new Couriers({ ...parts, settings, catchUps, notices, history });
   // A worker alone accepts no events.
   const processes = role === 'worker' ? undefined : await joinProcesses(db, log);
   const outbox = new Outbox({
@@ -50,23 +51,24 @@ export async function startDelivering(parts: Parts) {
     taskQueue: config.TASK_QUEUE,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
     processes: () => processes?.count() ?? 1,
-    // Where a worker shares the process, no delivery waits for the start: fewer starts cost Temporal less.
-    gatherMs: role === 'all' ? 500 : 0,
-    // An eager start would run on this process's version, whichever version the operator has chosen.
-    eager: role === 'all' && config.TEMPORAL_WORKER_BUILD_ID === undefined,
+    delivers: role === 'all',
+    onMoved(event, group) {
+      noteGroup(db, event, group).catch((err: unknown) => log.debug({ err }, 'a group could not be noted'));
+    },
+    eager: () => role === 'all' && parts.isWorking?.() !== false,
     publicUrl: config.PUBLIC_URL,
     searchAttributeBytes: config.SEARCH_ATTRIBUTE_BYTES,
   });
-  const accepting = new Accepting({ ...parts, settings, outbox, couriers, catchUps });
+  const sends = role !== 'api';
+  const hands = new Hands({ ...parts, settings, catchUps, notices, history, outbox, sends });
   return {
     ...parts,
     settings,
     catchUps,
     notices,
     outbox,
-    accepting,
-    /** Undefined without a worker. */
-    couriers,
+    updateWaits: createUpdateWaits(db),
+    hands,
     /** Starts the workflows that wait, then leaves the budget of starts to other processes; call this after the API has ended. */
     async endStarts() {
       await outbox.close();
@@ -74,7 +76,7 @@ export async function startDelivering(parts: Parts) {
     },
     /** Ends deliveries; call this after the API and the worker have ended. */
     async close() {
-      await couriers?.close();
+      await hands.close();
       await history.close();
     },
   };

@@ -25,6 +25,19 @@ const scheduleSeconds = listOf((s) => Number(s) > 0 && Number.isFinite(Number(s)
   .refine((l) => l.length > 0, { message: 'must be a comma-separated list of positive seconds' })
   .transform((l) => l.map(Number));
 const cidrs = listOf(ipaddr.isValidCIDR, 'CIDR ranges such as 10.0.0.0/8');
+const cidrsOrAddresses = listOf((s) => isIP(s) !== 0 || ipaddr.isValidCIDR(s), 'IP addresses or CIDR ranges');
+const fingerprints = list
+  .transform((l) => l.map((s) => s.replaceAll(':', '').toLowerCase()))
+  .refine(
+    (l) => l.every((s) => /^[\da-f]{64}$/.test(s)),
+    'must be a comma-separated list of SHA-256 fingerprints',
+  );
+const proxyUrl = z
+  .string()
+  .regex(
+    /^http:\/\/([^/?#@\s]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?\/?$/i,
+    'must be http://host:port, with user:password@ if needed',
+  );
 const isPort = (text: string) => /^\d+$/.test(text) && port.safeParse(text).success;
 const ports = listOf(isPort, 'ports from 1 to 65535').transform((l) => l.map(Number));
 const namesOrCidrs = listOf(isNameOrCidr, 'host names, IP addresses or CIDR ranges');
@@ -34,6 +47,10 @@ function isNameOrCidr(text: string): boolean {
   // A text that ends in digits is a mistyped address, or one that a URL would read as an address (127.1).
   return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$/i.test(text);
 }
+
+/** Only a provider on this machine may use http. */
+const isSafeIssuer = (url: string): boolean =>
+  /^https:|^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(url);
 
 /** The first key encrypts. */
 const secretsKey = list
@@ -61,11 +78,6 @@ const redisUrl = z.string().superRefine((url, ctx) => {
   }
 });
 
-/** The rules of Temporal for a deployment's name and a build id. */
-const versionPart = z
-  .string()
-  .regex(/^(?!__)\S{1,200}$/, 'must have 1 to 200 characters, no spaces, and no "__" at the beginning');
-
 /** Every setting of the service, with its default. Times in the unit of the name. */
 export const environmentSchema = z.object({
   PORT: port.default(3000),
@@ -80,19 +92,27 @@ export const environmentSchema = z.object({
   /** Address of the Temporal UI, to which the operator's commands link. */
   TEMPORAL_UI_URL: webUrl.optional(),
   TASK_QUEUE: z.string().default('notifications'),
-  /** The version of the workers, if a build id is set. Temporal's Worker Controller sets the same names. */
-  TEMPORAL_DEPLOYMENT_NAME: versionPart.regex(/^[^.:]*$/, 'must be without "." and ":"').optional(),
-  TEMPORAL_WORKER_BUILD_ID: versionPart.optional(),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
-  TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
+  TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(20),
   /** Calls of one account that look up a name, and separately those that read many records; over all processes. */
   ACCOUNT_RATE_PER_SECOND: z.coerce.number().positive().default(10),
   TRUSTED_PROXIES: cidrs.default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
   ALLOWED_TARGET_CIDRS: cidrs.default([]),
+  /** The only way to receivers: `http://user:password@host:port`. */
+  OUTGOING_PROXY: proxyUrl.optional(),
+  /** The proxy looks names up itself, so that no address is judged here. */
+  OUTGOING_PROXY_RESOLVES: flag.default(false),
+  /** The addresses from which receivers see this installation. */
+  SOURCE_ADDRESSES: cidrsOrAddresses.default([]),
+  /** Certificate authorities in PEM instead of Node's. */
+  TRUSTED_ROOTS_FILE: z.string().optional(),
+  DISTRUSTED_ROOTS: fingerprints.default([]),
   RETRY_SCHEDULE_SECONDS: scheduleSeconds.default([5, 30, 120, 600, 1800, 3600, 7200, 14400]),
   ATTEMPT_TIMEOUT_SECONDS: seconds.max(60).default(10),
   OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
+  /** How long a failed asset is kept, so that it can be recovered. */
+  FAILED_RETENTION_DAYS: z.coerce.number().positive().max(3650).default(90),
   /** After how long without an event an asset's known segments are forgotten; absent: never. */
   SEGMENT_RETENTION_DAYS: z.coerce.number().positive().max(3650).optional(),
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
@@ -112,6 +132,20 @@ export const environmentSchema = z.object({
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
   /** Address at which browsers reach this service, for links to the console; without it a call's own Host. */
   PUBLIC_URL: webUrl.optional(),
+  /** Address of the operators' door, for browsers and for commands; without it that of ADMIN_HOST:ADMIN_PORT. */
+  OPERATOR_URL: webUrl.optional(),
+  /** The company's identity provider (OpenID Connect), with which people sign in at the operators' door. */
+  OPERATOR_OIDC_ISSUER: webUrl.refine(isSafeIssuer, 'must be an https address').optional(),
+  OPERATOR_OIDC_CLIENT_ID: z.string().optional(),
+  OPERATOR_OIDC_CLIENT_SECRET: z.string().optional(),
+  /** The claim that names roles, and the role that each value stands for. */
+  OPERATOR_OIDC_ROLES: z
+    .string()
+    .regex(
+      /^[^:]+:([^=,]+=(look|support|admin),?)+$/,
+      'must be <claim>:<value>=<role>,... with the roles look, support, admin',
+    )
+    .default('role:look=look,support=support,admin=admin'),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets them. */
@@ -124,6 +158,9 @@ const settings = environmentSchema.superRefine((given, ctx) => {
   const wrong = (name: string, message: string) => ctx.addIssue({ code: 'custom', path: [name], message });
   if (/^rediss?\+cluster:/.test(given.REDIS_URL) && /[{}]/.test(given.KEY_PREFIX)) {
     wrong('KEY_PREFIX', 'must have no braces: in a cluster they would put every key on one node');
+  }
+  if ((given.OPERATOR_OIDC_ISSUER === undefined) !== (given.OPERATOR_OIDC_CLIENT_ID === undefined)) {
+    wrong('OPERATOR_OIDC_CLIENT_ID', 'must be set together with OPERATOR_OIDC_ISSUER');
   }
   // Earlier the asset may still be owed, or the record of its last notification may still exist.
   const fewest = given.OWED_RETENTION_DAYS + recordKeptDays;
@@ -179,6 +216,7 @@ export function redisOptions(config: Config) {
     durability: { trusted: REDIS_DURABILITY === 'trusted', ackReplicas: REDIS_ACK_REPLICAS },
     /** After how long without an event an asset's known segments are forgotten; 0: never. */
     keepSegmentsSeconds: Math.ceil(SEGMENT_RETENTION_DAYS * 86_400),
+    keepFailedMs: Math.ceil(config.FAILED_RETENTION_DAYS * 86_400_000),
     bounds: { maxInFlight: config.MAX_IN_FLIGHT, drainPerSecond: config.DRAIN_PER_SECOND },
   };
 }
@@ -200,6 +238,34 @@ export function deliverySettings(config: Config) {
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,
     retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,
   };
+}
+
+const roleOrder = ['look', 'support', 'admin'] as const;
+
+/** Returns the claim that names a person's roles, and the values with their roles, the highest last. */
+export function operatorRoles({ OPERATOR_OIDC_ROLES: given }: Config) {
+  const [claim = '', pairs = ''] = given.split(/:(.*)/s);
+  const roles = pairs
+    .split(',')
+    .filter(Boolean)
+    .map((pair) => {
+      const [value = '', role] = pair.split('=').map((text) => text.trim());
+      return [value, roleOrder.find((one) => one === role) ?? 'look'] as const;
+    });
+  return { claim, roles: roles.sort(([, a], [, b]) => roleOrder.indexOf(a) - roleOrder.indexOf(b)) };
+}
+
+export interface OperatorsDoor {
+  url: string;
+  token: string;
+}
+
+/** Returns where the operators' commands go over HTTP; undefined if they work on the stores. @throws ConfigError */
+export function operatorsDoor(): OperatorsDoor | undefined {
+  const { OPERATOR_URL: url, OPERATOR_TOKEN: token } = process.env;
+  if (!url || !token) return undefined;
+  if (webUrl.safeParse(url).success) return { url, token };
+  throw new ConfigError('OPERATOR_URL is not an http or https address.');
 }
 
 /** Returns whether the environment itself sets the Redis server. */

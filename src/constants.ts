@@ -18,6 +18,10 @@ export const constants = {
   suspendAfterMs: 5 * dayMs,
   /** The fewest failed attempts since its last success after which an endpoint is suspended (contract, section 3). */
   suspendMinimumAttempts: 20,
+  /** Calls of one network without a known token, in each process: one takes a quarter of a millisecond of the event loop. */
+  strangersPerSecond: 300,
+  /** How long a 429 is held: a caller who repeats refused calls at once takes nobody's time (api/steps/pace.ts). */
+  heldRefusalMs: secondMs,
   /** Enough for several thousand requests a second to a receiver that answers in 100 ms (docs/capacity.md). */
   connectionsPerOrigin: 512,
   /** With 16,000 connections of callers and those of the stores a process stays within 20,000 open files (docs/reference/limits.md). */

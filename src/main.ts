@@ -10,6 +10,8 @@ if (role !== 'api' && role !== 'worker' && role !== 'all') {
 }
 try {
   await serve(role, readConfig());
+  // A connection that is still being made would keep the process.
+  process.exit(0);
 } catch (err) {
   process.stderr.write(
     // An error of the native client has no stack.

@@ -1,8 +1,10 @@
 /** The metrics of the service, and when each is counted. No account, client, asset or URL is ever a label. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { attemptErrors, ourFailures } from './outgoing/failures.js';
+import { allDetails, attemptErrors } from './outgoing/details.js';
+import { ourFailures } from './outgoing/failures.js';
 import type { CommandObserver } from './redis/connection/db.js';
-import { redisErrorClasses } from './redis/connection/unavailable.js';
+import type { StoreHealth } from './redis/connection/health.js';
+import { redisReasons } from './redis/connection/unavailable.js';
 import type { Counts } from './redis/records/counts.js';
 import { endpointStates } from './redis/records/endpoint.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/connection.js';
@@ -28,6 +30,7 @@ const watched = {
   asset_update_claims_under_way: 'Events that wait for Redis to claim them',
   asset_update_outbox_waiting_events: 'Accepted events that wait for their workflow',
   asset_update_posts_waiting: 'POSTs that wait for a connection or a socket',
+  asset_update_updates_waiting_calls: 'Calls of GET /updates that wait for an update',
   asset_update_retries_under_way: 'Activities of enrichment workflows under way in this process',
   asset_update_upkeep_under_way: 'Sweeps and drains under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
@@ -91,6 +94,9 @@ export function createMetrics() {
     { outcome: ['failed'], error: attemptErrors },
   );
   attempts.zero({ outcome: 'delivered', error: '' });
+  const failures = counter('asset_update_attempt_failures_total', 'Failed attempts, by what went wrong', {
+    detail: allDetails,
+  });
   const ownFailures = counter(
     'asset_update_own_failures_total',
     'Attempts that could not be made because of an own failure: they count against no endpoint',
@@ -124,7 +130,7 @@ export function createMetrics() {
     redisBuckets,
   );
   const redisErrors = counter('asset_update_redis_errors_total', 'Redis commands that failed, by cause', {
-    error: redisErrorClasses,
+    error: redisReasons,
   });
   const temporalCalls = histogram(
     'asset_update_temporal_call_duration_seconds',
@@ -138,9 +144,9 @@ export function createMetrics() {
     { call: observedCalls, error: temporalErrorClasses },
   );
 
-  const redisAnswered: CommandObserver = (milliseconds, error) => {
-    redisCommands.observe(milliseconds / 1000);
-    if (error !== undefined) redisErrors.inc({ error });
+  const redisObserver: CommandObserver = {
+    answered: (milliseconds) => redisCommands.observe(milliseconds / 1000),
+    refused: (error) => redisErrors.inc({ error }),
   };
   const temporalAnswered: CallObserver = (call, milliseconds, error) => {
     temporalCalls.observe({ call }, milliseconds / 1000);
@@ -148,10 +154,15 @@ export function createMetrics() {
   };
   return {
     registry,
-    redisAnswered,
+    redisObserver,
     temporalAnswered,
-    attempted: ({ ok, error = '' }: { ok: boolean; error?: string }, milliseconds: number) =>
-      attempts.observe({ outcome: ok ? 'delivered' : 'failed', error }, milliseconds / 1000),
+    attempted: (
+      { ok, error = '', detail }: { ok: boolean; error?: string; detail?: string },
+      milliseconds: number,
+    ) => {
+      attempts.observe({ outcome: ok ? 'delivered' : 'failed', error }, milliseconds / 1000);
+      if (detail !== undefined) failures.inc({ detail });
+    },
     ownFailure: (cause: OwnFailureCause) => ownFailures.inc({ cause }),
     firstAttempted: (priority: string, milliseconds: number) =>
       firstAttempts.observe({ priority }, Math.max(0, milliseconds) / 1000),
@@ -169,6 +180,32 @@ export function createMetrics() {
     watch: (name: WatchedMetric, read: () => number | undefined) =>
       watchNumber(registry, name, watched[name], read),
   };
+}
+
+/** Shows what this process has learned of its Redis. Memory and evictions are of the server that is worst off. */
+export function watchStoreHealth({ registry }: { registry: Registry }, health: StoreHealth): void {
+  const most = (field: 'usedBytes' | 'limitBytes' | 'evictedKeys') => () => {
+    const known = [...health.facts.values()].flatMap((facts) => facts[field] ?? []);
+    return known.length === 0 ? undefined : Math.max(...known);
+  };
+  const watch = (name: string, help: string, read: () => number | undefined) =>
+    watchNumber(registry, name, help, read);
+  watch('asset_update_redis_memory_used_bytes', 'Memory that Redis uses', most('usedBytes'));
+  watch('asset_update_redis_memory_limit_bytes', 'The maxmemory of Redis; 0: none', most('limitBytes'));
+  watch('asset_update_redis_evicted_keys', 'Keys that Redis has evicted', most('evictedKeys'));
+  watch('asset_update_redis_data_lost', 'Whether the store has lost its data', () =>
+    Number(health.isEmptied),
+  );
+  new Gauge({
+    name: 'asset_update_redis_refusing',
+    help: 'Whether Redis refuses something now, by reason',
+    labelNames: ['reason'],
+    registers: [registry],
+    collect() {
+      const now = new Set(health.refused().map(({ reason }) => reason));
+      for (const reason of redisReasons) this.set({ reason }, Number(now.has(reason)));
+    },
+  });
 }
 
 function combinations(labels: Labels): Record<string, string>[] {
@@ -216,6 +253,10 @@ const counted: Record<string, [help: string, value: (counts: Counts) => number |
   asset_update_broken_clients: [
     'Clients whose keys cannot be read or contradict each other; must stay 0',
     (c) => c.ended?.brokenClients,
+  ],
+  asset_update_failed_assets: [
+    'Assets that have failed in the last 24 hours and were neither recovered nor replaced',
+    (c) => c.endpoints?.failedAssets,
   ],
   asset_update_sweep_completed_timestamp_seconds: [
     'When a sweep last completed',

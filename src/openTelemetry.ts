@@ -47,7 +47,7 @@ export function startTracing({ name, version }: { name: string; version: string 
   const ignore = () => undefined;
   return {
     begin: (name, options) => begin(tracer, name, options),
-    close: () => withTimeout(provider.shutdown().catch(ignore), closeWithinMs, ignore),
+    close: () => withTimeout(provider.shutdown().catch(ignore), closeWithinMs, () => diag.error('late')),
   };
 }
 

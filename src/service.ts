@@ -1,50 +1,101 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
 import type { ActivityDeps } from '../activities/index.js';
+import { withoutPassword } from './addresses.js';
 import { createReadiness, listenAdmin, lookEveryMs } from './api/admin.js';
-import { createApi } from './api/app.js';
+import { createApi, createStartingApi } from './api/app.js';
 import { listen } from './api/server.js';
 import { type Parts, type Role, startDelivering } from './compose.js';
 import { type Config, redisOptions } from './config.js';
+import { createDesk } from './desk/desk.js';
 import { createLogger, type Logger } from './log.js';
-import { createMetrics, watchCounts } from './metrics.js';
+import { createMetrics, watchCounts, watchStoreHealth } from './metrics.js';
 import { readTargetPolicy } from './outgoing/address.js';
 import { createSender } from './outgoing/post.js';
+import { readProxy } from './outgoing/proxy.js';
+import { readTrustedRoots } from './outgoing/trust.js';
 import { product } from './product.js';
-import { checkExpiry, checkLayout, closeDb, openDb, waitForRedis } from './redis/connection/db.js';
-import { firstAnswer } from './redis/connection/nodes.js';
+import { closeDb, openDb } from './redis/connection/db.js';
+import { markStore } from './redis/connection/mark.js';
+import { servesCalls, untilServed, watchStore } from './redis/connection/needs.js';
+import { ignore } from './redis/connection/unavailable.js';
 import { readCounts } from './redis/records/counts.js';
 import { createSecretBox } from './redis/records/secretBox.js';
-import { askServer, connect, createTemporalClient, untilAvailable } from './temporal/connection.js';
+import {
+  askServer,
+  connect,
+  createTemporalClient,
+  replaceable,
+  untilAvailable,
+  type Waiting,
+} from './temporal/connection.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule } from './temporal/sweepSchedule.js';
 import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';
 
-/** Runs a role until SIGTERM or SIGINT, then stops it in order: accepts no new work, finishes work under way, closes connections. */
+/** The longest that a process takes to end after a signal: an attempt under way, its lease, and closing. */
+const endsWithinMs = 40_000;
+
+/**
+ * Runs a role until SIGTERM or SIGINT, then stops it in order: accepts no new work, finishes work under way, closes connections.
+ * The ports answer from the beginning: health checks as they are, every other call 503 until the store serves.
+ */
 export async function serve(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
+  const ended = stopSignal(log, config);
+  try {
+    await run(role, config, log, ended);
+  } catch (err) {
+    // Told to end while it waited for a server.
+    if (!ended.aborted) throw err;
+  }
+  log.info('ended');
+}
+
+async function run(role: Role, config: Config, log: Logger, ended: AbortSignal): Promise<void> {
   const sdkPort = role === 'api' ? undefined : await freeSdkPort();
   installRuntime(log, sdkPort);
-  const stop = stopSignal(log);
   // OpenTelemetry takes memory and time to load.
   const tracing =
     config.OTEL_TRACES_EXPORTER === 'otlp'
       ? (await import('./openTelemetry.js')).startTracing(product, log)
       : undefined;
   const metrics = createMetrics();
-  const db = openDb({ ...redisOptions(config), log, observe: metrics.redisAnswered });
-  await waitForRedis(db, 60_000);
-  // The first durable write says whether the store can confirm writes.
-  await db.durably(checkLayout).answer;
-  await checkExpiry(db);
+  const db = openDb({ ...redisOptions(config), log, observe: metrics.redisObserver });
+  const link = replaceable(connect(config));
+  const temporal = createTemporalClient(link.connection, config, metrics.temporalAnswered);
+  let isReady = false;
+  const readiness = createReadiness({
+    redis: () => servesCalls(db),
+    temporal: () => askServer(link.connection, lookEveryMs),
+    ending: () => !isReady || ended.aborted,
+    refused: () => db.health.reasons(),
+  });
+  watchStoreHealth(metrics, db.health);
+  const starting = createStartingApi({ log, metrics, readiness });
+  const api = role === 'worker' ? undefined : await listen(config, starting);
+  const admin = await listenAdmin(config, metrics, readiness, async () =>
+    sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
+  );
 
-  const native = role === 'api' ? undefined : await connectNative(config, log);
-  const connection = native ?? connect(config);
-  const temporal = createTemporalClient(connection, config, metrics.temporalAnswered);
+  let isWaiting = () => {};
+  const temporalIsAway = new Promise<void>((resolve) => {
+    isWaiting = resolve;
+  });
+  const waiting = { config, log, ended, begun: () => isWaiting() };
+  const native = role === 'api' ? undefined : connectNative(waiting);
+  // It is waited for below.
+  native?.catch(ignore);
+  await untilServed(db, withoutPassword(config.REDIS_URL), ended);
+  await markStore(db);
+  const watching = watchStore(db);
+
   const targetPolicy = readTargetPolicy(config, sdkPort);
   const sender = createSender({
     policy: targetPolicy,
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
+    proxy: readProxy(config),
+    ca: readTrustedRoots(config),
     connectionsPerOrigin: config.connectionsPerOrigin,
     maxSockets: config.maxSockets,
   });
@@ -59,35 +110,38 @@ export async function serve(role: Role, config: Config): Promise<void> {
   }
 
   const parts = { role, config, db, temporal, sender, secretBox, log, metrics, tracing };
-  const delivering = await startDelivering(parts);
-  const { accepting, couriers, outbox } = delivering;
-  const workers =
-    native === undefined || couriers === undefined
-      ? undefined
-      : await startWorkersAndSweep(native, { ...delivering, couriers });
-
-  let ending = false;
-  const readiness = createReadiness({
-    redis: () => firstAnswer(db.nodes, (server) => server.ping()),
-    temporal: () => askServer(connection, lookEveryMs),
-    ending: () => ending,
-  });
+  const delivering = await startDelivering({ ...parts, isWorking: link.isReplaced });
+  const { hands, outbox, updateWaits } = delivering;
   watchCounts(metrics, () => readCounts(db));
   metrics.watch('asset_update_clock_seconds', () => Date.now() / 1000);
-  metrics.watch('asset_update_claims_under_way', () => accepting.underWay());
+  metrics.watch('asset_update_claims_under_way', () => hands.underWay());
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
   metrics.watch('asset_update_posts_waiting', () => sender.waiting());
-  const closing = new AbortController();
-  const app = createApi({ ...delivering, targetPolicy, readiness, closing: closing.signal });
-  const api = role === 'worker' ? undefined : await listen(config, app);
-  const admin = await listenAdmin(config, metrics, readiness, async () =>
-    sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
-  );
-  log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
+  metrics.watch('asset_update_updates_waiting_calls', () => updateWaits.waiting());
 
-  await Promise.race([stop, ...(workers === undefined ? [] : [workers.ended])]);
-  ending = true;
+  const becomeReady = () => {
+    isReady = true;
+    log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
+  };
+  let workers: Awaited<ReturnType<typeof startWorkersAndSweep>> | undefined;
+  const startsWorkers = async (connection: Promise<NativeConnection>, deps: ActivityDeps & Parts) => {
+    link.replace(await connection);
+    workers = await startWorkersAndSweep(await connection, waiting, deps);
+    if (role === 'worker') becomeReady();
+  };
+  const work = native && startsWorkers(native, delivering);
+  // Without Temporal an API serves, and its process delivers what it takes; a worker alone waits.
+  await Promise.race([work, temporalIsAway]);
+  const closing = new AbortController();
+  const services = { ...delivering, targetPolicy, readiness, closing: closing.signal };
+  api?.serve(createApi(services));
+  admin.serve(createDesk(services));
+  if (role !== 'worker') becomeReady();
+
+  const failed = work?.then(() => workers?.ended);
+  failed?.catch(ignore);
+  await Promise.race([aborted(ended), ...(failed === undefined ? [] : [failed])]);
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
   closing.abort();
@@ -95,7 +149,7 @@ export async function serve(role: Role, config: Config): Promise<void> {
   await delivering.endStarts();
   workers?.shutdown();
   // Activities wait for attempts under way. A failure is thrown below.
-  couriers?.close().catch(() => undefined);
+  hands.close().catch(() => undefined);
   try {
     await workers?.ended;
   } finally {
@@ -103,18 +157,22 @@ export async function serve(role: Role, config: Config): Promise<void> {
     await delivering.close();
   }
   await sender.close();
+  watching.stop();
   await admin.close();
-  await connection.close();
+  await link.close();
   closeDb(db);
   await tracing?.close();
-  log.info('ended');
 }
 
-async function startWorkersAndSweep(connection: NativeConnection, deps: ActivityDeps & Parts) {
+async function startWorkersAndSweep(
+  connection: NativeConnection,
+  waiting: Waiting,
+  deps: ActivityDeps & Parts,
+) {
   const { config, temporal, log, metrics } = deps;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
-  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
-  await untilAvailable(config.TEMPORAL_ADDRESS, log, () => schedule.ensure());
+  await untilAvailable(waiting, () => ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log));
+  await untilAvailable(waiting, () => schedule.ensure());
   const { shutdown, ended, inUse } = await startWorkers(config, connection, deps);
   metrics.watch('asset_update_retries_under_way', () => inUse().retries);
   metrics.watch('asset_update_upkeep_under_way', () => inUse().upkeep);
@@ -133,13 +191,22 @@ async function startWorkersAndSweep(connection: NativeConnection, deps: Activity
   return { shutdown, ended: guarded };
 }
 
-function stopSignal(log: Logger): Promise<void> {
-  return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.once(signal, () => {
-        log.info({ signal }, 'ending');
-        resolve();
-      });
-    }
-  });
+/** Returns the signal that the process was told to end. A process that does not end in its time is ended. */
+function stopSignal(log: Logger, { SHUTDOWN_DELAY_SECONDS, ATTEMPT_TIMEOUT_SECONDS }: Config): AbortSignal {
+  const ended = new AbortController();
+  const withinMs = endsWithinMs + (SHUTDOWN_DELAY_SECONDS + ATTEMPT_TIMEOUT_SECONDS - 10) * 1000;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.once(signal, () => {
+      log.info({ signal }, 'ending');
+      ended.abort();
+      setTimeout(() => {
+        log.error({ seconds: withinMs / 1000 }, 'the process did not end in time: it is cut off');
+        process.exit(1);
+      }, withinMs).unref();
+    });
+  }
+  return ended.signal;
 }
+
+const aborted = (signal: AbortSignal): Promise<unknown> =>
+  signal.aborted ? Promise.resolve() : new Promise((resolve) => signal.addEventListener('abort', resolve));

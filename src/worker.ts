@@ -1,17 +1,11 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import {
-  DefaultLogger,
-  NativeConnection,
-  Runtime,
-  Worker,
-  type WorkerDeploymentOptions,
-} from '@temporalio/worker';
+import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { type ActivityDeps, createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
 import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
-import { untilAvailable } from './temporal/connection.js';
+import { untilAvailable, type Waiting } from './temporal/connection.js';
 import { upkeepQueueOf } from './temporal/workflowIds.js';
 
 /**
@@ -61,9 +55,9 @@ export async function readSdkMetrics(port: number): Promise<string> {
  * Connects a worker; a client over this connection may start workflows eagerly. Waits until the server answers. Calls are
  * not compressed: the server is near, so time matters more than bytes.
  */
-export function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
-  const options = { ...config.temporalConnection, grpcCompression: { codec: 'none' as const } };
-  return untilAvailable(config.TEMPORAL_ADDRESS, log, () => NativeConnection.connect(options));
+export function connectNative(waiting: Waiting): Promise<NativeConnection> {
+  const options = { ...waiting.config.temporalConnection, grpcCompression: { codec: 'none' as const } };
+  return untilAvailable(waiting, () => NativeConnection.connect(options));
 }
 
 /**
@@ -80,7 +74,6 @@ export async function startWorkers(
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
-    ...workerVersion(config),
     activities: createActivities(deps),
     // A POST in flight ends within its lease; whatever still runs after that is cut off.
     shutdownGraceTime: deps.settings.leaseMs,
@@ -114,20 +107,5 @@ export async function startWorkers(
       retries: retries.getStatus().numInFlightNonLocalActivities,
       upkeep: upkeep.getStatus().numInFlightNonLocalActivities,
     }),
-  };
-}
-
-/** Makes the workers a version of their deployment if the operator names one. Every workflow moves on to the current version. */
-function workerVersion(config: Config): { workerDeploymentOptions?: WorkerDeploymentOptions } {
-  const buildId = config.TEMPORAL_WORKER_BUILD_ID;
-  if (buildId === undefined) return {};
-  // Temporal refuses both characters in a name.
-  const deploymentName = config.TEMPORAL_DEPLOYMENT_NAME ?? config.TASK_QUEUE.replaceAll(/[.:]/g, '-');
-  return {
-    workerDeploymentOptions: {
-      version: { deploymentName, buildId },
-      useWorkerVersioning: true,
-      defaultVersioningBehavior: 'AUTO_UPGRADE',
-    },
   };
 }

@@ -2,31 +2,17 @@ import assert from 'node:assert/strict';
 import { readConfig, redisOptions } from '../src/config.js';
 
 describe('the settings', () => {
-  for (const name of ['TRUSTED_PROXIES', 'ALLOWED_TARGET_CIDRS']) {
-    it(`${name}: an invalid range is refused at the start, by name and without its value`, () => {
-      for (const wrong of ['192.0.2.0/99', '999.0.0.0/8', '192.0.2.0', '::1/129', ':::/8', 'proxy/8']) {
-        assert.throws(
-          () => readConfig({ [name]: `127.0.0.0/8,${wrong}` }),
-          (err: Error) => err.message.includes(name) && !err.message.includes(wrong),
-        );
-      }
-      assert.deepEqual(readConfig({ [name]: '10.0.0.0/8, ::1/128' })[name as 'TRUSTED_PROXIES'], [
-        '10.0.0.0/8',
-        '::1/128',
-      ]);
-    });
-  }
-
   const key = (id: string) => `${id}:${Buffer.alloc(32, 7).toString('base64')}`;
+  const noRanges = ['192.0.2.0/99', '999.0.0.0/8', '192.0.2.0', '::1/129', ':::/8', 'proxy/8'];
   const refused: [name: string, what: string, values: string[]][] = [
+    ['TRUSTED_PROXIES', 'what is no range', noRanges],
+    ['ALLOWED_TARGET_CIDRS', 'what is no range', noRanges],
     ['OWN_PORTS', 'what is no port', ['abc', '80,abc', '0', '65536', '80.5', '1e3', '0x50', '-1', '80;81']],
     [
       'OWN_ADDRESSES',
       'what is no name, address or range',
       ['https://api.example.com', 'api.example.com:443', '10.0.0.0/99', '1.2.3', '-a.com'],
     ],
-    ['TEMPORAL_DEPLOYMENT_NAME', 'a name that Temporal refuses', ['a.b', 'a:b', '__asset', 'two words']],
-    ['TEMPORAL_WORKER_BUILD_ID', 'a build id that Temporal refuses', ['__1.0', '1.0 beta', 'x'.repeat(201)]],
     ['SECRETS_KEY', 'the key id "plain", which marks what is not encrypted', [key('plain')]],
     ['SECRETS_KEY', '"plain" behind another key', [`${key('k1')},${key('plain')}`]],
     ['SECRETS_KEY', 'one key id twice', [`${key('k1')},${key('k1')}`]],
@@ -44,12 +30,14 @@ describe('the settings', () => {
     });
   }
 
-  it('OWN_PORTS, OWN_ADDRESSES, SECRETS_KEY: valid values are accepted', () => {
+  it('lists: valid values are accepted', () => {
     const config = readConfig({
+      TRUSTED_PROXIES: '10.0.0.0/8, ::1/128',
       OWN_PORTS: '80, 8080',
       OWN_ADDRESSES: 'api.example.com, API.example.com., 203.0.113.7,2001:db8::/32, localhost',
       SECRETS_KEY: `${key('k2')},${key('k1')}`,
     });
+    assert.deepEqual(config.TRUSTED_PROXIES, ['10.0.0.0/8', '::1/128']);
     assert.deepEqual(config.OWN_PORTS, [80, 8080]);
     assert.equal(config.OWN_ADDRESSES.length, 5);
     assert.deepEqual(

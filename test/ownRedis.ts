@@ -8,9 +8,13 @@ import { type ClusterNode, type RedisCluster, startCluster } from '../local/redi
 import { quiet, servers } from './servers.js';
 
 /** Starts a Redis in a folder that its `stop` removes. */
-export async function startOwnRedis(args: readonly string[] = [], port?: number) {
+export async function startOwnRedis(
+  args: readonly string[] = [],
+  port?: number,
+  binary = servers().redisServerBinary,
+) {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-redis-'));
-  const server = await startRedis({ dir, binary: servers().redisServerBinary, args, port });
+  const server = await startRedis({ dir, binary, args, port });
   return {
     ...server,
     dir,

@@ -34,6 +34,7 @@ export function startProgram(
       child.kill(signal);
       return program.ended;
     },
+    signal: (signal: 'SIGSTOP' | 'SIGCONT') => child.kill(signal),
     /** Waits until it answers. @throws with what it said if it ends before */
     async until(what: string, look: () => Promise<unknown>): Promise<void> {
       try {
@@ -75,6 +76,18 @@ export interface Service extends Program {
 export async function startService(
   env: Record<string, string> = {},
   role: Role = 'all',
+  folder?: string,
+): Promise<Service> {
+  const service = await beginService(env, role, folder);
+  const at = role === 'worker' ? service.adminUrl : service.url;
+  await service.until('the service is ready', async () => (await fetch(`${at}/readyz`)).ok);
+  return service;
+}
+
+/** As `startService`, ready or not. */
+export async function beginService(
+  env: Record<string, string> = {},
+  role: Role = 'all',
   folder = join(import.meta.dirname, '..'),
 ): Promise<Service> {
   const { KEY_PREFIX: prefix = uniquePrefix(), TASK_QUEUE: taskQueue = `${prefix}queue` } = env;
@@ -97,8 +110,6 @@ export async function startService(
   });
   const url = `http://127.0.0.1:${port}`;
   const adminUrl = `http://127.0.0.1:${adminPort}`;
-  const at = role === 'worker' ? adminUrl : url;
-  await program.until('the service is ready', async () => (await fetch(`${at}/readyz`)).ok);
   watchAnswers(url);
   return Object.assign(program, { url, adminUrl, prefix, taskQueue, secretsKey });
 }

@@ -8,9 +8,12 @@ import { type Json, newCustomer } from './service.js';
 
 export type Publisher = Awaited<ReturnType<typeof newPublisher>>;
 
-export async function newPublisher({ url, prefix }: { url: string; prefix: string }) {
+export async function newPublisher(
+  { url, prefix }: { url: string; prefix: string },
+  redisUrl = servers().redisUrl,
+) {
   const log = createLogger('silent', 'test');
-  const db = openDb({ url: servers().redisUrl, prefix, bounds, log, ...redisPatience() });
+  const db = openDb({ url: redisUrl, prefix, bounds, log, ...redisPatience(redisUrl) });
   await waitForRedis(db, 5000);
   atEnd(async () => db.redis.disconnect());
   const account = await newCustomer({ url, db }, ['push_notifications', 'enrichments']);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readRedisAddress } from '../src/addresses.js';
+import { readRedisAddress, withoutPassword } from '../src/addresses.js';
 import { readConfig } from '../src/config.js';
 
 const clusterOf = (REDIS_URL: string) => readRedisAddress(readConfig({ REDIS_URL }).REDIS_URL);
@@ -61,6 +61,8 @@ describe('REDIS_URL', () => {
       [{ REDIS_URL: 'redis+sentinel://:secret@a:1' }, /REDIS_URL: .*master-name/],
       [{ REDIS_URL: 'redis+cluster://:secret@a', KEY_PREFIX: '{a}' }, /KEY_PREFIX: .*braces/],
       [{ REDIS_URL: 'http://:secret@a' }, /REDIS_URL: must start with redis:/],
+      [{ REDIS_URL: 'redis://:secret@a/abc' }, /REDIS_URL: .*database with a number/],
+      [{ REDIS_URL: 'redis://:secret@a:99999999' }, /REDIS_URL: must be redis:/],
     ] as const) {
       assert.throws(
         () => readConfig(env),
@@ -69,6 +71,25 @@ describe('REDIS_URL', () => {
       );
     }
   });
+
+  for (const scheme of ['redis', 'rediss', 'redis+cluster', 'redis+sentinel']) {
+    it(`is refused by name, and never shown, if a user or a password is not percent-encoded (${scheme}://)`, () => {
+      for (const user of ['', 'app']) {
+        for (const mark of [',', '@', '#', '/', '?', '%', '%zz', ' ', '@@', '/?', '#@']) {
+          const REDIS_URL = `${scheme}://${user}:first${mark}second@h:6379/0`;
+          assert.throws(
+            () => readConfig({ REDIS_URL }),
+            ({ message }: Error) =>
+              /REDIS_URL: .*percent-encoded/.test(message) && !/first|second/.test(message),
+            REDIS_URL,
+          );
+        }
+      }
+      const encoded = `${scheme}://app:${encodeURIComponent(',@#/?% ')}@h:6379${scheme.endsWith('sentinel') ? '/name' : ''}`;
+      const url = readConfig({ REDIS_URL: encoded }).REDIS_URL;
+      assert.equal(withoutPassword(url), url.replace(/\/\/.*@/, '//'));
+    });
+  }
 
   it('is named together with other wrong settings', () => {
     assert.throws(

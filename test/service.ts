@@ -19,7 +19,8 @@ import { createMetrics } from '../src/metrics.js';
 import { readTargetPolicy } from '../src/outgoing/address.js';
 import { createSender, type Sender } from '../src/outgoing/post.js';
 import { openDb, waitForRedis } from '../src/redis/connection/db.js';
-import { firstAnswer } from '../src/redis/connection/nodes.js';
+import { markStore } from '../src/redis/connection/mark.js';
+import { servesCalls } from '../src/redis/connection/needs.js';
 import { getNotification, type NotificationRecord } from '../src/redis/notifications/notifications.js';
 import type { ArrivedEvent } from '../src/redis/owed/claim.js';
 import { createAccount } from '../src/redis/records/accounts.js';
@@ -192,7 +193,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
     ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
     ...(settings as Record<string, string>),
   });
-  const config = { ...fromEnvironment, ...Object.fromEntries(replaced) };
+  const config = { ...fromEnvironment, heldRefusalMs: 0, ...Object.fromEntries(replaced) };
   const log = given.log ?? createLogger(process.env.TEST_LOG ?? 'silent', 'test');
   const clock = { offsetMs: 0 };
   const db = openDb({
@@ -202,6 +203,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
     ...redisPatience(config.REDIS_URL),
   });
   await waitForRedis(db, 5000);
+  await markStore(db);
   const native = role === 'api' ? undefined : await NativeConnection.connect(config.temporalConnection);
   if (native) await ensureSearchAttributes(native, config.TEMPORAL_NAMESPACE, log);
   const connection = native ?? connect(config);
@@ -219,7 +221,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
   const parts = { config, db, log, temporal, sender, secretBox, metrics };
   const delivering = await startDelivering({ ...parts, role });
   const apart = role === 'worker' ? await startDelivering({ ...parts, role: 'api' }) : undefined;
-  const { accepting, catchUps } = apart ?? delivering;
+  const { hands, catchUps } = apart ?? delivering;
   /** Of the activities; none with the role `api`. */
   const deps = delivering as ActivityDeps;
 
@@ -230,7 +232,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
     closing: closing.signal,
     ...(given.lookup && { lookup: given.lookup }),
     readiness: createReadiness({
-      redis: () => firstAnswer(db.nodes, (server) => server.ping()),
+      redis: () => servesCalls(db),
       temporal: () => askServer(connection, lookEveryMs),
       ending: () => false,
     }),
@@ -283,7 +285,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
         '',
       );
       if ('problem' in event) throw new Error(event.problem);
-      const claim = await accepting.accept({ ...event, acceptedAt: Date.now() + clock.offsetMs });
+      const claim = await hands.accept({ ...event, acceptedAt: Date.now() + clock.offsetMs });
       const kind: string =
         claim.kind === 'none' ? claim.reason : claim.kind === 'claimed' ? 'queued' : claim.kind;
       return { id: event.notificationId, kind };
@@ -312,7 +314,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
     },
     /** Has catch-up look at what the client is owed. */
     async wake(client: string): Promise<void> {
-      await catchUps.wakeNow(client);
+      await catchUps.wake(client);
     },
     catchUp: (client: string): WorkflowHandle => temporal.workflow.getHandle(ids.catchUp(client)),
     /** What catch-up shows; undefined while there is none. */

@@ -16,6 +16,7 @@ const floors = [
   ['src/main.ts'],
   ['src/service.ts'],
   ['src/worker.ts'],
+  ['src/desk'],
   ['src/operator'],
   ['src/api'],
   ['src/compose.ts'],
@@ -35,6 +36,7 @@ const floors = [
     'src/log.ts',
     'src/product.ts',
     'src/promises.ts',
+    'src/times.ts',
     'src/tracing.ts',
     // A separate package: it imports nothing.
     'clients/node/src',
@@ -46,9 +48,9 @@ const maxLines = 300;
 /** What a process or a worker begins with. */
 const entries = [
   /^(src|src\/operator|bench)\/main\.ts$/,
-  /^bench\/(bareKoa|floor|publisher|receiver)\.ts$/,
+  /^bench\/(bareKoa|neighbours\/flooder|floor|publisher|receiver)\.ts$/,
   /^(local\/start|workflows\/index)\.ts$/,
-  /^test\/.*(\.test|\/children\/\w+|\/publishAndEnd|\/record)\.ts$/,
+  /^test\/.*(\.test|\/children\/\w+|\/record)\.ts$/,
 ];
 
 const filesIn = (folder: string): string[] =>
@@ -101,6 +103,18 @@ describe('the tree', () => {
       done.add(file);
     };
     for (const file of sources) visit(file, []);
+  });
+
+  it('has one reader of the errors of Redis', () => {
+    const reads =
+      /\b(NOPERM|WRONG(TYPE|PASS)|READONLY|NOSCRIPT|CLUSTERDOWN)\b|\(\w+\.message\b|message\.(test|match)\(/;
+    const ofServers = sources.filter((file) =>
+      /^(src\/(redis|delivery|upkeep|operator|notices)|activities)/.test(file),
+    );
+    assert.deepEqual(
+      ofServers.filter((file) => reads.test(textOf(file))),
+      ['src/redis/connection/unavailable.ts'],
+    );
   });
 
   it('has no crowded folder', () => {

@@ -31,7 +31,10 @@ export async function catchUp({ clientToken }: { clientToken: string }): Promise
   let state = '';
   for (;;) {
     woken = false;
-    const result = await drain(clientToken);
+    const askedAt = Date.now();
+    const drained = await drain(clientToken);
+    // After a kill call or answer may have waited for another worker.
+    const result = { ...drained, inMs: drained.inMs - (Date.now() - askedAt - drained.tookMs) };
     setCurrentDetails(describe(result));
     upsertMemo(makeMemo(clientToken, result));
     if (result.reason !== state) {

@@ -8,8 +8,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { highest, isRetriedShortly, type Report } from '../src/delivery/outcome.js';
-import type { EnrichmentInput } from '../src/delivery/workflowStarts.js';
+import { type EnrichmentInput, highest, isRetriedShortly, type Report } from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Outcome } from '../src/redis/owed/standing.js';
 import { httpStatusKey, notificationStateKey, workflowIds } from '../src/temporal/workflowIds.js';
@@ -27,14 +26,17 @@ const { awaitDelivery } = proxyActivities<Activities>({
 });
 
 /**
- * Delivers one claimed event, or a group of them: first attempts and retries for some minutes; catch-up delivers the rest.
+ * Delivers one claimed event, or a group of them: first attempts and retries for some minutes; catch-up delivers the rest. What was
+ * delivered before the start is only counted.
  * Cancelling or terminating the workflow loses nothing: claimed events are owed, and the sweep picks up what is owed.
  */
-export async function enrichment({ events }: EnrichmentInput): Promise<EnrichmentResult> {
-  let report = await CancellationScope.nonCancellable(() => deliver(events));
-  let left = findRetried(report);
+export async function enrichment({ events, before }: EnrichmentInput): Promise<EnrichmentResult> {
+  if (events.length === 0) return presentResult(events, before);
+  let left = events.map((_, i) => i);
+  let report = merge(before, left, await CancellationScope.nonCancellable(() => deliver(events)));
+  left = findRetried(report);
   while (left.length > 0) {
-    showProgress(events, report);
+    showProgress(report);
     // The first status is shown while the event waits for its retry; then Temporal shows each failure.
     const untilAnswered = findWorstStatus(report) === undefined;
     report = merge(report, left, await awaitDelivery(pick(events, left), untilAnswered));
@@ -65,11 +67,13 @@ function merge(first: Report, unfinished: number[], second: Report): Report {
   };
 }
 
+const countEvents = ({ delivered, rest }: Report): number => delivered + rest.length;
+
 /** Shows how many events wait, and why. */
-function showProgress(events: ClaimedEvent[], report: Report): void {
+function showProgress(report: Report): void {
   const waiting = report.rest.filter(({ outcome }) => outcome.state === 'waiting');
   showState('waiting', report);
-  const words = `${waiting.length} of ${events.length} wait: ${countReasons(waiting.map(({ outcome }) => outcome))}`;
+  const words = `${waiting.length} of ${countEvents(report)} wait: ${countReasons(waiting.map(({ outcome }) => outcome))}`;
   setCurrentDetails(words);
   upsertMemo({ progress: words });
 }
@@ -146,7 +150,7 @@ function findWorstStatus({ status, rest }: Report): number | undefined {
 
 function presentResult(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
   const { delivered, status, milliseconds, rest } = report;
-  if (events.length === 1) {
+  if (countEvents(report) === 1) {
     const [other] = rest;
     return other === undefined
       ? { state: 'delivered', status, milliseconds }
@@ -164,7 +168,7 @@ function presentResult(events: readonly ClaimedEvent[], report: Report): Enrichm
       return { ...names, ...presentOutcome(event, outcome) };
     });
   return {
-    events: events.length,
+    events: countEvents(report),
     delivered,
     ...counts,
     worst_status: findWorstStatus(report),

@@ -1,73 +1,86 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import Koa, { type Middleware } from 'koa';
 import type { Config } from '../config.js';
 import type { Metrics } from '../metrics.js';
 import { withTimeout } from '../promises.js';
-import type { ListeningServer } from './server.js';
+import { connectionLimits, type ListeningServer, listen } from './server.js';
 import type { Readiness } from './step.js';
 
+/** An operation may take longer than a caller of the API is silent. */
+const limits = { ...connectionLimits, silenceMs: 0 };
+
 /**
- * Opens the operators' port of a process, on ADMIN_HOST: GET /metrics, /healthz, /readyz.
+ * Opens the operators' port of a process, on ADMIN_HOST: GET /metrics, /healthz, /readyz. `serve` has the desk answer every other path.
  * @param sdkMetrics text that follows our own
  */
 export async function listenAdmin(
-  config: Pick<Config, 'ADMIN_HOST' | 'ADMIN_PORT'>,
-  metrics: Metrics,
+  { ADMIN_HOST, ADMIN_PORT }: Pick<Config, 'ADMIN_HOST' | 'ADMIN_PORT'>,
+  { registry }: Pick<Metrics, 'registry'>,
   readiness: () => Promise<Readiness>,
   sdkMetrics: () => Promise<string> = () => Promise.resolve(''),
-): Promise<Omit<ListeningServer, 'drain'>> {
-  const server = createServer((req, res) => {
-    const answer = async (): Promise<void> => {
-      const path = req.url?.split('?')[0];
-      if (req.method !== 'GET' && req.method !== 'HEAD') {
-        res.writeHead(405, { Allow: 'GET, HEAD' }).end();
-      } else if (path === '/metrics') {
-        const texts = await Promise.all([metrics.registry.metrics(), sdkMetrics()]);
-        res.writeHead(200, { 'Content-Type': metrics.registry.contentType }).end(texts.join('\n'));
-      } else if (path === '/healthz') {
-        res.writeHead(200, json).end('{"status":"ok"}');
-      } else if (path === '/readyz') {
-        const found = await readiness();
-        res.writeHead(found.status === 'ready' ? 200 : 503, json).end(JSON.stringify(found));
-      } else {
-        res.writeHead(404).end();
-      }
-    };
-    answer().catch(() => res.headersSent || res.writeHead(500).end());
-  });
-  server.listen(config.ADMIN_PORT, config.ADMIN_HOST);
-  await once(server, 'listening');
-  return {
-    port: (server.address() as AddressInfo).port,
-    async close() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, 'close');
+): Promise<Pick<ListeningServer, 'port' | 'close' | 'serve'>> {
+  const answers: Record<string, Middleware> = {
+    async '/metrics'(ctx) {
+      const texts = await Promise.all([registry.metrics(), sdkMetrics()]);
+      ctx.set('Content-Type', registry.contentType);
+      ctx.body = texts.join('\n');
+    },
+    '/healthz'(ctx) {
+      ctx.body = { status: 'ok' };
+    },
+    async '/readyz'(ctx) {
+      const found = await readiness();
+      ctx.status = found.status === 'ready' ? 200 : 503;
+      ctx.body = found;
     },
   };
+  const own: Middleware = (ctx, next) => {
+    const answer = answers[ctx.path];
+    if (answer === undefined) return next();
+    if (ctx.method === 'GET' || ctx.method === 'HEAD') return answer(ctx, next);
+    ctx.status = 405;
+    ctx.set('Allow', 'GET, HEAD');
+  };
+  const app = new Koa();
+  app.silent = true;
+  app.use(own);
+  const server = await listen({ HOST: ADMIN_HOST, PORT: ADMIN_PORT }, app, limits);
+  return {
+    port: server.port,
+    serve(desk) {
+      desk.middleware.unshift(own);
+      server.serve(desk);
+    },
+    close: () => server.close(true),
+  };
 }
-
-const json = { 'Content-Type': 'application/json' };
 
 /** How long one check serves all callers, and the longest that it may take: frequent callers cost nothing more. */
 export const lookEveryMs = 1000;
 
 /**
- * Checks whether this process can do its work: Redis answers, and the process was not told to stop. Temporal may be
+ * Checks whether this process can do its work: Redis serves, and the process was not told to stop. Temporal may be
  * unavailable: accepted events are owed in Redis, and all processes share the same Temporal.
  * @param ask asks each server; a call ends soon after `lookEveryMs`
  */
 export function createReadiness(ask: {
   redis: () => Promise<unknown>;
   temporal: () => Promise<unknown>;
+  /** Or not begun. */
   ending: () => boolean;
+  /** Why Redis refuses calls. */
+  refused?: () => string[];
 }): () => Promise<Readiness> {
   const lookAtRedis = sharedLook(ask.redis);
   const lookAtTemporal = sharedLook(ask.temporal);
   return async () => {
     const [redis, temporal] = await Promise.all([lookAtRedis(), lookAtTemporal()]);
-    return { status: redis && !ask.ending() ? 'ready' : 'not ready', redis, temporal };
+    const reasons = redis ? [] : (ask.refused?.() ?? []);
+    return {
+      status: redis && !ask.ending() ? 'ready' : 'not ready',
+      redis,
+      temporal,
+      ...(reasons.length > 0 && { reasons }),
+    };
   };
 }
 

@@ -1,4 +1,4 @@
-import { TooBusy } from '../delivery/accept.js';
+import { TooBusy } from '../delivery/hands.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type ErrorCode, errors, toOauthError } from './errors.js';

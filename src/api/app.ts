@@ -1,30 +1,39 @@
 import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
 import Router from '@koa/router';
 import Koa, { type Context } from 'koa';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
-import { ApiError, presentProblem, toApiError } from './apiError.js';
+import { requireData } from '../redis/connection/mark.js';
+import { countCalls } from '../redis/records/calls.js';
+import { ApiError, presentProblem, toApiError, unavailable } from './apiError.js';
 import { mountConsole } from './console/mount.js';
 import { consoleFiles } from './console/page.js';
+import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
 import { endpoints } from './endpoints.js';
 import { docsFiles } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';
 import type { ApiDeps, Services, Step } from './step.js';
-import { accountLimits, createTokenLimits, Remembered } from './steps/limits.js';
+import { whileDropping } from './steps/body.js';
+import { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
+import { createLines, holdRefusals } from './steps/pace.js';
 import { tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
 export function createApi(services: Services): Koa {
   const { db, config, log, metrics } = services;
+  const lines = createLines(config);
   const deps: ApiDeps = {
     ...services,
     findToken: tokenFinder(db),
     countCall: accountLimits(db, config.ACCOUNT_RATE_PER_SECOND),
-    tokenLimits: createTokenLimits(db, config.TOKEN_RATE_PER_SECOND),
+    failures: createFailureLimits(db),
+    paceAccount: lines.account,
+    usedUp: new Remembered<number>(10_000),
     auditedTokens: new Remembered<true>(10_000),
   };
-  // A path in another case is another path, so that rules of a proxy by path hold here too.
-  const router = new Router({ sensitive: true });
+  // A path in another case, or with a slash at its end, is another path, so that rules of a proxy by path hold here too.
+  const router = new Router({ sensitive: true, strict: true });
   const literal = new Map<string, { path: string; answer: (ctx: Context) => unknown }>();
   for (const { method, path, middleware } of [...endpoints, openapiEndpoint]) {
     const answer = middleware(deps);
@@ -38,11 +47,12 @@ export function createApi(services: Services): Koa {
   }
   mountConsole(router, deps);
 
-  const app = new Koa();
-  app.use(nameRequest);
-  app.use(observe(log, metrics));
-  app.use(answerErrors(log));
-  app.use(checkHead);
+  const app = createEdge(log, metrics, countCalls(db, services.closing), config.heldRefusalMs);
+  app.use(lines.pace(deps));
+  app.use((ctx, next) => {
+    if (!healthPaths.has(ctx.path)) requireData(db);
+    return next();
+  });
   // A path without parameters is looked up. The router tries every pattern for each request, which takes at least 8 % of the
   // service's CPU for a token call (figures in docs/dependencies.md).
   app.use((ctx, next) => {
@@ -53,10 +63,40 @@ export function createApi(services: Services): Koa {
   });
   app.use(router.routes());
   app.use(router.allowedMethods());
+  return app;
+}
+
+/** Builds what stands around the answers of any port: it names, observes and checks each request, and answers every error. */
+export function createEdge(
+  log: Logger,
+  metrics: Metrics,
+  count = (_isFailed: boolean) => {},
+  heldRefusalMs = 0,
+): Koa {
+  const app = new Koa();
+  app.use(nameRequest);
+  app.use(holdRefusals(heldRefusalMs));
+  app.use(observe(log, metrics, count));
+  app.use(readOn);
+  app.use(answerErrors(log));
+  app.use(checkHead);
   // Errors after the answer was handed over, such as a caller that hung up.
   app.on('error', (err: NodeJS.ErrnoException) => log.debug({ reason: err.code }, 'connection error'));
   return app;
 }
+
+/** Answers while a process starts: health checks, and 503 to every other call. */
+export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | 'readiness'>): Koa {
+  const app = createEdge(services.log, services.metrics);
+  app.use((ctx) => {
+    const health = [healthzEndpoint, readyzEndpoint].find(({ path }) => path === ctx.path);
+    if (health === undefined) throw unavailable('the process starts');
+    return health.middleware(services as ApiDeps)(ctx);
+  });
+  return app;
+}
+
+const healthPaths = new Set<string>([healthzEndpoint.path, readyzEndpoint.path]);
 
 /** Answers every error of a request that was read. server.ts refuses those that could not be read. */
 function answerErrors(log: Logger): Step {
@@ -75,13 +115,22 @@ function answerErrors(log: Logger): Step {
       if (known?.status === 503) log.debug({ reason: joinCauses(known), request_id }, 'answered 503');
       const answered = known ?? new ApiError('server_error', 'Something went wrong on our side');
       ctx.status = answered.status;
+      ctx.state.isOurs = ['server_error', 'temporarily_unavailable'].includes(answered.code);
       ctx.set(answered.headers);
-      // Do not wait for the rest of a body that was too long.
-      if (answered.status === 413) ctx.set('Connection', 'close');
       ctx.body = presentProblem(answered, ctx.path, request_id);
     }
   };
 }
+
+/** Has the rest of a body that is too long read before the connection is closed, whoever has refused it. */
+const readOn: Step = async (ctx, next) => {
+  await next();
+  if (ctx.status !== 413) return;
+  const text = typeof ctx.body === 'string' ? ctx.body : JSON.stringify(ctx.body);
+  ctx.body = Readable.from(whileDropping(ctx.req, text));
+  ctx.length = Buffer.byteLength(text);
+  ctx.set('Connection', 'close');
+};
 
 /** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller both are the same. */
 const unanswered = (status: number): ApiError =>
@@ -95,9 +144,15 @@ function joinCauses({ cause }: Error): string {
   return cause.cause === undefined ? cause.message : `${cause.message}: ${joinCauses(cause)}`;
 }
 
-/** Refuses requests that Node's server would refuse without a body: without Host, or with an unknown Expect. */
+/** Refuses heads that Node's server would refuse without a body, or of which it would take the first of two contradictions. */
 const checkHead: Step = (ctx, next) => {
-  const { headers, httpVersion } = ctx.req;
+  const { headers, httpVersion, rawHeaders } = ctx.req;
+  const names = rawHeaders.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : ''));
+  for (const name of ['host', 'authorization', 'content-type']) {
+    if (names.indexOf(name) !== names.lastIndexOf(name)) {
+      throw new ApiError('malformed_request', `The header ${name} is repeated`);
+    }
+  }
   if (httpVersion === '1.1') {
     if (headers.host === undefined) throw new ApiError('malformed_request', 'The header Host is missing');
     if (headers.expect !== undefined && !/\b100-continue\b/i.test(headers.expect)) {
@@ -123,16 +178,17 @@ const nameRequest: Step = (ctx, next) => {
  * of very frequent calls are logged at debug level: at thousands a second the metrics say more, and the lines
  * would be a tenth of the cost of a request.
  */
-export function observe(log: Logger, metrics: Metrics): Step {
+export function observe(log: Logger, metrics: Metrics, count: (isFailed: boolean) => void): Step {
   // No field below may hold a secret, because the redaction is skipped: it is half of the cost of the line.
   const requests = log.child({}, { redact: [] });
   return async (ctx, next) => {
     const begun = performance.now();
     await next();
-    const ms = performance.now() - begun;
+    const ms = performance.now() - begun - (ctx.state.waitedMs ?? 0);
     const route = String(ctx._matchedRoute ?? 'none');
     const { status } = ctx;
     metrics.answered({ method: knownMethods.has(ctx.method) ? ctx.method : 'other', route, status }, ms);
+    if (!healthPaths.has(ctx.path)) count(Boolean(ctx.state.isOurs));
     const level = status < 400 && busyRoutes.has(route) ? 'debug' : 'info';
     requests[level](
       { route, method: ctx.method, status, ms: Math.round(ms * 10) / 10, request_id: ctx.state.requestId },

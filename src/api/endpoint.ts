@@ -3,15 +3,22 @@ import type { Context } from 'koa';
 import { z } from 'zod';
 import type { Db } from '../redis/connection/db.js';
 import type { AccessToken } from '../redis/records/accessTokens.js';
-import { getAccount } from '../redis/records/accounts.js';
+import { getAccount, platformScope } from '../redis/records/accounts.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import type { ErrorCode } from './errors.js';
 import { clientTokenText } from './reference/schemas.js';
 import type { ApiContext, ApiDeps } from './step.js';
-import { checked, jsonReader } from './steps/body.js';
+import { jsonReader, requireNoBody } from './steps/body.js';
+import { checked } from './steps/checked.js';
 import type { AccountRate } from './steps/limits.js';
-import { bearerToken, ownClient, requireSigningSecretsScope, type Subject } from './steps/publisher.js';
-import { type Parameters, readQuery, required } from './steps/query.js';
+import {
+  bearerToken,
+  ownClient,
+  requireScope,
+  requireSigningSecretsScope,
+  type Subject,
+} from './steps/publisher.js';
+import { type Parameters, type Places, readQuery, required } from './steps/query.js';
 
 /** The groups of calls, in the order of the description. */
 export const tags = {
@@ -82,13 +89,29 @@ export const endpoint = (
 ): Endpoint => {
   const known = Object.keys(of.query?.shape ?? {});
   if (of.security === 'tokenAnywhere') known.push('access_token');
+  const inQuery = placesOf(known, 'in the query');
+  const as = of.body?.types ? 'a form' : 'JSON';
+  const elsewhere = new Map([
+    ...placesOf(fieldsOf(of.body?.schema), `in the body, as ${as}`),
+    ...placesOf(fieldsOf(of.inPath), 'in the path'),
+  ]);
   const middleware = (deps: ApiDeps) => async (ctx: Context) => {
-    const parameters = readQuery(ctx.querystring, known);
+    const parameters = readQuery(ctx.querystring, known, elsewhere);
+    if (of.body === undefined) await requireNoBody(ctx.req, inQuery);
     ctx.status = of.status ?? 200;
     ctx.body = await of.answer(deps, { ctx: ctx as ApiContext, parameters });
   };
   return { ...of, middleware };
 };
+
+const placesOf = (names: readonly string[], place: string): Places =>
+  new Map(names.map((name) => [name, `belongs ${place}`]));
+
+/** Returns the names of an object's members, or of those of each choice. */
+function fieldsOf(schema: unknown): string[] {
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap(fieldsOf);
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+}
 
 export const clientParameter = clientTokenText.describe('The client, a child of the account.');
 
@@ -97,6 +120,7 @@ const tokens = {
   any: 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
   orPlatform:
     'Ask for a token with the scope `push_notifications`; any scope of the account is accepted. The platform’s token (scope `enrichments`) is accepted for every client.',
+  platform: 'Ask for a token with the scope `enrichments`; it is accepted for every client.',
   signingSecrets:
     'If the account has the scope `signing_secrets`, ask for a token with it; otherwise any scope of the account is accepted.',
 };
@@ -132,7 +156,7 @@ export interface TokenEndpoint<About> extends Endpoint {
 const tokenEndpoint =
   <About extends object>(
     find: (db: Db, request: Request & { token: AccessToken; by: keyof typeof tokens }) => Promise<About>,
-    { query: ownQuery = {}, codes: ownCodes = [] as ErrorCode[] } = {},
+    { query: ownQuery = {}, codes: ownCodes = [] as ErrorCode[], whose = '' } = {},
   ) =>
   <Query extends z.ZodObject, Body extends z.ZodType>({
     by = 'any',
@@ -142,11 +166,15 @@ const tokenEndpoint =
   }: Declared<About, Query, Body>): TokenEndpoint<About> => {
     const { query, body, rate } = of;
     const readJson = body && jsonReader(body.atMostBytes);
+    const elsewhere = new Map([
+      ...placesOf(Object.keys({ ...ownQuery, ...query?.shape }), 'in the query'),
+      ...placesOf(fieldsOf(of.inPath), 'in the path'),
+    ]);
     const carryOut = async (deps: ApiDeps, given: Call & About) => {
       const call = {
         ...given,
         query: query && checked(query, given.query),
-        body: body && checked(body.schema, given.body),
+        body: body && checked(body.schema, given.body, elsewhere),
       } as Call<z.output<Query>, z.output<Body>> & About;
       if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, call.token);
       if (rate && isCounted(call)) await deps.countCall(call.ctx, rate, call.token.accountId);
@@ -155,7 +183,12 @@ const tokenEndpoint =
     return {
       ...endpoint({
         ...of,
-        description: [of.description, rate && `Counts towards the account’s rate \`${rate}\`.`, tokens[by]]
+        description: [
+          of.description,
+          rate && `Counts towards the account’s rate \`${rate}\`.`,
+          tokens[by],
+          whose,
+        ]
           .filter(Boolean)
           .join(' '),
         security: 'token',
@@ -164,9 +197,8 @@ const tokenEndpoint =
           'invalid_token',
           ...ownCodes,
           ...(of.codes ?? []),
-          ...(rate ? (['too_many_requests'] as const) : []),
           ...(body ? (['body_too_long', 'unsupported_media_type'] as const) : []),
-          ...(by === 'signingSecrets' ? (['insufficient_scope'] as const) : []),
+          ...(by === 'signingSecrets' || by === 'platform' ? (['insufficient_scope'] as const) : []),
           'temporarily_unavailable',
         ],
         answer: async (deps, { ctx, parameters }) => {
@@ -187,19 +219,27 @@ export const accountEndpoint = tokenEndpoint(async () => ({}));
 export const clientEndpoint = tokenEndpoint<{ client: Subject }>(
   async (db, { parameters, token, by }) => {
     const { accountId, scopes } = token;
-    const isAnyAllowed = by === 'orPlatform' && scopes.includes('enrichments');
-    const clientToken = required(parameters, 'client_token');
+    if (by === 'platform') requireScope(token, platformScope);
+    const isAnyAllowed = by === 'platform' || (by === 'orPlatform' && scopes.includes(platformScope));
+    const clientToken = required(parameters, 'client_token', ' in the query');
     return { client: await ownClient(db, { clientToken, accountId, isAnyAllowed }) };
   },
   { query: { client_token: clientParameter }, codes: ['unknown_client'] },
 );
 
 /** Declares a call about the client that gets the account's notices. */
-export const noticesEndpoint = tokenEndpoint<{ client: Subject }>(async (db, { token }) => ({
-  client: await findNoticesClient(db, token.accountId),
-}));
+export const noticesEndpoint = tokenEndpoint<{ client: Subject }>(
+  async (db, { token }) => ({ client: await findNoticesClient(db, token) }),
+  {
+    codes: ['insufficient_scope'],
+    whose: 'An account with the scope `enrichments` needs a token with that scope.',
+  },
+);
 
-export async function findNoticesClient(db: Db, accountId: AccessToken['accountId']): Promise<Subject> {
-  const account = await getAccount(db, accountId);
-  return { clientToken: noticesRecipient({ accountId, scopes: account?.scopes ?? [] }), accountId };
+/** The notices of a platform are about every customer: its tokens for other uses do not reach them. @throws ApiError 403 */
+export async function findNoticesClient(db: Db, token: AccessToken): Promise<Subject> {
+  const { accountId } = token;
+  const { scopes = [] } = (await getAccount(db, accountId)) ?? {};
+  if (scopes.includes(platformScope)) requireScope(token, platformScope);
+  return { clientToken: noticesRecipient({ accountId, scopes }), accountId };
 }

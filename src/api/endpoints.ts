@@ -6,10 +6,12 @@ import * as enrichments from './endpoints/enrichments.js';
 import * as health from './endpoints/health.js';
 import * as notices from './endpoints/notices.js';
 import * as notifications from './endpoints/notifications.js';
+import * as quietPeriod from './endpoints/quietPeriod.js';
 import * as registration from './endpoints/registerPushNotifications.js';
 import * as requestHeaders from './endpoints/requestHeaders.js';
 import * as sendAgain from './endpoints/sendAgain.js';
 import * as signingSecret from './endpoints/signingSecret.js';
+import * as sourceAddresses from './endpoints/sourceAddresses.js';
 import * as testNotification from './endpoints/testNotification.js';
 import * as tokens from './endpoints/tokens.js';
 import * as updates from './endpoints/updates.js';
@@ -29,6 +31,7 @@ export const endpoints: readonly Endpoint[] = [
   sendAgain.resumeEndpointEndpoint,
   requestHeaders.requestHeadersEndpoint,
   requestHeaders.setRequestHeadersEndpoint,
+  quietPeriod.setQuietPeriodEndpoint,
   updates.updatesEndpoint,
   notifications.notificationsEndpoint,
   notifications.notificationEndpoint,
@@ -43,6 +46,8 @@ export const endpoints: readonly Endpoint[] = [
   notices.noticesUrlEndpoint,
   notices.removeNoticesUrlEndpoint,
   enrichments.enrichmentsEndpoint,
+  notifications.forgetAssetEndpoint,
+  sourceAddresses.sourceAddressesEndpoint,
   health.healthzEndpoint,
   health.readyzEndpoint,
   docsEndpoint,

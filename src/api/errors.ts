@@ -3,201 +3,188 @@
  * `/docs/errors` explains it. A new error is a new row here, and its code is named in docs/reference/calls.md.
  */
 
-export const errors = {
-  invalid_request: {
-    status: 400,
-    meaning: 'A parameter, a header or the body is missing, empty, repeated, unknown or wrong.',
-    remedy: 'Correct what the message names, then send it again.',
-  },
-  too_many_parameters: {
-    status: 400,
-    meaning: 'The query or the form has more parameters than any call takes.',
-    remedy: 'Send only the parameters that the call knows.',
-  },
-  malformed_request: {
-    status: 400,
-    meaning: 'The first line, the headers or the framing are not valid HTTP/1.1.',
-    remedy: 'Check the client library and the proxies in between.',
-  },
-  invalid_event: {
-    status: 400,
-    meaning:
+/** By status, each with its meaning and its remedy. */
+const byStatus = {
+  400: {
+    invalid_request: [
+      'A parameter, a header or the body is missing, empty, repeated, unknown or wrong.',
+      'Correct what the message names, then send it again.',
+    ],
+    too_many_parameters: [
+      'The query or the form has more parameters than any call takes.',
+      'Send only the parameters that the call knows.',
+    ],
+    malformed_request: [
+      'The first line, the headers or the framing are not valid HTTP/1.1.',
+      'Check the client library and the proxies in between.',
+    ],
+    invalid_event: [
       'An event of a batch has a bad field. The code stands in the place of that event; the batch is answered 202.',
-    remedy: 'Correct the field that the message names and send this event again.',
-  },
-  url_not_absolute: {
-    status: 400,
-    meaning: 'The URL is not absolute, or has a space or a backslash.',
-    remedy:
+      'Correct the field that the message names and send this event again.',
+    ],
+    url_not_absolute: [
+      'The URL is not absolute, or has a space or a backslash.',
       'Send the whole address from `https://` on, percent-encoded once: a `+` as `%2B`, a `&` as `%26`.',
+    ],
+    url_scheme: ['The URL is not `https://`.', 'Send the `https://` address of the same endpoint.'],
+    url_too_long: ['The URL has more than 2,048 bytes, percent-encoded.', 'Send a shorter one.'],
+    url_credentials: [
+      'The URL has a user name or a password.',
+      'Leave `user:password@` out; verify the signature that each notification carries instead.',
+    ],
+    url_fragment: [
+      'The URL has a fragment.',
+      'Leave out the `#` and everything after it: HTTP requests do not carry it.',
+    ],
+    url_repaired: [
+      'A request would go to another URL than the one given: `.` or `..` between slashes, or host or port in an unusual form.',
+      'Send the URL as a browser shows it after loading it.',
+    ],
+    url_unknown_host: [
+      'The host name of the URL does not exist.',
+      'Correct the name, or wait until it is in DNS.',
+    ],
+    url_not_public: [
+      'The host of the URL has an address that is not public.',
+      'Send a URL that the internet can reach.',
+    ],
+    url_own_address: ['The URL leads to this service itself.', 'Send the URL of your own endpoint.'],
+    already_registered: [
+      'The client already has a URL.',
+      'Ask the operator named in the message to change it.',
+    ],
+    unsupported_grant_type: ['The `grant_type` is not `none`.', 'Send `grant_type=none`.'],
+    invalid_scope: [
+      'The account does not have all of the scopes asked for.',
+      'Ask for fewer, or have the operator grant them.',
+    ],
   },
-  url_scheme: {
-    status: 400,
-    meaning: 'The URL is not `https://`.',
-    remedy: 'Send the `https://` address of the same endpoint.',
+  401: {
+    invalid_client: [
+      'The `client_id` is unknown, the `client_secret` is wrong, or the account is disabled.',
+      'Compare both with the values that the operator gave you.',
+    ],
+    invalid_token: [
+      'The access token is missing, unknown, expired or revoked.',
+      'Ask for a new token, send it as `Authorization: Bearer`, and repeat the call once.',
+    ],
+    invalid_client_token: [
+      'At the registration: the client token is unknown, or belongs to another account.',
+      'Compare it with `GET /clients`.',
+    ],
   },
-  url_too_long: {
-    status: 400,
-    meaning: 'The URL has more than 2,048 bytes, percent-encoded.',
-    remedy: 'Send a shorter one.',
+  403: {
+    insufficient_scope: [
+      'The access token does not have the scope that the call needs.',
+      'Ask for a token with the scope that the message names.',
+    ],
+    insufficient_role: [
+      'To operators: the role of the token or of the person does not allow the operation.',
+      'Have somebody with the role that the message names do it, or give you that role.',
+    ],
   },
-  url_credentials: {
-    status: 400,
-    meaning: 'The URL has a user name or a password.',
-    remedy: 'Leave `user:password@` out; verify the signature that each notification carries instead.',
-  },
-  url_fragment: {
-    status: 400,
-    meaning: 'The URL has a fragment.',
-    remedy: 'Leave out the `#` and everything after it: HTTP requests do not carry it.',
-  },
-  url_unknown_host: {
-    status: 400,
-    meaning: 'The host name of the URL does not exist.',
-    remedy: 'Correct the name, or wait until it is in DNS.',
-  },
-  url_not_public: {
-    status: 400,
-    meaning: 'The host of the URL has an address that is not public.',
-    remedy: 'Send a URL that the internet can reach.',
-  },
-  url_own_address: {
-    status: 400,
-    meaning: 'The URL leads to this service itself.',
-    remedy: 'Send the URL of your own endpoint.',
-  },
-  already_registered: {
-    status: 400,
-    meaning: 'The client already has a URL.',
-    remedy: 'Ask the operator named in the message to change it.',
-  },
-  unsupported_grant_type: {
-    status: 400,
-    meaning: 'The `grant_type` is not `none`.',
-    remedy: 'Send `grant_type=none`.',
-  },
-  invalid_scope: {
-    status: 400,
-    meaning: 'The account does not have all of the scopes asked for.',
-    remedy: 'Ask for fewer, or have the operator grant them.',
-  },
-  invalid_client: {
-    status: 401,
-    meaning: 'The `client_id` is unknown, the `client_secret` is wrong, or the account is disabled.',
-    remedy: 'Compare both with the values that the operator gave you.',
-  },
-  invalid_token: {
-    status: 401,
-    meaning: 'The access token is missing, unknown, expired or revoked.',
-    remedy: 'Ask for a new token, send it as `Authorization: Bearer`, and repeat the call once.',
-  },
-  invalid_client_token: {
-    status: 401,
-    meaning: 'At the registration: the client token is unknown, or belongs to another account.',
-    remedy: 'Compare it with `GET /clients`.',
-  },
-  insufficient_scope: {
-    status: 403,
-    meaning: 'The access token does not have the scope that the call needs.',
-    remedy: 'Ask for a token with the scope that the message names.',
-  },
-  not_found: {
-    status: 404,
-    meaning: 'There is nothing at this address. Paths are written in lower case.',
-    remedy: 'Compare the path with `/docs`.',
-  },
-  unknown_client: {
-    status: 404,
-    meaning:
+  404: {
+    not_found: [
+      'There is nothing at this address. Paths are written in lower case.',
+      'Compare the path with `/docs`.',
+    ],
+    unknown_account: ['To operators: there is no such account.', 'Compare the id with the list of accounts.'],
+    unknown_client: [
       'The client token is unknown, or belongs to another account. In a batch the code stands in the place of the event.',
-    remedy: 'Compare it with `GET /clients`, or have the operator create the client.',
-  },
-  not_registered: {
-    status: 404,
-    meaning: 'The client has no URL.',
-    remedy: 'Register one.',
-  },
-  no_notices_url: {
-    status: 404,
-    meaning: 'The account has no URL for notices.',
-    remedy: 'Set one with `PUT /notices`.',
-  },
-  unknown_notification: {
-    status: 404,
-    meaning: 'The client has no such notification, or it is no longer kept.',
-    remedy: 'Compare the id with `GET /notifications`.',
-  },
-  unknown_asset: {
-    status: 404,
-    meaning: 'The service has no record of this asset for this client.',
-    remedy: 'Compare the `platform_id` with the one that the platform publishes.',
-  },
-  unknown_event: {
-    status: 404,
-    meaning:
+      'Compare it with `GET /clients`, or have the operator create the client.',
+    ],
+    not_registered: ['The client has no URL.', 'Register one.'],
+    no_notices_url: ['The account has no URL for notices.', 'Set one with `PUT /notices`.'],
+    unknown_notification: [
+      'The client has no such notification, or it is no longer kept.',
+      'Compare the id with `GET /notifications`.',
+    ],
+    unknown_asset: [
+      'The service has no record of this asset for this client.',
+      'Compare the `platform_id` with the one that the platform publishes.',
+    ],
+    unknown_event: [
       'No kept notification of the client names the event: it made none, or its notification is no longer kept.',
-    remedy: 'Ask for the asset of the event: `GET /assets/{platform_id}` says why its last event made none.',
+      'Ask for the asset of the event: `GET /assets/{platform_id}` says why its last event made none.',
+    ],
   },
-  method_not_allowed: {
-    status: 405,
-    meaning: 'The path has no such method.',
-    remedy: 'Use one of the methods in the header `Allow`.',
+  405: {
+    method_not_allowed: ['The path has no such method.', 'Use one of the methods in the header `Allow`.'],
   },
-  request_timeout: {
-    status: 408,
-    meaning: 'The headers took more than 10 s, or the whole request more than 30 s.',
-    remedy: 'Send it again on a new connection.',
+  408: {
+    request_timeout: [
+      'The headers took more than 10 s, or the whole request more than 30 s.',
+      'Send it again on a new connection.',
+    ],
   },
-  cursor_expired: {
-    status: 410,
-    meaning:
-      'Updates after this place of the feed are no longer kept: 10,000 followed, or the store has lost some.',
-    remedy: 'Read the feed again without `cursor`, and ask the platform about the assets that are not in it.',
+  409: {
+    refused: [
+      'To operators: the operation was understood, and is not possible now; the message says why.',
+      'Do what the message says.',
+    ],
   },
-  body_too_long: {
-    status: 413,
-    meaning: 'The body is longer than the call accepts, compressed or decompressed.',
-    remedy: 'Send less in one call: events in smaller batches.',
+  410: {
+    cursor_expired: [
+      'Updates after this place of the feed are no longer kept: 100,000 followed, or the store has lost some.',
+      'Read the feed again without `cursor`, then ask the platform for those videos of your own system that are not in it.',
+    ],
   },
-  unsupported_media_type: {
-    status: 415,
-    meaning: 'The call does not accept the content type, the charset or the content encoding.',
-    remedy: 'Send the type that the message names, in UTF-8, uncompressed or as gzip, deflate or br.',
+  413: {
+    body_too_long: [
+      'The body is longer than the call accepts, compressed or decompressed.',
+      'Send less in one call: events in smaller batches.',
+    ],
   },
-  expectation_failed: {
-    status: 417,
-    meaning: 'The header `Expect` asks for something other than `100-continue`.',
-    remedy: 'Leave the header out.',
+  415: {
+    unsupported_media_type: [
+      'The call does not accept the content type, the charset or the content encoding.',
+      'Send the type that the message names, in UTF-8, uncompressed or as gzip, deflate or br.',
+    ],
   },
-  too_many_requests: {
-    status: 429,
-    meaning: 'A limit on calls is reached.',
-    remedy: 'Wait as many seconds as `Retry-After` says; `RateLimit-Policy` names the limit.',
+  417: {
+    expectation_failed: [
+      'The header `Expect` asks for something other than `100-continue`.',
+      'Leave the header out.',
+    ],
   },
-  headers_too_long: {
-    status: 431,
-    meaning: 'The path, the query and the headers have more than 32 KiB.',
-    remedy: 'Send shorter ones.',
+  429: {
+    too_many_requests: [
+      'A limit on calls is reached.',
+      'Wait as many seconds as `Retry-After` says; `RateLimit-Policy` names the limit.',
+    ],
   },
-  server_error: {
-    status: 500,
-    meaning: 'The service has a bug.',
-    remedy: 'Send the request again later; tell the operator the `request_id`.',
+  431: {
+    headers_too_long: ['The path, the query and the headers have more than 32 KiB.', 'Send shorter ones.'],
   },
-  resolver_unavailable: {
-    status: 503,
-    meaning: 'The name in the URL could not be looked up in time.',
-    remedy: 'Send the request again after `Retry-After`.',
+  500: {
+    server_error: [
+      'The service has a bug.',
+      'Send the request again later; tell the operator the `request_id`.',
+    ],
   },
-  temporarily_unavailable: {
-    status: 503,
-    meaning: 'The service cannot answer now. The call may or may not have taken effect.',
-    remedy:
+  503: {
+    resolver_unavailable: [
+      'The name in the URL could not be looked up in time.',
+      'Send the request again after `Retry-After`.',
+    ],
+    temporarily_unavailable: [
+      'The service cannot answer now. The call may or may not have taken effect.',
       'Wait as `Retry-After` says. A call that only reads can be repeated; the description of every other call says what a repeat does.',
+    ],
   },
-} as const satisfies Record<string, { status: number; meaning: string; remedy: string }>;
+} as const satisfies Record<number, Record<string, readonly [meaning: string, remedy: string]>>;
 
-export type ErrorCode = keyof typeof errors;
+type ByStatus = typeof byStatus;
+export type ErrorCode = { [Status in keyof ByStatus]: keyof ByStatus[Status] }[keyof ByStatus];
+
+export const errors = Object.fromEntries(
+  Object.entries(byStatus).flatMap(([status, codes]) =>
+    Object.entries<readonly [string, string]>(codes).map(([code, [meaning, remedy]]) => [
+      code,
+      { status: Number(status), meaning, remedy },
+    ]),
+  ),
+) as Record<ErrorCode, { status: number; meaning: string; remedy: string }>;
 
 export const errorCodes = Object.keys(errors) as ErrorCode[];
 

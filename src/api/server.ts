@@ -10,10 +10,12 @@ import type { ErrorCode } from './errors.js';
 
 export interface ListeningServer {
   port: number;
+  /** Has another app answer from now on. */
+  serve(app: Koa): void;
   /** Makes every further answer ask to close its connection; new connections are still accepted. */
   drain(): void;
-  /** Accepts nothing new, lets every request under way end and closes each connection after its answer. */
-  close(): Promise<void>;
+  /** Accepts nothing new, lets every request under way end, or cuts it, and closes each connection after its answer. */
+  close(isCut?: boolean): Promise<void>;
 }
 
 /** The limits on a caller's time and resources, documented in docs/reference/limits.md. */
@@ -40,7 +42,7 @@ export async function listen(
   app: Koa,
   limits: typeof connectionLimits = connectionLimits,
 ): Promise<ListeningServer> {
-  const handle = app.callback();
+  let handle = app.callback();
   // By connection, not a set of answers: V8 chains the tables that a set outgrows as answers come and go. A dead table
   // among its old objects keeps all later ones, each with the requests of its time, until the next full collection.
   const underWay = new Map<Socket, ServerResponse | undefined>();
@@ -67,6 +69,16 @@ export async function listen(
     answer,
   );
   server.on('checkExpectation', answer);
+  server.on('checkContinue', (req, res) => {
+    // A call asks for the body once it reads it: a refusal by the head alone comes before (RFC 9110, section 10.1.1).
+    res.setHeader('Connection', 'close');
+    req.once('resume', () => {
+      if (res.headersSent) return;
+      if (res.shouldKeepAlive && !draining) res.setHeader('Connection', 'keep-alive');
+      res.writeContinue();
+    });
+    answer(req, res);
+  });
   server.on('clientError', (err, socket) => refuseBytes(err, socket, underWay.get(socket as Socket)));
   server.on('connection', (socket) => {
     socket.once('close', () => underWay.delete(socket));
@@ -83,10 +95,14 @@ export async function listen(
 
   return {
     port: (server.address() as AddressInfo).port,
+    serve(next) {
+      handle = next.callback();
+    },
     drain,
-    async close() {
+    async close(isCut = false) {
       drain();
       server.close();
+      if (isCut) server.closeAllConnections();
       await once(server, 'close');
     },
   };
@@ -103,15 +119,12 @@ function endUnlessSent(res: ServerResponse, withinMs: number): void {
  * Answers requests that the HTTP parser refuses, in the form of every other error, and closes the connection.
  * @param answer the answer under way on this connection, if any
  */
-function refuseBytes(err: NodeJS.ErrnoException, socket: Duplex, answer: ServerResponse | undefined): void {
+function refuseBytes(err: ParserError, socket: Duplex, answer: ServerResponse | undefined): void {
   if (!socket.writable || err.code === 'ECONNRESET' || answer?.headersSent) {
     socket.destroy();
     return;
   }
-  const [code, message] = refusals[err.code ?? ''] ?? [
-    'malformed_request',
-    'The request is not valid HTTP/1.1',
-  ];
+  const [code, message] = refusals[err.code ?? ''] ?? ['malformed_request', describeBytes(err)];
   const refusal = new ApiError(code, message);
   const requestId = String(answer?.getHeader('x-request-id') ?? randomUUID());
   const body = JSON.stringify(presentProblem(refusal, answer?.req.url ?? '/', requestId));
@@ -124,6 +137,20 @@ function refuseBytes(err: NodeJS.ErrnoException, socket: Duplex, answer: ServerR
     'Connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
+}
+
+/** Names the header at which the parser stopped: base64 breaks long credentials into lines. */
+function describeBytes({ code = '', rawPacket, bytesParsed }: ParserError): string {
+  const read = rawPacket?.subarray(0, bytesParsed).toString('latin1') ?? '';
+  const name = [...read.matchAll(/^([\w-]{1,64}):/gm)].at(-1)?.[1];
+  const isHeader = /^HPE_(INVALID_HEADER_TOKEN|CR_EXPECTED|LF_EXPECTED)$/.test(code) && name !== undefined;
+  const where = isHeader ? `: see the header ${name}, which must be one line without control characters` : '';
+  return `The request is not valid HTTP/1.1${where}`;
+}
+
+interface ParserError extends NodeJS.ErrnoException {
+  rawPacket?: Buffer;
+  bytesParsed?: number;
 }
 
 /** By the codes of Node's HTTP server and of its parser, llhttp. */

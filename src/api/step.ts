@@ -2,13 +2,15 @@ import type { Next, ParameterizedContext } from 'koa';
 import type { StartedParts } from '../compose.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
-import type { accountLimits, createTokenLimits, Remembered } from './steps/limits.js';
+import type { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
 import type { tokenFinder } from './steps/publisher.js';
 
 export interface Readiness {
   status: 'ready' | 'not ready';
   redis: boolean;
   temporal: boolean;
+  /** Why Redis does not serve. */
+  reasons?: string[];
 }
 
 /** The service's parts that the API needs. */
@@ -26,13 +28,21 @@ export interface Services extends StartedParts {
 export interface ApiDeps extends Services {
   findToken: ReturnType<typeof tokenFinder>;
   countCall: ReturnType<typeof accountLimits>;
-  tokenLimits: ReturnType<typeof createTokenLimits>;
+  /** Counts a call with an account's credentials in this process. @throws ApiError 429 */
+  paceAccount: (ctx: Pick<ApiContext, 'req'>, accountId: string) => Promise<void>;
+  failures: ReturnType<typeof createFailureLimits>;
+  /** Client ids whose rate of tokens is used up, with the time until when (ms). */
+  usedUp: Remembered<number>;
   /** The first tokens of the day that the audit has. */
   auditedTokens: Remembered<true>;
 }
 
 export interface ApiState {
   requestId: string;
+  /** For how long the call waited because its caller asked for that. */
+  waitedMs?: number;
+  /** True if the service, or what it stands on, made the call fail. */
+  isOurs?: boolean;
 }
 
 /** Koa's context of a request and its answer, with the state so far and the parameters of the path. */

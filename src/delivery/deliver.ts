@@ -1,14 +1,14 @@
-/** Delivers events: has couriers send what is due, and reads in Redis what became of it. */
+/** Delivers events: has hands send what is due, and reads in Redis what became of it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Claim, type ClaimedEvent, claimAgain, claimsPerScript } from '../redis/owed/claim.js';
 import { ended, type Outcome, readStandings, type Waiting, waiting } from '../redis/owed/standing.js';
-import type { Couriers } from './courier.js';
+import type { Hands } from './hands.js';
 import { isCrowded, isRetriedShortly } from './outcome.js';
 import type { SendDeps } from './send.js';
 
-export interface DeliverDeps extends Pick<SendDeps, 'db' | 'settings' | 'catchUps'> {
-  couriers: Couriers;
+export interface DeliverDeps extends Pick<SendDeps, 'db' | 'settings' | 'catchUps' | 'log'> {
+  hands: Hands;
 }
 
 /** While something of a client is in flight, its events are looked up in Redis at this interval. */
@@ -24,7 +24,7 @@ interface Call {
 }
 
 /**
- * Has the couriers of these events' clients send what is due, for at most `forMs`, until each event has ended or waits for a later
+ * Has the hands of these events' clients send what is due, for at most `forMs`, until each event has ended or waits for a later
  * retry. No client's events wait for those of another client.
  * @param cancelled makes it return within a second
  * @param outcomes gets each outcome as soon as it is known, by notification
@@ -58,23 +58,23 @@ class ClientEvents {
   ) {}
 
   async waitForOutcomes(): Promise<void> {
-    const { couriers } = this.deps;
+    const { hands } = this.deps;
     const { endsAt, cancelled } = this.call;
     for (let isIdle = false; ; ) {
       const leftMs = endsAt - performance.now();
-      const isLast = leftMs <= 0 || cancelled?.aborted === true || couriers.isClosed;
+      const isLast = leftMs <= 0 || cancelled?.aborted === true || hands.isClosed;
       await this.#refresh();
       if (isLast || this.left.size === 0) return;
       const waitMs = Math.min(lookEveryMs, leftMs);
-      // An event that an idle courier leaves is in flight in another process, or finds no place.
+      // An event that an idle hand leaves is in flight in another process, or finds no place.
       if (isIdle) await sleep(waitMs);
-      isIdle = !isIdle && (await couriers.idle(this.clientToken, waitMs));
+      isIdle = !isIdle && (await hands.idle(this.clientToken, waitMs));
     }
   }
 
   #note(id: string, outcome: Outcome): void {
     this.call.outcomes.set(id, outcome);
-    // The courier or another call of the activity makes a later retry.
+    // The hand or another call of the activity makes a later retry.
     const isLater =
       outcome.state === 'waiting' &&
       outcome.reason === 'retry' &&
@@ -89,10 +89,7 @@ class ClientEvents {
       await this.#readOutcomes([...this.left.values()]);
     } catch (err) {
       if (isRedisUnavailable(err)) return;
-      this.deps.couriers.deps.log.warn(
-        { err, client_token: this.clientToken },
-        'events could not be looked up',
-      );
+      this.deps.hands.deps.log.warn({ err, client_token: this.clientToken }, 'events could not be looked up');
       for (const id of this.left.keys()) this.#note(id, waiting('own_failure', undefined));
     }
   }
@@ -113,10 +110,10 @@ class ClientEvents {
   }
 
   async #claimAgain(lost: readonly ClaimedEvent[]): Promise<void> {
-    const { db, catchUps, couriers } = this.deps;
-    const { metrics } = couriers.deps;
+    const { db, catchUps, hands } = this.deps;
+    const { metrics } = hands.deps;
     const { claims, wakeCatchUp } = await claimAgain(db, this.clientToken, lost);
-    if (wakeCatchUp) catchUps.signal(this.clientToken);
+    if (wakeCatchUp) void catchUps.wake(this.clientToken);
     for (const [i, { notificationId }] of lost.entries()) {
       const claim = claims[i] as Claim;
       if (claim.kind === 'claimed') {

@@ -1,17 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ArrivedEvent, ClaimedEvent } from '../redis/owed/claim.js';
+import type { Ended } from '../redis/owed/standing.js';
+import type { Verdict } from '../redis/owed/turn.js';
 import { type WorkflowIds, workflowIds } from '../temporal/workflowIds.js';
-import { StartBudget } from './startBudget.js';
-import { type StartDeps, WorkflowStarts } from './workflowStarts.js';
+import { StartBudget, type StartDeps, WorkflowStarts } from '../temporal/workflowStarts.js';
+import { type EnrichmentInput, sumUp } from './outcome.js';
 
 interface OutboxDeps extends StartDeps {
   /** Starts per second of all processes together; a burst may have the same number. */
   workflowsPerSecond: number;
   /** How many processes share these starts now. */
   processes: () => number;
-  /** How long a group gathers events at least. */
-  gatherMs: number;
+  /** True if this process delivers: no delivery waits for a start, and fewer starts cost Temporal less. */
+  delivers: boolean;
+  /** Called when an event whose claim was answered late is in another group than its record says. */
+  onMoved(event: ClaimedEvent, group: string): void;
   /** Size of the events that wait for their workflow (32 MiB). */
   maxQueuedBytes?: number;
 }
@@ -29,6 +33,10 @@ const maxGroupEvents = 500;
 const maxGroupBytes = 512 * 1024;
 /** 19,000 events with 20 segments of 20 characters. */
 const maxQueuedBytes = 32 * 1024 * 1024;
+/** How long a group gathers events at least. */
+const gatherMs = { delivers: 500, startsOnly: 1 };
+/** A closed group waits so long for its claims if deliveries wait for its start, otherwise for the first attempts. */
+const settleMs = 100;
 const closeWithinMs = 3000;
 const closePollMs = 50;
 /** While starts fail or wait, groups wait at least so long. */
@@ -38,18 +46,23 @@ interface Collected {
   workflowId: string;
   group: string | undefined;
   events: ClaimedEvent[];
+  /** What was delivered before the start, by notification. */
+  delivered: Map<string, Ended>;
+  /** Of all its reservations; `filledBytes`: of its events. */
   bytes: number;
+  filledBytes: number;
   /** Reservations that are neither filled nor given back yet. */
   open: number;
-  /** It accepts no further event. */
-  isClosed: boolean;
+  openedAt: number;
+  /** `closed`: it accepts no further reservation; `late`: it has been closed for `settleMs`. */
+  state: 'open' | 'closed' | 'late' | 'started';
 }
 
 /**
- * Gives every accepted event a workflow, within a budget of starts: its own workflow if the budget allows it, else the
- * open group. A full group starts without the budget, so that no load outruns the starts. Only the workflow waits for its
- * start, never the delivery. While Temporal is unavailable the outbox fills up to a bound, and events beyond it get no
- * workflow.
+ * Gives every accepted event a workflow, within a budget of starts: its own workflow if the budget allows it, else the open group. A full
+ * group starts without the budget, so that no load outruns the starts. Where this process delivers, no delivery waits for a start;
+ * otherwise a group waits only a moment for claims without an answer, whose events then go into another group. While Temporal is
+ * unavailable the outbox fills up to a bound, and events beyond it get no workflow.
  */
 export class Outbox {
   readonly #ids: WorkflowIds;
@@ -70,7 +83,7 @@ export class Outbox {
   }
 
   /** Reserves the event's workflow, unless the event has a reservation. @returns undefined if the outbox is full */
-  reserve(event: ArrivedEvent): Reservation | undefined {
+  reserve(event: Omit<ArrivedEvent, 'notify'>): Reservation | undefined {
     const known = this.#workflowOf.get(event.notificationId);
     if (known !== undefined) return { group: known.group, fill() {} };
     const bytes = estimateBytes(event);
@@ -83,10 +96,18 @@ export class Outbox {
     // While starts fail, arriving events are gathered in groups.
     if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
       const own = collect(this.#ids.enrichment(event.clientToken, event.notificationId), undefined);
-      own.isClosed = true;
+      this.#close(own);
       return this.#reserveIn(own, bytes);
     }
     return this.#reserveIn(this.#groupFor(bytes), bytes);
+  }
+
+  /** Notes that an event was delivered: its workflow starts with less to do. */
+  delivered({ taken: { notificationId }, attempt: { status, milliseconds } }: Verdict): void {
+    const collected = this.#workflowOf.get(notificationId);
+    if (collected === undefined) return;
+    collected.delivered.set(notificationId, { state: 'delivered', status, milliseconds });
+    this.#startIfComplete(collected);
   }
 
   /** Returns how many events wait for their workflow. */
@@ -97,7 +118,7 @@ export class Outbox {
   /** Starts waiting workflows for a bounded time. The sweep finds owed assets of the rest. */
   async close(): Promise<void> {
     const endAt = performance.now() + closeWithinMs;
-    while (this.#groups.length > 0) this.#closeGroup();
+    while (this.#groups.length > 0) this.#closeOldest();
     while (this.#queuedEvents > 0 && performance.now() < endAt) await sleep(closePollMs);
     clearTimeout(this.#startingGroups);
     this.#starts.close();
@@ -111,8 +132,7 @@ export class Outbox {
       const name = randomBytes(9).toString('base64url');
       group = collect(this.#ids.group(name), name);
       this.#groups.push(group);
-      if (this.#groups.length > 1) this.#startGroups();
-      this.#startGroupsLater();
+      this.#startGroups();
     }
     return group;
   }
@@ -124,63 +144,105 @@ export class Outbox {
       group: collected.group,
       fill: (event) => {
         collected.open--;
-        if (event !== undefined) {
-          collected.events.push(event);
-          this.#workflowOf.set(event.notificationId, collected);
-        } else {
+        if (event === undefined) {
           collected.bytes -= bytes;
           this.#queuedEvents--;
           this.#queuedBytes -= bytes;
           if (collected.group === undefined) this.#budget.giveBack();
+          this.#startIfComplete(collected);
+        } else if (collected.state !== 'started') this.#put(event, collected, bytes);
+        else {
+          const other = this.#groupFor(bytes);
+          other.bytes += bytes;
+          this.#put(event, other, bytes);
+          this.deps.onMoved(event, other.group ?? '');
         }
-        this.#startIfComplete(collected);
       },
     };
   }
 
-  #startGroupsLater(): void {
+  #put(event: ClaimedEvent, collected: Collected, bytes: number): void {
+    collected.events.push(event);
+    collected.filledBytes += bytes;
+    this.#workflowOf.set(event.notificationId, collected);
+    this.#startIfComplete(collected);
+  }
+
+  /** Starts the full groups, and the open one within the budget once it has gathered for a while. */
+  #startGroups(): void {
+    while (this.#groups.length > 0 && this.#starts.isCaughtUp) {
+      if (this.#groups.length === 1 && (this.#gathersForMs() > 0 || !this.#budget.takeAll())) break;
+      this.#closeOldest();
+    }
+    if (this.#groups.length === 0) return;
     this.#startingGroups ??= setTimeout(
       () => {
         this.#startingGroups = undefined;
         this.#startGroups();
       },
-      Math.max(this.#starts.isCaughtUp ? this.deps.gatherMs : restMs, this.#budget.nextInMs(), 1),
+      Math.max(this.#starts.isCaughtUp ? this.#gathersForMs() : restMs, this.#budget.nextInMs(), 1),
     );
   }
 
-  /** Starts the oldest groups: those before the last are full, and the last one starts within the budget. */
-  #startGroups(): void {
-    while (this.#groups.length > 0 && this.#starts.isCaughtUp) {
-      if (this.#groups.length === 1 && !this.#budget.takeAll()) break;
-      this.#closeGroup();
-    }
-    if (this.#groups.length > 0) this.#startGroupsLater();
+  /** How much longer the open group gathers, ms. */
+  #gathersForMs(): number {
+    const least = this.deps.delivers ? gatherMs.delivers : gatherMs.startsOnly;
+    return least - (performance.now() - (this.#groups[0]?.openedAt ?? 0));
   }
 
-  #closeGroup(): void {
-    const group = this.#groups.shift() as Collected;
-    group.isClosed = true;
-    this.#startIfComplete(group);
+  #closeOldest(): void {
+    this.#close(this.#groups.shift() as Collected);
+  }
+
+  #close(collected: Collected): void {
+    collected.state = 'closed';
+    this.#startIfComplete(collected);
+    if (collected.state !== 'closed') return;
+    setTimeout(() => {
+      if (collected.state === 'closed') collected.state = 'late';
+      this.#startIfComplete(collected);
+    }, settleMs);
   }
 
   #startIfComplete(collected: Collected): void {
-    if (collected.isClosed && collected.open === 0 && collected.events.length > 0)
-      void this.#start(collected);
+    const { state, events, delivered, open } = collected;
+    if (state === 'open' || state === 'started' || events.length === 0) return;
+    const { delivers } = this.deps;
+    const isComplete = open === 0 && (!delivers || delivered.size === events.length);
+    if (isComplete || (state === 'late' && (!delivers || open === 0))) void this.#start(collected);
   }
 
-  async #start({ workflowId, events, bytes }: Collected): Promise<void> {
-    await this.#starts.start({ workflowId, events });
+  async #start(collected: Collected): Promise<void> {
+    const { workflowId, events, delivered, filledBytes } = collected;
+    collected.state = 'started';
+    const input = (): EnrichmentInput => ({
+      events: events.filter(({ notificationId }) => !delivered.has(notificationId)),
+      before: sumUp([...delivered.values()]),
+    });
+    await this.#starts.start({ workflowId, events, input });
     this.#queuedEvents -= events.length;
-    this.#queuedBytes -= bytes;
+    this.#queuedBytes -= filledBytes;
     for (const { notificationId } of events) this.#workflowOf.delete(notificationId);
   }
 }
 
 function collect(workflowId: string, group: string | undefined): Collected {
-  return { workflowId, group, events: [], bytes: 0, open: 0, isClosed: false };
+  const openedAt = performance.now();
+  const delivered = new Map<string, Ended>();
+  return {
+    workflowId,
+    group,
+    events: [],
+    delivered,
+    bytes: 0,
+    filledBytes: 0,
+    open: 0,
+    openedAt,
+    state: 'open',
+  };
 }
 
 /** Returns an upper bound for the payload of an event. */
-function estimateBytes(event: ArrivedEvent): number {
+function estimateBytes(event: Pick<ArrivedEvent, 'platformId' | 'segments'>): number {
   return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
 }

@@ -1,4 +1,5 @@
 /** Decides which outcomes a workflow waits for, and sums them up for people. */
+import type { ClaimedEvent } from '../redis/owed/claim.js';
 import type { Outcome, Waiting } from '../redis/owed/standing.js';
 
 /** The number of retries that a workflow waits for, some minutes; catch-up makes the later retries (settle.lua has this number too). */
@@ -24,6 +25,13 @@ export interface Report {
   milliseconds?: number;
   /** Every other event, by its index in the input. */
   rest: { index: number; outcome: Outcome }[];
+}
+
+/** Of the workflow `enrichment`. */
+export interface EnrichmentInput {
+  /** Those that were not delivered before its start. */
+  events: ClaimedEvent[];
+  before: Report;
 }
 
 /** Sums up the outcomes of a workflow's events, in their order. */

@@ -26,7 +26,7 @@ export interface SendDeps {
   metrics: DeliveryMetrics;
   /** The counts behind the console's plots. */
   history: Pick<AttemptHistory, 'count'>;
-  catchUps: Pick<CatchUps, 'signal' | 'wake'>;
+  catchUps: Pick<CatchUps, 'alarm' | 'wake'>;
   notices: Pick<Notices, 'claimSoon'>;
   tracing?: Tracing;
 }
@@ -54,9 +54,10 @@ export async function send(
   clientToken: string,
   taken: Taken,
 ): Promise<Verdict | OwnFailure | undefined> {
-  const permit = await waitForPermit(deps.sender, clientToken, taken.url);
-  if (permit === undefined) return undefined;
   let sent: Verdict | OwnFailure;
+  // The wait for a connection is not the receiver's time.
+  const permit = await deps.sender.permit(taken.url, clientToken, longestWaitMs);
+  if (permit === undefined) return undefined;
   try {
     sent = await signAndPost(deps, clientToken, taken, permit);
   } catch (err) {
@@ -65,20 +66,6 @@ export async function send(
   }
   if ('cause' in sent) deps.metrics.ownFailure(sent.cause);
   return sent;
-}
-
-/** Waits for a connection's permit. This time is not the receiver's. @returns undefined if none is free in time */
-async function waitForPermit(sender: Sender, clientToken: string, url: string): Promise<Permit | undefined> {
-  const waiting = new AbortController();
-  const timer = setTimeout(() => waiting.abort(), longestWaitMs);
-  try {
-    return await sender.permit(url, clientToken, waiting.signal);
-  } catch (err) {
-    if (waiting.signal.aborted) return undefined;
-    throw err;
-  } finally {
-    clearTimeout(timer);
-  }
 }
 
 /** Signs, then POSTs. The registration and its secrets are those of the take. @throws SecretUnreadable, and errors of Redis */
@@ -101,8 +88,8 @@ async function signAndPost(
   );
   const span = beginSpan(deps, clientToken, taken, url);
   const result = await permit.post(request);
-  const { status, error, ours } = result;
-  span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? error);
+  const { status, error, detail, ours } = result;
+  span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? detail ?? error);
   if (ours !== undefined) return { cause: ours };
   deps.metrics.attempted(result, result.milliseconds);
   deps.history.count(clientToken, result, result.milliseconds);
@@ -115,13 +102,14 @@ async function signAndPost(
 }
 
 function record(at: number, url: string, result: PostResult, own: RequestHeaders): AttemptRecord {
-  const { status, error, milliseconds, remoteAddress, responseExcerpt } = result;
+  const { status, error, detail, milliseconds, remoteAddress, responseExcerpt } = result;
   return {
     at,
     url: originOf(url),
     milliseconds: Math.round(milliseconds),
     status,
     error,
+    detail,
     remote_address: remoteAddress,
     response_excerpt: responseExcerpt === undefined ? undefined : withoutValues(responseExcerpt, url, own),
   };
@@ -155,10 +143,13 @@ export function conclude(
   { result, inMs, failures, acceptedAt, isFirst, change }: Settled,
 ): void {
   const { log, metrics, notices } = deps;
-  const { status, error } = attempt;
+  const { status, error, detail } = attempt;
   const names = { client_token: clientToken, notification_id: taken.notificationId };
   if (!ok)
-    log.info({ ...names, status, error, outcome: result, failures, retry_in_ms: inMs }, 'attempt failed');
+    log.info(
+      { ...names, status, error, detail, outcome: result, failures, retry_in_ms: inMs },
+      'attempt failed',
+    );
   if (acceptedAt !== undefined) {
     const sinceMs = attempt.at - acceptedAt;
     if (isFirst) metrics.firstAttempted(taken.priority, sinceMs);

@@ -1,18 +1,18 @@
 /** Claims notices: a change of an endpoint's state, or of a signing secret, becomes an event of the clients of notices. */
 import { type ClientToken, isNoticesClient, noticesClient, notificationId } from '../ids.js';
 import type { Logger } from '../log.js';
-import { type Db, nowOf } from '../redis/connection/db.js';
+import type { Db } from '../redis/connection/db.js';
 import { claimOnly, withoutWorkflow } from '../redis/owed/claim.js';
 import { announceClaims } from '../redis/owed/owedClients.js';
 import { getClient } from '../redis/records/clients.js';
-import { getEndpoint } from '../redis/records/endpoint.js';
+import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { dropNotice, type Notice, unclaimedNotices } from '../redis/records/notices.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
 interface NoticesDeps {
   db: Db;
-  catchUps: Pick<CatchUps, 'wake'>;
+  catchUps: Pick<CatchUps, 'alarm'>;
   log: Logger;
   metrics: { ended(state: string): void };
 }
@@ -41,9 +41,11 @@ async function claimNotices(deps: NoticesDeps, clientToken: string): Promise<voi
   const client = isNoticesClient(clientToken) ? undefined : await getClient(db, clientToken);
   for (const notice of notices) {
     if (client !== undefined) {
-      const { owed } = await getEndpoint(db, clientToken);
-      const body = noticeBody(notice, { ...client, owed });
-      for (const recipient of [client.accountId, 'platform'].map(noticesClient)) {
+      const endpoint = await getEndpoint(db, clientToken);
+      if (isGrowing(notice, endpoint.readAt)) continue;
+      const body = noticeBody(notice, { ...client, ...endpoint });
+      const isOver = notice.field === 'failed_notice' && endpoint.failed === 0;
+      for (const recipient of isOver ? [] : [client.accountId, 'platform'].map(noticesClient)) {
         if (await getRegistration(db, recipient))
           await claimNotice(deps, recipient, clientToken, notice, body);
       }
@@ -52,16 +54,26 @@ async function claimNotices(deps: NoticesDeps, clientToken: string): Promise<voi
   }
 }
 
-/** Claims a notice for one recipient. A repeat finds the same notification. Catch-up delivers it. */
+/** Assets that fail together make one notice: it is claimed once none has failed for 30 s (a killed worker is replaced by then), or a minute after the first. */
+const isGrowing = ({ field, at, since }: Notice, now: number): boolean =>
+  field === 'failed_notice' && at <= now && now - at < 30_000 && now - since < 60_000;
+
+const beside: Record<Notice['field'], string> = {
+  state_notice: '',
+  secret_notice: '/secret',
+  failed_notice: '/failed',
+};
+
+/** Claims a notice for one recipient. A repeat finds the same notification, and an outdated one changes nothing. Catch-up delivers it. */
 async function claimNotice(
   { db, catchUps, metrics }: NoticesDeps,
   recipient: ClientToken,
   about: string,
-  { field, kind, at }: Notice,
+  { field, kind, number }: Notice,
   body: string,
 ): Promise<void> {
-  const change = `${kind}:${at}`;
-  const platformId = field === 'state_notice' ? about : `${about}/secret`;
+  const change = `${kind}:${number}`;
+  const platformId = about + beside[field];
   const event = { clientToken: recipient, platformId, eventId: change, segments: [change] };
   await announceClaims(db, recipient);
   const { claims } = await claimOnly(db, recipient, [
@@ -70,7 +82,7 @@ async function claimNotice(
       notificationId: notificationId(event),
       priority: 'live',
       notify: true,
-      acceptedAt: nowOf(db),
+      acceptedAt: number,
       group: withoutWorkflow,
       body,
     },
@@ -78,22 +90,24 @@ async function claimNotice(
   const [made] = claims;
   if (made?.kind !== 'claimed') return;
   if (made.supersedes) metrics.ended('superseded');
-  await catchUps.wake(recipient);
+  await catchUps.alarm(recipient);
 }
 
 /** Returns the body of a notice (contract, section 5b). */
 export function noticeBody(
-  { kind, at, reason, since, attempts_failed }: Omit<Notice, 'field' | 'stored'>,
-  client: { accountId: string; clientToken: string; owed: number },
+  { kind, at, reason, since, attempts_failed }: Omit<Notice, 'field' | 'stored' | 'number'>,
+  client: { accountId: string; clientToken: string } & Pick<Endpoint, 'owed' | 'failed' | 'failedSince'>,
 ): string {
+  const { failed, failedSince } = client;
+  const isFailed = kind === 'notifications.failed';
   return JSON.stringify({
     event: kind,
     account_id: client.accountId,
     client_token: client.clientToken,
     at: new Date(at).toISOString(),
     reason,
-    since: new Date(since).toISOString(),
-    attempts_failed,
+    since: new Date(isFailed ? (failedSince ?? since) : since).toISOString(),
+    ...(isFailed ? { count: failed } : { attempts_failed }),
     owed: client.owed,
   });
 }

@@ -1,49 +1,74 @@
 /** Shows who did what: operators' changes, calls of the API, changes of state. */
+import { z } from 'zod';
+import { text, time } from '../api/reference/schemas.js';
 import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
-import type { AddCommand, Operator } from './session.js';
-import { moment, parseMoment, table } from './terminal.js';
+import { option, when } from './input.js';
+import { listed, notACursor, operation } from './operation.js';
+import { moment } from './terminal.js';
 
-export function addAuditCommand(add: AddCommand): void {
-  add('audit', 'show who did what: operators, the API, and changes of state of registrations', audit)
-    .option('--since <when>', 'a date, or how long ago (15m, 2h, 3d)', parseMoment)
-    .option('--of <id>', 'only what names this client, account or notification');
-}
-
-async function audit(operator: Operator, { since = 0, of }: { since?: number; of?: string }) {
-  const db = await operator.db();
-  const onBroken = (clientToken: string) =>
-    operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`);
-  const from = String(Math.max(0, Math.floor(since)));
-  const [commands, states, calls] = await Promise.all([
-    listChanges(db, from),
-    listStateChanges(db, { since, onBroken }),
-    listCalls(db, from),
-  ]);
-  const all = [
-    // A call comes before its effects, even within one millisecond.
-    ...calls.map(presentCall),
-    ...commands.map(({ atMs, id: _, ...command }) => ({ at: atMs, ...command })),
-    // An operator's change of a state has its own entry.
-    ...states.filter(({ by }) => by !== 'operator').map(presentStateChange),
-  ];
-  const entries = all
-    .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
-    .sort((a, b) => a.at - b.at)
-    .map((entry) => ({ ...entry, at: moment(entry.at) }));
-  operator.answer(
-    entries,
-    table(
-      ['AT', 'WHO', 'WHAT', 'TARGET', 'CHANGE'],
-      entries.map(({ at, who, what, target, before, after }) => {
-        const change = before === null ? brief(after) : `${brief(before)} -> ${brief(after)}`;
-        return [at?.replace(/\.\d+/, ''), who, what, target, change];
-      }),
-      of === undefined ? 'Nothing was changed.' : `Nothing was done about ${of}.`,
-    ),
-  );
-}
-
+export const audit = operation({
+  command: 'audit',
+  does: 'show who did what: operators, the API, and changes of state of registrations',
+  role: 'look',
+  input: z.object({
+    since: option('<when>', 'a date, or how long ago (15m, 2h, 3d)', when.optional()),
+    until: option('<when>', 'until this date, or how long ago', when.optional()),
+    who: option('<text>', 'only by somebody with this text in the name', z.string().optional()),
+    what: option('<text>', 'only operations with this text', z.string().optional()),
+    of: option('<id>', 'only what names this client, account or notification', z.string().optional()),
+  }),
+  answers: z.object({
+    at: time(),
+    who: text('Ada (ada)'),
+    what: text('registration reset'),
+    target: text('SITE0042'),
+    before: z.unknown(),
+    after: z.unknown(),
+    why: text('ticket 4711').optional(),
+    account_id: text('acc_7Qd2mVx0aB1c').optional(),
+    address: text('198.51.100.7').optional(),
+    token_fingerprint: text('9f86d081884c').optional(),
+    request_id: text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11').optional(),
+  }),
+  list: 'entries',
+  async run(
+    operator,
+    { since = 0, until = Number.POSITIVE_INFINITY, who = '', what = '', of },
+    { limit, after },
+  ) {
+    const db = await operator.db();
+    const onBroken = (clientToken: string) =>
+      operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`);
+    if (!/^\d{0,15}$/.test(after ?? '')) throw notACursor();
+    const sinceMs = Math.max(0, Math.floor(since), Number(after ?? 0));
+    const from = String(sinceMs);
+    const [commands, states, calls] = await Promise.all([
+      listChanges(db, from),
+      listStateChanges(db, { since: sinceMs, onBroken }),
+      listCalls(db, from),
+    ]);
+    const all = [
+      // A call comes before its effects, even within one millisecond.
+      ...calls.map(presentCall),
+      ...commands.map(({ atMs, id: _, ...command }) => ({ at: atMs, ...command })),
+      // An operator's change of a state has its own entry.
+      ...states.filter(({ by }) => by !== 'operator').map(presentStateChange),
+    ];
+    const found = all
+      .filter((entry) => entry.at <= until && entry.who.includes(who) && entry.what.includes(what))
+      .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
+      .sort((a, b) => a.at - b.at);
+    // A page ends with a millisecond, so that the next begins with another.
+    const lastAt = found[limit - 1]?.at ?? Number.POSITIVE_INFINITY;
+    const entries = found
+      .filter(({ at }) => at <= lastAt)
+      .map((entry) => ({ ...entry, at: moment(entry.at) }));
+    const none = of === undefined ? 'Nothing was changed.' : `Nothing was done about ${of}.`;
+    const next = entries.length < found.length ? String(lastAt + 1) : undefined;
+    return listed(entries, { columns: 'at who what target before after why', none, next });
+  },
+});
 function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
   const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
   return {
@@ -53,6 +78,7 @@ function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: R
     // A link to the console belongs to no single client.
     target: clientToken || accountId,
     before: null,
+    why: undefined,
     // The first token of a day is asked for without a token.
     after: token_fingerprint === '' ? about : { ...about, token: token_fingerprint },
     account_id: accountId,
@@ -63,16 +89,6 @@ function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: R
 }
 
 function presentStateChange({ atMs, clientToken, from, to, why, by }: StateChange) {
-  const [before, after] = [{ state: from }, { state: to, why }];
-  return { at: atMs, who: `the ${by}`, what: 'registration state', target: clientToken, before, after };
-}
-
-/** At most so much of a value is in a row; `--json` has all of it. */
-const briefLength = 50;
-
-function brief(value: unknown): string {
-  const text = Object.entries(value ?? {})
-    .map(([name, inner]) => `${name}=${typeof inner === 'object' ? JSON.stringify(inner) : inner}`)
-    .join(' ');
-  return text.length > briefLength ? `${text.slice(0, briefLength)}…` : text || '-';
+  const change = { before: { state: from }, after: { state: to, why }, why: undefined };
+  return { at: atMs, who: `the ${by}`, what: 'registration state', target: clientToken, ...change };
 }

@@ -1,128 +1,216 @@
 /** Clients, their bounds and their deletion. */
-import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { ClientToken } from '../ids.js';
+import { z } from 'zod';
+import { flag as isSo, text, whole } from '../api/reference/schemas.js';
 import { originOf } from '../outgoing/target.js';
 import { mapInPages } from '../promises.js';
 import { unlessBroken } from '../redis/connection/unavailable.js';
-import { type Client, createClient, listClients, setClient } from '../redis/records/clients.js';
+import { type Client, createClient, getClient, listClients, setClient } from '../redis/records/clients.js';
 import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
 import { endpointStates, getEndpoint } from '../redis/records/endpoint.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
 import { createSigningSecret } from '../redis/records/secrets.js';
-import { type AddCommand, type Operator, requireAccount, requireClient } from './session.js';
-import { parseClientToken, table } from './terminal.js';
+import {
+  accountId,
+  anyClient,
+  choice,
+  clientToken,
+  ifAbsent,
+  nameText,
+  option,
+  wholeNumber,
+} from './input.js';
+import {
+  answer,
+  listed,
+  type Operator,
+  operation,
+  type Page,
+  requireAccount,
+  requireClient,
+  shownUrl,
+} from './operation.js';
 
-export function addClientCommands(add: AddCommand): void {
-  add('create', 'create a client', create)
-    .requiredOption('--account <id>', 'account that owns the client')
-    .requiredOption('--name <name>', 'name of the client')
-    .option('--token <token>', 'client token (default: random)', parseClientToken);
-  add('list', 'list every client with its state and URL, or those of one account, name or state', list)
-    .option('--account <id>', 'only of this account')
-    .option('--name <text>', 'only with this text in the name or the client token')
-    .addOption(new Option('--state <state>', 'only in this state').choices(states));
-  add('set <token>', "change a client's bounds", set)
-    .option('--max-in-flight <n>', 'attempts in flight, or "default"', boundOrDefault)
-    .option('--max-per-second <n>', 'attempts a second, or "default" (no limit)', boundOrDefault);
-  add('delete <client-token>', 'delete a client for good, and cancel its owed notifications', remove);
-}
+const states = ['not_registered', ...endpointStates] as const;
 
-const states = ['not_registered', ...endpointStates];
+const described = z.object({
+  client_token: clientToken,
+  account_id: accountId,
+  name: nameText,
+  max_in_flight: whole(4).nullable(),
+  max_per_second: whole(20).nullable(),
+  quiet_seconds: whole(0),
+});
 
-/** With `default` the service's own bound applies again. */
-type Bound = number | 'default';
-
-function boundOrDefault(text: string): Bound {
-  if (text === 'default') return text;
-  const n = Number(text);
-  if (Number.isSafeInteger(n) && n >= 1) return n;
-  throw new InvalidArgumentError('Give a whole number of at least 1, or "default".');
-}
-
-async function create(operator: Operator, wanted: { account: string; name: string; token?: ClientToken }) {
-  const box = createSecretBox(operator.config().SECRETS_KEY);
-  const { account: account_id, name, token } = wanted;
-  await requireAccount(operator, account_id);
-  const { clientToken } = await operator.change(async (db) => {
-    const made = await createClient(db, { accountId: account_id, name, clientToken: token });
-    await createSigningSecret(db, box, made.clientToken);
-    return made;
-  });
-  await operator.record('client create', clientToken, null, { account_id, name });
-  operator.answer({ client_token: clientToken, account_id, name });
-}
+export const clientCreate = operation({
+  command: 'client create',
+  does: 'create a client',
+  role: 'admin',
+  input: z.object({
+    account: option('<id>', 'account that owns the client', accountId),
+    name: option('<name>', 'name of the client', nameText.min(1)),
+    token: option('<token>', 'client token (default: random)', clientToken.optional()),
+    if_absent: ifAbsent,
+  }),
+  answers: described.pick({ client_token: true, account_id: true, name: true }),
+  async run(operator, { account: account_id, name, token, if_absent }) {
+    const box = createSecretBox(operator.config().SECRETS_KEY);
+    await requireAccount(operator, account_id);
+    const found = if_absent && token ? await getClient(await operator.db(), token) : undefined;
+    // One whose creation was cut off has no name yet.
+    if (found?.accountId === account_id && found.name !== '')
+      return answer({ client_token: token, account_id, name: found.name });
+    const { clientToken } = await operator.change(async (db) => {
+      const wanted = { accountId: account_id, name, clientToken: token, ifAbsent: if_absent };
+      const made = await createClient(db, wanted);
+      await createSigningSecret(db, box, made.clientToken);
+      return made;
+    });
+    await operator.record('client create', clientToken, null, { account_id, name });
+    return answer({ client_token: clientToken, account_id, name });
+  },
+});
 
 /** Clients read at the same time. */
 const concurrency = 100;
+const pageSize = 1000;
 
-async function list(operator: Operator, wanted: { account?: string; name?: string; state?: string }) {
-  const db = await operator.db();
-  const text = wanted.name?.toLowerCase() ?? '';
-  const found = (await listClients(db, wanted.account)).filter(({ name, clientToken }) =>
-    `${name}\n${clientToken}`.toLowerCase().includes(text),
-  );
-  const all = await mapInPages(found, concurrency, async (client) => {
-    const registration = await getRegistration(db, client.clientToken);
-    const read = () => getEndpoint(db, client.clientToken);
-    // A client with broken keys hides no other client; `status` names it.
-    const endpoint = await unlessBroken(read, () => undefined);
-    const state = registration ? (endpoint?.state ?? 'unreadable') : 'not_registered';
-    return { ...present(client), state, owed: endpoint?.owed ?? null, url: registration?.url ?? null };
-  });
-  const clients = all.filter(({ state }) => wanted.state === undefined || state === wanted.state);
-  const rows = clients.map((c) => [
-    c.client_token,
-    c.name,
-    c.account_id,
-    c.state,
-    c.owed,
-    c.url && new URL(c.url).host,
-    c.max_in_flight,
-    c.max_per_second,
-  ]);
-  const none = Object.keys(wanted).length === 0 ? 'There are no clients.' : 'No client matches.';
-  const head = ['CLIENT', 'NAME', 'ACCOUNT', 'STATE', 'OWED', 'HOST', 'IN FLIGHT', 'PER SECOND'];
-  operator.answer(clients, table(head, rows, none));
+export const clientList = operation({
+  command: 'client list',
+  does: 'list every client with its state and URL, or those of one account, name or state',
+  role: 'look',
+  input: z.object({
+    account: option('<id>', 'only of this account', accountId.optional()),
+    name: option(
+      '<text>',
+      'only with this text in the name, the client token or the host of the URL',
+      nameText.optional(),
+    ),
+    state: option('<state>', 'only in this state', choice(states).optional()),
+  }),
+  answers: described.extend({
+    state: z.enum([...states, 'unreadable']),
+    owed: whole(12, 'null where keys are broken').nullable(),
+    url: text('https://cms.example.com/hooks').nullable(),
+  }),
+  list: 'clients',
+  async run(operator, wanted, page) {
+    const { clients, next } = await pageOf(operator, wanted, page);
+    const isFiltered = Object.values(wanted).some((value) => value !== undefined);
+    const none = isFiltered ? 'No client matches.' : 'There are no clients.';
+    return listed(clients, { columns: 'client_token name account_id state owed url', none, next });
+  },
+});
+
+interface Wanted {
+  account?: string;
+  name?: string;
+  state?: string;
 }
 
-async function set(
-  operator: Operator,
-  token: ClientToken,
-  { maxInFlight, maxPerSecond }: { maxInFlight?: Bound; maxPerSecond?: Bound },
-  command: Command,
-) {
-  if (maxInFlight === undefined && maxPerSecond === undefined) {
-    command.error('Give --max-in-flight, --max-per-second, or both.');
+/** Reads clients until a page of those that match is full. */
+async function pageOf(operator: Operator, wanted: Wanted, { limit, after = '' }: Page) {
+  const all = await listClients(await operator.db(), wanted.account);
+  const behind = all.filter(({ clientToken }) => clientToken > after);
+  const clients: (ReturnType<typeof present> & { state: string })[] = [];
+  for (let i = 0; i < behind.length; i += pageSize) {
+    const some = behind.slice(i, i + pageSize);
+    const read = await mapInPages(some, concurrency, (client) => readMatching(operator, client, wanted));
+    for (const client of read.flat()) {
+      if (clients.length === limit) return { clients, next: clients.at(-1)?.client_token };
+      clients.push(client);
+    }
   }
-  const before = present(await requireClient(operator, token));
-  const stored = (bound: Bound | undefined) => (bound === 'default' ? null : bound);
-  const wanted = { maxInFlight: stored(maxInFlight), maxPerSecond: stored(maxPerSecond) };
-  const after = present(await operator.change((db) => setClient(db, token, wanted)));
-  const boundsOf = ({ max_in_flight, max_per_second }: typeof after) => ({ max_in_flight, max_per_second });
-  await operator.record('client set', token, boundsOf(before), boundsOf(after));
-  operator.answer(after);
+  return { clients };
 }
 
-async function remove(operator: Operator, token: ClientToken) {
-  const before = present(await requireClient(operator, token));
+async function readMatching(operator: Operator, client: Client, { name: text = '', state: wanted }: Wanted) {
   const db = await operator.db();
-  const registration = await getRegistration(db, token);
-  await operator.change((own) => deleteClient(own, token));
-  const url = registration && originOf(registration.url);
-  await operator.record('client delete', token, { ...before, url }, null);
-  // If this fails, the sweep finishes the deletion.
-  const { cancelled } = await clearDeletedClient(db, token);
-  const answer = { client_token: token, deleted: true, removed_url: registration?.url, cancelled };
-  operator.answer(answer, `${token} is deleted. Owed notifications cancelled: ${cancelled}.`);
+  const registration = await getRegistration(db, client.clientToken);
+  const host = registration ? new URL(registration.url).host : '';
+  const names = `${client.name}\n${client.clientToken}\n${host}`;
+  if (!names.toLowerCase().includes(text.toLowerCase())) return [];
+  // A client with broken keys hides no other client; `status` names it.
+  const endpoint = await unlessBroken(
+    () => getEndpoint(db, client.clientToken),
+    () => undefined,
+  );
+  const url = registration ? shownUrl(operator, registration.url) : null;
+  const state = registration ? (endpoint?.state ?? 'unreadable') : 'not_registered';
+  if (wanted !== undefined && state !== wanted) return [];
+  return [{ ...present(client), state, owed: endpoint?.owed ?? null, url }];
 }
 
-function present(client: Client) {
-  return {
-    client_token: client.clientToken,
-    account_id: client.accountId,
-    name: client.name,
-    max_in_flight: client.maxInFlight ?? null,
-    max_per_second: client.maxPerSecond ?? null,
-  };
-}
+/** With `default` the service's own bound applies again. */
+const bound = z.union(
+  [z.literal('default'), wholeNumber('')],
+  'Give a whole number of at least 1, or "default".',
+);
+
+const quiet = wholeNumber('Give a whole number of seconds from 0 to 3600.', { from: 0, to: 3600 });
+
+export const clientSet = operation({
+  command: 'client set <token>',
+  does: "change a client's bounds",
+  role: 'support',
+  input: z
+    .object({
+      client_token: anyClient,
+      max_in_flight: option('<n>', 'attempts in flight, or "default"', bound.optional()),
+      max_per_second: option('<n>', 'attempts a second, or "default" (no limit)', bound.optional()),
+      quiet_seconds: option('<n>', 'the quiet period of its assets, 0 to 3600', quiet.optional()),
+    })
+    .refine(
+      ({ client_token: _, ...bounds }) => Object.values(bounds).some((given) => given !== undefined),
+      'Give --max-in-flight, --max-per-second or --quiet-seconds.',
+    ),
+  answers: described,
+  async run(operator, { client_token, max_in_flight, max_per_second, quiet_seconds }) {
+    const before = present(await requireClient(operator, client_token));
+    const stored = (given: typeof max_in_flight) => (given === 'default' ? null : given);
+    const wanted = {
+      maxInFlight: stored(max_in_flight),
+      maxPerSecond: stored(max_per_second),
+      quietSeconds: quiet_seconds === 0 ? null : quiet_seconds,
+    };
+    const after = present(await operator.change((db) => setClient(db, client_token, wanted)));
+    await operator.record('client set', client_token, before, after);
+    return answer(after);
+  },
+});
+
+export const clientDelete = operation({
+  command: 'client delete <client-token>',
+  does: 'delete a client for good, and cancel its owed notifications',
+  role: 'admin',
+  input: z.object({ client_token: clientToken }),
+  answers: z.object({
+    client_token: clientToken,
+    deleted: isSo(true),
+    removed_url: text('https://cms.example.com/hooks').optional(),
+    cancelled: whole(2),
+  }),
+  async run(operator, { client_token }) {
+    const before = present(await requireClient(operator, client_token));
+    const db = await operator.db();
+    const registration = await getRegistration(db, client_token);
+    await operator.change((own) => deleteClient(own, client_token));
+    const url = registration && originOf(registration.url);
+    await operator.record('client delete', client_token, { ...before, url }, null);
+    // If this fails, the sweep finishes the deletion.
+    const { cancelled } = await clearDeletedClient(db, client_token);
+    return answer(
+      { client_token, deleted: true, removed_url: registration?.url, cancelled },
+      `${client_token} is deleted. Owed notifications cancelled: ${cancelled}.`,
+    );
+  },
+});
+
+const present = (client: Client) => ({
+  client_token: client.clientToken,
+  account_id: client.accountId,
+  name: client.name,
+  max_in_flight: client.maxInFlight ?? null,
+  max_per_second: client.maxPerSecond ?? null,
+  quiet_seconds: client.quietSeconds ?? 0,
+});

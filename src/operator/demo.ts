@@ -8,22 +8,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readTargetPolicy } from '../outgoing/address.js';
 import { sign } from '../outgoing/notification.js';
 import { checkTarget } from '../outgoing/target.js';
-import {
-  createAccount,
-  defaultScopes,
-  listAccounts,
-  platformScope,
-  rotateSecret,
-} from '../redis/records/accounts.js';
-import { createClient } from '../redis/records/clients.js';
-import { type AddCommand, explainError, type Operator, Refused } from './session.js';
-import { fromNow, moment, span } from './terminal.js';
+import { defaultScopes, listAccounts, platformScope } from '../redis/records/accounts.js';
+import { accountCreate, accountRotateSecret } from './account.js';
+import { clientCreate } from './client.js';
+import { type Answer, answer, explainError, type Operator, Refused } from './operation.js';
+import { moment, span } from './terminal.js';
 
-export function addDemoCommand(add: AddCommand): void {
-  const does = 'run the whole flow against the running service, with its own receiver';
-  add('demo', does, demo).option('--outage', 'then fail as a receiver, and show a retry and a recovery');
-}
+export const demoDoes = 'run the whole flow against the running service, with its own receiver';
 
+const accountName = 'Demo by operator';
+const one = { limit: 1 };
 const demoScopes = [...defaultScopes, platformScope];
 const answerWithinMs = 10_000;
 const arriveWithinMs = 60_000;
@@ -32,30 +26,26 @@ interface Received {
   atMs: number;
   headers: IncomingHttpHeaders;
   body: string;
-  /** The receiver's answer. */
-  status: number;
 }
 
 interface Receiver {
   url: string;
-  /** The status of the next answers. */
-  status: number;
   received: Received[];
 }
 
-async function demo(operator: Operator, { outage = false }: { outage?: boolean }) {
-  const receiver: Receiver = { url: '', status: 204, received: [] };
+/** @param showProgress prints a line of progress, for people only */
+export async function demo(operator: Operator, showProgress: (line: string) => void): Promise<Answer> {
+  const receiver: Receiver = { url: '', received: [] };
   const server = createServer(async (request, response) => {
-    const { status } = receiver;
     const body = await text(request);
-    receiver.received.push({ atMs: Date.now(), headers: request.headers, body, status });
-    response.writeHead(status).end();
+    receiver.received.push({ atMs: Date.now(), headers: request.headers, body });
+    response.writeHead(204).end();
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/notifications`;
   try {
     await refuseUnlessPossible(operator, receiver.url);
-    await play(operator, receiver, outage);
+    return await play(operator, receiver, showProgress);
   } finally {
     server.closeAllConnections();
     server.close();
@@ -74,17 +64,19 @@ async function refuseUnlessPossible(operator: Operator, url: string) {
   });
 }
 
-async function play(operator: Operator, receiver: Receiver, outage: boolean) {
-  const { url, received } = receiver;
+async function play(
+  operator: Operator,
+  receiver: Receiver,
+  showProgress: (line: string) => void,
+): Promise<Answer> {
+  const { url } = receiver;
   let number = 0;
-  const step = (words: string) => operator.showProgress(`${++number}. ${words}`);
-  const detail = (words: string) => operator.showProgress(`   ${words}`);
+  const step = (words: string) => showProgress(`${++number}. ${words}`);
+  const detail = (words: string) => showProgress(`   ${words}`);
 
   const { account_id, client_id, client_secret } = await demoAccount(operator);
   const client_token = `demo-${randomBytes(4).toString('hex')}`;
-  const name = 'Demo site';
-  await operator.change((db) => createClient(db, { accountId: account_id, name, clientToken: client_token }));
-  await operator.record('client create', client_token, null, { account_id, name });
+  await clientCreate.run(operator, { account: account_id, name: 'Demo site', token: client_token }, one);
   step(`Created: an account that is publisher and platform in one, and its client ${client_token}`);
 
   const scope = demoScopes.join(' ');
@@ -107,12 +99,11 @@ async function play(operator: Operator, receiver: Receiver, outage: boolean) {
     return callApi(operator, 'POST', '/enrichments', { token, body });
   };
   const sentAtMs = Date.now();
-  const answer = await publish('video-1');
-  const { event_id, notification_id } = answer;
+  const published = await publish('video-1');
+  const { event_id, notification_id } = published;
   step(`The platform found segments for the asset video-1: POST /enrichments`);
-  detail(`202 ${JSON.stringify(answer)}`);
-  await waitFor(() => received.length > 0);
-  const [{ atMs, headers: all, body }] = received as [Received];
+  detail(`202 ${JSON.stringify(published)}`);
+  const { atMs, headers: all, body } = await waitForOne(receiver);
   const milliseconds = atMs - sentAtMs;
   step(`The notification arrives, ${milliseconds} ms after the event was published:`);
   const headers = Object.fromEntries(Object.entries(all).filter(([header]) => header.startsWith('webhook-')));
@@ -122,12 +113,7 @@ async function play(operator: Operator, receiver: Receiver, outage: boolean) {
   if (headers['webhook-signature'] !== expected) throw new Refused('The signature does not match.');
   step("The receiver computes the signature itself, with the client's signing secret: it matches.");
 
-  if (outage) {
-    const path = `/push_notifications?client_token=${client_token}`;
-    const endpoint = () => callApi<Endpoint>(operator, 'GET', path, { token });
-    await playOutage({ receiver, step, detail, publish, endpoint });
-  }
-  operator.answer(
+  return answer(
     {
       client_token,
       account_id,
@@ -143,88 +129,40 @@ async function play(operator: Operator, receiver: Receiver, outage: boolean) {
       `  npm run -s operator -- notification show ${notification_id}`,
       `  npm run -s operator -- explain ${client_token} video-1`,
       `  in the Temporal UI: ClientToken = "${client_token}"`,
-      ...(outage ? [] : ['See a receiver fail and recover:', '  npm run -s operator -- demo --outage']),
-      'Remove the client, and lock the account, which the next demo would use again:',
+      'Remove the client, and disable the account, which the next demo would use again:',
       `  npm run -s operator -- client delete ${client_token}`,
       `  npm run -s operator -- account disable ${account_id}`,
     ].join('\n'),
   );
 }
 
-/** The part of the answer of `GET /push_notifications` that the demo shows. */
-type Endpoint = { state: string; owed: number; next_attempt_at: string | null };
-
-interface Stage {
-  receiver: Receiver;
-  step(words: string): void;
-  detail(words: string): void;
-  publish(asset: string): Promise<unknown>;
-  endpoint(): Promise<Endpoint>;
-}
-
-async function playOutage({ receiver, step, detail, publish, endpoint }: Stage) {
-  const progress = async () => {
-    const { state, owed, next_attempt_at: next } = await endpoint();
-    detail(`... ${state}, owed ${owed}, next attempt ${next ? fromNow(Date.parse(next)) : 'under way'}`);
-  };
-  const answered = (status: number) => receiver.received.filter((request) => request.status === status);
-  receiver.status = 503;
-  await publish('video-2');
-  await waitFor(() => answered(503).length > 0);
-  step('The receiver answers 503 to the next notification. The service tries again by itself:');
-  receiver.status = 204;
-  await waitFor(() => answered(204).length === 2, progress);
-  const [failed, repeated] = receiver.received.slice(1) as [Received, Received];
-  detail(`204 to the second attempt, ${span(repeated.atMs - failed.atMs)} later, under the same webhook-id`);
-
-  const assets = ['video-3', 'video-4', 'video-5', 'video-6', 'video-7', 'video-8'];
-  receiver.status = 503;
-  await Promise.all(assets.map(publish));
-  await waitFor(async () => (await endpoint()).state === 'failing');
-  step(`The receiver fails for ${assets.length} more: after 5 failures in a row its endpoint is "failing".`);
-  detail('It gets one probe at a time, and everything stays owed. Now the receiver works again.');
-  receiver.status = 204;
-  await waitFor(() => answered(204).length === 2 + assets.length, progress);
-  const times = answered(204).map(({ atMs }) => atMs);
-  const spreadMs = Math.max(...times) - Number(times[2]);
-  step(`A probe is answered 204, and the other ${assets.length - 1} follow within ${span(spreadMs)}.`);
-}
-
-/** Waits until a fact holds, and runs `progress` every 2 s. @throws Refused after a minute */
-async function waitFor(isSo: () => boolean | Promise<boolean>, progress = async () => {}) {
-  const begunMs = Date.now();
-  for (let toldMs = begunMs; !(await isSo()); await sleep(50)) {
-    if (Date.now() - begunMs > arriveWithinMs)
-      throw new Refused(`No notification arrived within ${span(arriveWithinMs)}.`);
-    if (Date.now() - toldMs < 2000) continue;
-    await progress();
-    toldMs = Date.now();
+/** @throws Refused after a minute */
+async function waitForOne({ received }: Receiver): Promise<Received> {
+  for (const endMs = Date.now() + arriveWithinMs; Date.now() < endMs; await sleep(50)) {
+    const [first] = received;
+    if (first !== undefined) return first;
   }
+  throw new Refused(`No notification arrived within ${span(arriveWithinMs)}.`);
 }
 
 /** Returns the demo's own account: the first run creates it, and each later run gives it a new secret. */
 async function demoAccount(operator: Operator) {
-  const db = await operator.db();
-  const name = 'Demo by operator';
-  const existing = (await listAccounts(db)).find((account) => account.name === name && !account.disabled);
-  if (existing !== undefined) {
-    const { accountId: account_id, clientId: client_id } = existing;
-    const { client_secret } = await rotateSecret(db, account_id);
-    await operator.record('account rotate-secret', account_id, null, { old_one_ends: 'in 24 h' });
-    return { account_id, client_id, client_secret };
-  }
-  const { account_id, client_secret, ...about } = await createAccount(db, { name, scopes: demoScopes });
-  await operator.record('account create', account_id, null, about);
-  return { account_id, client_id: about.client_id, client_secret };
+  const existing = (await listAccounts(await operator.db())).find(
+    ({ name, disabled }) => name === accountName && !disabled,
+  );
+  const { value } = await (existing === undefined
+    ? accountCreate.run(operator, { name: accountName, scope: demoScopes }, one)
+    : accountRotateSecret.run(operator, { account_id: existing.accountId, now: false }, one));
+  return value as { account_id: string; client_id: string; client_secret: string };
 }
 
 /** Calls the service. @throws Refused with its answer if that is not a 2xx, or if there is no answer */
-async function callApi<Answer = Record<string, string>>(
+async function callApi(
   operator: Operator,
   method: string,
   path: string,
   { token, body }: { token?: string; body?: string | URLSearchParams } = {},
-): Promise<Answer> {
+): Promise<Record<string, string>> {
   const origin = operator.api();
   const headers = {
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
@@ -237,5 +175,5 @@ async function callApi<Answer = Record<string, string>>(
   });
   const answer = await response.text();
   if (!response.ok) throw new Refused(`${called} answered ${response.status}: ${answer.slice(0, 500)}`);
-  return JSON.parse(answer) as Answer;
+  return JSON.parse(answer);
 }

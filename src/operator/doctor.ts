@@ -1,40 +1,61 @@
 /** `doctor`: checks settings, Redis and Temporal, and says what to do. */
-import { styleText } from 'node:util';
 import type { Client } from '@temporalio/client';
+import { z } from 'zod';
+import { text } from '../api/reference/schemas.js';
 import type { Config } from '../config.js';
+import { isAmong, publicAddresses } from '../outgoing/address.js';
+import { readProxy } from '../outgoing/proxy.js';
+import { acceptEmpty } from '../redis/connection/mark.js';
+import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { checkRedis, type Finding, finding } from './redisChecks.js';
-import { type AddCommand, explainError, type Operator, Refused } from './session.js';
-import { amount, span, table } from './terminal.js';
+import { ServerAway } from './session.js';
+import { amount, span } from './terminal.js';
 
-export function addDoctorCommand(add: AddCommand): void {
-  add('doctor', 'check settings, Redis and Temporal; exit status 1 if a check fails', doctor);
-}
+const levels = ['ok', 'warn', 'fail'] as const;
 
-const levels = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
-
-async function doctor(operator: Operator) {
-  const findings = await examine(operator);
-  const failed = findings.filter(({ level }) => level === 'fail').length;
-  const rows = findings.map(({ level, check, found }) => [level, check, found]);
-  const lines = table(['', 'CHECK', 'FOUND'], rows, '').replace(/^(ok|warn|fail)\b/gm, (level) =>
-    styleText(levels[level as Finding['level']], level),
-  );
-  const amiss = findings.filter(({ level }) => level !== 'ok');
-  const todos = amiss.map(({ check, todo }) => `\n  ${check}: ${todo}`).join('');
-  operator.answer(
-    {
-      level: failed > 0 ? 'fail' : amiss.length > 0 ? 'warn' : 'ok',
-      findings: findings.map(({ check, level, found, todo }) => ({
-        check,
-        level,
-        found,
-        do: level === 'ok' ? null : todo,
-      })),
-    },
-    `${lines}\n\n${todos === '' ? 'Every check is ok.' : `What to do:${todos}`}`,
-  );
-  if (failed > 0) throw new Refused(`${amount(failed, 'check')} failed.`);
-}
+export const doctor = operation({
+  command: 'doctor',
+  does: 'check settings, Redis and Temporal; exit status 1 if a check fails',
+  role: 'look',
+  input: z.object({}),
+  answers: z.object({
+    level: z.enum(levels),
+    findings: z.array(
+      z.object({
+        check: text('redis memory'),
+        level: z.enum(levels),
+        found: text('12 MB used without a limit of its own.'),
+        do: text('Raise maxmemory.').nullable(),
+      }),
+    ),
+  }),
+  async run(operator) {
+    const findings = await examine(operator);
+    const failed = findings.filter(({ level }) => level === 'fail').length;
+    const amiss = findings.filter(({ level }) => level !== 'ok');
+    const todos = amiss.map(({ check, todo }) => `\n  ${check}: ${todo}`).join('');
+    return {
+      ...answer(
+        {
+          level: failed > 0 ? 'fail' : amiss.length > 0 ? 'warn' : 'ok',
+          findings: findings.map(({ check, level, found, todo }) => ({
+            check,
+            level,
+            found,
+            do: level === 'ok' ? null : todo,
+          })),
+        },
+        {
+          head: ['', 'CHECK', 'FOUND'],
+          rows: findings.map(({ level, check, found }) => [level, check, found]),
+          none: '',
+        },
+        todos === '' ? 'Every check is ok.' : `What to do:${todos}`,
+      ),
+      ...(failed > 0 && { failed: `${amount(failed, 'check')} failed.` }),
+    };
+  },
+});
 
 /** Bounds the calls to Temporal together, because a person waits. */
 const temporalWithinMs = 10_000;
@@ -45,42 +66,68 @@ async function examine(operator: Operator): Promise<Finding[]> {
     config = operator.config();
   } catch (err) {
     const todo = 'Correct each setting that is named; .env.example lists all settings.';
-    return [finding('settings', 'fail', explainError(err), todo)];
+    return [finding('settings', 'fail', explainError(err).replaceAll(/\n */g, ' '), todo)];
   }
   // A server that cannot be checked is a finding.
   const unavailable = (check: string, todo: string) => (err: unknown) => {
-    return [finding(check, 'fail', explainError(err), `Correct ${todo}, or start the server.`)];
+    const known = err instanceof ServerAway ? err.todo : undefined;
+    return [finding(check, 'fail', explainError(err), known ?? `Correct ${todo}, or start the server.`)];
   };
+  // As in status.ts.
+  await import('@temporalio/client');
   const redis = operator.db().then((db) => checkRedis(db, config));
   const temporal = operator.temporal().then((client) => checkTemporal(client, config));
   const servers = await Promise.all([
     redis.catch(unavailable('redis', 'REDIS_URL')),
     temporal.catch(unavailable('temporal', 'TEMPORAL_ADDRESS (and TEMPORAL_TLS, TEMPORAL_API_KEY)')),
   ]);
-  return [...checkSettings(config), ...servers.flat()];
+  return [...checkSettings(config), ...(await checkWayOut(config)), ...servers.flat()];
 }
 
 function checkSettings({ SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }: Config): Finding[] {
   const key = SECRETS_KEY?.[0]?.id;
   const targets = [...(ALLOW_HTTP_TARGETS ? ['http'] : []), ...ALLOWED_TARGET_CIDRS];
-  return [
-    key !== undefined
-      ? finding('settings SECRETS_KEY', 'ok', `Signing secrets are encrypted with the key "${key}".`)
-      : finding(
-          'settings SECRETS_KEY',
-          'warn',
-          'There is no SECRETS_KEY: signing secrets are readable in Redis and in its backups.',
-          'Set SECRETS_KEY to <id>:<base64 of 32 bytes>, for the service and for this command, then run: secrets reencrypt',
-        ),
+  const encrypted =
+    key === undefined
+      ? 'There is no SECRETS_KEY: signing secrets are readable in Redis and in its backups.'
+      : `Signing secrets are encrypted with the key "${key}".`;
+  const encrypt =
+    'Set SECRETS_KEY to <id>:<base64 of 32 bytes>, for the service and for this command, then run: secrets reencrypt';
+  const sent =
     targets.length === 0
-      ? finding('settings targets', 'ok', 'Notifications go to public https addresses only.')
-      : finding(
-          'settings targets',
-          'warn',
-          `Notifications may also go to ${targets.join(', ')}.`,
-          'That is for trying the service out ("npm start" sets it). In production leave ALLOW_HTTP_TARGETS and ALLOWED_TARGET_CIDRS unset.',
-        ),
+      ? 'Notifications go to public https addresses only.'
+      : `Notifications may also go to ${targets.join(', ')}.`;
+  const restrict =
+    'That is for trying the service out ("npm start" sets it). In production leave ALLOW_HTTP_TARGETS and ALLOWED_TARGET_CIDRS unset.';
+  return [
+    finding('settings SECRETS_KEY', key === undefined ? 'warn' : 'ok', encrypted, encrypt),
+    finding('settings targets', targets.length > 0 ? 'warn' : 'ok', sent, restrict),
   ];
+}
+
+/** Tries the proxy to receivers, and compares the addresses that receivers are told with those of this machine. */
+async function checkWayOut(config: Config): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const proxy = readProxy(config);
+  if (proxy !== undefined) {
+    const fault = await proxy.fault();
+    const found =
+      fault === undefined ? 'The proxy answers.' : `Nothing can be sent through the proxy: ${fault}.`;
+    const todo = 'Start the proxy, or correct host, port and credentials in OUTGOING_PROXY.';
+    findings.push(finding('settings OUTGOING_PROXY', fault === undefined ? 'ok' : 'fail', found, todo));
+  }
+  const { SOURCE_ADDRESSES: told } = config;
+  if (told.length > 0) {
+    const other = proxy === undefined ? publicAddresses().find((one) => !isAmong(one, told)) : undefined;
+    const found =
+      other === undefined
+        ? `Receivers are told ${told.join(', ')}.`
+        : `This machine has the address ${other}, which receivers are not told.`;
+    const todo =
+      'If notifications come from there, add it to SOURCE_ADDRESSES, and tell the customers first.';
+    findings.push(finding('settings SOURCE_ADDRESSES', other === undefined ? 'ok' : 'warn', found, todo));
+  }
+  return findings;
 }
 
 /** gRPC */
@@ -160,3 +207,17 @@ export async function countWorkers(
   const polled = pollers.filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds) * 1000 > lately);
   return new Set(polled.map(({ identity }) => identity)).size;
 }
+
+export const storeAcceptEmpty = operation({
+  command: 'store accept-empty',
+  does: 'say that the store, which has lost its data, is meant to be empty',
+  role: 'admin',
+  input: z.object({}),
+  answers: z.object({ accepted: z.literal(true) }),
+  async run(operator) {
+    if (!(await operator.change(acceptEmpty))) throw new Refused('The store has not lost its data.');
+    await operator.record('store accept-empty', 'store', null, null);
+    const text = 'Every process serves again within 5 seconds. Nothing of the lost data comes back.';
+    return answer({ accepted: true }, text);
+  },
+});

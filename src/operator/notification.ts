@@ -1,7 +1,8 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
-import { InvalidArgumentError, Option } from 'commander';
-import type { ClientToken } from '../ids.js';
-import { newestNotifications } from '../redis/notifications/notificationPages.js';
+import { z } from 'zod';
+import { stateSentence } from '../api/console/words.js';
+import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
+import { listedSince, newestNotifications, type Position } from '../redis/notifications/notificationPages.js';
 import {
   findNotification,
   getNotification,
@@ -11,109 +12,192 @@ import {
   cancelNotification,
   recoverFailed,
   redeliver as redeliverNotification,
+  replayDelivered,
 } from '../redis/notifications/redeliver.js';
-import { type NotificationState, notificationStates } from '../redis/owed/standing.js';
+import { notificationStates, waitReasons } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
-import { answerWith, describeNext, present } from './explain.js';
-import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
-import { moment, parseAnyClient, parseMoment, table } from './terminal.js';
+import { answerWith, listedAnswer, present, shownAnswer } from './explain.js';
+import { anyClient, choice, flag, notificationId, option, when, wholeNumber } from './input.js';
+import { answer, listed, notACursor, type Operator, operation, Refused, requireClient } from './operation.js';
+import { moment } from './terminal.js';
 
-export function addNotificationCommands(add: AddCommand): void {
-  add('list', 'list the newest notifications, of all clients or of one', list)
-    .option('--client <token>', 'only of this client', parseAnyClient)
-    .addOption(new Option('--state <state>', 'only in this state').choices(notificationStates))
-    .option('--since <when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', parseMoment)
-    .option('--limit <n>', 'at most this many', parseLimit, 50);
-  add('show <notification-id>', 'show one notification and its attempts', show);
-  add('redeliver <notification-id>', 'send a notification again now, or make a waiting one due', redeliver);
-  add('cancel <notification-id>', 'cancel a waiting notification', cancel);
-  add('recover <token>', 'make failed notifications owed again, unless the asset has a newer one', recover)
-    .requiredOption('--since <when>', 'failed since this date, or this long ago (15m, 2h, 3d)', parseMoment)
-    .option('--until <when>', 'failed until then (default: now)', parseMoment)
-    .option('--dry-run', 'only count');
+const limit = wholeNumber('Give a whole number from 1 to 10000.', { to: 10_000 });
+
+export const notificationList = operation({
+  command: 'notification list',
+  does: 'list the newest notifications, of all clients or of one',
+  role: 'look',
+  input: z.object({
+    client: option('<token>', 'only of this client', anyClient.optional()),
+    state: option('<state>', 'only in this state', choice(notificationStates).optional()),
+    since: option('<when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', when.optional()),
+    limit: option('<n>', 'at most this many', limit.default(50)),
+  }),
+  answers: listedAnswer,
+  list: 'notifications',
+  async run(operator, options, page) {
+    const db = await operator.db();
+    const client = options.client && (await requireClient(operator, options.client));
+    const clientTokens = (client ? [client] : await listClients(db)).map(({ clientToken }) => clientToken);
+    const limit = Math.min(options.limit, page.limit);
+    const behind = page.after === undefined ? undefined : readPosition(page.after, options.state);
+    const wanted = { ...options, limit, behind };
+    const { notifications: found, next } = await newestNotifications(db, clientTokens, wanted);
+    const isWhole = options.state === 'waiting' || options.state === 'failed';
+    const since = client && !isWhole ? await listedSince(db, client.clientToken) : undefined;
+    const value = await Promise.all(found.map((n) => present(operator, n)));
+    const answered = listed(value, {
+      columns: 'notification_id client_token platform_id state accepted_at waiting_reason next_attempt_at',
+      none: 'No notifications match.',
+      next: next && `${options.state ?? ''}:${next.score}:${next.member}`,
+    });
+    if (since === undefined) return answered;
+    const short = `Accepted before ${moment(since)} they are no longer listed.`;
+    return { ...answered, shown: [...answered.shown, short] };
+  },
+});
+
+/** A position belongs to the order of its state. @throws Refused */
+function readPosition(after: string, wanted = ''): Position {
+  const [, state, score, member] = /^([a-z_]*):(\d{1,16}):(.*)$/s.exec(after) ?? [];
+  if (state !== wanted || member === undefined) throw notACursor();
+  return { score: Number(score), member };
 }
 
-interface ListOptions {
-  client?: ClientToken;
-  state?: NotificationState;
-  since?: number;
-  limit: number;
+const input = z.object({ notification_id: notificationId });
+
+export const notificationShow = operation({
+  command: 'notification show <notification-id>',
+  does: 'show one notification and its attempts',
+  role: 'look',
+  input,
+  answers: shownAnswer,
+  run: async (operator, { notification_id }) =>
+    answerWith(operator, await requireNotification(operator, notification_id)),
+});
+
+export const notificationRedeliver = operation({
+  command: 'notification redeliver <notification-id>',
+  does: 'send a notification again now, or make a waiting one due',
+  role: 'support',
+  input,
+  answers: z.object({
+    notification_id: notificationId,
+    client_token: anyClient,
+    previous_state: z.enum(notificationStates),
+    waiting_reason: z.enum(waitReasons).nullable(),
+  }),
+  async run(operator, { notification_id: id }) {
+    const { clientToken, state } = await requireNotification(operator, id);
+    const db = await operator.db();
+    if ((await getRegistration(db, clientToken)) === undefined) {
+      throw new Refused(`${clientToken} has no URL, so nothing can be sent.`, 'not_registered');
+    }
+    const dueId = await operator.change((own) => redeliverNotification(own, clientToken, id));
+    if (dueId === undefined)
+      throw new Refused(`The record of ${id} has just expired.`, 'unknown_notification');
+    await operator.wake(clientToken);
+    await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: dueId });
+    const due = await getNotification(db, clientToken, dueId);
+    const reason = due?.waitingReason;
+    const isSentNow = due === undefined || reason === undefined || reason === 'due' || reason === 'in_flight';
+    const how = isSentNow ? 'due now' : `owed: ${stateSentence(due)}`;
+    const which = dueId === id ? `${id} (it was ${state})` : `Its asset is owed by the newer ${dueId}, which`;
+    const value = { notification_id: dueId, client_token: clientToken, previous_state: state };
+    return answer({ ...value, waiting_reason: reason ?? null }, `${which} is ${how}.`);
+  },
+});
+
+export const notificationCancel = operation({
+  command: 'notification cancel <notification-id>',
+  does: 'cancel a waiting notification',
+  role: 'support',
+  input,
+  answers: z.object({ notification_id: notificationId, client_token: anyClient, state: text('cancelled') }),
+  async run(operator, { notification_id: id }) {
+    const { clientToken, state, platformId } = await requireNotification(operator, id);
+    if (!(await operator.change((db) => cancelNotification(db, clientToken, id)))) {
+      const now = await requireNotification(operator, id);
+      throw new Refused(`${id} no longer waits: it is ${now.state}.`);
+    }
+    const before = { client_token: clientToken, platform_id: platformId, state };
+    await operator.record('notification cancel', id, before, { state: 'cancelled' });
+    return answer(
+      { notification_id: id, client_token: clientToken, state: 'cancelled' },
+      `${id} is cancelled.`,
+    );
+  },
+});
+
+export const notificationRecover = range('recover', {
+  does: 'make failed notifications owed again, unless the asset has a newer one',
+  ended: 'failed',
+  untilDefault: 'now',
+  async makeOwed(operator, client, { until = Date.now(), ...span }) {
+    const said = (count: number) => {
+      if (count % 5000 === 0) operator.warn(`${count} are owed again so far.`);
+    };
+    const given = { ...span, until };
+    const { count } = await operator.change((db) => recoverFailed(db, client, given, undefined, said));
+    return { count, until };
+  },
+});
+
+export const notificationReplay = range('replay', {
+  does: 'make delivered assets owed again, for a receiver that has lost them',
+  ended: 'delivered',
+  untilDefault: 'the time of the first such call in a day',
+  makeOwed: (operator, client, span) => operator.change((db) => replayDelivered(db, client, span)),
+});
+
+interface RangeOperation {
+  does: string;
+  ended: string;
+  untilDefault: string;
+  makeOwed(
+    operator: Operator,
+    clientToken: string,
+    span: { since: number; until?: number; dryRun: boolean },
+  ): Promise<{ count: number; until: number; listedSince?: number }>;
 }
 
-function parseLimit(text: string): number {
-  const limit = Number(text);
-  if (Number.isSafeInteger(limit) && limit >= 1 && limit <= 10_000) return limit;
-  throw new InvalidArgumentError('Give a whole number from 1 to 10000.');
-}
-
-async function list(operator: Operator, options: ListOptions) {
-  const db = await operator.db();
-  const client = options.client && (await requireClient(operator, options.client));
-  const clientTokens = (client ? [client] : await listClients(db)).map(({ clientToken }) => clientToken);
-  const found = await newestNotifications(db, clientTokens, options);
-  operator.answer(
-    await Promise.all(found.map((n) => present(operator, n))),
-    table(
-      ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'NEXT'],
-      found.map((n) => {
-        const { notificationId, clientToken, platformId, state } = n;
-        return [notificationId, clientToken, platformId, state, moment(n.acceptedAt), describeNext(n)];
-      }),
-      'No notifications match.',
-    ),
-  );
-}
-
-async function show(operator: Operator, id: string) {
-  await answerWith(operator, await requireNotification(operator, id));
-}
-
-async function redeliver(operator: Operator, id: string) {
-  const { clientToken, state } = await requireNotification(operator, id);
-  const db = await operator.db();
-  if ((await getRegistration(db, clientToken)) === undefined) {
-    throw new Refused(`${clientToken} has no URL, so nothing can be sent.`);
-  }
-  const dueId = await operator.change((own) => redeliverNotification(own, clientToken, id));
-  if (dueId === undefined) throw new Refused(`The record of ${id} has just expired.`);
-  await operator.wake(clientToken);
-  await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: dueId });
-  const due = await getNotification(db, clientToken, dueId);
-  const reason = due?.waitingReason;
-  const isSentNow = due === undefined || reason === undefined || reason === 'due' || reason === 'in_flight';
-  const how = isSentNow ? 'due now' : `owed. Next attempt: ${describeNext(due)}`;
-  const which = dueId === id ? `${id} (it was ${state})` : `Its asset is owed by the newer ${dueId}, which`;
-  const answer = { notification_id: dueId, client_token: clientToken, previous_state: state };
-  operator.answer({ ...answer, waiting_reason: reason ?? null }, `${which} is ${how}.`);
-}
-
-async function cancel(operator: Operator, id: string) {
-  const { clientToken, state, platformId } = await requireNotification(operator, id);
-  if (!(await operator.change((db) => cancelNotification(db, clientToken, id)))) {
-    const now = await requireNotification(operator, id);
-    throw new Refused(`${id} no longer waits: it is ${now.state}.`);
-  }
-  const before = { client_token: clientToken, platform_id: platformId, state };
-  await operator.record('notification cancel', id, before, { state: 'cancelled' });
-  const answer = { notification_id: id, client_token: clientToken, state: 'cancelled' };
-  operator.answer(answer, `${id} is cancelled.`);
-}
-
-async function recover(
-  operator: Operator,
-  token: ClientToken,
-  { since, until = Date.now(), dryRun = false }: { since: number; until?: number; dryRun?: boolean },
-) {
-  await requireClient(operator, token);
-  const { count } = await operator.change((db) => recoverFailed(db, token, { since, until, dryRun }));
-  if (!dryRun) {
-    const range = { since: moment(since), until: moment(until) };
-    await operator.record('notification recover', token, range, { count });
-    if (count > 0) await operator.wake(token);
-  }
-  const said = dryRun ? `${count} would be owed again.` : `${count} are owed again.`;
-  operator.answer({ client_token: token, count, dry_run: dryRun }, said);
+/** Declares an operation that makes notifications which ended in a span of time owed again. */
+function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed }: RangeOperation) {
+  const given = `${ended} since this date, or this long ago (15m, 2h, 3d)`;
+  return operation({
+    command: `notification ${verb} <token>`,
+    does,
+    role: 'support',
+    input: z.object({
+      client_token: anyClient,
+      since: option('<when>', given, when),
+      until: option('<when>', `${ended} until then (default: ${untilDefault})`, when.optional()),
+      dry_run: flag('only count'),
+    }),
+    answers: z.object({
+      client_token: anyClient,
+      count: whole(17),
+      dry_run: isSo(false),
+      listed_since: time('Set if earlier deliveries may be missing.').optional(),
+    }),
+    async run(operator, { client_token, since, until: asked, dry_run }) {
+      await requireClient(operator, client_token);
+      const span = { since, until: asked, dryRun: dry_run };
+      const { count, until, listedSince } = await makeOwed(operator, client_token, span);
+      if (!dry_run) {
+        const times = { since: moment(since), until: moment(until) };
+        await operator.record(`notification ${verb}`, client_token, times, { count });
+        if (count > 0) await operator.wake(client_token);
+      }
+      const listed_since = moment(listedSince);
+      const short = listed_since ? ` Deliveries before ${listed_since} may be missing.` : '';
+      return answer(
+        { client_token, count, dry_run, ...(listed_since && { listed_since }) },
+        `${count} ${dry_run ? 'would be' : 'are'} owed again.${short}`,
+      );
+    },
+  });
 }
 
 /** @throws Refused if there is no such notification */
@@ -123,5 +207,6 @@ async function requireNotification(operator: Operator, id: string): Promise<Noti
   throw new Refused(
     `There is no notification ${id}: records are kept for 14 days after their end. ` +
       "Search Temporal's UI for a workflow whose id ends with it, or ask for its asset: explain CLIENT PLATFORM_ID.",
+    'unknown_notification',
   );
 }

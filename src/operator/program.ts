@@ -1,26 +1,30 @@
-/** The command line: its groups, its help, wrong usage, and one run. */
+/** The command line, made from the operations: its groups, its help, wrong usage, and one run. */
 import { Command, CommanderError, Help, type Option } from 'commander';
-import { addAccountCommands, addConsoleCommand } from './account.js';
-import { addAuditCommand } from './audit.js';
-import { addClientCommands } from './client.js';
-import { addDemoCommand } from './demo.js';
-import { addDoctorCommand } from './doctor.js';
-import { addExplainCommand } from './explain.js';
-import { addNotificationCommands } from './notification.js';
-import { addRegistrationCommands } from './registration.js';
-import { addSecretsCommands } from './secrets.js';
-import { type AddCommand, explainError, type Operator, openSession } from './session.js';
-import { addStatusCommand } from './status.js';
-import { parseAnyClient, parseClientToken, parseNotificationId } from './terminal.js';
+import { z } from 'zod';
+import { operatorsDoor } from '../config.js';
+import { demo, demoDoes } from './demo.js';
+import { placeholders, reasonText } from './input.js';
+import {
+  type Answer,
+  argumentsOf,
+  explainError,
+  type Operation,
+  type Operator,
+  Refused,
+} from './operation.js';
+import { groups, operations } from './operations.js';
+import { carryOutThere } from './remote.js';
+import { openSession } from './session.js';
+import { written } from './terminal.js';
 
 export const exitStatus = { done: 0, refused: 1, wrongUsage: 2 };
 
 /** Runs one command, given the words after `operator`. @returns its exit status */
 export async function execute(args: string[]): Promise<number> {
-  let operator: Operator | undefined;
+  let session: ReturnType<typeof openSession> | undefined;
   const program = createProgram((options) => {
-    operator = openSession(options);
-    return operator;
+    session = openSession(options);
+    return session.operator;
   });
   try {
     await program.parseAsync(args, { from: 'user' });
@@ -31,7 +35,7 @@ export async function execute(args: string[]): Promise<number> {
     process.stderr.write(`${explainError(err)}\n`);
     return exitStatus.refused;
   } finally {
-    await operator?.close();
+    await session?.close();
   }
 }
 
@@ -39,63 +43,107 @@ const afterHelp = `
 Exit status: 0 done, 1 refused (the reason is on stderr), 2 wrong usage.
 
 The servers are those of REDIS_URL and TEMPORAL_ADDRESS; without them, those that
-"npm start" runs for this project folder. Every change is recorded; see "audit".
+"npm start" runs for this project folder. With OPERATOR_URL and OPERATOR_TOKEN every
+command but demo goes over HTTP, to the operators' door of a running service. Every
+change is recorded; see "audit".
 
 Under npm, write "--" before the command: npm run -s operator -- status --json
 (without it npm takes --json for itself, and the command prints text).`;
-
-/** The parsers of arguments, by the names that commands give the arguments. */
-const parsers: Record<string, (text: string) => string> = {
-  token: parseAnyClient,
-  'client-token': parseClientToken,
-  'notification-id': parseNotificationId,
-};
 
 function describeOption(this: Help, option: Option): string {
   return Help.prototype.optionDescription.call(this, option) + (option.mandatory ? ' (required)' : '');
 }
 
-/** Says first what was typed: `option '--state <state>' argument 'x' is invalid. ...` becomes `--state x: ...`. */
-const inOurWords = (text: string): string =>
-  text.replace(
-    /^error: (?:option '(-\S+).*?' argument|command-argument value) '(.*)' is invalid(?: for argument '.*?')?\. /,
-    (_, option, given) => `error: ${option === undefined ? '' : `${option} `}${given}: `,
-  );
+interface Options {
+  json?: boolean;
+  as?: string;
+  reason?: string;
+}
 
 /** @param open called once a command runs: only then are the options known */
-export function createProgram(open: (options: { json?: boolean; as?: string }) => Operator): Command {
+export function createProgram(open: (options: Options) => Operator): Command {
   const program = new Command('operator')
     .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
+    .option('--reason <text>', 'why you do it, for the audit')
     .configureHelp({ showGlobalOptions: true, optionDescription: describeOption })
     .showHelpAfterError('See: operator <command> --help')
-    .configureOutput({ outputError: (text, write) => write(inOurWords(text)) })
     .addHelpText('after', afterHelp)
     .exitOverride();
-  const addTo =
-    (parent: Command): AddCommand =>
-    (name, description, carryOut) => {
-      const command = parent.command(name).description(description);
-      for (const argument of command.registeredArguments) {
-        const parse = parsers[argument.name()];
-        if (parse !== undefined) argument.argParser(parse);
-      }
-      // Untyped, as commander passes them.
-      return command.action((...given) => carryOut(open(program.opts()), ...(given as never)));
-    };
-  const add = addTo(program);
-  const group = (name: string, description: string) => addTo(program.command(name).description(description));
-  addAccountCommands(group('account', 'manage accounts of media companies and of the platform'));
-  addClientCommands(group('client', 'manage clients: sites, apps and channels of an account'));
-  addRegistrationCommands(group('registration', 'show and change the URL and state of clients'));
-  addNotificationCommands(group('notification', 'list, send again, recover or cancel notifications'));
-  addExplainCommand(add);
-  addStatusCommand(add);
-  addDoctorCommand(add);
-  addAuditCommand(add);
-  addConsoleCommand(add);
-  addSecretsCommands(group('secrets', 'encrypt or rotate signing secrets'));
-  addDemoCommand(add);
+  const parents = new Map(
+    Object.entries(groups).map(([name, does]) => [name, program.command(name).description(does)]),
+  );
+  for (const operation of operations) {
+    const [group = '', ...rest] = operation.command.split(' ');
+    const parent = parents.get(group);
+    const command = (parent ?? program).command(parent ? rest.join(' ') : operation.command);
+    addInput(command.description(operation.does), operation).action(async (...given) => {
+      const { typed, input } = readInput(command, operation, given);
+      const options = program.opts<Options>();
+      const door = operatorsDoor();
+      if (options.reason !== undefined && !reasonText.safeParse(options.reason).success)
+        command.error('error: --reason: A reason is one line of 1 to 200 characters.');
+      print(
+        door === undefined
+          ? await operation.run(open(options), input, { limit: Number.POSITIVE_INFINITY })
+          : await carryOutThere(door, operation, typed, options.reason),
+      );
+    });
+  }
+  program
+    .command('demo')
+    .description(demoDoes)
+    .action(async () => {
+      const { json = false } = program.opts<Options>();
+      print(await demo(open(program.opts()), (line) => void (json || process.stdout.write(`${line}\n`))));
+    });
+
+  function print({ value, shown, failed }: Answer): void {
+    const text = program.opts<Options>().json ? JSON.stringify(value, null, 2) : written(shown);
+    if (text !== '') process.stdout.write(`${text}\n`);
+    if (failed !== undefined) throw new Refused(failed);
+  }
   return program;
+}
+
+const longOption = (member: string): string => `--${member.replaceAll('_', '-')}`;
+
+/** Adds an option for each member of the input that no argument gives. Values stay texts: the schema reads them. */
+function addInput(command: Command, operation: Operation): Command {
+  const args = argumentsOf(operation);
+  for (const [member, schema] of Object.entries(operation.input.shape as Record<string, z.ZodType>)) {
+    const { takes, isList } = placeholders.get(schema) ?? {};
+    if (args.has(member) || takes === undefined) continue;
+    const absent = schema.safeParse(undefined);
+    const option = command.createOption(`${longOption(member)} ${takes}`.trim(), schema.description);
+    option.makeOptionMandatory(!absent.success);
+    if (takes !== '') option.default(absent.data);
+    const inner = schema instanceof z.ZodOptional ? schema.unwrap() : schema;
+    // The help names them; the schema refuses others.
+    if (inner instanceof z.ZodEnum) option.argChoices = inner.options.map(String);
+    if (isList) option.argParser((text, earlier: string[] = []) => [...earlier, text]);
+    command.addOption(option);
+  }
+  return command;
+}
+
+/** Reads what commander passes: the arguments, the options, the command. Wrong input ends the command with its exit status for that. */
+function readInput(command: Command, operation: Operation, given: readonly unknown[]) {
+  const args = argumentsOf(operation);
+  const options = command.opts<Record<string, unknown>>();
+  const input = Object.fromEntries(
+    Object.keys(operation.input.shape).map((member, i) => [
+      member,
+      i < args.size ? given[i] : options[member.replaceAll(/_(\w)/g, (_, letter) => letter.toUpperCase())],
+    ]),
+  );
+  const parsed = operation.input.safeParse(input);
+  if (parsed.success) return { typed: input, input: parsed.data };
+  const [issue] = parsed.error.issues;
+  const [member = ''] = (issue?.path ?? []) as string[];
+  // What was typed stands first: `--state x: ...`.
+  const typed = [input[member]].flat().at(issue?.path[1] === undefined ? 0 : Number(issue.path[1]));
+  const where = member === '' ? '' : `${args.has(member) ? '' : `${longOption(member)} `}${typed}: `;
+  return command.error(`error: ${where}${issue?.message}`);
 }

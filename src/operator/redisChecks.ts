@@ -3,10 +3,14 @@ import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
 import { noticesClient } from '../ids.js';
 import { type Db, toPairs, waitForRedis } from '../redis/connection/db.js';
-import { firstAnswer, rangeTags } from '../redis/connection/nodes.js';
+import { type ServerFacts, stopsCalls } from '../redis/connection/health.js';
+import { readMarks } from '../redis/connection/mark.js';
+import { tryNeeds } from '../redis/connection/needs.js';
+import { firstAnswer, nameOf } from '../redis/connection/nodes.js';
+import { explainRefusals, isAnswer, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
-import { span } from './terminal.js';
+import { amount, span } from './terminal.js';
 
 type Level = 'ok' | 'warn' | 'fail';
 
@@ -28,143 +32,159 @@ export const finding = (check: string, level: Level, found: string, todo = '') =
 const slowRedisMs = 500;
 /** A single slow answer may be chance. */
 const slowAnswers = 3;
-/** With this error Redis refuses even a PING, but answers every read. */
-const diskFailed = 'MISCONF';
 const backWithinMs = 1500;
-const refused = 'Events, tokens and registrations are answered 503.';
-
-/** The meaning of Redis' refusals, by their first word. */
-const meanings: Record<string, string> = {
-  OOM: `Redis is full (maxmemory). ${refused}`,
-  [diskFailed]: `Redis refuses writes because its last write to disk failed. ${refused}`,
-  READONLY: `Redis refuses writes: it is a replica, and REDIS_URL must lead to the primary. ${refused}`,
-  NOREPLICAS: `Redis refuses writes: too few replicas are connected (min-replicas-to-write). ${refused}`,
-};
 
 /**
- * Asks how fast Redis answers (the fastest of three answers if it is slow) and whether it accepts writes: a full Redis and
- * a replica still answer every read. It writes the mark, on each primary, that the service writes when it waits for the
- * disk; nothing reads that mark.
- * @returns `problem`: why Redis is slow or refuses writes
+ * Asks how fast Redis answers (the fastest of three answers if it is slow), and uses each server as the service does.
+ * @returns what is amiss; `refuses`: calls fail
  * @throws if Redis does not answer
  */
-export async function askRedis(db: Db): Promise<{ answerMs: number; problem?: string; refuses: boolean }> {
+export async function askRedis(db: Db): Promise<{ answerMs: number; amiss: Finding[]; refuses: boolean }> {
   let answerMs = Number.POSITIVE_INFINITY;
   for (let asked = 0; asked < slowAnswers && answerMs > slowRedisMs; asked++) {
     const begun = performance.now();
-    // Not PING, which Redis refuses after a failed write.
-    await firstAnswer(db.nodes, (server) => server.echo(''));
+    await firstAnswer(db.nodes, (server) => server.echo('')).catch((err: unknown) => {
+      if (!isAnswer(refusalOf(err))) throw err;
+    });
     answerMs = Math.min(answerMs, performance.now() - begun);
   }
-  const slow = answerMs > slowRedisMs ? { problem: `Redis takes ${span(answerMs)} to answer.` } : {};
-  try {
-    const keys = rangeTags.map((tag) => `${db.global.diskMark}:{${tag}}`);
-    const marks = db.nodes.primaries().map((node) => keys.find((key) => db.nodes.ownerOf(key) === node));
-    await Promise.all(marks.map((mark) => mark !== undefined && db.redis.set(mark, '', 'EX', 60)));
-  } catch (err) {
-    const word = firstWord(err);
-    // A user who may only read cannot find out whether Redis accepts writes.
-    if (word === 'NOPERM') return { answerMs, ...slow, refuses: false };
-    const problem = meanings[word];
-    if (problem === undefined) throw err;
-    // ioredis reconnects after a replica has refused.
-    if (word === 'READONLY') await waitForRedis(db, backWithinMs);
-    return { answerMs, problem, refuses: true };
+  const refused = await tryNeeds(db);
+  // ioredis reconnects after a replica has refused.
+  if (refused.some(({ reason }) => reason === 'replica')) await waitForRedis(db, backWithinMs);
+  const refuses = refused.some(stopsCalls);
+  const amiss = explainRefusals(refused).map(({ says, todo, server }) =>
+    finding(named('redis', server), refuses ? 'fail' : 'warn', says, todo),
+  );
+  if (answerMs > slowRedisMs) {
+    const todo = 'Check its host, its memory, its disk and SLOWLOG GET.';
+    amiss.push(finding('redis', 'fail', `Redis takes ${span(answerMs)} to answer.`, todo));
   }
-  return { answerMs, ...slow, refuses: false };
+  if (refuses) return { answerMs, amiss, refuses };
+  const mark = await readMarks(db);
+  const [emptied] = mark === 'lost' ? explainRefusals([{ reason: 'emptied' }]) : [];
+  if (emptied !== undefined) amiss.push(finding('redis data', 'fail', emptied.says, emptied.todo));
+  if (mark === 'unmarked') amiss.push(finding('redis data', 'fail', unmarked, unmarkedTodo));
+  return { answerMs, amiss, refuses: mark === 'lost' };
 }
 
-/** Waits until Redis answers, even if its disk has failed. @throws after `timeoutMs` */
-export async function waitForReads(db: Db, timeoutMs: number) {
-  try {
-    await waitForRedis(db, timeoutMs);
-  } catch (err) {
-    if (!(err instanceof Error) || firstWord(err.cause) !== diskFailed) throw err;
-  }
+const unmarked =
+  'The store has no mark of this installation: no process has started on it with this KEY_PREFIX, or it has lost its data.';
+const unmarkedTodo =
+  'Start a process, or correct REDIS_URL and KEY_PREFIX. Lost data: docs/guides/disaster.md.';
+
+const named = (check: string, server: string) => (server === '' ? check : `${check} ${server}`);
+
+/** Says how the servers lose data, by what was learned of them. */
+export function describeLosses({ health }: Db): string[] {
+  const evictions = [...health.facts.values()].map(describeEviction);
+  const [notDurable] = health.notDurable.size > 0 ? explainRefusals([{ reason: 'not_durable' }]) : [];
+  return [...new Set([...evictions, notDurable?.says])].filter((said) => said !== undefined);
 }
 
-function firstWord(err: unknown): string {
-  return err instanceof Error ? (err.message.split(' ')[0] ?? '') : '';
+function describeEviction({ policy, evictedKeys = 0 }: ServerFacts): string | undefined {
+  if (evictedKeys > 0)
+    return `Redis has evicted ${amount(evictedKeys, 'key')}: accepted events may be lost (maxmemory-policy ${policy}).`;
+  if (policy === undefined || policy === 'noeviction') return undefined;
+  return `Redis evicts keys when it is full (maxmemory-policy ${policy}).`;
 }
 
 type Values = Record<string, string | undefined>;
 
 export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
+  const { answerMs, amiss, refuses } = await askRedis(db);
+  const unlessRefused = (err: unknown) => {
+    if (!refuses) throw err;
+    return [];
+  };
+  const serves = `It answers in ${span(answerMs)}, and does what the service needs.`;
   const servers = await Promise.all(
     db.nodes.primaries().map(async (server) => {
-      const findings = await checkServer(server, config);
-      if (!db.nodes.isCluster) return findings;
-      const { host, port } = server.options;
-      return findings.map((finding) => ({ ...finding, check: `${finding.check} ${host}:${port}` }));
+      const name = db.nodes.isCluster ? nameOf(server) : '';
+      const findings = await checkServer(server, db.health.facts.get(name) ?? {}, config);
+      return findings.map((one) => ({ ...one, check: named(one.check, name) }));
     }),
-  );
-  return [await checkAnswer(db), ...servers.flat(), await checkSecrets(db, config)];
+  ).catch(unlessRefused);
+  const secrets = await checkSecrets(db, config).then((one) => [one], unlessRefused);
+  const isAmiss = amiss.some(({ check, level }) => level === 'fail' && check !== 'redis data');
+  return [...(isAmiss ? [] : [finding('redis', 'ok', serves)]), ...amiss, ...servers.flat(), ...secrets];
 }
 
-async function checkAnswer(db: Db): Promise<Finding> {
-  const { answerMs, problem } = await askRedis(db);
-  if (problem === undefined) return finding('redis', 'ok', `It answers in ${span(answerMs)}.`);
-  return finding('redis', 'fail', problem, 'Check its host, its memory, its disk and SLOWLOG GET.');
+async function checkServer(redis: Redis, facts: ServerFacts, config: Config): Promise<Finding[]> {
+  const persistence = checkPersistence(await readSettings(redis), facts, config);
+  return [persistence, checkPolicy(facts), checkMemory(facts), checkReplicas(facts, config)];
 }
 
-async function checkServer(redis: Redis, config: Config): Promise<Finding[]> {
-  const info = parseInfo(await redis.info());
-  const settings = await readSettings(redis);
-  const checked = settings ? [checkPersistence(settings, config), checkPolicy(settings)] : [unreadable];
-  return [...checked, checkMemory(info), checkReplicas(info, config)];
-}
-
-const unreadable = finding(
-  'redis settings',
-  'warn',
-  'CONFIG GET is forbidden, so they cannot be read.',
-  'Make sure that the provider sets: appendonly yes, appendfsync always, maxmemory-policy noeviction.',
-);
-
-function checkPersistence(settings: Values, { REDIS_DURABILITY }: Config): Finding {
-  const check = 'redis persistence';
+/** Judges by the settings, or by INFO where a provider does not tell them. */
+function checkPersistence(
+  settings: Values,
+  { keepsLog }: ServerFacts,
+  { REDIS_DURABILITY }: Config,
+): Finding {
   const { appendonly, appendfsync, 'no-appendfsync-on-rewrite': onRewrite } = settings;
-  const found = `appendonly ${appendonly}, appendfsync ${appendfsync}, no-appendfsync-on-rewrite ${onRewrite}.`;
+  const isUnknown = appendonly === undefined;
+  const isTrusted = REDIS_DURABILITY === 'trusted';
+  const found = isUnknown
+    ? 'Its settings are unknown: CONFIG GET is refused or answers nothing.'
+    : `appendonly ${appendonly}, appendfsync ${appendfsync}, no-appendfsync-on-rewrite ${onRewrite}.`;
+  const judge = (level: Level, todo = '', more = '') =>
+    finding('redis persistence', level, `${found}${more}`, todo);
   const always = 'CONFIG SET appendfsync always, and in redis.conf.';
-  if (REDIS_DURABILITY === 'trusted') {
-    const trusted = 'REDIS_DURABILITY=trusted says that the store is durable by itself.';
-    return finding(check, 'ok', `${found} ${trusted}`);
-  }
-  if (appendonly !== 'yes') {
+  if (!isTrusted && (isUnknown ? keepsLog === false : appendonly !== 'yes')) {
     const todo = 'CONFIG SET appendonly yes, and in redis.conf; or REDIS_DURABILITY=trusted.';
-    return finding(check, 'fail', found, `Data in memory is lost with the process. ${todo}`);
+    return judge(
+      'fail',
+      `Data in memory is lost with the process. ${todo}`,
+      ' It keeps no append-only file.',
+    );
   }
-  if (appendfsync === 'no')
-    return finding(check, 'fail', found, `Redis answers before a write is on disk. ${always}`);
+  if (isUnknown)
+    return judge(
+      'warn',
+      'Make sure that its provider sets: appendonly yes, appendfsync always, no-appendfsync-on-rewrite no.',
+      isTrusted ? '' : ' It confirms that writes are on its disk.',
+    );
+  if (isTrusted)
+    return judge('ok', '', ' REDIS_DURABILITY=trusted says that the store is durable by itself.');
+  if (appendfsync === 'no') return judge('fail', `Redis answers before a write is on disk. ${always}`);
   if (onRewrite === 'yes') {
     const todo = 'CONFIG SET no-appendfsync-on-rewrite no.';
-    return finding(check, 'warn', found, `While the log is rewritten nothing reaches the disk. ${todo}`);
+    return judge('warn', `While the log is rewritten nothing reaches the disk. ${todo}`);
   }
-  if (appendfsync === 'always') return finding(check, 'ok', found);
-  return finding(check, 'warn', `${found} Each event waits for the next flush.`, always);
+  if (appendfsync === 'always') return judge('ok');
+  return judge('warn', always, ' Each event waits for the next flush.');
 }
 
-function checkPolicy({ 'maxmemory-policy': policy }: Values): Finding {
-  const level = policy === 'noeviction' ? 'ok' : 'fail';
-  const todo = 'An evicted key loses data. CONFIG SET maxmemory-policy noeviction, and in redis.conf.';
-  return finding('redis memory policy', level, `maxmemory-policy ${policy}.`, todo);
+const evictionTodo =
+  'An evicted key loses data. CONFIG SET maxmemory-policy noeviction, and in redis.conf; then CONFIG RESETSTAT. Events that were lost: docs/guides/disaster.md.';
+
+function checkPolicy(facts: ServerFacts): Finding {
+  const check = 'redis memory policy';
+  const evicting = describeEviction(facts);
+  if (evicting !== undefined) return finding(check, 'fail', evicting, evictionTodo);
+  if (facts.policy !== undefined)
+    return finding(check, 'ok', `maxmemory-policy ${facts.policy}; no key was evicted.`);
+  const todo = 'Make sure that its provider sets maxmemory-policy noeviction.';
+  return finding(check, 'warn', 'maxmemory-policy is unknown.', todo);
 }
 
-function checkMemory(info: Values): Finding {
-  const [used, most] = [Number(info.used_memory), Number(info.maxmemory)];
-  const share = most > 0 ? used / most : 0;
-  const bound =
-    most > 0 ? `of ${megabytes(most)} (${Math.round(share * 100)} %)` : 'without a limit of its own';
-  const level = share >= 0.95 ? 'fail' : share >= 0.8 ? 'warn' : 'ok';
+function checkMemory({ usedBytes, limitBytes = 0 }: ServerFacts): Finding {
+  const check = 'redis memory';
   const todo =
     'When it is full, events are refused (503). Raise maxmemory; docs/capacity.md says how much memory is needed.';
-  return finding('redis memory', level, `${megabytes(used)} used ${bound}.`, todo);
+  if (usedBytes === undefined)
+    return finding(check, 'warn', 'The memory that it uses is unknown.', 'Grant INFO.');
+  const share = limitBytes > 0 ? usedBytes / limitBytes : 0;
+  const bound =
+    limitBytes > 0
+      ? `of ${megabytes(limitBytes)} (${Math.round(share * 100)} %)`
+      : 'without a limit of its own';
+  const level = share > 0.95 ? 'fail' : share > 0.8 ? 'warn' : 'ok';
+  return finding(check, level, `${megabytes(usedBytes)} used ${bound}.`, todo);
 }
 
 const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`;
 
-function checkReplicas(info: Values, { REDIS_ACK_REPLICAS: wanted }: Config): Finding {
-  const replicas = Number(info.connected_slaves ?? 0);
+function checkReplicas({ replicas = 0 }: ServerFacts, { REDIS_ACK_REPLICAS: wanted }: Config): Finding {
   const level = replicas >= wanted ? 'ok' : 'fail';
   const todo = `REDIS_ACK_REPLICAS=${wanted} answers 503 until that many replicas have a write: connect more, or lower it.`;
   return finding('redis replicas', level, `${replicas} are connected.`, todo);
@@ -198,19 +218,13 @@ async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
   return finding(check, 'warn', found, 'Run: secrets reencrypt');
 }
 
-/** Returns the fields of `INFO`: `name:value` a line. */
-function parseInfo(info: string): Values {
-  return Object.fromEntries([...info.matchAll(/^(\w+):(.*)\r$/gm)].map(([, name, value]) => [name, value]));
-}
-
-/** Returns the settings that doctor checks; undefined if CONFIG is forbidden, as on managed servers. */
-async function readSettings(redis: Redis): Promise<Values | undefined> {
+/** Returns the settings that doctor checks; none if CONFIG is refused, as on managed servers, or answers nothing. */
+async function readSettings(redis: Redis): Promise<Values> {
   try {
-    const asked = ['append*', 'no-appendfsync-on-rewrite', 'maxmemory-policy'];
-    const flat = (await redis.call('CONFIG', 'GET', ...asked)) as string[];
+    const flat = (await redis.call('CONFIG', 'GET', 'append*', 'no-appendfsync-on-rewrite')) as string[];
     return Object.fromEntries(toPairs(flat));
   } catch (err) {
-    if (err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message)) return undefined;
+    if (isRedisUnavailable(err) && refusalOf(err).reason !== 'away') return {};
     throw err;
   }
 }

@@ -1,105 +1,68 @@
-/** One run of the command line: the servers, opened when first needed, the output, the audit, and refusals. */
+/** One run of the command line on the stores: the servers, opened when first needed, and the operator's name. */
 import { hostname, userInfo } from 'node:os';
 import type { Client as TemporalClient } from '@temporalio/client';
-import type { Command } from 'commander';
-import { hostInUrl } from '../addresses.js';
+import { hostInUrl, withoutPassword } from '../addresses.js';
 import { type Config, isRedisGiven, isTemporalGiven, readConfig, redisOptions } from '../config.js';
-import { createLogger, messageOf } from '../log.js';
-import { closeDb, type Db, openDb } from '../redis/connection/db.js';
-import { isRedisUnavailable } from '../redis/connection/unavailable.js';
-import { type Account, getAccount } from '../redis/records/accounts.js';
-import { recordChange } from '../redis/records/audit.js';
-import { type Client, getClient } from '../redis/records/clients.js';
-import { getEndpoint } from '../redis/records/endpoint.js';
+import { createLogger } from '../log.js';
+import { readTargetPolicy } from '../outgoing/address.js';
+import type { Sender } from '../outgoing/post.js';
+import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
+import { explainRefusals } from '../redis/connection/unavailable.js';
 import { projectDir, type RunningHere, readRunState } from './npmStart.js';
-import { waitForReads } from './redisChecks.js';
-import { facts, type Value } from './terminal.js';
+import { Refused } from './operation.js';
+import { createOperator, deskAddress } from './operator.js';
 
-export type Operator = ReturnType<typeof openSession>;
-
-/** Adds a command. Once it runs, a session is opened for `carryOut`, which gets the command's arguments after the operator. */
-export type AddCommand = <Given extends unknown[]>(
-  name: string,
-  description: string,
-  carryOut: (operator: Operator, ...given: Given) => Promise<void>,
-) => Command;
-
-/** The command is understood but not carried out: the reason goes to stderr, the exit status is 1. */
-export class Refused extends Error {
-  override name = 'Refused';
+/** A server does not serve. */
+export class ServerAway extends Refused {
+  /** @param todo what to do about it */
+  constructor(
+    message: string,
+    readonly todo: string | undefined,
+  ) {
+    super(message);
+  }
 }
 
-export class RedisAway extends Refused {}
+export class RedisAway extends ServerAway {}
 
 /** A person waits: after 5 s the command says that a server does not answer. */
 const patienceMs = 5000;
 
 const log = createLogger('silent', 'operator');
 
-/** @throws Refused if the given operator's name is not valid */
-export function openSession({ json = false, as }: { json?: boolean; as?: string }) {
+/** An operator on the stores may do everything. @throws Refused if the given operator's name is not valid */
+export function openSession({ as, reason }: { as?: string; reason?: string }) {
   const who = nameOperator(as);
   let ran: RunningHere | undefined;
   let read: Config | undefined;
   let store: Promise<Db> | undefined;
   let client: Promise<TemporalClient> | undefined;
+  let sending: Promise<Sender> | undefined;
 
   // If the environment names both servers, `npm start` may run others.
   const running = () => (ran ??= (isRedisGiven() && isTemporalGiven() ? undefined : readRunState()) ?? {});
   const config = () => (read ??= readConfig(process.env, running().environment));
-  const db = () => (store ??= connectRedis(config(), running()));
-  const temporal = () => (client ??= connectTemporal(config(), running()));
-  /** Makes a change; resolves once the change is on Redis' disk. */
-  const change = async <T>(write: (db: Db) => Promise<T>): Promise<T> =>
-    await (await db()).durably(write).safe;
-  /** Prints to stderr, even with `--json`. */
-  const warn = (line: string) => void process.stderr.write(`${line}\n`);
-
-  return {
+  const own = {
+    role: 'admin' as const,
+    who,
     config,
-    db,
-    temporal,
-    change,
-    warn,
-    /** Returns the ids of workflows. Loaded only when needed, like Temporal's client. */
-    workflowIds: async () => (await import('../temporal/workflowIds.js')).workflowIds(config().TASK_QUEUE),
-    /** Returns the address of Temporal's UI; undefined if its port is unknown. */
+    db: () => (store ??= connectRedis(config(), running())),
+    temporal: () => (client ??= connectTemporal(config(), running())),
+    sender: () => (sending ??= openSender(config())),
     temporalUi: () => config().TEMPORAL_UI_URL ?? running().temporalUiUrl,
-    /** Returns where the service listens. */
+    desk: () => deskAddress(config()),
     api: () => running().apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
-    /** Prints the value with `--json`, else the text, or the value's members a line each. Every command calls it once, at its end. */
-    answer(value: object, text = facts(value as Record<string, Value>)) {
-      const shown = json ? JSON.stringify(value, null, 2) : text;
-      if (shown !== '') process.stdout.write(`${shown}\n`);
-    },
-    /** Prints a line of progress, for people only. */
-    showProgress(line: string) {
-      if (!json) process.stdout.write(`${line}\n`);
-    },
-    /** Records a change under the operator's name. */
-    async record(what: string, target: string, before: unknown, after: unknown) {
-      await change((own) => recordChange(own, { who, what, target, before, after }));
-      if (who.startsWith('unnamed ('))
-        warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
-    },
-    /**
-     * Wakes the client's catch-up, after the change itself. Without Temporal this warns and returns: the sweep finds the
-     * client within 30 seconds.
-     */
-    async wake(clientToken: string) {
-      try {
-        if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
-        const { createCatchUps } = await import('../temporal/catchUps.js');
-        const deps = { temporal: await temporal(), db: await db(), taskQueue: config().TASK_QUEUE, log };
-        await createCatchUps(deps).wakeNow(clientToken);
-      } catch (err) {
-        warn(
-          `Done, but catch-up could not be woken; the sweep wakes it within 30 seconds. ${messageOf(err)}`,
-        );
-      }
-    },
+    /** Prints to stderr, even with `--json`. */
+    warn: (line: string) => void process.stderr.write(`${line}\n`),
+  };
+  return {
+    operator: createOperator(own, reason),
     async close() {
-      await Promise.allSettled([store?.then(closeDb), client?.then(({ connection }) => connection.close())]);
+      await Promise.allSettled([
+        sending?.then((one) => one.close()),
+        store?.then(closeDb),
+        client?.then(({ connection }) => connection.close()),
+      ]);
     },
   };
 }
@@ -108,11 +71,12 @@ async function connectRedis(config: Config, { redisUrl }: RunningHere): Promise<
   const url = requireAddress('REDIS_URL', isRedisGiven() ? config.REDIS_URL : redisUrl);
   const db = openDb({ ...redisOptions(config), url, log, commandTimeoutMs: patienceMs });
   try {
-    await waitForReads(db, patienceMs);
+    await waitForRedis(db, patienceMs);
     return db;
-  } catch {
+  } catch (err) {
     closeDb(db);
-    throw new RedisAway(`Redis does not answer at ${withoutPassword(url)}.`);
+    const [why] = explainRefusals([db.health.behind(err)]);
+    throw new RedisAway(`${why?.says} REDIS_URL leads to ${withoutPassword(url)}.`, why?.todo);
   }
 }
 
@@ -125,9 +89,17 @@ async function connectTemporal(config: Config, { temporalAddress }: RunningHere)
     const options = { ...config.temporalConnection, address, connectTimeout: patienceMs };
     const connection = await Connection.connect(options);
     return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
-  } catch {
-    throw new Refused(`Temporal does not answer at ${address}.`);
+  } catch (err) {
+    const { explainTemporal } = await import('../temporal/refusal.js');
+    const { says, todo } = await explainTemporal(err, { ...config.temporalConnection, address });
+    throw new ServerAway(`${says} TEMPORAL_ADDRESS is ${address}.`, todo);
   }
+}
+
+async function openSender(config: Config): Promise<Sender> {
+  const { createSender } = await import('../outgoing/post.js');
+  const { connectionsPerOrigin, ATTEMPT_TIMEOUT_SECONDS: seconds } = config;
+  return createSender({ policy: readTargetPolicy(config), timeoutMs: seconds * 1000, connectionsPerOrigin });
 }
 
 function requireAddress(name: 'REDIS_URL' | 'TEMPORAL_ADDRESS', address: string | undefined): string {
@@ -136,33 +108,6 @@ function requireAddress(name: 'REDIS_URL' | 'TEMPORAL_ADDRESS', address: string 
     `No servers found: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
       'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
   );
-}
-
-/** @throws Refused if there is no such account */
-export async function requireAccount(operator: Operator, id: string): Promise<Account> {
-  const account = await getAccount(await operator.db(), id);
-  if (account === undefined) throw new Refused(`There is no account ${id}.`);
-  return account;
-}
-
-/** @throws Refused if there is no such client */
-export async function requireClient(operator: Operator, clientToken: string): Promise<Client> {
-  const client = await getClient(await operator.db(), clientToken);
-  if (client === undefined) throw new Refused(`There is no client ${clientToken}.`);
-  return client;
-}
-
-/** Returns why a command was not carried out, for the person who typed it. */
-export function explainError(err: unknown): string {
-  if (err instanceof Refused) return err.message;
-  if (isRedisUnavailable(err))
-    return 'Redis does not answer or is full; the command may or may not have taken effect.';
-  const reason = messageOf(err);
-  return reason.charAt(0).toUpperCase() + reason.slice(1);
-}
-
-function withoutPassword(url: string): string {
-  return url.replace(/\?.*$/, '').replace(/(\/\/|,)[^@/,]*@/g, '$1');
 }
 
 /** `NAME (login)` if a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */

@@ -1,19 +1,18 @@
 /** `status`: whether it is us or them, and the clients that are worst off. */
-import { styleText } from 'node:util';
+import { z } from 'zod';
+import { text, time, whole } from '../api/reference/schemas.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
+import { callMinutes, readCalls } from '../redis/records/calls.js';
 import { clientTokens, getClient } from '../redis/records/clients.js';
 import { readCounts } from '../redis/records/counts.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
-import { askRedis } from './redisChecks.js';
-import { type AddCommand, explainError, type Operator, RedisAway, Refused } from './session.js';
-import { amount, facts, fromNow, moment, presentLastError, span, table } from './terminal.js';
-
-export function addStatusCommand(add: AddCommand): void {
-  add('status', 'say whether it is us or them, and show the worst clients', status);
-}
+import { answer, explainError, type Operator, operation, Refused } from './operation.js';
+import { askRedis, describeLosses } from './redisChecks.js';
+import { RedisAway } from './session.js';
+import { amount, fromNow, moment, type Part, presentLastError, span } from './terminal.js';
 
 /**
  * Tells an operator what to do in a client's situation; the worst first. `late`: an asset could have been sent for more than
@@ -41,24 +40,65 @@ interface ClientStatus {
   todo: string;
 }
 
-async function status(operator: Operator) {
-  await look(operator).catch((err: unknown) => {
-    const isAway = err instanceof RedisAway || isRedisUnavailable(err);
-    throw isAway ? new Refused(`It is us. ${explainError(err)}`) : err;
-  });
-}
+export const status = operation({
+  command: 'status',
+  does: 'say whether it is us or them, and show the worst clients',
+  role: 'look',
+  input: z.object({}),
+  answers: z.object({
+    verdict: z.enum(['fine', 'us', 'them']),
+    because: text('Nothing is overdue and no endpoint is failing.'),
+    lag_seconds: whole(0),
+    owed: whole(12),
+    owed_clients: whole(1),
+    redis: text('ok'),
+    temporal: text('ok'),
+    workers: whole(2).nullable(),
+    calls: whole(250),
+    calls_failed: whole(0),
+    worst: z.array(
+      z.object({
+        client_token: text('SITE0042'),
+        state: text('failing'),
+        situation: z.enum(situations),
+        do: text(todos.failing),
+        owed: whole(12),
+        owed_since: time().nullable(),
+        overdue_seconds: whole(0),
+        next_attempt_at: time().nullable(),
+        failures: whole(7),
+        last_error: text('http_status').nullable(),
+        last_detail: text('refused').nullable(),
+        last_status: whole(503).nullable(),
+        last_success_at: time().nullable(),
+      }),
+    ),
+  }),
+  run: (operator) =>
+    look(operator).catch((err: unknown) => {
+      if (err instanceof RedisAway) throw new Refused(`It is us. ${err.message} ${err.todo}`);
+      throw isRedisUnavailable(err) ? new Refused(`It is us. ${explainError(err)}`) : err;
+    }),
+});
 
 async function look(operator: Operator) {
+  // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
+  await import('@temporalio/client');
   const db = await operator.db();
-  const asked = [askRedis(db), askTemporal(operator), readCounts(db)] as const;
-  const [redis, temporal, { ended }] = await Promise.all(asked);
-  const { clients, broken } = await readClients(db);
-  const late = clients.filter(({ situation }) => situation === 'late');
-  late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
-  const ours = [redis.problem, temporal.problem, ...ownProblems(late, broken, ended?.atMs)];
+  const [redis, temporal] = await Promise.all([askRedis(db), askTemporal(operator)]);
+  const problems = [...redis.amiss.map(({ found }) => found), ...describeLosses(db)];
+  const reading = Promise.all([readCounts(db), readCalls(db), readClients(db)]);
+  const [{ ended }, calls, { clients, broken }] = await reading.catch((err: unknown) => {
+    if (!redis.refuses) throw err;
+    return [{ ended: undefined }, { total: 0, failed: 0 }, { clients: [], broken: [] }] as const;
+  });
+  const late = clients
+    .filter(({ situation }) => situation === 'late')
+    .sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
+  const ours = [...problems, describeFailures(calls), temporal.problem];
+  ours.push(...ownProblems(late, broken, ended?.atMs));
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
   const { verdict, because } = judge(ours.filter(Boolean).join(' '), clients);
-
   const lagMs = late[0]?.endpoint.overdueMs ?? 0;
   const owing = clients.filter(({ endpoint }) => endpoint.owed > 0);
   const owed = totalOwed(owing);
@@ -67,38 +107,41 @@ async function look(operator: Operator) {
     .filter(({ situation }) => situation !== 'clear')
     .sort((a, b) => rank(a) - rank(b) || b.endpoint.owed - a.endpoint.owed)
     .slice(0, maxNamed);
-  const [colour, words] = headings[verdict];
-  const parts = facts({
+  const parts = {
     redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', refuses writes' : ''}`,
     temporal: temporal.problem ?? 'ok',
     workers: temporal.workers ?? 'unknown',
-    owed: `${owed} to ${amount(owing.length, 'client')}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
-  });
+    owed: `${owed === 0 ? 'nothing' : `${owed} to ${amount(owing.length, 'client')}`}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
+  };
   const shown = verdict === 'fine' ? worst.slice(0, maxNamedWhenFine) : worst;
-  operator.answer(
+  return answer(
     {
       verdict,
       because,
       lag_seconds: Math.round(lagMs / 1000),
       owed,
       owed_clients: owing.length,
-      redis: redis.problem ?? 'ok',
+      redis: problems.join(' ') || 'ok',
       temporal: temporal.problem ?? 'ok',
       workers: temporal.workers ?? null,
+      calls: calls.total,
+      calls_failed: calls.failed,
       worst: worst.map(present),
     },
-    [`${styleText(colour, words)} ${because}`, parts, ...worstTable(shown)].join('\n\n'),
+    { ...headings[verdict], text: because },
+    { facts: parts },
+    ...worstTable(shown),
   );
 }
 
 const headings = {
-  fine: ['green', 'All is well.'],
-  us: ['red', 'It is us.'],
-  them: ['yellow', 'It is them.'],
+  fine: { tone: 'good', lead: 'All is well.' },
+  us: { tone: 'bad', lead: 'It is us.' },
+  them: { tone: 'warn', lead: 'It is them.' },
 } as const;
 
 /** The most clients that one answer names. */
-const maxNamed = 10;
+const maxNamed = 20;
 /** With so many clients a healthy answer has ten lines. */
 const maxNamedWhenFine = 2;
 
@@ -113,9 +156,17 @@ async function askTemporal(operator: Operator): Promise<{ workers?: number; prob
     );
     return { workers };
   } catch (err) {
-    const { isTemporalUnavailable } = await import('../temporal/connection.js');
-    return { problem: isTemporalUnavailable(err) ? 'Temporal does not answer.' : explainError(err) };
+    if (err instanceof Refused) return { problem: err.message };
+    const { explainTemporal } = await import('../temporal/refusal.js');
+    return { problem: (await explainTemporal(err, operator.config().temporalConnection)).says };
   }
+}
+
+/** One call in a hundred may fail, such as at the end of a process. */
+function describeFailures({ total, failed }: { total: number; failed: number }): string {
+  if (failed * 100 <= total) return '';
+  const share = Math.ceil((failed / total) * 100);
+  return `${share} % of the calls of the last ${callMinutes} minutes failed by us (${failed} of ${total} with 500 or 503).`;
 }
 
 /** Longer than the sweep takes to find what nothing works on (contract, section 3). */
@@ -226,12 +277,13 @@ function present({ clientToken, endpoint, situation, todo }: ClientStatus) {
     next_attempt_at: moment(endpoint.nextAttemptAt),
     failures: endpoint.failures,
     last_error: endpoint.lastError ?? null,
+    last_detail: endpoint.lastDetail ?? null,
     last_status: endpoint.lastStatus ?? null,
     last_success_at: moment(endpoint.lastSuccessAt),
   };
 }
 
-function worstTable(worst: readonly ClientStatus[]): string[] {
+function worstTable(worst: readonly ClientStatus[]): Part[] {
   const head = ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
   const rows = worst.map(({ clientToken, situation, endpoint, todo }) => [
     clientToken,
@@ -243,5 +295,5 @@ function worstTable(worst: readonly ClientStatus[]): string[] {
     presentLastError(endpoint),
     todo,
   ]);
-  return rows.length === 0 ? [] : [table(head, rows, '')];
+  return rows.length === 0 ? [] : [{ head, rows, none: '' }];
 }

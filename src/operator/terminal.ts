@@ -1,35 +1,88 @@
 /**
- * Parses arguments and options, and writes times, amounts, tables and lists of facts. Their characters are plain, because people
+ * Answers as people read them: their parts, made of a value, and written for a terminal. Their characters are plain, because people
  * read, pipe and paste them.
  */
-import { InvalidArgumentError } from 'commander';
-import { type ClientToken, isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
+import { styleText } from 'node:util';
 import type { Endpoint } from '../redis/records/endpoint.js';
 
-export function parseClientToken(text: string): ClientToken {
-  if (isClientToken(text)) return text;
-  throw new InvalidArgumentError('A client token is 1 to 64 of A-Z a-z 0-9 _ -.');
+/** A value in a fact or in a cell. */
+export type Value = string | number | boolean | undefined | null;
+
+/** A part of an answer as people read it. A tone colours a sentence's lead, and the first cells of a table that name a level. */
+export type Part =
+  | string
+  | { tone: 'good' | 'warn' | 'bad'; lead: string; text: string }
+  | { title?: string; facts: Readonly<Record<string, Value>> }
+  | { head: readonly string[]; rows: readonly (readonly Value[])[]; none: string };
+
+/** Shows an object: its members as facts, then each object and list among them. */
+export function shownOf(value: object, title?: string): Part[] {
+  const members = Object.entries(value);
+  const inner = members.filter(([, one]) => isNested(one));
+  const plain = members.filter(([, one]) => !isNested(one));
+  return [
+    { title, facts: Object.fromEntries(plain.map(([name, one]) => [name, inWords(one)])) },
+    ...inner.flatMap(([name, one]) =>
+      Array.isArray(one) ? [tableOf(one, `No ${name}.`)] : shownOf(one, `${name}:`),
+    ),
+  ];
 }
 
-/** Parses the token of any client, including clients of notices. */
-export function parseAnyClient(text: string): ClientToken {
-  return isNoticesClient(text) ? text : parseClientToken(text);
+const isNested = (one: unknown): boolean =>
+  typeof one === 'object' && one !== null && (!Array.isArray(one) || typeof one[0] !== 'string');
+
+/** Shows a list of objects. @param columns the members to show; all that any has if absent */
+export function tableOf(
+  list: readonly object[],
+  none: string,
+  columns: readonly string[] = [...new Set(list.flatMap(Object.keys))],
+): Part {
+  const head = columns.map((name) => name.replaceAll('_', ' ').toUpperCase());
+  const rows = list.map((one) =>
+    columns.map((name) => brief(Object.entries(one).find(([member]) => member === name)?.[1])),
+  );
+  return { head, rows, none };
 }
 
-export function parseNotificationId(text: string): string {
-  if (isNotificationId(text)) return text;
-  throw new InvalidArgumentError('A notification id is msg_ followed by 22 characters.');
+const isTime = (value: unknown): value is string =>
+  typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value);
+
+const inWords = (value: unknown): Value =>
+  isTime(value) ? `${value}, ${fromNow(Date.parse(value))}` : inCell(value);
+
+/** At most so much of a text is in a cell, and of a URL its host; `--json` has all of it. */
+const cellLength = 50;
+
+function brief(value: unknown): Value {
+  const text = inCell(value);
+  if (typeof text !== 'string') return text;
+  if (/^https?:/.test(text)) return new URL(text).host;
+  return text.length > cellLength ? `${text.slice(0, cellLength)}…` : text;
 }
 
-const unitMs: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+function inCell(value: unknown): Value {
+  if (Array.isArray(value)) return value.join(' ');
+  if (isTime(value)) return value.replace(/\.\d+/, '');
+  if (typeof value !== 'object' || value === null) return value as Value;
+  return Object.entries(value)
+    .map(([name, one]) => `${name}=${typeof one === 'object' ? JSON.stringify(one) : one}`)
+    .join(' ');
+}
 
-/** Parses `2026-11-21`, `2026-11-21T14:00:00Z`, or how long ago: `90s`, `15m`, `2h`, `3d`, `1w`. Returns ms. */
-export function parseMoment(text: string): number {
-  const ago = /^(\d+(?:\.\d+)?)([smhdw])$/.exec(text);
-  if (ago) return Date.now() - Number(ago[1]) * (unitMs[ago[2] ?? ''] ?? 0);
-  const atMs = /^\d{4}-\d{2}-\d{2}/.test(text) ? Date.parse(text) : Number.NaN;
-  if (!Number.isNaN(atMs)) return atMs;
-  throw new InvalidArgumentError('Give a date (2026-11-21T14:00:00Z) or how long ago (15m, 2h, 3d).');
+const colours = { good: 'green', warn: 'yellow', bad: 'red', ok: 'green', fail: 'red' } as const;
+type Coloured = keyof typeof colours;
+
+/** Writes the parts of an answer, with a line between them. */
+export const written = (parts: readonly Part[]): string => parts.map(writtenPart).join('\n\n');
+
+function writtenPart(part: Part): string {
+  if (typeof part === 'string') return part;
+  if ('lead' in part) return `${styleText(colours[part.tone], part.lead)} ${part.text}`;
+  if ('facts' in part) return `${part.title ? `${part.title}\n` : ''}${facts(part.facts)}`;
+  const { head, rows, none } = part;
+  const lines = table(head, rows, none);
+  if (head[0] !== '' && head[0] !== 'VERDICT') return lines;
+  return lines.replace(/^(ok|warn|fail)\b/gm, (level) => styleText(colours[level as Coloured], level));
 }
 
 /** Writes a time for programs: ISO 8601, UTC. */
@@ -57,11 +110,9 @@ export function span(ms: number): string {
 export const amount = (n: number, one: string): string => `${n} ${n === 1 ? one : `${one}s`}`;
 
 /** Writes the class of a receiver's last failure, and its status if it answered. */
-export function presentLastError({ lastError, lastStatus }: Endpoint): string {
-  return [lastError, lastStatus].filter((part) => part !== undefined).join(' ');
+export function presentLastError({ lastError, lastDetail, lastStatus }: Endpoint): string {
+  return [lastError, lastDetail, lastStatus].filter((part) => part !== undefined).join(' ');
 }
-
-export type Value = string | number | boolean | undefined | null;
 
 /** Returns a table with a heading, or the text `none` if there are no rows. */
 export function table(head: readonly string[], rows: readonly (readonly Value[])[], none: string): string {
@@ -69,12 +120,11 @@ export function table(head: readonly string[], rows: readonly (readonly Value[])
 }
 
 /** Returns names and values, one a line; names without a value are left out. */
-export function facts(of: Readonly<Record<string, Value>>): string {
-  return columns(
-    Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== ''),
-  );
-}
+export const facts = (of: Readonly<Record<string, Value>>): string => columns(givenFacts(of));
 
+/** Returns the facts that have a value. */
+export const givenFacts = (of: Readonly<Record<string, Value>>): [string, Value][] =>
+  Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== '');
 function columns(rows: readonly (readonly Value[])[]): string {
   const texts = rows.map((row) => row.map(printable));
   const widths = texts[0]?.map((_, i) => Math.max(...texts.map((row) => row[i]?.length ?? 0))) ?? [];

@@ -16,6 +16,8 @@ export interface TargetPolicy {
    * show (a load balancer, a NAT); refused on every port.
    */
   ownAddresses?: readonly string[];
+  /** Names are looked up by a proxy: no address of theirs is known here. */
+  namesByProxy?: boolean;
 }
 
 export type AddressVerdict = 'allowed' | 'not_public' | 'own_address';
@@ -31,6 +33,7 @@ export function readTargetPolicy(config: Config, ownPort?: number): TargetPolicy
     allowedCidrs: ALLOWED_TARGET_CIDRS,
     ownPorts: [PORT, ADMIN_PORT, ...OWN_PORTS, ...(ownPort === undefined ? [] : [ownPort])],
     ownAddresses: OWN_ADDRESSES,
+    namesByProxy: config.OUTGOING_PROXY !== undefined && config.OUTGOING_PROXY_RESOLVES,
   };
 }
 
@@ -77,25 +80,37 @@ function formsOf(address: Address): Address[] {
 
 const wellKnownNat64: Cidr = ipaddr.parseCIDR('64:ff9b::/96');
 
-function isPublic(address: Address): boolean {
-  if (address.range() !== 'unicast' || isInside(address, ofClouds)) return false;
-  // IANA has assigned only 2000::/3 as global unicast; ipaddr.js calls the unassigned rest unicast too.
-  return address instanceof ipaddr.IPv4 || isInside(address, [globalUnicast]);
-}
+const isPublic = (address: Address): boolean =>
+  isInside(address, publicRanges) && !isInside(address, refusedRanges);
 
-const globalUnicast: Cidr = ipaddr.parseCIDR('2000::/3');
+/** Where public addresses are. IANA has assigned only 2000::/3 of IPv6 as global unicast. */
+export const publicRanges: readonly Cidr[] = [
+  ipaddr.parseCIDR('0.0.0.0/0'),
+  ipaddr.parseCIDR('2000::/3'),
+  wellKnownNat64,
+];
 
 /**
  * Services of a cloud to its own machines at addresses that look public. All others that we know are in ranges that are
  * not public: 169.254.169.254, 100.100.100.200 (Alibaba), 192.0.0.192 (Oracle), fd00:ec2::254, fd20:ce::254.
  */
-const ofClouds: readonly Cidr[] = [
+const ofClouds: Cidr[] = [
   // Azure: agents of the machine, DNS, health probes.
   '168.63.129.16/32',
   // IBM Cloud: infrastructure and service endpoints.
   '161.26.0.0/16',
   '166.8.0.0/14',
 ].map((range) => ipaddr.parseCIDR(range));
+
+/** Every range inside them that is not public. The chart's NetworkPolicy is made of the same two lists. */
+export const refusedRanges: readonly Cidr[] = [ipaddr.IPv4, ipaddr.IPv6]
+  .flatMap((kind) => {
+    const { SpecialRanges } = kind.prototype as unknown as { SpecialRanges: Record<string, Cidr | Cidr[]> };
+    return Object.values(SpecialRanges).flatMap((ranges) =>
+      Array.isArray(ranges[0]) ? (ranges as Cidr[]) : [ranges as Cidr],
+    );
+  })
+  .concat(ofClouds);
 
 function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
   return cidrs.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
@@ -109,6 +124,22 @@ function isOfThisMachine(address: Address): boolean {
     address,
     interfaces.flatMap((one) => exactly(one.address)),
   );
+}
+
+/** Returns the addresses of this machine's interfaces that the internet can reach. */
+export function publicAddresses(): string[] {
+  const interfaces = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+  return interfaces
+    .map(({ address }) => address)
+    .filter((one) => judgeAddress(one, 0, publicOnly) === 'allowed');
+}
+
+const publicOnly: TargetPolicy = { allowHttp: false, allowedCidrs: [], ownPorts: [] };
+
+/** Returns whether an address is one of these addresses, or in one of these ranges. */
+export function isAmong(address: string, list: readonly string[]): boolean {
+  const ranges = list.flatMap((text) => (text.includes('/') ? [parseCidr(text)] : exactly(text)));
+  return formsOf(ipaddr.parse(address)).some((form) => isInside(form, ranges));
 }
 
 /** Returns the ranges of one address, in each of its forms; none for a name. */

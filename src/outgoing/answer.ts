@@ -1,11 +1,13 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { AttemptError, Ours } from './failures.js';
+import type { AttemptDetail, AttemptError } from './details.js';
+import type { Ours } from './failures.js';
 
 /** The result of an attempt. */
 export interface PostResult {
   ok: boolean;
   status?: number;
   error?: AttemptError;
+  /** What went wrong, below the class. */
+  detail?: AttemptDetail;
   /** Set if the failure is an own failure of this process or host, not the receiver's. */
   ours?: Ours;
   /** Time from the start of the attempt until its result is known. */
@@ -23,16 +25,16 @@ export const excerptBytes = 1_024;
 /** A receiver's answer, as much as has come of it. */
 export class Answer {
   readonly isOk: boolean;
-  readonly #retryAfterMs: number | undefined;
+  #retryAfterMs: number | undefined;
   readonly #excerpt: Buffer[] = [];
   bodyBytes = 0;
 
-  constructor(
-    readonly status: number,
-    headers: IncomingHttpHeaders,
-  ) {
+  constructor(readonly status: number) {
     this.isOk = status < 300;
-    if (status === 429 || status === 503) this.#retryAfterMs = retryAfterMs(headers['retry-after']);
+  }
+
+  readRetryAfter(value: string | undefined): void {
+    if (this.status === 429 || this.status === 503) this.#retryAfterMs = retryAfterMs(value);
   }
 
   add(chunk: Buffer): void {
@@ -89,8 +91,7 @@ const asctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
  * Reads `Retry-After` (RFC 9110 section 10.2.3): seconds or any of the three HTTP dates.
  * @returns milliseconds from now, 0 for a date that has passed, at most 24 h; undefined when unreadable
  */
-function retryAfterMs(value: string | string[] | undefined): number | undefined {
-  const text = (Array.isArray(value) ? value[0] : value)?.trim();
+function retryAfterMs(text: string | undefined): number | undefined {
   if (text === undefined || text === '') return undefined;
   if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, dayMs);
   if (!weekday.test(text)) return undefined;

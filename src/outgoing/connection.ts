@@ -1,174 +1,253 @@
-import type { LookupAddress } from 'node:dns';
-import { once } from 'node:events';
-import { isIP, connect as netConnect, type Socket } from 'node:net';
-import { checkServerIdentity, connect as tlsConnect } from 'node:tls';
-import { type buildConnector, Client, type Dispatcher } from 'undici';
-import { judgeAddress, type TargetPolicy } from './address.js';
-import { AttemptFailed, connectFailed, type HasRoute, lookupFailed } from './failures.js';
-import type { Names } from './names.js';
+import { validateHeaderName, validateHeaderValue } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type AnswerEvents, AnswerReader } from './answerReader.js';
+import { tlsDetail } from './details.js';
+import { AttemptFailed, codeOf, oursByCode } from './failures.js';
+import {
+  askAgainMs,
+  type Destination,
+  forgetSession,
+  type Guard,
+  openSocket,
+  type Phase,
+  stillLeadsTo,
+} from './opening.js';
 
-/** One origin as a connection sees it. */
-export interface Destination {
-  /** `https://example.com:8443` */
-  readonly name: string;
-  /** Name or IP literal without brackets. */
-  readonly host: string;
-  readonly port: number;
-  readonly secure: boolean;
-  /** The TLS session of an earlier connection to the same origin; replaced by newer ones. */
-  session?: Buffer;
+export interface Request {
+  /** Path and query. */
+  path: string;
+  headers: Readonly<Record<string, string>>;
+  /** Sent whole or in pieces: a new stream is made each time it is sent, and `content-length` is in the headers. */
+  body: string | (() => Readable);
 }
 
-export interface Guard {
-  policy: TargetPolicy;
-  names: Names;
-  hasRoute: HasRoute;
-  /** Certificate authorities in PEM instead of the built-in ones. */
-  ca?: string;
+/** What becomes of a request; after `onEnd` or `onError` nothing follows. */
+export interface ExchangeEvents extends AnswerEvents {
+  /** @param isReusable the connection is open and between two requests */
+  onEnd(isReusable: boolean): void;
+  /** @param error an AttemptFailed, or an error of the service's own */
+  onError(error: unknown): void;
+}
+
+interface Exchange {
+  request: Request;
+  events: ExchangeEvents;
+  reader: AnswerReader;
+  isSent: boolean;
+  stream?: Readable;
 }
 
 /** Common servers and load balancers keep a connection longer; a longer time here means more stale connections. */
 const keepAliveMs = 10_000;
-const maxHeaderBytes = 16 * 1024;
+/** A connection is given up so long before the time that the server names, because a request takes time to arrive. */
+const keptMarginMs = 1_000;
 
 /**
- * One connection to one origin: an undici client that never has more than one request. It connects when
- * the first request comes, and again after the server has closed the connection.
+ * One connection to one origin, which never has more than one request. It connects when the first request comes, and
+ * again after the server has closed the connection.
  *
- * Every address is judged before a SYN is sent, and the address that was reached is judged again before a byte of TLS or
- * HTTP is sent. The judged addresses are the ones passed to the socket, so a name that changes its answer gains nothing.
+ * A request that breaks before a byte of its own answer is sent once more, over a new socket, if the socket had
+ * an exchange before or resumed a TLS session: the cause may then be older than the request.
+ *
+ * About the TTL of its name after it was opened, and again and again, a connection asks whether the name still leads there. If not, it
+ * ends after the exchange under way: a receiver that moves is followed, however busy its connections are.
  */
 export class Connection {
   remoteAddress: string | undefined;
-  /** True once an answer came over the open socket: the next request may find the socket stale. */
-  used = false;
-  /** True while the connection waits for the addresses of its name. */
-  isLookingUp = false;
-  readonly #client: Client;
+  phase: Phase = 'during_lookup';
+  readonly #progress = {
+    onPhase: (phase: Phase) => {
+      const hasLookedUp = this.phase === 'during_lookup' && phase !== this.phase;
+      this.phase = phase;
+      if (hasLookedUp) this.events.onLookedUp();
+    },
+    onSocket: (socket: Socket) => {
+      this.#newest = socket;
+      if (this.#isDestroyed) socket.destroy();
+    },
+  };
+  /** The open socket. */
   #socket: Socket | undefined;
+  #newest: Socket | undefined;
+  #isDestroyed = false;
+  #mayBeStale = false;
+  #resumed: Buffer | undefined;
+  #exchange: Exchange | undefined;
+  #resting: NodeJS.Timeout | undefined;
+  #aging: NodeJS.Timeout | undefined;
+  /** The name leads elsewhere by now. */
+  #isOutdated = false;
 
   constructor(
     readonly to: Destination,
     readonly guard: Guard,
     /** `onLookedUp`: the name has addresses, or the lookup failed. */
     readonly events: { onLookedUp(): void; onClosed(): void },
-  ) {
-    this.#client = new Client(to.name, {
-      connect: (_options, done) => void this.#open(done),
-      pipelining: 1,
-      // Each attempt has one timer of its own over all its phases.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: maxHeaderBytes,
-      keepAliveTimeout: keepAliveMs,
-      keepAliveMaxTimeout: keepAliveMs,
-      allowH2: false,
-    });
-    this.#client.on('disconnect', () => {
-      this.used = false;
-      events.onClosed();
-    });
+  ) {}
+
+  get isOpen(): boolean {
+    return this.#socket !== undefined;
   }
 
-  /** Sends a request. Without an open socket undici first calls `connect`, in the constructor. */
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
-    this.#client.dispatch(options, handler);
+  /** Sends a request, over a new socket if none is open. */
+  async send(request: Request, events: ExchangeEvents): Promise<void> {
+    clearTimeout(this.#resting);
+    const exchange: Exchange = { request, events, reader: new AnswerReader(events), isSent: false };
+    this.#exchange = exchange;
+    try {
+      const head = headOf(request, this.to);
+      // First comes what has arrived meanwhile: the end of the connection, or bytes that belong to no request.
+      if (this.#socket !== undefined) await nextTurn();
+      const socket = this.#socket ?? (await this.#open());
+      if (this.#exchange !== exchange || this.#isDestroyed) return;
+      this.phase = 'during_answer';
+      exchange.isSent = true;
+      if (typeof request.body === 'string') socket.write(head + request.body);
+      else {
+        socket.write(head);
+        exchange.stream = request.body();
+        exchange.stream.on('error', () => socket.destroy()).pipe(socket, { end: false });
+      }
+    } catch (error) {
+      if (this.#exchange === exchange) this.#fail(exchange, error);
+    }
   }
 
   destroy(): void {
-    void this.#client.destroy();
-    this.#socket?.destroy();
+    this.#isDestroyed = true;
+    clearTimeout(this.#resting);
+    clearTimeout(this.#aging);
+    this.#exchange?.stream?.destroy();
+    this.#exchange = undefined;
+    this.#newest?.destroy();
   }
 
-  async #open(done: buildConnector.Callback): Promise<void> {
+  async #open(): Promise<Socket> {
     this.remoteAddress = undefined;
-    this.isLookingUp = true;
-    try {
-      const addresses = await this.#findAddresses().finally(() => {
-        this.isLookingUp = false;
-        this.events.onLookedUp();
-      });
-      const tcp = await this.#connectTcp(addresses);
-      this.#refuseUnlessAllowed(tcp.remoteAddress ?? '');
-      const socket = this.to.secure ? await this.#startTls(tcp) : tcp;
-      this.remoteAddress = socket.remoteAddress;
-      done(null, socket);
-    } catch (error) {
-      this.#socket?.destroy();
-      done(error as Error, null);
-    }
-  }
-
-  async #findAddresses(): Promise<readonly LookupAddress[]> {
-    const { host } = this.to;
-    const family = isIP(host);
-    const found =
-      family === 0
-        ? await this.guard.names.lookup(host).catch((error) => Promise.reject(lookupFailed(error)))
-        : [{ address: host, family }];
-    for (const { address } of found) this.#refuseUnlessAllowed(address);
-    return found;
-  }
-
-  async #connectTcp(addresses: readonly LookupAddress[]): Promise<Socket> {
-    const { host, port } = this.to;
-    const socket = this.#keep(
-      netConnect({
-        host,
-        port,
-        noDelay: true,
-        keepAlive: true,
-        // Happy Eyeballs asks for all addresses. Node's 250 ms for each but the last is less than one lost SYN.
-        autoSelectFamily: true,
-        autoSelectFamilyAttemptTimeout: 1_500,
-        lookup: (_host, _options, found) => found(null, [...addresses]),
-      }),
-    );
-    try {
-      await once(socket, 'connect');
-      return socket;
-    } catch (error) {
-      throw await connectFailed(error, addresses, this.guard.hasRoute);
-    }
-  }
-
-  async #startTls(tcp: Socket): Promise<Socket> {
-    const { to } = this;
-    const name = to.host.replace(/\.$/, '');
-    const socket = this.#keep(
-      tlsConnect({
-        socket: tcp,
-        // An IP literal must not go into SNI (RFC 6066 section 3), but the certificate must still name it.
-        servername: isIP(name) === 0 ? name : '',
-        checkServerIdentity: (_servername, certificate) => checkServerIdentity(name, certificate),
-        ALPNProtocols: ['http/1.1'],
-        session: to.session,
-        ca: this.guard.ca,
-      }),
-    );
-    socket.on('session', (session) => {
-      to.session = session;
+    this.phase = 'during_lookup';
+    const { socket, address, resumed } = await openSocket(this.to, this.guard, this.#progress).finally(() => {
+      if (this.phase === 'during_lookup') this.events.onLookedUp();
     });
-    try {
-      await once(socket, 'secureConnect');
-      return socket;
-    } catch {
-      // A ticket that the server no longer likes must not fail the next attempt too.
-      to.session = undefined;
-      throw new AttemptFailed('tls');
-    }
-  }
-
-  #keep<S extends Socket>(socket: S): S {
-    // A second error may follow, which would end the process without a listener.
-    socket.on('error', () => undefined);
     this.#socket = socket;
-    if (this.#client.destroyed) socket.destroy();
+    this.#resumed = resumed;
+    this.#mayBeStale = resumed !== undefined;
+    this.remoteAddress = address;
+    this.#isOutdated = false;
+    this.#age(socket);
+    let firstError: unknown;
+    socket
+      .on('data', (bytes) => this.#read(socket, bytes))
+      .on('error', (error) => {
+        firstError ??= error;
+      })
+      .on('end', () => socket.destroy())
+      .on('close', () => this.#onClose(socket, firstError));
     return socket;
   }
 
-  #refuseUnlessAllowed(address: string): void {
-    const verdict = judgeAddress(address, this.to.port, this.guard.policy);
-    if (verdict !== 'allowed') throw new AttemptFailed('blocked_address');
+  #age(socket: Socket): void {
+    const inMs = askAgainMs(this.to);
+    if (inMs === undefined) return;
+    this.#aging = setTimeout(async () => {
+      const isCurrent = await stillLeadsTo(this.remoteAddress, this.to, this.guard);
+      if (socket !== this.#socket) return;
+      if (isCurrent) this.#age(socket);
+      else if (this.#exchange === undefined) this.#drop();
+      else this.#isOutdated = true;
+    }, inMs).unref();
   }
+
+  #read(socket: Socket, bytes: Buffer): void {
+    const exchange = this.#exchange;
+    if (socket !== this.#socket) return;
+    if (exchange === undefined || !exchange.isSent) {
+      // Nobody asked for these bytes: whatever they are, the next answer cannot be told from them.
+      this.#drop();
+      return;
+    }
+    try {
+      exchange.reader.read(bytes);
+      if (exchange.reader.isOver && this.#exchange === exchange) this.#finish(exchange, socket);
+    } catch (error) {
+      this.#fail(exchange, error);
+    }
+  }
+
+  #onClose(socket: Socket, cause: unknown): void {
+    const exchange = this.#exchange;
+    if (socket !== this.#socket) return;
+    this.#drop();
+    if (exchange === undefined || !exchange.isSent) return;
+    try {
+      exchange.reader.end();
+      this.#finish(exchange, socket);
+    } catch (error) {
+      this.#fail(exchange, brokenBy(codeOf(cause)) ?? error);
+    }
+  }
+
+  #finish({ reader, events, stream }: Exchange, socket: Socket): void {
+    this.#exchange = undefined;
+    const isSent = stream?.readableEnded ?? true;
+    stream?.destroy();
+    const restMs = Math.min(keepAliveMs, reader.keptMs - keptMarginMs);
+    const isWhole = isSent && socket.writableLength === 0;
+    const isReusable = reader.isReusable && isWhole && !this.#isOutdated && restMs > 0;
+    if (isReusable) {
+      this.#mayBeStale = true;
+      this.#resumed = undefined;
+      this.#resting = setTimeout(() => this.#drop(), restMs).unref();
+    }
+    events.onEnd(isReusable && this.isOpen);
+  }
+
+  #fail({ request, reader, events, stream }: Exchange, error: unknown): void {
+    const isStale = this.#mayBeStale && !reader.hasBegun;
+    if (this.#resumed !== undefined) forgetSession(this.to, this.#resumed);
+    this.#exchange = undefined;
+    this.#mayBeStale = false;
+    stream?.destroy();
+    this.#drop();
+    if (isStale && !this.#isDestroyed) void this.send(request, events);
+    else events.onError(error);
+  }
+
+  /** Gives up the socket; the next request opens another. */
+  #drop(): void {
+    clearTimeout(this.#resting);
+    clearTimeout(this.#aging);
+    this.#socket?.destroy();
+    this.#socket = undefined;
+    if (this.#exchange === undefined) this.events.onClosed();
+  }
+}
+
+/** Writes the head of a request. @throws AttemptFailed for a header that would split the request */
+function headOf({ path, headers, body }: Request, { name }: Destination): string {
+  let head = `POST ${path} HTTP/1.1\r\nhost: ${name.slice(name.indexOf('//') + 2)}\r\nconnection: keep-alive\r\n`;
+  try {
+    for (const [name, value] of Object.entries(headers)) {
+      validateHeaderName(name);
+      validateHeaderValue(name, value);
+      head += `${name}: ${value}\r\n`;
+    }
+  } catch {
+    throw new AttemptFailed('protocol', { detail: 'request_invalid' });
+  }
+  if (typeof body === 'string') head += `content-length: ${Buffer.byteLength(body)}\r\n`;
+  return `${head}\r\n`;
+}
+
+/** Translates the error of a socket over which a request was sent; undefined if the socket was only closed. */
+function brokenBy(code: string): AttemptFailed | undefined {
+  const ours = oursByCode(code);
+  if (ours !== undefined) return new AttemptFailed('protocol', { ours });
+  // With TLS 1.3 a server judges the client only after the client's handshake is complete.
+  if (code.startsWith('ERR_SSL_') || code === 'EPROTO')
+    return new AttemptFailed('tls', { detail: tlsDetail(code) });
+  return code === 'ECONNRESET' || code === 'EPIPE'
+    ? new AttemptFailed('protocol', { detail: 'reset_without_answer' })
+    : undefined;
 }

@@ -1,4 +1,5 @@
-import { Connection, type Destination, type Guard } from './connection.js';
+import { Connection } from './connection.js';
+import type { Destination, Guard } from './opening.js';
 
 /** Takes a granted permit: a connection that was kept open, or is still to be opened. */
 type Waiter = (connection: Connection) => void;
@@ -45,26 +46,27 @@ export class Connections {
     readonly bounds: ConnectionBounds,
   ) {}
 
-  /** Waits for a permit. @throws the reason of the signal if that aborts first */
-  acquire(to: Destination, client: string, signal?: AbortSignal): Promise<Connection> {
+  /** Waits for a permit. @returns undefined if there was none within this time */
+  acquire(to: Destination, client: string, withinMs: number): Promise<Connection | undefined> {
     const origin = this.#origins.get(to.name) ?? { ...to, idle: [], waiting: new Map(), inUse: 0 };
     this.#origins.set(to.name, origin);
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
+      let timer: NodeJS.Timeout | undefined;
       const waiter: Waiter = (connection) => {
-        signal?.removeEventListener('abort', leave);
+        clearTimeout(timer);
         resolve(connection);
       };
       const leave = (): void => {
         this.#dequeue(origin, client, waiter);
         this.#forgetIfUnused(origin);
-        reject(signal?.reason);
+        resolve(undefined);
       };
-      signal?.addEventListener('abort', leave, { once: true });
       const waiters = origin.waiting.get(client) ?? new Set();
       origin.waiting.set(client, waiters.add(waiter));
       this.waiting++;
       this.#want(origin);
       this.#serve();
+      if (waiters.has(waiter) && withinMs < Infinity) timer = setTimeout(leave, withinMs);
     });
   }
 

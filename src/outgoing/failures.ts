@@ -3,27 +3,16 @@ import { createSocket } from 'node:dgram';
 import type { LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { isIPv6 } from 'node:net';
-
-/** The error class of a failed attempt, in the contract's words. */
-export const attemptErrors = [
-  'dns',
-  'connect',
-  'tls',
-  'timeout',
-  'http_status',
-  'redirect',
-  'blocked_address',
-  'protocol',
-] as const;
-export type AttemptError = (typeof attemptErrors)[number];
+import { type AttemptDetail, type AttemptError, connectDetail, dnsDetail } from './details.js';
 
 /**
  * A failure of this process or its host:
  * - `descriptors`: the process or the system has no file descriptor or no memory for a socket
  * - `resolver`: the resolver does not answer anyone (see names.ts)
  * - `network`: no interface, no route to anywhere, or no local port left
+ * - `proxy`: the outgoing proxy is not reached, or refuses (see proxy.ts)
  */
-export const ourFailures = ['descriptors', 'resolver', 'network'] as const;
+export const ourFailures = ['descriptors', 'resolver', 'network', 'proxy'] as const;
 export type Ours = (typeof ourFailures)[number];
 
 /** An attempt that failed before there was an answer. */
@@ -31,11 +20,15 @@ export class AttemptFailed extends Error {
   override name = 'AttemptFailed';
   constructor(
     readonly error: AttemptError,
-    /** Set if the failure is an own failure of this process or host, not the receiver's. */
-    readonly ours?: Ours,
+    /** `ours` is set if the failure is an own failure of this process or host, not the receiver's. */
+    { detail, ours }: { detail?: AttemptDetail; ours?: Ours } = {},
   ) {
     super(error);
+    this.detail = detail;
+    this.ours = ours;
   }
+  readonly detail: AttemptDetail | undefined;
+  readonly ours: Ours | undefined;
 }
 
 /** Returns the `code` of an error. Its message is not for logs and people: it may hold names and addresses. */
@@ -45,20 +38,17 @@ export function codeOf(error: unknown): string {
 }
 
 const unknownHostCodes = new Set(['ENOTFOUND', 'ENODATA', 'EBADNAME']);
-const staleCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
 const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
 
 /** Returns whether a lookup failed because the name does not exist, rather than because there was no answer. */
 export const saysUnknownHost = (error: unknown): boolean => unknownHostCodes.has(codeOf(error));
 
-/** Returns whether the server closed a kept connection while a request was on its way. */
-export const saysStale = (error: unknown): boolean => staleCodes.has(codeOf(error));
-
 /** Translates the error of a lookup. */
 export function lookupFailed(error: unknown): AttemptFailed {
   if (error instanceof AttemptFailed) return error;
-  return new AttemptFailed('dns', oursByCode(codeOf(error)));
+  const code = codeOf(error);
+  return new AttemptFailed('dns', { detail: dnsDetail(code), ours: oursByCode(code) });
 }
 
 /**
@@ -79,27 +69,17 @@ export async function connectFailed(
   const codes: string[] = (error instanceof AggregateError ? error.errors : [error]).map(codeOf);
   // Of several addresses, the receiver's code takes precedence over one that this host may have caused.
   const code = codes.find((code) => !routeCodes.has(code) && !oursByCode(code)) ?? codes[0] ?? '';
-  if (!routeCodes.has(code)) return new AttemptFailed('connect', oursByCode(code));
+  const failed = (ours?: Ours) => new AttemptFailed('connect', { detail: connectDetail(code), ours });
+  if (!routeCodes.has(code)) return failed(oursByCode(code));
   for (const { address } of tried) {
-    if (await hasRoute(address)) {
-      return new AttemptFailed('connect', code === 'EADDRNOTAVAIL' ? 'network' : undefined);
-    }
+    if (await hasRoute(address)) return failed(code === 'EADDRNOTAVAIL' ? 'network' : undefined);
   }
-  for (const address of anywhere) if (await hasRoute(address)) return new AttemptFailed('connect');
-  return new AttemptFailed('connect', 'network');
-}
-
-/** Translates the error of a connection on which a request was or should have been sent. */
-export function attemptFailed(error: Error): AttemptFailed {
-  if (error instanceof AttemptFailed) return error;
-  const code = codeOf(error);
-  // With TLS 1.3 a server judges the client only after the client's handshake is complete.
-  if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return new AttemptFailed('tls');
-  return new AttemptFailed('protocol', oursByCode(code));
+  for (const address of anywhere) if (await hasRoute(address)) return failed();
+  return failed('network');
 }
 
 /** Returns the cause of an own failure that its code alone identifies. */
-function oursByCode(code: string): Ours | undefined {
+export function oursByCode(code: string): Ours | undefined {
   if (descriptorCodes.has(code)) return 'descriptors';
   return code === 'ENETDOWN' ? 'network' : undefined;
 }

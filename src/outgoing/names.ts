@@ -2,10 +2,16 @@ import type { LookupAddress } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AttemptFailed, codeOf } from './failures.js';
 
+export interface FoundAddress extends LookupAddress {
+  /** How long DNS lets the answer be used, s. */
+  ttlSeconds?: number;
+}
+
 /** Finds all addresses of a name; rejects with an error that has a DNS `code`, or with an own failure. */
-export type Lookup = (hostname: string) => Promise<readonly LookupAddress[]>;
+export type Lookup = (hostname: string) => Promise<readonly FoundAddress[]>;
 
 /** Resolves names to addresses, and says whether the resolver is the cause if a name has none. */
 export type Names = Pick<SystemNames, 'lookup' | 'isResolverSilent'>;
@@ -23,6 +29,8 @@ export interface NameSettings {
 
 const systemHosts =
   process.platform === 'win32' ? 'C:\\Windows\\System32\\drivers\\etc\\hosts' : '/etc/hosts';
+/** How long the answer for one family is waited for once that for the other has come (RFC 8305, section 3). */
+const otherFamilyMs = 50;
 /** A verdict on the resolver is shared by all callers within a second. */
 const rememberedMs = 1_000;
 /** c-ares looks at its timeouts in steps of the same length, so the question may take twice as long. */
@@ -42,10 +50,10 @@ const resolverKeptMs = 60_000;
  * | in `hosts` | the addresses there; DNS is not asked, as is the usual order of a system |
  * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
  *
- * Concurrent lookups of one name ask once.
+ * A name server that answers for one family and is silent about the other delays nothing. Concurrent lookups of one name ask once.
  */
 export class SystemNames {
-  readonly #asking = new Map<string, Promise<LookupAddress[]>>();
+  readonly #asking = new Map<string, Promise<FoundAddress[]>>();
   #resolver: { madeAtMs: number; ask: Resolver } | undefined;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
   #neutral: { askedAtMs: number; isSilent: Promise<boolean> } | undefined;
@@ -79,7 +87,7 @@ export class SystemNames {
     return this.#neutral.isSilent;
   }
 
-  #askOnce(hostname: string): Promise<LookupAddress[]> {
+  #askOnce(hostname: string): Promise<FoundAddress[]> {
     let answer = this.#asking.get(hostname);
     if (answer === undefined) {
       answer = this.#ask(hostname).finally(() => this.#asking.delete(hostname));
@@ -89,20 +97,25 @@ export class SystemNames {
   }
 
   /** Returns a name's addresses, IPv4 first. */
-  async #ask(hostname: string): Promise<LookupAddress[]> {
+  async #ask(hostname: string): Promise<FoundAddress[]> {
     const askedAtMs = performance.now();
     const resolver = this.#currentResolver();
-    const answers = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+    const answers = await bothOrSoon([
+      resolver.resolve4(hostname, { ttl: true }),
+      resolver.resolve6(hostname, { ttl: true }),
+    ]);
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     const reasons = answers.flatMap((answer): unknown[] =>
       answer.status === 'rejected' ? [answer.reason] : [],
     );
     const isAnswered = found.length > 0 || !reasons.every(isUnanswered);
     if (isAnswered) this.#answeredAtMs = performance.now();
-    if (found.length > 0) return found.map((address) => ({ address, family: isIP(address) }));
+    if (found.length > 0) {
+      return found.map(({ address, ttl }) => ({ address, family: isIP(address), ttlSeconds: ttl }));
+    }
     const reason = reasons.find(isUnanswered) ?? reasons[0];
     if (isAnswered || !(await this.isResolverSilent(askedAtMs))) throw reason;
-    throw new AttemptFailed('dns', 'resolver');
+    throw new AttemptFailed('dns', { detail: 'name_server_silent', ours: 'resolver' });
   }
 
   #currentResolver(): Resolver {
@@ -119,6 +132,20 @@ export class SystemNames {
     if (this.settings.servers !== undefined) resolver.setServers(this.settings.servers);
     return resolver;
   }
+}
+
+/** Waits for all answers; once one has decided that the name has addresses or does not exist, not for long. */
+async function bothOrSoon<T>(questions: readonly Promise<T>[]): Promise<PromiseSettledResult<T>[]> {
+  const answers: PromiseSettledResult<T>[] = [];
+  const all = Promise.allSettled(questions);
+  const each = questions.map(async (question, i) => {
+    const [answer] = await Promise.allSettled([question]);
+    answers[i] = answer;
+    const decides = answer.status === 'fulfilled' || codeOf(answer.reason) === 'ENOTFOUND';
+    await (decides ? sleep(otherFamilyMs) : all);
+  });
+  await Promise.race([all, ...each]);
+  return answers.filter((answer) => answer !== undefined);
 }
 
 const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EFORMERR', 'ENOTIMP', 'EBADRESP']);

@@ -32,6 +32,8 @@ export function notificationRequest(
   return {
     headers: {
       'content-type': 'application/json',
+      // Firewalls with common rules refuse a request without it.
+      accept: '*/*',
       'user-agent': userAgent,
       'webhook-id': id,
       'webhook-timestamp': String(timestampSeconds),

@@ -1,12 +1,13 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
-import type { Dispatcher } from 'undici';
+import { setImmediate as nextRound } from 'node:timers/promises';
+import { createSecureContext } from 'node:tls';
 import type { TargetPolicy } from './address.js';
 import { Answer, excerptBytes, type PostResult } from './answer.js';
-import type { Connection, Guard } from './connection.js';
+import type { Connection, ExchangeEvents, Request } from './connection.js';
 import { type ConnectionBounds, Connections } from './connections.js';
-import { type AttemptError, AttemptFailed, attemptFailed, hasRoute, saysStale } from './failures.js';
+import type { AttemptDetail, AttemptError } from './details.js';
+import { AttemptFailed, hasRoute } from './failures.js';
 import { systemNames } from './names.js';
+import type { Guard } from './opening.js';
 import { hostOf, parseUrl, portOf } from './target.js';
 
 export type { PostResult } from './answer.js';
@@ -14,59 +15,55 @@ export type { PostResult } from './answer.js';
 /** The right to use one connection to one origin, and one of the process's sockets. */
 export type Permit = Pick<Attempt, 'post' | 'release'>;
 
-interface Content {
-  headers: Record<string, string>;
-  /** Sent whole or in pieces: a new stream is made each time it is sent, and `content-length` is in the headers. */
-  body: string | (() => Readable);
-}
+type Content = Omit<Request, 'path'>;
 
 interface PostRequest extends Content {
   url: string;
   client: string;
-  signal?: AbortSignal;
 }
 
 export type Sender = ReturnType<typeof createSender>;
 
-export interface SenderSettings extends Partial<Guard & ConnectionBounds> {
+export interface SenderSettings extends Partial<Omit<Guard, 'trust'> & ConnectionBounds> {
   policy: TargetPolicy;
   /** For one attempt: name, connection, TLS, request and answer. */
   timeoutMs: number;
+  /** Certificate authorities in PEM instead of those of Node. */
+  ca?: string | readonly string[];
 }
 
 /**
- * Sends POSTs, each one attempt: it never follows a redirect, never reads more than 16 KiB of an answer,
- * nor for more than a second after its headers, and always ends within `timeoutMs`.
+ * Sends POSTs, each one attempt: it follows no redirect, reads at most 16 KiB of an answer, for a second after its headers (of a 2xx:
+ * its status line), and ends within `timeoutMs`. If this process was paused, it has the missed time once more, for a second at most.
  *
  * | the receiver | ends as |
  * |---|---|
- * | answers 2xx, even if the body fails or does not end | `ok` |
+ * | answers 2xx, whatever follows the status line, and after any number of 1xx | `ok` |
  * | answers 3xx | `redirect` |
- * | answers any other status, even if the body fails or does not end | `http_status`, with an excerpt and `Retry-After` |
+ * | answers any other status, whatever follows the status line | `http_status`, with an excerpt and `Retry-After` |
  * | has no name, or its name server is silent or broken | `dns` (`timeout` if the attempt's time ends first) |
  * | has any address that is not public, or is the service itself; `http` if it is not allowed | `blocked_address` |
  * | refuses, resets or cannot be reached while connecting | `connect` |
  * | shows a certificate that is wrong, expired, self-signed or for another name; breaks off the handshake | `tls` |
  * | accepts and keeps silent, stalls in TLS, sends a byte a second or `103` for ever | `timeout` |
- * | closes or resets before the headers are complete | `protocol` |
- * | sends anything other than HTTP/1, more than 16 KiB of headers, an unasked `100` or `101` | `protocol` |
+ * | closes or resets before the status line is complete; sends anything other than HTTP/1, 64 KiB of 1xx, or `101` | `protocol` |
  *
- * A kept connection that turns out to be closed before a byte of the answer arrived is replaced once,
- * within the same attempt.
- *
- * The time of an attempt covers the name, the connection, TLS and the receiver. Before it begins, the service
- * waits for its own resources: a permit, and the right to look up a name.
+ * Each has a `detail` (details.ts). A connection that may be stale is replaced once, within the attempt (connection.ts). The time of an attempt covers name, connection, TLS and receiver, not the wait for a permit or for the right to look up a name.
  *
  * | the service | fails with `ours` |
  * |---|---|
  * | has no file descriptor or no memory for a socket | `descriptors` |
  * | has a resolver that does not answer; checking this may take up to a second more than `timeoutMs` | `resolver` |
+ * | has a proxy that is not reached, is silent or refuses the tunnel | `proxy` |
  * | has no route to anywhere, no interface that is up, or no local port left | `network` |
  */
 export function createSender(settings: SenderSettings) {
-  const { policy, timeoutMs, connectionsPerOrigin = Infinity, maxSockets = Infinity } = settings;
+  const { policy, timeoutMs, connectionsPerOrigin = Infinity, maxSockets = Infinity, ca } = settings;
+  // Reading the authorities takes milliseconds: once, not for each connection.
+  const trust =
+    ca === undefined ? undefined : createSecureContext({ ca: typeof ca === 'string' ? ca : [...ca] });
   const connections = new Connections(
-    { ...settings, names: settings.names ?? systemNames, hasRoute: settings.hasRoute ?? hasRoute },
+    { ...settings, trust, names: settings.names ?? systemNames, hasRoute: settings.hasRoute ?? hasRoute },
     { connectionsPerOrigin, maxSockets, maxLookups: settings.maxLookups ?? 256 },
   );
   /** Permits that are waited for or given out, and posts without a result. */
@@ -80,34 +77,32 @@ export function createSender(settings: SenderSettings) {
   const shared: Shared = { connections, timeoutMs, posting: 0, finish };
 
   /**
-   * Waits for a permit: for one of the connections to the origin of `url`, shared in turn among clients, one of the process's
-   * sockets, and for a new connection the right to look up its name. Resolves immediately if there is room, and for a URL that
-   * cannot be posted to: its `post` says why. Rejects only when `signal` aborts, with its reason; the signal covers `post`
-   * too.
+   * Waits for a permit: for one of the connections to the origin of `url`, shared in turn among clients, one of the process's sockets,
+   * and for a new connection the right to look up its name. Resolves immediately if there is room, and for a URL that cannot be posted
+   * to: its `post` says why. @returns undefined if there is no room within this time
    */
-  async function permit(url: string, client: string, signal?: AbortSignal): Promise<Permit> {
-    signal?.throwIfAborted();
+  async function permit(url: string, client: string, withinMs: number): Promise<Permit | undefined> {
     if (closing !== undefined) return refuse('connect');
     const target = parseUrl(url);
-    if (target === undefined) return refuse('protocol');
+    if (target === undefined) return refuse('protocol', 'request_invalid');
     const secure = target.protocol === 'https:';
-    if (!secure && !(target.protocol === 'http:' && policy.allowHttp)) return refuse('blocked_address');
+    if (!secure && !(target.protocol === 'http:' && policy.allowHttp))
+      return refuse('blocked_address', 'http_not_allowed');
     unfinished++;
     const to = { name: target.origin, host: hostOf(target), port: portOf(target), secure };
-    try {
-      const connection = await connections.acquire(to, client, signal);
-      return new Attempt(connection, target.pathname + target.search, signal, shared);
-    } catch (error) {
-      finish();
-      throw error;
-    }
+    const connection = await connections.acquire(to, client, withinMs);
+    if (connection !== undefined) return new Attempt(connection, target.pathname + target.search, shared);
+    finish();
+    return undefined;
   }
 
   return {
     permit,
-    /** Waits for a permit, then posts. */
-    post: async ({ url, client, headers, body, signal }: PostRequest): Promise<PostResult> =>
-      (await permit(url, client, signal)).post({ headers, body }),
+    /** Waits for a permit, however long that takes, then posts. */
+    post: async ({ url, client, headers, body }: PostRequest): Promise<PostResult> => {
+      const place = (await permit(url, client, Infinity)) as Permit;
+      return place.post({ headers, body });
+    },
     /** Returns how many posts have no result yet. */
     inFlight: () => shared.posting,
     /** Returns how many wait for a permit. */
@@ -123,8 +118,8 @@ export function createSender(settings: SenderSettings) {
   };
 }
 
-function refuse(error: AttemptError): Permit {
-  return { post: async () => ({ ok: false, error, milliseconds: 0 }), release: () => undefined };
+function refuse(error: AttemptError, detail?: AttemptDetail): Permit {
+  return { post: async () => ({ ok: false, error, detail, milliseconds: 0 }), release: () => undefined };
 }
 
 interface Shared {
@@ -138,19 +133,19 @@ interface Shared {
 
 /** The most bytes of an answer that are read to use its connection again. */
 const maxBodyBytes = 16 * 1024;
-/** How long a body may take once the headers are there. Its socket is taken meanwhile, although a 2xx is already settled. */
+/** How long the rest of an answer may take once the headers, of a 2xx the status line, are there. Its socket is taken meanwhile, although a 2xx is already settled. */
 const bodyMs = 1_000;
+const afterPauseMs = { least: 250, most: 1_000 };
 
 /**
- * One POST on one connection. Its result is known with the headers of a 2xx, or the excerpt of another answer. The attempt is
- * over once the rest of the body has been read in the background, for a second at most. The signal covers it until the result.
+ * One POST on one connection. Its result is known with the status line of a 2xx, or the excerpt of another answer. The attempt is
+ * over once the rest of the body has been read in the background, for a second at most.
  */
-class Attempt implements Dispatcher.DispatchHandler {
+class Attempt implements ExchangeEvents {
   #state: 'ready' | 'posted' | 'over' = 'ready';
-  #content: Content = { headers: {}, body: '' };
   #startedAtMs = 0;
   #timer: NodeJS.Timeout | undefined;
-  #answerBegan = false;
+  #wasPaused = false;
   #answer: Answer | undefined;
   #resolve: (result: PostResult) => void = () => undefined;
   #reject: (reason: unknown) => void = () => undefined;
@@ -158,22 +153,13 @@ class Attempt implements Dispatcher.DispatchHandler {
   constructor(
     readonly connection: Connection,
     readonly path: string,
-    readonly signal: AbortSignal | undefined,
     readonly shared: Shared,
-  ) {
-    signal?.addEventListener('abort', this.#onAbort);
-    if (signal?.aborted) this.release();
-  }
+  ) {}
 
-  /**
-   * Makes one attempt; its time begins now. Call it once.
-   * Rejects only when the signal of the permit aborts, with its reason; everything else is a {@link PostResult}.
-   */
+  /** Makes one attempt; its time begins now. Call it once. */
   async post(content: Content): Promise<PostResult> {
-    this.signal?.throwIfAborted();
     if (this.#state !== 'ready') throw new Error('a permit is for one POST');
     this.#state = 'posted';
-    this.#content = content;
     this.#startedAtMs = performance.now();
     this.shared.posting++;
     try {
@@ -181,11 +167,11 @@ class Attempt implements Dispatcher.DispatchHandler {
         this.#resolve = resolve;
         this.#reject = reject;
         this.#startTimer(this.shared.timeoutMs);
-        this.#send();
+        void this.connection.send({ path: this.path, ...content }, this);
       });
     } finally {
       this.shared.posting--;
-      this.#finish();
+      this.shared.finish();
     }
   }
 
@@ -193,58 +179,67 @@ class Attempt implements Dispatcher.DispatchHandler {
   release(): void {
     if (this.#state !== 'ready') return;
     // A connection that was closed in the meantime would rest for ever.
-    this.#end(this.connection.used);
-    this.#finish();
+    this.#end(this.connection.isOpen);
+    this.shared.finish();
   }
 
-  onRequestStart(): void {}
-
-  onResponseStarted(): void {
-    this.#answerBegan = true;
+  onStatus(status: number): void {
+    if (this.#state === 'over') return;
+    this.#answer = new Answer(status);
+    if (!this.#answer.isOk) return;
+    this.#settle(this.#answer.result());
+    this.#startRest();
   }
 
-  onResponseStart(_controller: unknown, status: number, headers: IncomingHttpHeaders): void {
-    if (this.#state === 'over' || status < 200) return;
-    this.#answer = new Answer(status, headers);
-    if (this.#answer.isOk) this.#settle(this.#answer.result());
-    this.#startTimer(Math.min(bodyMs, this.shared.timeoutMs - this.#elapsedMs()));
+  onHeaders(retryAfter: string | undefined): void {
+    if (this.#state === 'over' || this.#answer === undefined || this.#answer.isOk) return;
+    this.#answer.readRetryAfter(retryAfter);
+    this.#startRest();
   }
 
-  onResponseData(_controller: unknown, chunk: Buffer): void {
+  onBody(bytes: Buffer): void {
     const answer = this.#answer;
     if (this.#state === 'over' || answer === undefined) return;
-    answer.add(chunk);
+    answer.add(bytes);
     if (answer.bodyBytes >= excerptBytes) this.#settle(answer.result());
     if (answer.bodyBytes > maxBodyBytes) this.#end(false);
   }
 
-  onResponseEnd(): void {
+  onEnd(isReusable: boolean): void {
     if (this.#state === 'over' || this.#answer === undefined) return;
     this.#settle(this.#answer.result());
-    this.connection.used = true;
-    this.#end(true);
+    this.#end(isReusable);
   }
 
-  onResponseError(_controller: unknown, error: Error): void {
+  onError(error: unknown): void {
     if (this.#state === 'over') return;
-    const isStale = !this.#answerBegan && this.connection.used && saysStale(error);
-    if (!isStale) this.#fail(attemptFailed(error));
-    else {
-      this.connection.used = false;
-      this.#send();
-    }
+    // The first of the two counts.
+    if (!(error instanceof AttemptFailed)) this.#reject(error);
+    this.#fail(error instanceof AttemptFailed ? error : new AttemptFailed('protocol'));
   }
 
   async #onTimeout(): Promise<void> {
-    const late = new AttemptFailed('timeout');
-    if (!this.connection.isLookingUp) {
-      this.#fail(late);
-      return;
+    const timer = this.#timer;
+    // After a pause of the process timers run before sockets are read, and an answer may lie there.
+    await nextRound();
+    if (this.#state === 'over' || this.#timer !== timer) return;
+    const missedMs = this.#elapsedMs() - this.shared.timeoutMs;
+    if (missedMs > afterPauseMs.least && !this.#wasPaused && this.#answer === undefined) {
+      this.#wasPaused = true;
+      return this.#startTimer(Math.min(missedMs, afterPauseMs.most));
     }
-    // Either one customer's name server is silent or the resolver itself; finding out takes up to a second.
-    const isSilent = this.shared.connections.guard.names.isResolverSilent(this.#startedAtMs);
+    const { phase } = this.connection;
+    const late = new AttemptFailed('timeout', { detail: phase });
+    const { names, proxy } = this.shared.connections.guard;
+    // Either one customer's name server or server is silent, or the resolver or the proxy; finding out takes up to a second.
+    const isDns = phase === 'during_lookup';
+    const isTunnel = phase === 'during_connect' && proxy !== undefined;
+    if (!isDns && !isTunnel) return this.#fail(late);
+    const since = this.#startedAtMs;
+    const isSilent = isTunnel ? proxy.isSilent(since) : names.isResolverSilent(since);
     this.#end(false);
-    this.#fail((await isSilent) ? new AttemptFailed('dns', 'resolver') : late);
+    if (!(await isSilent)) return this.#fail(late);
+    this.#fail(new AttemptFailed(isDns ? 'dns' : 'connect', { ours: isDns ? 'resolver' : 'proxy' }));
   }
 
   #startTimer(ms: number): void {
@@ -252,17 +247,14 @@ class Attempt implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => void this.#onTimeout(), ms);
   }
 
-  #send(): void {
-    const { headers, body } = this.#content;
-    this.connection.dispatch(
-      { path: this.path, method: 'POST', headers, body: typeof body === 'string' ? body : body() },
-      this,
-    );
+  /** The answer itself has come; what follows it may only take so long. */
+  #startRest(): void {
+    this.#startTimer(Math.min(bodyMs, this.shared.timeoutMs - this.#elapsedMs()));
   }
 
   /** Ends the attempt before the end of its answer, or without an answer. */
-  #fail({ error, ours }: AttemptFailed): void {
-    this.#settle(this.#answer?.result() ?? { ok: false, error, ours });
+  #fail({ error, detail, ours }: AttemptFailed): void {
+    this.#settle(this.#answer?.result() ?? { ok: false, error, detail, ours });
     this.#end(false);
   }
 
@@ -282,15 +274,4 @@ class Attempt implements Dispatcher.DispatchHandler {
     clearTimeout(this.#timer);
     this.shared.connections.release(this.connection, isReusable);
   }
-
-  #finish(): void {
-    this.signal?.removeEventListener('abort', this.#onAbort);
-    this.shared.finish();
-  }
-
-  readonly #onAbort = (): void => {
-    this.release();
-    this.#reject(this.signal?.reason);
-    if (this.#state === 'posted') this.#end(false);
-  };
 }

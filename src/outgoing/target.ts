@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { domainToUnicode } from 'node:url';
 import { withTimeout } from '../promises.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
 import { saysUnknownHost } from './failures.js';
@@ -46,7 +47,22 @@ export function checkTargetForm(url: string, policy: TargetPolicy): URL {
   const host = hostOf(parsed);
   if (isIP(host) !== 0) refuseUnlessAllowed(judgeAddress(host, portOf(parsed), policy), policy);
   if (ownNames(policy).includes(comparableName(host))) throw new TargetRefused('own_address', policy);
+  if (isRepaired(url, host)) throw new TargetRefused('repaired', policy);
   return parsed;
+}
+
+/**
+ * Returns whether a request would go elsewhere than the URL says to a reader: `URL()` resolves `.` and `..` in the path, also
+ * percent-encoded, and rewrites hosts (`0x7f.1`, full-width letters, percent-encoded ones) and ports (`:0443`, none after the colon).
+ * Upper case, international names, IPv6, the scheme's own port and characters that must be percent-encoded stay allowed.
+ */
+function isRepaired(url: string, host: string): boolean {
+  const [, authority = '', path = ''] = /^[^/]*\/\/([^/?]*)([^?]*)/.exec(url) ?? [];
+  if (path.split('/').some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) return true;
+  const [, name = '', port] = /^(\[.*\]|[^:]*)(?::(.*))?$/.exec(authority) ?? [];
+  if (port !== undefined && !/^[1-9]\d*$/.test(port)) return true;
+  const written = name.toLowerCase().normalize();
+  return isIP(host) !== 6 && written !== host && written !== domainToUnicode(host);
 }
 
 /**
@@ -63,6 +79,7 @@ export async function checkTarget(
   const parsed = checkTargetForm(url, policy);
   const host = hostOf(parsed);
   const port = portOf(parsed);
+  if (policy.namesByProxy && isIP(host) === 0) return;
   const { lookup = systemNames.lookup, timeoutMs = 5_000 } = opts;
   const [found, own] = await Promise.all([
     isIP(host) === 0 ? lookUp(host, policy, lookup, timeoutMs) : [{ address: host }],
@@ -128,6 +145,8 @@ const messages = {
   too_long: () => `The url must not be longer than ${maxUrlBytes} bytes, percent-encoded`,
   credentials: () => 'The url must not contain a user name or password',
   fragment: () => 'The url must not contain a fragment (#)',
+  repaired: () =>
+    'The url must be written as it is requested: no . or .. between slashes, and the host and port in their usual form',
   unknown_host: () => 'The host name of the url does not exist',
   not_public: () => 'The host of the url must have public addresses only',
   own_address: () => 'The url must not lead to this service itself',

@@ -10,7 +10,8 @@ import {
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
-import { type Logger, messageOf } from '../log.js';
+import type { Logger } from '../log.js';
+import { explainTemporal, grpcCodeOf } from './refusal.js';
 
 /**
  * Connects a process without a worker. Returns immediately, even while Temporal is unavailable. Each call is tried once: the caller
@@ -36,8 +37,10 @@ export function createTemporalClient(
   connection: Connection | NativeConnection,
   config: Config,
   observe?: CallObserver,
+  withinMs = answerWithinMs,
 ): Client {
-  const interceptors = observe === undefined ? {} : { workflow: [observeCalls(connection, observe)] };
+  const interceptors =
+    observe === undefined ? {} : { workflow: [observeCalls(connection, observe, withinMs)] };
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
 }
 
@@ -46,21 +49,67 @@ export function askServer(connection: Connection | NativeConnection, withinMs: n
   return connection.withDeadline(Date.now() + withinMs, () => connection.workflowService.getSystemInfo({}));
 }
 
+/** Stands for a connection that is replaced by another while its clients are in use. */
+export function replaceable(first: Connection | NativeConnection) {
+  let current = first;
+  const connection = new Proxy(first, {
+    get(_, name) {
+      const value: unknown = Reflect.get(current, name, current);
+      return typeof value === 'function' ? value.bind(current) : value;
+    },
+  });
+  return {
+    connection,
+    /** Returns whether it was replaced. */
+    isReplaced: () => current !== first,
+    replace(next: Connection | NativeConnection): void {
+      current = next;
+    },
+    async close(): Promise<void> {
+      await first.close();
+      if (current !== first) await current.close();
+    },
+  };
+}
+
+/** What a start that waits for Temporal needs. */
+export interface Waiting {
+  config: Config;
+  log: Logger;
+  /** Ends the waiting. */
+  ended: AbortSignal;
+  /** Called when a call has failed. */
+  begun(): void;
+}
+
 /**
- * Repeats a call at the start of a process while Temporal is unavailable or not ready: its frontend answers some seconds before
- * its history service. Logs every 5 s for which server the process waits. @throws any other failure of the call
+ * Repeats a call at the start of a process while Temporal is unavailable, not ready or does not accept the caller: its frontend
+ * answers some seconds before its history service, and keys are replaced. Logs every 5 s why the process waits.
+ * @throws any other failure of the call; AbortError
  */
-export async function untilAvailable<T>(address: string, log: Logger, call: () => Promise<T>): Promise<T> {
+export async function untilAvailable<T>(
+  { config, log, ended, begun }: Waiting,
+  call: () => Promise<T>,
+): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
       return await call();
     } catch (err) {
-      if (!isTemporalUnavailable(err)) throw err;
-      if (tries % 20 === 0) log.warn({ address, reason: messageOf(err) }, 'waiting for Temporal');
-      await sleep(250);
+      if (!isTemporalUnavailable(err) && !refusedCodes.has(grpcCodeOf(err) ?? 0)) throw err;
+      begun();
+      if (tries % 20 === 0) {
+        const { reason, says, todo, lasts } = await explainTemporal(err, config.temporalConnection);
+        const told = { address: config.TEMPORAL_ADDRESS, reason, do: todo };
+        if (lasts) log.error(told, `waiting for Temporal, which waiting alone does not cure: ${says}`);
+        else log.warn(told, `waiting for Temporal: ${says}`);
+      }
+      await sleep(250, undefined, { signal: ended });
     }
   }
 }
+
+/** gRPC: denied, unauthenticated. */
+const refusedCodes = new Set([7, 16]);
 
 /** Classes of failed calls to Temporal. `limit`: a limit of the namespace is reached. */
 export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
@@ -79,13 +128,14 @@ const answerWithinMs = 10_000;
 function observeCalls(
   connection: Connection | NativeConnection,
   observe: CallObserver,
+  withinMs: number,
 ): WorkflowClientInterceptor {
   const timed =
     (call: ObservedCall) =>
     async <Input, Answer>(input: Input, next: (input: Input) => Promise<Answer>): Promise<Answer> => {
       const calledAt = performance.now();
       try {
-        const answer = await connection.withDeadline(Date.now() + answerWithinMs, () => next(input));
+        const answer = await connection.withDeadline(Date.now() + withinMs, () => next(input));
         observe(call, performance.now() - calledAt);
         return answer;
       } catch (err) {
@@ -125,13 +175,4 @@ export function isTemporalUnavailable(err: unknown): boolean {
 /** Returns whether Temporal refused a call because a limit on calls or actions is reached. */
 export function isOverLimit(err: unknown): boolean {
   return grpcCodeOf(err) === resourceExhausted;
-}
-
-/** Returns the gRPC code of an error or of its cause. */
-export function grpcCodeOf(err: unknown): number | undefined {
-  for (let e = err; e instanceof Error; e = e.cause) {
-    const { code } = e as Error & { code?: unknown };
-    if (typeof code === 'number') return code;
-  }
-  return undefined;
 }

@@ -1,7 +1,7 @@
 import type { Connection } from '@temporalio/client';
 import { ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
-import { grpcCodeOf } from './connection.js';
+import { grpcCodeOf } from './refusal.js';
 
 /** The types' names by their numbers in `temporal.api.enums.v1.IndexedValueType`. */
 const typeNames = { 2: 'Keyword', 3: 'Int', 7: 'KeywordList' };
@@ -14,6 +14,8 @@ export const searchAttributeTypes = {
   NotificationState: 2,
   HttpStatus: 3,
 } as const;
+
+const keywordList = 7;
 
 type Servers = Pick<Connection, 'operatorService' | 'workflowService'>;
 type Name = keyof typeof searchAttributeTypes;
@@ -50,7 +52,14 @@ export async function ensureSearchAttributes(
   if (amiss.some((name) => name in found)) throw cannotAdd(namespace, amiss);
   const searchAttributes = Object.fromEntries(amiss.map((name) => [name, searchAttributeTypes[name]]));
   const adding = connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
-  if ((await unlessDenied(adding)) === 'denied') throw cannotAdd(namespace, amiss);
+  const others = Object.keys(found).filter(
+    (name) => found[name] === keywordList && !(name in searchAttributeTypes),
+  );
+  const added = await unlessDenied(adding).catch((err: unknown) => {
+    if (others.length === 0) throw err;
+    throw noRoom(namespace, amiss, others);
+  });
+  if (added === 'denied') throw cannotAdd(namespace, amiss);
 }
 
 async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
@@ -76,6 +85,14 @@ async function findMissingByQuery(connection: Servers, namespace: string): Promi
     }
   }
   return missing;
+}
+
+function noRoom(namespace: string, missing: Name[], others: string[]): ConfigError {
+  return new ConfigError(
+    `the namespace ${namespace} has no room for the search attributes ${missing.join(', ')}: SQL visibility has three ` +
+      `KeywordList attributes for each namespace, the service needs all three, and others have ${others.join(', ')}.\n` +
+      'Give the service a namespace of its own (TEMPORAL_NAMESPACE), or use Elasticsearch for visibility.',
+  );
 }
 
 function cannotAdd(namespace: string, missing: Name[]): ConfigError {

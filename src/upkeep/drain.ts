@@ -1,10 +1,12 @@
-import { soonMs } from '../delivery/courier.js';
 import type { DeliverDeps } from '../delivery/deliver.js';
+import { soonMs } from '../delivery/hand.js';
 import type { DeliveryMetrics } from '../delivery/send.js';
 import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 
 export interface Drained extends Omit<Plan, 'expired'> {
+  /** For how long this call ran. */
+  tookMs: number;
   lastError?: string;
 }
 
@@ -13,17 +15,28 @@ const flowMs = 5000;
 /** After this time catch-up looks again: the process that sends may have died. */
 const lookAgainMs = 15_000;
 
-/** Has a client's courier send what is due, for a while, and plans when to look again. @throws errors of Redis */
+/** Has a client's hand send what is due, for a while, and plans when to look again. @throws errors of Redis */
 export async function drainClient(
   deps: DeliverDeps & { metrics: Pick<DeliveryMetrics, 'ended'> },
   clientToken: string,
 ): Promise<Drained> {
-  const { couriers, db, metrics, settings } = deps;
-  const leastMs = (await couriers.idle(clientToken, flowMs)) ? soonMs : lookAgainMs;
-  const { expired, ...plan } = await planCatchUp(db, clientToken, settings.retentionMs, leastMs);
+  const { hands, db, log, metrics, settings } = deps;
+  const begunAt = performance.now();
+  const leastMs = (await hands.idle(clientToken, flowMs)) ? soonMs : lookAgainMs;
+  const endsAt = performance.now() + flowMs;
+  let expired = 0;
+  let planned: Plan;
+  do {
+    planned = await planCatchUp(db, clientToken, settings.retentionMs, leastMs);
+    expired += planned.expired;
+  } while (planned.expired > 0 && performance.now() < endsAt);
+  if (expired > 0)
+    log.warn({ client_token: clientToken, expired }, 'notifications failed: owed for too long');
   for (let i = 0; i < expired; i++) metrics.ended('failed');
+  const { expired: _, ...plan } = planned;
   const endpoint = plan.owed > 0 ? await getEndpoint(db, clientToken) : undefined;
-  const lastError =
-    endpoint?.lastStatus === undefined ? endpoint?.lastError : `${endpoint.lastError} ${endpoint.lastStatus}`;
-  return { ...plan, lastError };
+  const { lastError, lastDetail, lastStatus } = endpoint ?? {};
+  const known = [lastError, lastDetail, lastStatus].filter((part) => part !== undefined);
+  const tookMs = Math.round(performance.now() - begunAt);
+  return { ...plan, tookMs, lastError: known.length > 0 ? known.join(' ') : undefined };
 }

@@ -7,6 +7,7 @@ import { type Db, nowOf } from '../redis/connection/db.js';
 import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
 import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
 import { getAccount } from '../redis/records/accounts.js';
+import { noteOwed } from '../redis/records/attemptHistory.js';
 import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
@@ -16,16 +17,18 @@ import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface SweepDeps {
   db: Db;
-  catchUps: Pick<CatchUps, 'replace' | 'wakeNow'>;
+  catchUps: Pick<CatchUps, 'alarm'>;
   notices: Pick<Notices, 'claim'>;
   log: Logger;
   metrics: DeliveryMetrics;
 }
 
-/** No process is expected to send what has been due for this long. */
-const overdueMs = 2000;
-/** A catch-up that lets something wait for so long, although it was woken, is stuck. */
-const stuckMs = 120_000;
+/** The process that sends, or catch-up, may be this late. */
+const graceMs = 2000;
+/** What could have been sent for so long counts as overdue in the metrics. */
+const longOverdueMs = 120_000;
+/** Sweeps follow each other within this time, unless Redis' clock was set or no worker ran. */
+const steadyWithinMs = 120_000;
 /** Clients handled at the same time: one after the other, a busy server took 0.2 s for each started catch-up. */
 const concurrency = 20;
 /** Endpoints and notices of all clients are looked at this seldom. */
@@ -40,14 +43,13 @@ const clearedAgainMs = 600_000;
 export interface Swept {
   /** Clients that are owed something. */
   looked: number;
-  /** Catch-ups that were woken, and those that were replaced because they were stuck. */
+  /** Catch-ups that were woken because they were late, and those that were replaced because they were stuck. */
   woken: number;
   replaced: number;
 }
 
 /**
- * Compares the next time of each client that is owed something with the present, and wakes catch-up where it has passed. Every
- * minute it counts the endpoints, repairs the hold of clients whose account was only partly disabled or enabled, and claims
+ * Wakes the catch-up of each client that is owed something, where it has not looked when it should have. Every minute the sweep counts the endpoints, repairs the hold of clients whose account was only partly disabled or enabled, and claims
  * notices that are left from processes that ended early, or operators' commands. It logs operators' changes, continues
  * interrupted deletions, and writes the counts for the metrics. A part of Redis that does not answer is left out.
  * @param counts gets the progress
@@ -62,7 +64,7 @@ export async function runSweep(
     .reportOperatorsChanges()
     .catch((err: unknown) => deps.log.error({ err }, 'operator changes could not be logged'));
   await sweep.clearDeletedClients().catch((err: unknown) => sweep.noteAway(err));
-  const ended = { brokenClients: sweep.broken.size };
+  const ended = { brokenClients: sweep.broken.size, steadyMs: sweep.steadyMs };
   await noteCounts(deps.db, 'ended', ended).catch((err: unknown) => sweep.noteAway(err));
   return counts;
 }
@@ -70,6 +72,8 @@ export async function runSweep(
 class Sweep {
   /** Clients whose keys this sweep could not read, or whose keys contradict each other. */
   readonly broken = new Set<string>();
+  /** For how long sweeps have shown no jump of Redis' clock. */
+  steadyMs = 0;
   #isPartAway = false;
 
   constructor(
@@ -81,6 +85,8 @@ class Sweep {
     const { db } = this.deps;
     const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0, catchUps: 0 };
     const before = await readCounts(db).catch((err: unknown) => this.noteAway(err));
+    const { ageMs = Infinity, steadyMs = 0 } = before?.ended ?? {};
+    this.steadyMs = ageMs < steadyWithinMs ? steadyMs + ageMs : 0;
     const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
     const supervise = async (clientToken: string): Promise<void> => {
       this.counts.looked++;
@@ -93,14 +99,16 @@ class Sweep {
       if (!endpoint.isConsistent) {
         this.#noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
       }
-      if (endpoint.owed === 0) return await forgetOwedClient(db, clientToken);
+      if (endpoint.owed === 0) return await forgetOwedClient(db, clientToken, this.steadyMs);
       const lateMs = endpoint.overdueMs;
       sum.owed += endpoint.owed;
       sum.owedClients++;
       if (endpoint.catchUpUntil !== undefined) sum.catchUps++;
-      if (lateMs > stuckMs) sum.overdueClients++;
+      if (lateMs > longOverdueMs) sum.overdueClients++;
       sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, lateMs);
-      if (lateMs > overdueMs) await this.#wake(clientToken, lateMs);
+      if (endpoint.catchUpLateMs <= graceMs) return;
+      const done = await this.deps.catchUps.alarm(clientToken);
+      if (done === 'woken' || done === 'replaced') this.counts[done]++;
     };
     for await (const page of indexedClients(db, (err) => this.noteAway(err))) {
       await mapInPages(page, concurrency, (clientToken) =>
@@ -108,7 +116,9 @@ class Sweep {
       );
     }
     if (looksAtAll) await this.#lookAtAll().catch((err: unknown) => this.noteAway(err));
-    await noteCounts(db, 'counted', sum).catch((err: unknown) => this.noteAway(err));
+    await Promise.all([noteCounts(db, 'counted', sum), noteOwed(db, sum.owed)]).catch((err: unknown) =>
+      this.noteAway(err),
+    );
   }
 
   /**
@@ -150,24 +160,6 @@ class Sweep {
         for (let i = 0; i < cancelled; i++) metrics.ended('cancelled');
         if (nowOf(db) - at > clearedAgainMs) await endDeletion(db, clientToken);
       });
-    }
-  }
-
-  async #wake(clientToken: string, lateMs: number): Promise<void> {
-    const { catchUps, log } = this.deps;
-    try {
-      if (lateMs > stuckMs) {
-        await catchUps.replace(clientToken);
-        this.counts.replaced++;
-      } else {
-        await catchUps.wakeNow(clientToken);
-        this.counts.woken++;
-      }
-    } catch (err) {
-      log.error(
-        { err, client_token: clientToken },
-        'catch-up could not be woken; the next sweep tries again',
-      );
     }
   }
 

@@ -50,7 +50,7 @@ describe('The activity awaitDelivery', () => {
     await setClient(h.db, client, { maxInFlight: 4 });
     const gate = closeGate(receiver);
     for (const asset of ['a', 'b', 'c']) await claimed(asset, 'backfill');
-    void h.deps.couriers.idle(client, 0);
+    void h.deps.hands.idle(client, 0);
     await until('they are under way', () => receiver.received.length === 3);
     const event = await claimed('d', 'backfill');
     const { rest } = await createActivities(h.deps).deliver([event]);

@@ -97,10 +97,58 @@ describe('POST /oauth/access_token', () => {
     assert.match(wrong.headers.get('www-authenticate') ?? '', /^Basic /);
     await assertError(wrong, 401, 'invalid_client');
     await assertError(await post(fields(), basic(`${id}:${secret}`)), 400, 'invalid_request', /not as both/);
-    for (const authorization of ['Basic %%%', 'Basic', 'Bearer abc']) {
-      const refused = await post(new URLSearchParams(others), { authorization });
-      await assertError(refused, 400, 'invalid_request', /client_id|client_secret/);
+    for (const around of ['\n', '\r\n', ' ']) {
+      for (const pair of [`${id}:${secret}${around}`, `${around}${id}${around}:${around}${secret}`])
+        assert.equal(
+          (await post(new URLSearchParams(others), basic(pair))).status,
+          200,
+          JSON.stringify(pair),
+        );
     }
+    const withId = (client_id: string) =>
+      post(new URLSearchParams({ ...others, client_id }), basic(`${id}:${secret}`));
+    assert.equal((await withId(id)).status, 200);
+    await assertError(await withId(`${id}x`), 400, 'invalid_request', /is not that of the header/);
+  });
+
+  it('says what is wrong with a header that is not Basic, and counts no guess', async () => {
+    const customer = await newCustomer(h);
+    const fields = new URLSearchParams({ grant_type: 'none', scope: 'push_notifications' });
+    const pair = Buffer.from(`${customer.client_id}:${customer.client_secret}`).toString('base64');
+    const wrong = [
+      `Basic ${pair.slice(0, 76)} ${pair.slice(76)}`,
+      'Basic %%%',
+      'Basic',
+      'Basic  ',
+      'basic a"b"',
+    ];
+    for (const authorization of wrong) {
+      for (let i = 0; i < 4; i++)
+        await assertError(
+          await post(fields, { authorization }),
+          400,
+          'invalid_request',
+          /one piece of base64/,
+        );
+    }
+    const noColon = { authorization: `Basic ${Buffer.from(customer.client_id).toString('base64')}` };
+    await assertError(await post(fields, noColon), 400, 'invalid_request', /<client_id>:<client_secret>/);
+    await assertError(
+      await post(fields, { authorization: 'Bearer abc' }),
+      400,
+      'invalid_request',
+      /client_id/,
+    );
+    assert.equal((await post(fields, { authorization: `BASIC  ${pair}` })).status, 200);
+  });
+
+  it('says that scopes are separated by spaces', async () => {
+    const scope = 'push_notifications,reports';
+    await assertError(await post(fields({ scope })), 400, 'invalid_scope', /separate scopes by spaces/);
+  });
+
+  it('takes a form that begins with a byte order mark', async () => {
+    assert.equal((await post(`\ufeff${fields()}`)).status, 200);
   });
 
   it('accepts the charset UTF-8 and an unknown parameter', async () => {
@@ -177,13 +225,34 @@ describe('POST /oauth/access_token', () => {
     });
   }
 
-  it('gives the tokens of one second, and no more: 429 with Retry-After', async () => {
-    const slow = await startHarness({ KEY_PREFIX: h.prefix, TOKEN_RATE_PER_SECOND: '3' }, 'api');
-    const answers = await Promise.all(Array.from({ length: 12 }, () => post(fields(), {}, slow)));
-    await slow.close();
+  it('gives the tokens of one second over all processes, and no more: 429 with Retry-After', async () => {
+    const rate = { KEY_PREFIX: h.prefix, TOKEN_RATE_PER_SECOND: '1' };
+    const slow = await Promise.all([startHarness(rate, 'api'), startHarness(rate, 'api')]);
+    const minted: number[] = [];
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, async (_, i) => {
+        const answer = await post(fields(), {}, slow[i % 2]);
+        if (answer.status === 200) minted.push(performance.now());
+        return answer;
+      }),
+    );
+    await Promise.all(slow.map((one) => one.close()));
     const tooMany = answers.filter((answer) => answer.status === 429);
     assert.ok(tooMany.length > 0 && answers.every((answer) => [200, 429].includes(answer.status)));
+    const seconds = ((minted.at(-1) ?? 0) - (minted[0] ?? 0)) / 1000;
+    assert.ok(minted.length <= 2 + seconds, `${minted.length} in ${seconds} s`);
     assert.ok(Number(tooMany[0]?.headers.get('retry-after')) >= 1);
+  });
+
+  it('refuses further tokens without asking Redis', async () => {
+    const one = await startHarness({ KEY_PREFIX: h.prefix, TOKEN_RATE_PER_SECOND: '1' }, 'api');
+    const customer = await newCustomer(one);
+    const mint = () => post(new URLSearchParams(tokenFields(customer)), {}, one);
+    // The customer has a token of this second.
+    assert.equal((await mint()).status, 429);
+    await one.db.redis.del(one.db.global.tokenBucket(customer.account_id));
+    assert.equal((await mint()).status, 429);
+    await one.close();
   });
 
   it('counts failures over all processes, and still serves the customer at another address', async () => {
@@ -221,7 +290,10 @@ describe('POST /oauth/access_token', () => {
     const customer = await newCustomer(h);
     const inThatMoment: Promise<string | undefined>[] = [];
     for (let i = 0; i < 20; i++) {
-      const minted = mintAccessToken(h.db, credentialsOf(customer), ['push_notifications'], 60);
+      const minted = mintAccessToken(h.db, credentialsOf(customer), ['push_notifications'], {
+        ttlSeconds: 60,
+        perSecond: 100,
+      });
       inThatMoment.push(minted.then((m) => (m.outcome === 'minted' ? m.token : undefined)));
       if (i === 10) inThatMoment.push(setDisabled(h.db, customer.account_id, true).then(() => undefined));
     }

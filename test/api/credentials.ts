@@ -14,7 +14,10 @@ export function credentialsOf(account: Credentials): { clientId: string; clientS
 
 /** Whether these credentials get a token. */
 export async function isTaken(db: Db, client_id: string, client_secret: string): Promise<boolean> {
-  const minted = await mintAccessToken(db, credentialsOf({ client_id, client_secret }), [], 60);
+  const minted = await mintAccessToken(db, credentialsOf({ client_id, client_secret }), [], {
+    ttlSeconds: 60,
+    perSecond: 10_000,
+  });
   return minted.outcome === 'minted';
 }
 
@@ -25,7 +28,7 @@ export async function mintedToken(
   scopes: readonly string[],
   ttlSeconds: number,
 ): Promise<string> {
-  const minted = await mintAccessToken(db, credentialsOf(account), scopes, ttlSeconds);
+  const minted = await mintAccessToken(db, credentialsOf(account), scopes, { ttlSeconds, perSecond: 10_000 });
   assert.equal(minted.outcome, 'minted');
   return minted.token;
 }

@@ -22,6 +22,8 @@ describe('the HTTP edge', () => {
   it('answers every error outside /oauth with msg, code, type, title and request_id, also 404 and 405', async () => {
     for (const [method, path, status] of [
       ['GET', '/nowhere', 404],
+      ['GET', '/clients/', 404],
+      ['GET', '/events/an-1/', 404],
       ['GET', '/enrichments', 405],
       ['DELETE', '/register_push_notifications', 405],
     ] as const) {
@@ -98,7 +100,7 @@ describe('the HTTP edge', () => {
 
   it('answers 500 to an unexpected error, without details', async () => {
     const whole = createApi(h.apiDeps);
-    whole.middleware.splice(3, 0, () => {
+    whole.middleware.splice(5, 0, () => {
       throw new Error('inner detail');
     });
     const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, whole);
@@ -106,6 +108,7 @@ describe('the HTTP edge', () => {
     const text = await answer.text();
     await server.close();
     assert.equal(answer.status, 500);
+    assert.match(text, /"code":"server_error"/);
     assert.doesNotMatch(text, /inner detail/);
   });
 

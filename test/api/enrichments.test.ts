@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { gzipSync } from 'node:zlib';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
@@ -142,6 +143,23 @@ describe('POST /enrichments', () => {
       await until('all have arrived', () => new Set(receiver.received.map((r) => r.body)).size === 500);
     });
 
+    it('reads a body with a byte order mark, and gzip under each of its names', async () => {
+      const silent = JSON.stringify(event({ notify: false }));
+      assert.equal((await call(`\ufeff${silent}`)).status, 202);
+      for (const name of ['gzip', 'GZIP', 'x-gzip', ' X-GZip', 'identity']) {
+        const answer = await fetch(`${h.url}/enrichments`, {
+          method: 'POST',
+          headers: {
+            authorization: `Bearer ${token}`,
+            'content-type': 'Application/JSON; charset="UTF-8"',
+            'content-encoding': name,
+          },
+          body: name === 'identity' ? silent : gzipSync(silent),
+        });
+        assert.equal(answer.status, 202, name);
+      }
+    });
+
     it('reads a body of 1 MiB', async () => {
       const text = JSON.stringify({ events: [event({ notify: false })] });
       assert.equal((await call(text.padEnd(1024 * 1024, ' '))).status, 202);
@@ -152,7 +170,7 @@ describe('POST /enrichments', () => {
     const malformed: [body: string, says: RegExp][] = [
       ['', /^body: must be an object$/],
       ['{', /^The body is not JSON: see line 1, column 2$/],
-      ['{"event_id":', /^The body is not JSON: it ends too early$/],
+      ['{"event_id":', /^The body is not JSON: it ends too early, see line 1, column 13$/],
       [
         '{"event_id": "an-1",\n "priority": live,\n "segments": []}',
         /^The body is not JSON: see line 2, column 14$/,
@@ -187,6 +205,9 @@ describe('POST /enrichments', () => {
       ['platform_id of 257 that take two units each', { platform_id: '🎬'.repeat(257) }, /^platform_id: /],
       ['priority unknown', { priority: 'urgent' }, /^priority: /],
       ['notify a string', { notify: 'true' }, /^notify: /],
+      ['event_id null', { event_id: null }, /^event_id: must be a string, or leave it out$/],
+      ['priority null', { priority: null }, /^priority: must be live or backfill, or leave it out$/],
+      ['platform_id null', { platform_id: null }, /^platform_id: must be a string$/],
       ['an unknown field', { segment: [] }, /segment/],
     ];
     for (const [name, more, says] of bad) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createTokenLimits } from '../../src/api/steps/limits.js';
+import { createFailureLimits } from '../../src/api/steps/limits.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';
@@ -42,10 +42,10 @@ describe('brute force and floods', () => {
     const proxy = await startProxy(servers().redisUrl);
     const api = await startHarness({ REDIS_URL: proxy.url }, 'api');
     try {
-      const limits = createTokenLimits(api.db, 100);
+      const limits = createFailureLimits(api.db);
       proxy.hang();
       const counted = await Promise.allSettled(
-        Array.from({ length: 15 }, () => limits.countFailure('somebody', '203.0.113.7')),
+        Array.from({ length: 15 }, () => limits.count('somebody', '203.0.113.7')),
       );
       const statuses = counted.map((one) => (one.status === 'rejected' ? one.reason.status : 401));
       assert.deepEqual(statuses, [...Array(10).fill(401), ...Array(5).fill(429)]);
@@ -84,11 +84,11 @@ describe('brute force and floods', () => {
 
   it('keeps a bounded amount for a bounded time in memory and Redis for 50,000 made-up client ids and addresses', async () => {
     const { db } = await sharedHarness();
-    const limits = createTokenLimits(db, 100);
+    const limits = createFailureLimits(db);
     const before = process.memoryUsage().heapUsed;
     for (let from = 0; from < 50_000; from += 1000) {
       const ids = Array.from({ length: 1000 }, (_, i) => from + i);
-      await Promise.all(ids.map((id) => limits.countFailure(`cid_${id}`, `10.${id >> 16}.${id >> 8}.${id}`)));
+      await Promise.all(ids.map((id) => limits.count(`cid_${id}`, `10.${id >> 16}.${id >> 8}.${id}`)));
     }
     assert.ok(process.memoryUsage().heapUsed - before < 100 * 1024 * 1024);
     const keys = await keysMatching(db, `${db.global.tokenFailures}*`);

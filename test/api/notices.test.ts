@@ -49,9 +49,12 @@ describe('PUT, GET and DELETE /notices', () => {
       state: 'active',
       state_reason: 'registered',
       owed: 0,
+      failed: 0,
+      quiet_seconds: 0,
       last_success_at: null,
       last_failure_at: null,
       last_error: null,
+      last_detail: null,
       next_attempt_at: null,
     });
     assert.deepEqual((await call('GET', '/notices')).body, set.body);
@@ -63,6 +66,28 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.equal((await call('GET', '/notices')).status, 404);
     await put(receiver.url);
     assert.notEqual(await secret(), made, 'it went with the URL');
+  });
+
+  it('of a platform need a token with its scope', async () => {
+    const platform = await newCustomer(h, ['push_notifications', 'enrichments']);
+    const lesser = await mintedToken(h.db, platform, ['push_notifications'], 60);
+    const asked = { ...platform, token: lesser };
+    for (const [method, path, body] of [
+      ['PUT', '/notices', { url: receiver.url }],
+      ['GET', '/notices', undefined],
+      ['DELETE', '/notices', undefined],
+      ['GET', '/notices/signing_secret', undefined],
+      ['POST', '/notices/signing_secret', undefined],
+    ] as const) {
+      const answer = await fetch(`${h.url}${path}`, {
+        method,
+        headers: { authorization: `Bearer ${asked.token}`, 'content-type': 'application/json' },
+        ...(body && { body: JSON.stringify(body) }),
+      });
+      const { code } = (await answer.json()) as Json;
+      assert.deepEqual([answer.status, code], [403, 'insufficient_scope'], `${method} ${path}`);
+      assert.match(answer.headers.get('www-authenticate') ?? '', /scope="enrichments"/);
+    }
   });
 
   it('applies the rules of notification URLs', async () => {

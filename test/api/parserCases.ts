@@ -6,10 +6,9 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import Koa from 'koa';
 import { clientAddress } from '../../src/api/clientAddress.js';
-import { sessionSecret } from '../../src/api/console/access.js';
+import { sessionCookies } from '../../src/api/console/sessionCookie.js';
 import { readEnrichmentEvent } from '../../src/api/endpoints/enrichments.js';
 import { givenTime } from '../../src/api/reference/schemas.js';
-import type { ApiDeps } from '../../src/api/step.js';
 import { formAtMostBytes, parseMultipart, requireKnownCharset } from '../../src/api/steps/body.js';
 import { bearerToken } from '../../src/api/steps/publisher.js';
 import { parseParameters } from '../../src/api/steps/query.js';
@@ -80,7 +79,7 @@ export const parserCases: ParserCase[] = [
   ...casesOf(
     'Cookie',
     head,
-    (ctx: Koa.Context) => sessionSecret(ctx, { config: readConfig({}) } as ApiDeps),
+    (ctx: Koa.Context) => sessionCookies('console_session', readConfig({})).secretOf(ctx),
     { '`;;;...`': (bytes) => contextWith({ cookie: filled(';', bytes), host: 'a' }) },
   ),
   ...casesOf(

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
+import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
@@ -58,8 +59,11 @@ describe('calls for the publisher’s engineers', () => {
       state_since: at,
       state_reason: 'registered',
       owed: 0,
+      failed: 0,
+      quiet_seconds: 0,
       last_failure_at: null,
       last_error: null,
+      last_detail: null,
       next_attempt_at: null,
     });
   });
@@ -217,13 +221,33 @@ describe('calls for the publisher’s engineers', () => {
     receiver.answer = () => 200;
     await delivered('followed');
     const recover = async (body: Json) => (await call('POST', '/notifications/recover', body)).body;
-    assert.deepEqual(await recover({ since, until: '2026-01-02T00:00:00Z' }), { count: 0 });
-    assert.deepEqual(await recover({ since: new Date(Date.now() + 60_000).toISOString() }), { count: 0 });
-    assert.deepEqual(await recover({ since, dry_run: true }), { count: 1 });
+    const none = { count: 0, more: 0 };
+    assert.deepEqual(await recover({ since, until: '2026-01-02T00:00:00Z' }), none);
+    assert.deepEqual(await recover({ since: new Date().toISOString() }), none);
+    assert.deepEqual(await recover({ since, dry_run: true }), { count: 1, more: 0 });
     assert.equal((await read(`/notifications/${ids[0]}`)).state, 'failed', 'a dry run changes nothing');
-    assert.deepEqual(await recover({ since }), { count: 1 });
+    assert.equal((await read('/push_notifications')).failed, 1);
+    assert.deepEqual(await recover({ since }), { count: 1, more: 0 });
     await reaches(ids[0] ?? '', 'delivered');
-    assert.equal((await read(`/notifications/${ids[1]}`)).state, 'failed');
+    assert.equal((await read('/push_notifications')).failed, 0);
+    assert.equal((await read(`/notifications/${ids[1]}`)).state, 'superseded');
+  });
+
+  it('says since when a filtered list is complete, once older notifications are no longer listed', async () => {
+    await register();
+    await pause(true);
+    const first = await publish('first');
+    const keys = h.db.client(customer.client_token);
+    const at = Date.now();
+    const newer = Array.from({ length: 10_000 }, (_, i) => [at + i, `msg_${String(i).padStart(22, 'A')}`]);
+    await h.db.redis.zadd(keys.notifications, ...newer.flat());
+    await publish('second');
+    await cancelNotification(h.db, customer.client_token, first);
+    const { notifications, listed_since: from } = await read('/notifications?state=cancelled');
+    assert.deepEqual(notifications, []);
+    assert.ok(Date.parse(String(from)) >= at);
+    for (const complete of ['state=waiting', 'state=failed', `since=${encodeURIComponent(String(from))}`])
+      assert.equal((await read(`/notifications?${complete}`)).listed_since, undefined, complete);
   });
 
   describe('POST /notifications/replay', () => {
@@ -235,9 +259,9 @@ describe('calls for the publisher’s engineers', () => {
       const till = new Date(Date.now() + 1).toISOString();
       await until('a later millisecond', () => Date.now() > Date.parse(till) + 1);
       const later = await delivered('vid-2');
-      assert.deepEqual(await replay({ since, until: till, dry_run: true }), { count: 1 });
+      assert.deepEqual(await replay({ since, until: till, dry_run: true }), { count: 1, until: till });
       await pause(true);
-      assert.deepEqual(await replay({ since, until: till }), { count: 1 });
+      assert.deepEqual(await replay({ since, until: till }), { count: 1, until: till });
       const waiting = await read(`/notifications/${newer}`);
       assert.deepEqual([waiting.state, waiting.priority], ['waiting', 'backfill']);
       await pause(false);
@@ -245,7 +269,33 @@ describe('calls for the publisher’s engineers', () => {
       await reaches(newer, 'delivered');
       assert.deepEqual(receiver.idsOf('vid-1'), [older, newer, newer]);
       assert.deepEqual(receiver.idsOf('vid-2'), [later]);
-      assert.deepEqual(await replay({ since, until: till }), { count: 0 }, 'delivered after that time');
+      const again = { count: 0, until: till };
+      assert.deepEqual(await replay({ since, until: till }), again, 'delivered after that time');
+    });
+
+    it('owes nothing twice when a call without until is repeated, and refuses a time that has not come', async () => {
+      await register();
+      const id = await delivered('vid-1');
+      await pause(true);
+      const first = await replay({ since });
+      assert.equal(first.count, 1);
+      assert.ok(Date.parse(String(first.until)) <= Date.now());
+      await pause(false);
+      await h.wake(customer.client_token);
+      await until('it was sent again', () => receiver.idsOf('vid-1').length === 2);
+      await reaches(id, 'delivered');
+      for (const dry_run of [true, false])
+        assert.deepEqual(await replay({ since, dry_run }), { count: 0, until: first.until });
+      const now = new Date().toISOString();
+      assert.deepEqual(await replay({ since, until: now, dry_run: true }), { count: 1, until: now });
+      const later = (ms: number) => new Date(Date.now() + ms).toISOString();
+      const wrong = [
+        { since, until: later(60_000) },
+        { since, until: '2099-01-01T00:00:00Z', dry_run: true },
+        { since: later(60_000) },
+        { since: now, until: since },
+      ];
+      for (const body of wrong) assert.equal((await replay(body)).code, 'invalid_request');
     });
 
     it('answers listed_since when the 10,000 kept notifications begin after since', async () => {
@@ -260,9 +310,11 @@ describe('calls for the publisher’s engineers', () => {
         commands.hset(keys.notification(id), { ...record, accepted_at: at + i });
       }
       await commands.exec();
-      const listed = { count: 5000, listed_since: '2026-06-01T00:00:00.000Z' };
-      assert.deepEqual(await replay({ since, dry_run: true }), listed);
-      assert.deepEqual(await replay({ since: '2026-06-01T00:00:09Z', dry_run: true }), { count: 1000 });
+      const end = '2026-06-02T00:00:00.000Z';
+      const listed = { count: 5000, until: end, listed_since: '2026-06-01T00:00:00.000Z' };
+      assert.deepEqual(await replay({ since, until: end, dry_run: true }), listed);
+      const late = { since: '2026-06-01T00:00:09Z', until: end, dry_run: true };
+      assert.deepEqual(await replay(late), { count: 1000, until: end });
     });
   });
 

@@ -11,6 +11,7 @@ import { sharedHarness } from '../service.js';
 import { callRaw, type RawCaller, statusesIn } from './rawCaller.js';
 
 const mib = 1024 * 1024;
+const formType = 'content-type: application/x-www-form-urlencoded';
 const bare = (line: string, ...headers: string[]) => [`${line} HTTP/1.1`, ...headers, '', ''].join('\r\n');
 const head = (line: string, ...headers: string[]) => bare(line, 'host: x', 'connection: close', ...headers);
 
@@ -97,6 +98,9 @@ describe('bad input on a raw socket', () => {
     'a length over 1 MiB, nothing sent': [() => postHead('content-length: 99999999'), 413],
     // Heads
     'no Host': [() => bare('GET /healthz', 'connection: close'), 400],
+    'two Hosts': [() => head('GET /healthz', 'host: y'), 400],
+    'two tokens': [() => get('/clients', 'authorization: Bearer another'), 400],
+    'two content types': [() => postHead('content-type: text/plain', 'content-length: 0'), 400],
     'an expectation': [() => head('GET /healthz', 'expect: a miracle'), 417],
     'a header of 40 KiB': [() => head('GET /healthz', `x-long: ${'x'.repeat(40_000)}`), 431],
     '6,000 parameters': [() => get(`/clients?${numbered(6_000)}`), 400],
@@ -106,8 +110,7 @@ describe('bad input on a raw socket', () => {
     'names like properties, and NUL, in a form': [
       () => {
         const body = '__proto__=1&constructor=2&grant_type=none&client_id=%00&client_secret=%00x&scope=%00';
-        const type = 'content-type: application/x-www-form-urlencoded';
-        return head('POST /oauth/access_token', type, `content-length: ${body.length}`) + body;
+        return head('POST /oauth/access_token', formType, `content-length: ${body.length}`) + body;
       },
       401,
     ],
@@ -124,6 +127,60 @@ describe('bad input on a raw socket', () => {
         assert.ok(!heard.includes(secret));
     });
   }
+
+  it('answers Expect: 100-continue with the final status where the head says enough, and else asks for the body', async () => {
+    const expect = 'expect: 100-continue';
+    const length = 'content-length: 9999999';
+    const type = 'content-type: application/json';
+    const toDesk = head('POST /desk/open', 'origin: http://x', formType, length, expect);
+    for (const [sent, status, url = service.url] of [
+      [toDesk, 413, service.adminUrl],
+      [postHead(length, expect), 413],
+      [head('POST /enrichments', type, length, expect), 401],
+      [head('POST /enrichments', bearer, 'content-type: text/plain', length, expect), 415],
+      [head('POST /oauth/access_token', type, length, expect), 415],
+      [head('POST /nowhere', length, expect), 404],
+      [postHead('content-length: 2', expect), 100],
+    ] as const) {
+      const caller = callRaw(url, sent);
+      await until('it is answered', () => statusesIn(caller.heard()).length > 0);
+      assert.equal(statusesIn(caller.heard())[0], status);
+      caller.socket.destroy();
+    }
+  });
+
+  it('lets a caller send a body that is too long before it closes the connection, also of a page', async () => {
+    const form = ['origin: http://x', formType];
+    const rest = Buffer.alloc(6 * mib, ' ');
+    const length = `content-length: ${rest.length}`;
+    for (const [url, begin] of [
+      [service.url, postHead(length)],
+      [service.url, head('POST /console/open', length, ...form)],
+      [service.adminUrl, head('POST /desk/open', length, ...form)],
+    ] as const) {
+      const { socket, heard, closed } = callRaw(url, begin);
+      // A caller that reads nothing until it has sent all; it would see a broken pipe.
+      socket.pause();
+      const broken = new Promise((_, reject) => socket.once('error', reject));
+      for (let at = 0; at < rest.length; at += mib)
+        await Promise.race([
+          broken,
+          new Promise((resolve) => socket.write(rest.subarray(at, at + mib), resolve)),
+        ]);
+      socket.resume();
+      await closed;
+      assert.deepEqual(statusesIn(heard()), [413], begin.slice(0, 20));
+      if (begin.includes('/enrichments')) assertProblem(heard());
+    }
+  });
+
+  it('names the header that base64 has broken into lines', async () => {
+    for (const end of ['\n', '\r\n', '\r\n ']) {
+      const heard = await callRaw(service.url, head('GET /clients', `authorization: Basic abc${end}def`))
+        .closed;
+      assert.match(heard, /see the header authorization, which must be one line/, JSON.stringify(end));
+    }
+  });
 
   it('answers others beside 500 idle connections, 100 half requests and 100 slow bodies', async () => {
     const callers: RawCaller[] = [];

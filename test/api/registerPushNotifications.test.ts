@@ -8,12 +8,14 @@ import { type Customer, type Harness, newCustomer, startHarness } from '../servi
 const url = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c';
 const encoded = encodeURIComponent(url);
 
+const unpaced = { ACCOUNT_RATE_PER_SECOND: '10000' };
+
 describe('POST /register_push_notifications', () => {
   let h: Harness;
   let customer: Customer;
 
   before(async () => {
-    h = await startHarness({ OPERATOR_CONTACT: 'ops at example', OWN_PORTS: '3999' }, 'api', {
+    h = await startHarness({ ...unpaced, OPERATOR_CONTACT: 'ops at example', OWN_PORTS: '3999' }, 'api', {
       async lookup(host) {
         if (host === 'private.example') return [{ address: '10.0.0.1', family: 4 }];
         throw Object.assign(new Error(), { code: host === 'silent.example' ? 'EAI_AGAIN' : 'ENOTFOUND' });
@@ -129,7 +131,7 @@ describe('POST /register_push_notifications', () => {
   });
 
   it('answers 200 to exactly one of 200 concurrent registrations at two processes', async () => {
-    const second = await startHarness({ KEY_PREFIX: h.prefix }, 'api');
+    const second = await startHarness({ ...unpaced, KEY_PREFIX: h.prefix }, 'api');
     const answers = await Promise.all(
       Array.from({ length: 200 }, (_, i) =>
         register(i % 3 === 0 ? url : `http://127.0.0.1:9/hook/${i % 7}`, i % 2 === 0 ? h : second),

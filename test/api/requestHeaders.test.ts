@@ -126,6 +126,7 @@ describe('PUT /push_notifications/headers', () => {
       'one that the service sets': [{ headers: { 'Webhook-Id': secret } }, /Webhook-Id is reserved for/],
       'the same name twice': [{ headers: { 'X-Key': secret, 'x-key': secret } }, /x-key occurs twice/],
       'a name with a line end': [{ headers: { 'X-Key\r\nX-Other': secret } }, /a name begins/],
+      'a name that records leave out': [`{"headers": {"__proto__": "${secret}"}}`, /headers: a name begins/],
       'a long name': [{ headers: { [`X-${'k'.repeat(63)}`]: secret } }, /a name begins/],
       'a line end': [{ headers: { 'X-Key': `${secret}\r\nX-Other: 1` } }, /X-Key: it must be visible ASCII/],
       'a character beyond ASCII': [{ headers: { 'X-Key': `${secret}é` } }, /visible ASCII/],

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
+import { claimOnly } from '../../src/redis/owed/claim.js';
+import { until } from '../receiver.js';
+import { arrivedEvent, type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
 
 interface Page {
   updates: { platform_id: string; notification_id: string; updated_at: string }[];
@@ -82,6 +84,84 @@ describe('GET /updates', () => {
       const { status, body } = await get({ cursor });
       assert.deepEqual([status, body.code], [410, 'cursor_expired'], cursor);
     }
-    assert.equal((await get({ limit: '201' })).status, 400);
   });
+
+  it('answers pages of up to 1,000, and 400 for a wrong limit or wait', async () => {
+    for (let i = 0; i < 3; i++) await publish(Array.from({ length: 400 }, (_, n) => `a-${i}-${n}`));
+    const { updates, has_more: hasMore } = (await get({ limit: '1000' })).body;
+    assert.deepEqual([updates.length, hasMore], [1000, true]);
+    for (const limit of ['0', '1001', '1e2', '10000'])
+      assert.equal((await get({ limit })).status, 400, limit);
+    for (const wait of ['21', '-1', '0.5', 'x', ' 1']) assert.equal((await get({ wait })).status, 400, wait);
+  });
+
+  describe('wait', () => {
+    const awaits = async () => {
+      const { endpoint } = h.db.client(customer.client_token);
+      return Number(await h.db.redis.hget(endpoint, 'updates_awaited_until')) > Date.now();
+    };
+    const sent: string[] = [];
+    let restore: () => void;
+    /** Notes the commands that this process sends to Redis about the client. */
+    before(() => {
+      const { redis } = h.db;
+      const send = redis.sendCommand.bind(redis);
+      redis.sendCommand = (command, ...rest) => {
+        if (String(command.args).includes(customer.client_token)) sent.push(command.name);
+        return send(command, ...rest);
+      };
+      restore = () => Object.assign(redis, { sendCommand: send });
+    });
+    after(() => restore());
+
+    it('answers as soon as another process claims an event, and costs Redis nothing meanwhile', async () => {
+      await publish(['a']);
+      const cursor = (await get()).body.next_cursor;
+      const calls = Array.from({ length: 5 }, () => get({ cursor, wait: '20' }));
+      await until('all wait', async () => (await awaits()) && waiting() === 5);
+      sent.length = 0;
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      assert.deepEqual(sent, []);
+      const published = Date.now();
+      await claimOnly(h.db, customer.client_token, [arrivedEvent(customer.client_token, 'b')]);
+      for (const { body } of await Promise.all(calls)) {
+        assert.deepEqual(
+          body.updates.map(({ platform_id }) => platform_id),
+          ['b'],
+        );
+      }
+      assert.ok(Date.now() - published < 10_000);
+      assert.equal(waiting(), 0);
+      assert.equal((await get({ cursor, wait: '20' })).body.updates.length, 1, 'one is there: no wait');
+    });
+
+    it('answers an empty page after its time, and forgets a caller who hangs up', async () => {
+      const begun = performance.now();
+      const { body } = await get({ wait: '1' });
+      assert.deepEqual([body.updates, body.has_more, body.next_cursor], [[], false, 'u.0-0']);
+      assert.ok(performance.now() - begun >= 990);
+      const impatient = new AbortController();
+      const url = `${h.url}/updates?client_token=${customer.client_token}&wait=20`;
+      const headers = { authorization: `Bearer ${customer.token}` };
+      const call = fetch(url, { headers, signal: impatient.signal });
+      await until('it waits', () => waiting() === 1);
+      impatient.abort();
+      await assert.rejects(call);
+      await until('nobody waits', () => waiting() === 0);
+    });
+
+    it('has callers look again when the subscription was cut, and tells them of the next update', async () => {
+      const { next_cursor: cursor } = (await get()).body;
+      const call = get({ cursor, wait: '20' });
+      await until('it waits', awaits);
+      await h.db.redis.call('CLIENT', 'KILL', 'TYPE', 'PUBSUB');
+      assert.deepEqual((await call).body.updates, []);
+      const again = get({ cursor, wait: '20' });
+      await until('it waits again', () => waiting() === 1);
+      await publish(['a']);
+      assert.equal((await again).body.updates.length, 1);
+    });
+  });
+
+  const waiting = () => h.apiDeps.updateWaits.waiting();
 });

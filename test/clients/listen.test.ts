@@ -102,6 +102,62 @@ describe('clients/listen', () => {
     await assert.rejects(fetch(elsewhere, { method: 'POST' }));
   });
 
+  it('follows updates from now on, and ends where the service refuses', async () => {
+    const { client_token } = await newSite();
+    await publisher.publish(client_token, 'before');
+    const follow = (...args: string[]) =>
+      start(['--updates', service.url, '--client', client_token, '--json', ...args], {
+        ACCESS_TOKEN: publisher.token,
+      });
+    const following = follow();
+    await following.until('it follows', async () => /1 earlier/.test(following.stderr));
+    await publisher.publish(client_token, 'video-1');
+    await following.until('it shows the update', async () => following.stdout.endsWith('\n'));
+    assert.equal(JSON.parse(following.stdout).platform_id, 'video-1');
+    assert.equal(await following.stop('SIGINT'), 0);
+    const refused = follow('--client', 'nobody');
+    assert.equal(await refused.ended, 1);
+    assert.match(refused.stderr, /refuses to list updates: 404/);
+    assert.equal(await start(['--updates', service.url]).ended, 2);
+  });
+
+  it('forwards a real event to a receiver that nobody can reach, without a registered URL, and one of them again', async () => {
+    const { client_token, secret } = await newSite();
+    listen = await startListen(['--json'], secret);
+    const forward = (to: string, ...args: string[]) =>
+      start(['--updates', service.url, '--client', client_token, '--forward', to, ...args], {
+        ACCESS_TOKEN: publisher.token,
+      });
+    const forwarding = forward(`${listen.url}/hook`);
+    await forwarding.until('it follows', async () => /earlier/.test(forwarding.stderr));
+    await publisher.publish(client_token, 'video-1');
+    const [first] = await seen(1);
+    assert.deepEqual([first?.signature, first?.path, first?.answered], ['good', '/hook', 204]);
+    assert.equal(first?.body, '{"event":"asset-update","platform_id":"video-1"}');
+    await forwarding.until('it shows the answer', async () =>
+      /video-1 {2}\S+ {2}-> 204 after/.test(forwarding.stdout),
+    );
+    assert.equal(await forwarding.stop('SIGINT'), 0);
+    assert.doesNotMatch(forwarding.stdout + forwarding.stderr, /whsec_/);
+
+    await publisher.register(client_token, listen.url);
+    const id = await publisher.publish(client_token, 'video-2');
+    await seen(2);
+    assert.equal(await forward(listen.url, '--replay', id).ended, 0);
+    const again = (await seen(3))[2];
+    assert.deepEqual([again?.webhook_id, again?.duplicate], [id, true]);
+    const unknown = forward(listen.url, '--replay', 'msg_unknown');
+    assert.equal(await unknown.ended, 1);
+    assert.match(unknown.stderr, /notifications\/msg_unknown: 404/);
+    const nobody = forward('http://127.0.0.1:9/', '--replay', id);
+    assert.equal(await nobody.ended, 0);
+    assert.match(nobody.stdout, /no answer \(.+\) after/);
+    assert.equal(await forward('localhost:3000', '--replay', id).ended, 2);
+    const alone = start(['--replay', id], { SIGNING_SECRETS: secret });
+    assert.equal(await alone.ended, 2);
+    assert.match(alone.stderr, /needs --updates and --forward/);
+  });
+
   it('ends and says why if the secret is an argument', async () => {
     const started = start(['--secret', foreign]);
     assert.deepEqual([await started.ended, started.stdout], [2, '']);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { startReceiver, until } from '../receiver.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
-const script = join(import.meta.dirname, '../../clients/python/publish.py');
+const source = join(import.meta.dirname, '../../clients/python/src');
 
 interface Result {
   event_id: string | null;
@@ -16,7 +16,7 @@ interface Result {
 }
 type Change = (call: number, results: Result[]) => Result[] | Promise<Result[]>;
 
-describe('clients/python/publish.py', () => {
+describe('clients/python', () => {
   let to: PublishedTo;
   let between: Server | undefined;
   /** The service's answers to calls of POST /enrichments. */
@@ -55,8 +55,13 @@ describe('clients/python/publish.py', () => {
   }
 
   function run(address: string, events: object[], secret = to.account.client_secret) {
-    const child = spawn('python3', [script, address], {
-      env: { PATH: process.env.PATH, CLIENT_ID: to.account.client_id, CLIENT_SECRET: secret },
+    const child = spawn('python3', ['-B', '-m', 'asset_update_client', address], {
+      env: {
+        PATH: process.env.PATH,
+        PYTHONPATH: source,
+        CLIENT_ID: to.account.client_id,
+        CLIENT_SECRET: secret,
+      },
     });
     const said = { stdout: '', stderr: '' };
     for (const name of ['stdout', 'stderr'] as const) {

@@ -23,15 +23,15 @@ describe('clients/node: updates', () => {
   }
   const asked = (more: Partial<Parameters<UpdatesClient['updates']>[0]> = {}) => ({
     clientToken: to.clientToken,
-    pollEveryMs: 10,
+    pauseMs: 10,
     ...more,
   });
 
   async function publish(count: number): Promise<void> {
-    const { accepting } = to.api.apiDeps;
+    const { hands } = to.api.apiDeps;
     for (let i = 0; i < count; i++) {
       const n = published++;
-      await accepting.accept({
+      await hands.accept({
         clientToken: to.clientToken,
         platformId: `vid-${n}`,
         eventId: `event-${n}`,
@@ -65,6 +65,16 @@ describe('clients/node: updates', () => {
       assert.deepEqual(assetsOf([page]), assets(20, 30));
       break;
     }
+  });
+
+  it('gets an update while its call waits for one, with a call shorter than that wait', async () => {
+    const pages = open({ timeoutMs: 1500 }).updates(asked({ waitSeconds: 20 }));
+    const next = pages.next();
+    await until('its call waits', () => to.api.apiDeps.updateWaits.waiting() === 1);
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+    await publish(1);
+    assert.deepEqual(assetsOf([(await next).value as UpdatePage]), ['vid-0']);
+    await pages.return();
   });
 
   it('asks again while the service is unavailable or a proxy answers, ever later, and with a new token if the old one has ended', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/audit.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startReceiver, until } from '../receiver.js';
 import { newToken } from '../service.js';
 import { type ConsoleScene, startScene } from './scene.js';
@@ -113,6 +114,26 @@ describe('console: actions', () => {
     const { since = '', until: till = '' } = (call?.about ?? {}) as Record<string, string>;
     assert.equal(Math.round((Date.parse(till) - Date.parse(since)) / 60_000), 360);
     assert.equal((await submit('replay', { hours: 'soon' })).status, 400);
+  });
+
+  it('says first that assets failed, and recovers them by a button', async () => {
+    const { visitor, site, h } = scene;
+    const { client_token } = scene.customer;
+    await scene.register();
+    await setPaused(h.db, client_token, true);
+    await h.publish({ client: client_token, asset: 'a' });
+    const keys = h.db.client(client_token);
+    // As if it had been owed for 31 days.
+    await h.db.redis.zadd(keys.owedSince, 1, 'a');
+    await h.wake(client_token);
+    await until('it failed', async () => (await scene.call('GET', '/push_notifications')).failed === 1);
+    await setPaused(h.db, client_token, false);
+    const page = await visitor.get(site);
+    assert.match(page.html, /1 video ended as .*failed.* since/);
+    const done = await visitor.submit(page, `${site}/recover`);
+    assert.match(done.html, /1 notification owed again/);
+    await until('it was sent', () => scene.receiver.idsOf('a').length === 1);
+    assert.doesNotMatch((await visitor.get(site)).html, /ended as/);
   });
 
   it('shows and rotates the signing secret, shows the overlap, and records both in the audit', async () => {

@@ -1,25 +1,19 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
-import { findOnPath } from '../../local/binaries.js';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { until } from '../receiver.js';
+import { assertAccessible, openWatchedPage, screens, startChromium, takePicture } from './chromium.js';
 import { type ConsoleScene, startScene } from './scene.js';
 import { newLink } from './visitor.js';
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
 
 describe('console: in a browser', () => {
   let scene: ConsoleScene;
   let browser: Browser;
   before(async function () {
-    const names = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
-    const path = names.map(findOnPath).find((found) => found !== undefined);
-    if (path === undefined) return this.skip();
-    browser = await startChromium(path);
+    const started = await startChromium();
+    if (started === undefined) return this.skip();
+    browser = started;
   });
   beforeEach(async () => {
     scene = await startScene();
@@ -28,14 +22,7 @@ describe('console: in a browser', () => {
 
   /** A page that has come in by a link; whatever a browser complains of fails the test. */
   async function comeIn(options: Parameters<Browser['newContext']>[0] = {}) {
-    const context = await browser.newContext(options);
-    const page = await context.newPage();
-    const complaints: string[] = [];
-    page.on(
-      'console',
-      (message) => ['error', 'warning'].includes(message.type()) && complaints.push(message.text()),
-    );
-    page.on('pageerror', (err) => complaints.push(String(err)));
+    const { page, complaints } = await openWatchedPage(browser, options);
     await page.goto(await newLink(scene.h, scene.token));
     await page.waitForURL(`${scene.h.url}/console`);
     return { page, complaints };
@@ -167,30 +154,12 @@ describe('console: in a browser', () => {
       nowhere: '/console/nowhere',
       open: '/console/open',
     };
-    const screens = {
-      wide: { viewport: { width: 1280, height: 800 } },
-      dark: { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' },
-      phone: { viewport: { width: 390, height: 844 } },
-      'phone-dark': { viewport: { width: 390, height: 844 }, colorScheme: 'dark' },
-      /** 1280 px at 200 %. */
-      zoomed: { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 },
-    } as const;
     for (const [screen, options] of Object.entries(screens)) {
       const { page } = await comeIn(options);
       for (const [name, path] of Object.entries(paths)) {
         await page.goto(scene.h.url + path);
-        await takePicture(page, `${name}-${screen}`);
-        for (const summary of await page.locator('summary').all()) await summary.click();
-        // From outside: the page itself would not load it.
-        await page.evaluate(axe);
-        const found = await page.evaluate(
-          'axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ": " + nodes.map((n) => n.html)))',
-        );
-        assert.deepEqual(found, [], `${path}, ${screen}`);
-        const scrolls = await page.evaluate(
-          '[...document.querySelectorAll("html, body, body *:not(.skip, thead, thead *)")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 || (e.scrollWidth > e.clientWidth && /auto|scroll/.test(getComputedStyle(e).overflowX))).map((e) => e.outerHTML.slice(0, 120))',
-        );
-        assert.deepEqual(scrolls, [], `${path}, ${screen}`);
+        await takePicture(page, `console-${name}-${screen}`);
+        await assertAccessible(page, `${path}, ${screen}`);
       }
       await page.context().close();
     }
@@ -211,17 +180,4 @@ describe('console: in a browser', () => {
       }
     }
   }).timeout(180_000);
-
-  /** Takes a picture again if PICTURES names a folder that has it, such as docs/images. */
-  async function takePicture(page: Page, name: string): Promise<void> {
-    const path = join(process.env.PICTURES ?? '', `console-${name}.png`);
-    if (process.env.PICTURES === undefined || !existsSync(path)) return;
-    if (name.startsWith('notification-')) await page.locator('summary').click();
-    await page.screenshot({ path, fullPage: true });
-    await page.reload();
-  }
 });
-
-/** The sandbox needs what a container's root does not have; the pages are this project's own. */
-const startChromium = (executablePath: string): Promise<Browser> =>
-  chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });

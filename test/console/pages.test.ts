@@ -34,7 +34,12 @@ describe('console: the pages of a site', () => {
 
   it('shows the whole URL to a full session, and its scheme and host to one that may only look', async () => {
     const { visitor, site, receiver, h, token } = scene;
-    assert.ok((await visitor.get(site)).html.includes(`<code>${receiver.url}</code>`));
+    assert.doesNotMatch((await visitor.get(site)).html, /Sent from/);
+    h.apiDeps.config.SOURCE_ADDRESSES = ['198.51.100.7', '2001:db8:5::/64'];
+    const whole = (await visitor.get(site)).html;
+    h.apiDeps.config.SOURCE_ADDRESSES = [];
+    assert.ok(whole.includes(`<code>${receiver.url}</code>`));
+    assert.match(whole, /Sent from<\/dt><dd>198\.51\.100\.7, 2001:db8:5::\/64/);
     const reader = await signedIn(h, token, '?access=read');
     const { html } = await reader.get(site);
     assert.ok(html.includes(`<code>${new URL(receiver.url).origin}</code>`));

@@ -47,7 +47,7 @@ describe('A stopping process', () => {
     const client = await h.newClient(receiver.url);
     await h.publish({ client, asset: 'waits' });
     await h.delivering.close();
-    await within5s(h.deps.couriers.idle(client, 5000));
+    await within5s(h.deps.hands.idle(client, 5000));
     assert.deepEqual([(await h.endpoint(client)).owed, receiver.received.length], [1, 0]);
   });
 
@@ -97,7 +97,7 @@ describe('A stopping process', () => {
     await setPaused(h.db, client, false);
     await h.wake(client);
     await until('catch-up delivers', () => receiver.received.length > 3);
-    const closed = h.deps.couriers.close();
+    const closed = h.deps.hands.close();
     assert.equal(await within5s(h.stopWorker()), 'ended');
     await closed;
     assert.equal((await h.endpoint(client)).owed, 100 - receiver.received.length);

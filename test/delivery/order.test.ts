@@ -40,7 +40,7 @@ describe('A retry comes at its time', () => {
   }
 
   it('while another client, at its rate, has more events than there are slots for activities', async () => {
-    // A lease of 6 s: Temporal times the retry, no courier.
+    // A lease of 6 s: Temporal times the retry, no hand.
     const [limited, other] = await begin({ WORKFLOWS_PER_SECOND: '100', ATTEMPT_TIMEOUT_SECONDS: '1' });
     const limitedClient = await h.newClient(limited.url);
     await setClient(h.db, limitedClient, { maxPerSecond: 1 });

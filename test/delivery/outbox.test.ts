@@ -3,25 +3,24 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
-import { Accepting, TooBusy } from '../../src/delivery/accept.js';
+import { Hands, TooBusy } from '../../src/delivery/hands.js';
 import { Outbox } from '../../src/delivery/outbox.js';
-import { joinProcesses, StartBudget, silentAfterMs } from '../../src/delivery/startBudget.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { globalKeys } from '../../src/redis/connection/keys.js';
+import { joinProcesses, silentAfterMs } from '../../src/redis/records/processes.js';
+import { platformIdKey } from '../../src/temporal/workflowIds.js';
+import { StartBudget } from '../../src/temporal/workflowStarts.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { uniquePrefix } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
-import { enrichmentIds, eventsOf } from '../temporal/enrichmentRuns.js';
+import { enrichmentIds } from '../temporal/enrichmentRuns.js';
 
-/** The notification ids that each workflow of this installation was started with. */
-async function idsByWorkflow(h: Harness): Promise<Map<string, string[]>> {
+/** The assets by which each workflow of this installation is found. */
+async function assetsByWorkflow(h: Harness): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
   for await (const workflowId of enrichmentIds(h.temporal, h.taskQueue)) {
-    const events = await eventsOf(h.temporal, workflowId);
-    found.set(
-      workflowId,
-      events.map((event) => event.notificationId),
-    );
+    const { typedSearchAttributes } = await h.temporal.workflow.getHandle(workflowId).describe();
+    found.set(workflowId, typedSearchAttributes.get(platformIdKey) ?? []);
   }
   return found;
 }
@@ -34,13 +33,13 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
     const published = await h.publishAll(client, 'burst', 50);
     for (const id of published) await h.workflowOf(client, id);
     const workflows = await until('all are listed', async () => {
-      const found = await idsByWorkflow(h);
+      const found = await assetsByWorkflow(h);
       return [...found.values()].flat().length >= published.length && found;
     });
     assert.ok(workflows.size >= 3 && workflows.size <= 6, `${workflows.size} workflows`);
-    for (const id of published) {
+    for (const [i, id] of published.entries()) {
       const { workflowId } = await h.workflowOf(client, id);
-      assert.ok(workflows.get(workflowId)?.includes(id), `${id} is in ${workflowId}`);
+      assert.ok(workflows.get(workflowId)?.includes(`burst-${i}`), `${i} is in ${workflowId}`);
     }
     const alone = [...workflows.keys()].filter((workflowId) => !workflowId.includes('/group/'));
     assert.equal(alone.length, 2, 'what may be started at once has a workflow of its own');
@@ -140,20 +139,59 @@ describe('The budget of starts', () => {
     assert.deepEqual([budget.take(), budget.takeAll(), budget.take()], [true, true, false]);
   });
 
-  it('does not hold back a full group', async () => {
-    const started: number[] = [];
-    const outbox = new Outbox({
+  const newOutbox = (started: number[], given: Partial<Outbox['deps']> = {}) =>
+    new Outbox({
       // No worker has this queue: the workflows stay as they were started.
       temporal: h.temporal,
       taskQueue: `${h.taskQueue}-unused`,
       log: h.deps.log,
-      eager: false,
+      eager: () => false,
       workflowsPerSecond: 0.001,
       processes: () => 1,
-      gatherMs: 0,
+      delivers: false,
+      onMoved: () => assert.fail(),
       searchAttributeBytes: 2048,
       metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
+      ...given,
     });
+
+  it('makes no group wait for the claim of another client, whose event goes into the next', async () => {
+    const started: number[] = [];
+    const moved: string[] = [];
+    const outbox = newOutbox(started, {
+      workflowsPerSecond: 1,
+      onMoved: ({ platformId }) => moved.push(platformId),
+    });
+    const [own, ...others] = ['own', 'claimed', 'hangs'].map((asset) => {
+      const event = arrivedEvent('a-client', asset);
+      return { reservation: outbox.reserve(event), event: { ...event, claim: 1 } };
+    });
+    for (const one of [own, others[0]]) one?.reservation?.fill(one.event);
+    await until('its group has started', () => started.length === 2);
+    others[1]?.reservation?.fill(others[1].event);
+    await until('it is in another', () => started.length === 3);
+    assert.deepEqual([moved, outbox.waiting()], [['hangs'], 0]);
+    await outbox.close();
+  });
+
+  it('closes no group that was just opened, when the one before it is full', async () => {
+    const started: number[] = [];
+    const outbox = newOutbox(started, { workflowsPerSecond: 50, delivers: true });
+    for (let i = 0; i < 2_100; i++) {
+      const event = arrivedEvent('full', `full-${i}`);
+      outbox.reserve(event)?.fill({ ...event, claim: 1 });
+      // The budget allows another start meanwhile.
+      if (i % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    await until('all have started', () => outbox.waiting() === 0);
+    const groups = started.filter((events) => events > 1).sort((a, b) => b - a);
+    assert.deepEqual(groups.slice(0, -1), groups.slice(0, -1).fill(500), 'only the last is not full');
+    await outbox.close();
+  });
+
+  it('does not hold back a full group', async () => {
+    const started: number[] = [];
+    const outbox = newOutbox(started);
     outbox.reserve(arrivedEvent('full', 'none'))?.fill(undefined);
     assert.equal(outbox.waiting(), 0, 'what makes no notification leaves its place');
     const tickets = Array.from({ length: 1_101 }, (_, i) => {
@@ -234,21 +272,19 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
       gate.open();
     }
     await inWorkflows(published);
-    const times = async (id: string) =>
-      [...(await idsByWorkflow(h)).values()].flat().filter((other) => other === id).length;
-    for (const id of published) await until('it is in one workflow', async () => (await times(id)) === 1);
+    const times = async (asset: string) =>
+      [...(await assetsByWorkflow(h)).values()].flat().filter((other) => other === asset).length;
+    for (const { asset } of given)
+      await until('it is in one workflow', async () => (await times(asset)) === 1);
     assert.equal(outbox.waiting(), 0);
   });
 
   it('an event is refused while 10,000 others wait for Redis', async () => {
     const redis = Object.assign(Object.create(h.db.redis), { call: () => new Promise(() => undefined) });
-    const accepting = new Accepting({
-      ...h.deps,
-      outbox: { reserve: () => undefined },
-      db: { ...h.db, redis },
-    });
-    for (let i = 0; i < 10_000; i++) void accepting.accept(arrivedEvent('waiting', `vid-${i}`));
-    await assert.rejects(accepting.accept(arrivedEvent('waiting', 'one-more')), TooBusy);
+    const outbox = { reserve: () => undefined, delivered() {} };
+    const hands = new Hands({ ...h.delivering.hands.deps, outbox, db: { ...h.db, redis } });
+    for (let i = 0; i < 10_000; i++) void hands.accept(arrivedEvent('waiting', `vid-${i}`));
+    await assert.rejects(hands.accept(arrivedEvent('waiting', 'one-more')), TooBusy);
   });
 
   it('events that the outbox cannot hold are still delivered, and counted as without a workflow', async () => {
@@ -259,8 +295,9 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
       log: h.deps.log,
       workflowsPerSecond: 10,
       processes: () => 1,
-      gatherMs: 0,
-      eager: true,
+      delivers: false,
+      onMoved: () => assert.fail(),
+      eager: () => true,
       maxQueuedBytes: 2700,
       searchAttributeBytes: 2048,
       metrics: {
@@ -270,11 +307,11 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
         },
       },
     });
-    const accepting = new Accepting({ ...h.deps, outbox });
+    const hands = new Hands({ ...h.delivering.hands.deps, outbox });
     const events = Array.from({ length: 12 }, (_, i) => arrivedEvent(client, `beyond-${i}`));
     process.kill(temporal.pid, 'SIGSTOP');
     try {
-      const claims = await Promise.all(events.map((event) => accepting.accept(event)));
+      const claims = await Promise.all(events.map((event) => hands.accept(event)));
       assert.deepEqual(new Set(claims.map(({ kind }) => kind)), new Set(['claimed']));
       for (const { platformId } of events) {
         await until(`${platformId} is received`, () => receiver.idsOf(platformId).length === 1);

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
-import { claimEvents } from '../../src/redis/owed/claim.js';
-import { newNonce } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { describeWithOneRedis, servers } from '../servers.js';
-import { arrivedEvent, type Harness, startHarness } from '../service.js';
+import { type Harness, startHarness } from '../service.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
@@ -87,44 +85,6 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     assert.ok(at - givenAt < h.deps.settings.leaseMs / 2, `after ${at - givenAt} ms`);
     await h.noneOwed(client);
     assert.equal(receiver.received.length, 1);
-  });
-
-  it('to very many claims: a turn names only some of them', async () => {
-    const bytes: number[] = [];
-    const { redis } = h.db;
-    const send = redis.sendCommand;
-    redis.sendCommand = (command, ...rest) => {
-      bytes.push(JSON.stringify(command.args).length);
-      return send.call(redis, command, ...rest);
-    };
-    try {
-      for (let i = 0; i < 2000; i++) h.deps.couriers.noteLost(client, newNonce());
-      assert.ok(await h.deps.couriers.idle(client, 10_000), 'it looks for ever');
-    } finally {
-      redis.sendCommand = send;
-    }
-    assert.ok(Math.max(...bytes) < 5000, `${Math.max(...bytes)} bytes`);
-  });
-
-  it('to a claim that Redis runs only after a turn has looked for it: what it took is sent all the same', async () => {
-    const client = await h.newClient(receiver.url);
-    receiver.received.length = 0;
-    const nonce = newNonce();
-    const { redis } = h.db;
-    const send = redis.sendCommand;
-    const hasLooked = new Promise((resolve) => {
-      redis.sendCommand = (...command) => {
-        redis.sendCommand = send;
-        return (send.call(redis, ...command) as Promise<unknown>).finally(() => resolve(true));
-      };
-    });
-    h.deps.couriers.noteLost(client, nonce);
-    await hasLooked;
-    const late = arrivedEvent(client, 'late');
-    const { taken } = await claimEvents(h.db, client, [late], { settings: h.deps.settings, nonce, most: 1 });
-    assert.equal(taken.length, 1);
-    const { at } = await until('it is sent', () => receiver.received[0]);
-    assert.ok(at - late.acceptedAt < h.deps.settings.leaseMs / 2, `after ${at - late.acceptedAt} ms`);
   });
 
   it('to a turn: it is repeated, and the assets that it took are sent once, long before a lease could end', async () => {

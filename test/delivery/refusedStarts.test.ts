@@ -46,9 +46,10 @@ describe('While Temporal refuses to start workflows', () => {
     new Outbox({
       temporal: client,
       taskQueue,
-      eager: false,
+      eager: () => false,
       workflowsPerSecond,
-      gatherMs: 0,
+      delivers: false,
+      onMoved: () => assert.fail(),
       searchAttributeBytes: 2048,
       log: log as unknown as Logger,
       processes: () => {

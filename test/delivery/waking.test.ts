@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
+import { runSweep } from '../../src/upkeep/sweep.js';
 import { closeGate, until } from '../receiver.js';
 import { type HarnessScene, useHarness } from '../service.js';
 
@@ -25,6 +27,27 @@ describe('Catch-up is woken once for a paused client', () => {
   });
 });
 
+describe('Catch-up of a client with more events than places', () => {
+  const scene = useHarness({}, {});
+
+  it('is woken once, and sleeps until it said', async () => {
+    const { h, receiver, client } = scene;
+    receiver.delayMs = 300;
+    await setClient(h.db, client, { maxInFlight: 1 });
+    await h.publishAll(client, 'first', 50);
+    const isPlanned = async () => ((await h.endpoint(client)).catchUpUntil ?? 0) > Date.now() + 5000;
+    await until('catch-up sleeps', isPlanned);
+    const [id] = await h.publishAll(client, 'later', 2);
+    await (await h.workflowOf(client, id as string)).result();
+    receiver.delayMs = 0;
+    await h.noneOwed(client);
+    const { events = [] } = (await h.catchUp(client).fetchHistory()) as { events?: object[] };
+    const count = (kind: string) => events.filter((event) => kind in event && event[kind as never]).length;
+    const counted = ['workflowExecutionSignaledEventAttributes', 'timerCanceledEventAttributes'].map(count);
+    assert.deepEqual(counted, [1, 0]);
+  });
+});
+
 describe('Failures of our own', () => {
   let isCutOff: boolean;
   let causes: string[];
@@ -35,7 +58,7 @@ describe('Failures of our own', () => {
       /** Gives permits with which every POST fails, because this machine has no network. */
       permit: async (real, ...asked) => {
         const permit = await real.permit(...asked);
-        if (!isCutOff) return permit;
+        if (!isCutOff || permit === undefined) return permit;
         return {
           async post() {
             permit.release();
@@ -75,6 +98,22 @@ describe('Failures of our own', () => {
     assert.deepEqual([first?.ms, second?.ms, third?.ms], [1000, 2000, 4000]);
     // As many as have places fail before the first pause is known, then one at a time.
     assert.equal(third?.failures, (second?.failures ?? 0) + 1);
+    isCutOff = false;
+    await h.noneOwed(client);
+  });
+
+  it('leave what is overdue to a catch-up that has planned: no sweep wakes or replaces it', async () => {
+    const { h, client } = scene;
+    await h.publishAll(client, 'vid', 40);
+    await until('one was tried', () => causes.length > 0);
+    const plannedAt = async () => Number(await h.db.redis.hget(h.db.client(client).endpoint, 'planned_at'));
+    await until('catch-up has planned', plannedAt);
+    h.skip(150_000);
+    await h.wake(client);
+    await until('catch-up has planned again', async () => (await plannedAt()) > Date.now() + 140_000);
+    assert.ok((await h.endpoint(client)).overdueMs > 120_000);
+    const { woken, replaced } = await runSweep(h.deps);
+    assert.deepEqual([woken, replaced], [0, 0]);
     isCutOff = false;
     await h.noneOwed(client);
   });

@@ -18,7 +18,7 @@ const required = {
 /** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
 const forcedAfterGraceMs = 10_000;
 const compose = readCompose(required);
-const ours = ['all', 'api', 'worker'].map((name) => {
+const ours = ['all'].map((name) => {
   const service = compose.services[name];
   const given = Object.entries(service?.environment ?? {});
   return {
@@ -83,14 +83,34 @@ describe('docker-compose.yml', () => {
     });
   }
 
-  it('makes the service trust the balancer alone, whose address no other container gets', () => {
+  it('makes the service trust the balancer and the gateway of the published port, whose addresses no container gets', () => {
     const { networks = [] } = compose.services.balancer ?? {};
     assert.ok(!Array.isArray(networks));
     const address = networks.front?.ipv4_address ?? '';
-    assert.equal(compose.services.all?.environment?.TRUSTED_PROXIES, `${address}/32`);
-    const { subnet = '', ip_range: range = '' } = compose.networks.front?.ipam?.config[0] ?? {};
-    const isIn = (cidr: string) => ipaddr.parse(address).match(ipaddr.parseCIDR(cidr));
-    assert.deepEqual([isIn(subnet), isIn(range)], [true, false]);
+    const front = compose.networks.front?.ipam?.config[0];
+    const gateway = compose.networks.edge?.ipam?.config[0]?.gateway;
+    assert.equal(compose.services.all?.environment?.TRUSTED_PROXIES, `${address}/32,${gateway}/32`);
+    const isIn = (cidr = '') => ipaddr.parse(address).match(ipaddr.parseCIDR(cidr));
+    assert.deepEqual([isIn(front?.subnet), isIn(front?.ip_range)], [true, false]);
+    // Eight processes, those that replace them, and a few more.
+    for (const { ipam } of ['front', 'temporal'].flatMap((name) => compose.networks[name] ?? []))
+      assert.ok(2 ** (32 - Number(ipam?.config[0]?.ip_range?.split('/')[1])) >= 16);
+  });
+
+  it('lets the service out by one network only, and nothing but Temporal to PostgreSQL', () => {
+    const networksOf = (name: string) => {
+      const { networks = [] } = compose.services[name] ?? {};
+      return Array.isArray(networks) ? networks : Object.keys(networks);
+    };
+    const open = networksOf('all').filter((name) => !compose.networks[name]?.internal);
+    assert.deepEqual(open, ['outside']);
+    const near = Object.keys(compose.services).filter((name) => networksOf(name).includes('postgresql'));
+    assert.deepEqual(near.sort(), ['postgresql', 'temporal', 'temporal-schema']);
+  });
+
+  it('has no secret in a command line', () => {
+    const commands = Object.values(compose.services).map(({ command }) => JSON.stringify(command ?? ''));
+    for (const secret of Object.values(required)) assert.ok(!commands.join().includes(secret));
   });
 
   it('publishes ports only on 127.0.0.1, and none of the stores', () => {
@@ -99,12 +119,11 @@ describe('docker-compose.yml', () => {
     }
     assert.deepEqual(
       Object.entries(compose.services).flatMap(([name, service]) => (service.ports ? [name] : [])),
-      ['balancer', 'temporal-ui'],
+      ['balancer', 'temporal-ui', 'grafana'],
     );
     for (const [name, network] of [
       ['redis', 'redis'],
-      ['postgresql', 'temporal'],
-      ['temporal', 'temporal'],
+      ['postgresql', 'postgresql'],
     ] as const) {
       assert.deepEqual(compose.services[name]?.networks, [network], name);
       assert.equal(compose.networks[network]?.internal, true);
@@ -137,12 +156,16 @@ interface Service {
   volumes?: string[];
   networks: string[] | Record<string, { ipv4_address: string }>;
   stop_grace_period?: string;
+  command?: string | string[];
 }
 
 interface Compose {
   services: Record<string, Service>;
   volumes: Record<string, unknown>;
-  networks: Record<string, { internal?: boolean; ipam?: { config: { subnet: string; ip_range: string }[] } }>;
+  networks: Record<
+    string,
+    { internal?: boolean; ipam?: { config: { subnet: string; ip_range?: string; gateway: string }[] } }
+  >;
 }
 
 /** `docker-compose.yml` as Compose sees it: anchors merged, variables put in. */

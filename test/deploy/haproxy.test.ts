@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
 import { ApiError, presentProblem } from '../../src/api/apiError.js';
+import { type ErrorCode, errors } from '../../src/api/errors.js';
 import { until } from '../receiver.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
@@ -35,10 +36,13 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     const [port, healthPort] = [await freePort(), await freePort()];
     const file = join(dir, 'haproxy.cfg');
     await writeFile(file, changed(await configFor(port, healthPort, services)));
-    balancer = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' });
+    balancer = spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let log = '';
+    balancer.stdout?.on('data', (chunk: Buffer) => (log += chunk));
+    balancer.stderr?.resume();
     const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
     await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
-    return { port, health };
+    return { port, healthPort, health, said: () => log };
   }
 
   it('is accepted by HAProxy', async () => {
@@ -66,29 +70,73 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     await until('nobody is ready', async () => (await health()) === 503);
   });
 
-  it('closes a connection that is slow with the head of a request, and answers 429 to an address with too many requests', async () => {
+  it('bounds no address: a stranger costs nobody a refusal', async () => {
     const one = await startProcess();
-    const { port } = await start([one.port], (text) =>
-      text
-        .replace('timeout http-request 10s', 'timeout http-request 300ms')
-        .replace('sc0_http_req_rate gt 10000', 'sc0_http_req_rate gt 20'),
+    const { port } = await start([one.port]);
+    const statuses = new Set<number>();
+    for (let i = 0; i < 20; i++) {
+      const calls = Array.from({ length: 100 }, () => fetch(`http://127.0.0.1:${port}/clients`));
+      for (const { status } of await Promise.all(calls)) statuses.add(status);
+    }
+    assert.deepEqual([...statuses], [200]);
+  });
+
+  it('answers like the service where it answers itself, and logs that without a query', async () => {
+    const one = await startProcess();
+    const { port, health, said } = await start([one.port], (text) =>
+      text.replace('timeout http-request 10s', 'timeout http-request 300ms'),
     );
-    const slow = connect(port, '127.0.0.1');
-    slow.write('GET / HTTP/1.1\r\nhost: x\r\n');
-    const [answer] = (await once(slow, 'data')) as [Buffer];
-    assert.match(String(answer), /^HTTP\/1\.1 408 /);
-    slow.destroy();
-    const answers: Response[] = [];
-    for (let i = 0; i < 30; i++) answers.push(await fetch(`http://127.0.0.1:${port}/clients`));
-    const refused = answers.at(-1);
-    assert.deepEqual([answers[0]?.status, refused?.status], [200, 429]);
-    const problem = (await refused?.json()) as Record<string, string>;
-    const err = new ApiError('too_many_requests', 'Too many requests from this address');
-    assert.deepEqual(problem, presentProblem(err, '/', problem.request_id ?? ''));
-    assert.match(problem.request_id ?? '', /^[0-9a-f-]{36}$/);
-    assert.equal(refused?.headers.get('retry-after'), '10');
+    const head = (text: string) => raw(port, text);
+    assert.match(await head('GET / HTTP/1.1\r\nhost: x\r\n'), /^HTTP\/1\.1 408 /);
+    await isProblem(
+      await head('GET /break HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'),
+      'temporarily_unavailable',
+      502,
+    );
+    one.ready = false;
+    await until('nobody is ready', async () => (await health()) === 503);
+    const none = await head(
+      'GET /clients?access_token=secret HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
+    );
+    await isProblem(none, 'temporarily_unavailable');
+    assert.match(none, /^retry-after: 2\r$/im);
+    await until('it is in the log', async () =>
+      /"method":"GET","path":"\/clients","status":503/.test(said()),
+    );
+    assert.ok(!said().includes('secret'));
+  });
+
+  it('shows what it did to whoever asks in its container', async () => {
+    const one = await startProcess();
+    const { healthPort } = await start([one.port]);
+    assert.match(await (await fetch(`http://127.0.0.1:${healthPort}/stats`)).text(), /Statistics Report/);
   });
 });
+
+/** Sends one request's bytes. @returns the whole answer */
+async function raw(port: number, text: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  socket.write(text);
+  let answer = '';
+  for await (const chunk of socket) answer += chunk;
+  return answer;
+}
+
+/** Asserts that an answer is the error of this code, for the calls under /oauth as well. */
+async function isProblem(
+  answer: string,
+  code: ErrorCode,
+  status: number = errors[code].status,
+): Promise<void> {
+  const [head = '', body = ''] = answer.split('\r\n\r\n');
+  assert.match(head, new RegExp(`^HTTP/1\\.1 ${status} `));
+  const { error, error_description, request_id, ...problem } = JSON.parse(body) as Record<string, string>;
+  const err = new ApiError(code, problem.msg ?? '');
+  const { request_id: _, ...expected } = presentProblem(err, '/', '');
+  assert.deepEqual(problem, expected);
+  assert.deepEqual({ error, error_description }, presentProblem(err, '/oauth/access_token', ''));
+  assert.match(request_id ?? '', /^[0-9a-f-]{36}$/);
+}
 
 /** Returns the configuration with processes of this machine instead of Docker's names. */
 async function configFor(port: number, healthPort: number, services: readonly number[]): Promise<string> {
@@ -99,8 +147,7 @@ async function configFor(port: number, healthPort: number, services: readonly nu
     .replace(' resolvers docker init-addr none', '')
     .replace('bind :3000', `bind 127.0.0.1:${port}`)
     .replace('bind :8404', `bind 127.0.0.1:${healthPort}`)
-    .replace(/server-template all .*/, servers)
-    .replace(/ *server-template api .*\n?/, '');
+    .replace(/server-template all .*/, servers);
 }
 
 /** It keeps no process from its end. */
@@ -109,7 +156,8 @@ async function startProcess() {
     if (req.url === '/readyz') {
       if (!it.ready) it.askedWhileNotReady++;
       res.writeHead(it.ready ? 200 : 503).end();
-    } else res.end(`${it.port} for ${req.headers['x-forwarded-for']}`);
+    } else if (req.url === '/break') req.socket.destroy();
+    else res.end(`${it.port} for ${req.headers['x-forwarded-for']}`);
   });
   server.on('connection', (socket) => socket.unref()).unref();
   server.listen(0, '127.0.0.1');

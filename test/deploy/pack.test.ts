@@ -92,6 +92,7 @@ const copies: Record<string, RegExp> = {
   'package-lock.json': /"name": "asset-update-service",\s+"version": "([^"]+)"/g,
   'clients/node/package.json': /^ {2}"version": "([^"]+)"/gm,
   'clients/listen/package.json': /^ {2}"version": "([^"]+)"/gm,
+  'clients/python/pyproject.toml': /^version = "([^"]+)"/gm,
   'clients/listen/README.md': /asset-update-listen-(\d\S+)\.tgz/g,
   'docker-compose.yml': /image: asset-update-service:(\S+)/g,
   'deploy/helm/asset-update/Chart.yaml': /^(?:version|appVersion): (\S+)$/gm,

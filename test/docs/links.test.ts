@@ -42,6 +42,25 @@ describe('Every page', () => {
   });
 });
 
+/** What a cell about another product may say without a source: that nothing was found, or that the row's others say it. */
+const unsourced = /^(none found\b|every message$|the same$|all five$)/;
+
+it('The comparison has a source line at a commit for each thing that it says of others', () => {
+  const text = readFileSync(join(root, 'docs/comparison.md'), 'utf8');
+  const sources = new Map([...text.matchAll(/^\[([a-z-]+)\]: (\S+)$/gm)].map(([, name, url]) => [name, url]));
+  for (const [name, url] of sources) assert.match(url ?? '', /\/blob\/[0-9a-f]{12}\/.*#L\d+$/, name);
+  const rows = [...text.matchAll(/^\| (.*) \|$/gm)].map(([, row = '']) => row.split(' | '));
+  const cells = rows.flatMap((row) => (row.length === 3 ? row.slice(1, 2) : row.slice(2)));
+  const without = cells.filter(
+    (cell) => !/^(---|who$|Svix$|Convoy$|Outpost$|hook0$|WebhookX$)/.test(cell) && !unsourced.test(cell),
+  );
+  for (const cell of without) {
+    const named = [...cell.matchAll(/\]\[([a-z-]+)\]/g)].map(([, name]) => name);
+    assert.ok(named.length > 0 && named.every((name) => sources.has(name)), `no source: ${cell}`);
+  }
+  assert.ok(cells.length > 60, 'the tables were found');
+});
+
 it('Each alert leads to a section of the runbook, which names it', () => {
   const { groups } = parse(readFileSync(join(root, 'deploy/prometheus/alerts.yml'), 'utf8')) as {
     groups: { rules: { alert: string; annotations: { runbook_url: string } }[] }[];
@@ -53,7 +72,7 @@ it('Each alert leads to a section of the runbook, which names it', () => {
       .map((text) => [anchorOf(text.split('\n')[0]), text]),
   );
   for (const { alert, annotations } of groups.flatMap(({ rules }) => rules)) {
-    const [page, anchor = ''] = annotations.runbook_url.split('#');
+    const [page, anchor = ''] = annotations.runbook_url.replace(/{{.*"(.*)" }}/, '$1').split('#');
     assert.equal(page, runbook, alert);
     assert.ok(sections.get(anchor)?.includes(`\`${alert}\``), `${anchor} does not name ${alert}`);
   }

@@ -44,6 +44,11 @@ describe('Tracing', function () {
   });
 
   it('leads from the caller’s span through acceptance, workflow and activity to the attempt', async () => {
+    // A workflow has an activity if it starts before the receiver has answered.
+    receiver.answer = async () => {
+      await span('StartWorkflow:enrichment');
+      return 200;
+    };
     const publish = await setUp(shared);
     await publish('a', `00-${caller.traceId}-${caller.spanId}-01`);
     const request = await span('POST /enrichments');

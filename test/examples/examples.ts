@@ -1,7 +1,7 @@
 /** How each receiver under `examples/` is prepared and run, as its first line says, beside what the tests need. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cp, mkdtemp, readFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rename } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -93,6 +93,51 @@ export const allExamples: Example[] = [
         `${cwd}/build`,
       ]);
       return { command: 'dotnet', args: ['Receiver.dll', '--urls', `http://127.0.0.1:${port}`], cwd };
+    },
+  },
+  {
+    name: 'next',
+    source: 'receiver.js',
+    runtime: ['node', 'test/examples/isInstalled.mjs', 'next', 'npm'],
+    async prepare(port) {
+      const cwd = await installed(
+        'next',
+        ['../../test/examples/next/package.json', 'receiver.js'],
+        async (home) => {
+          const route = join(home, 'app/notifications');
+          await mkdir(route, { recursive: true });
+          await rename(join(home, 'receiver.js'), join(route, 'route.js'));
+          await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: home });
+          await run('npx', ['next', 'build'], {
+            cwd: home,
+            env: { ...process.env, NEXT_TELEMETRY_DISABLED: '1' },
+          });
+        },
+      );
+      const args = ['node_modules/next/dist/bin/next', 'start', '-H', '127.0.0.1', '-p', String(port)];
+      return { command: process.execPath, args, cwd };
+    },
+  },
+  {
+    name: 'spring',
+    source: 'Receiver.java',
+    runtime: ['node', 'test/examples/isInstalled.mjs', 'spring', 'mvn', 'javac'],
+    async prepare() {
+      const cwd = await installed('spring', ['pom.xml', 'Receiver.java'], async (home) => {
+        await run('mvn', ['-q', '-B', 'package'], { cwd: home });
+      });
+      return { command: 'java', args: ['-jar', 'target/receiver.jar'], cwd };
+    },
+  },
+  {
+    name: 'laravel',
+    source: 'receiver.php',
+    runtime: ['php', '-r', "exit(file_exists('/usr/share/php/Illuminate/autoload.php') ? 0 : 1);"],
+    async prepare(port) {
+      const cwd = await mkdtemp(join(tmpdir(), 'example-laravel-'));
+      await cp(join(projectDir, 'test/examples/laravel/index.php'), join(cwd, 'index.php'));
+      await cp(join(examples, 'laravel/receiver.php'), join(cwd, 'NotificationController.php'));
+      return { command: 'php', args: ['-S', `127.0.0.1:${port}`, 'index.php'], cwd };
     },
   },
 ];

@@ -13,4 +13,22 @@ export const form = {
   outagesSeconds: (process.env.FAULT_OUTAGE_SECONDS || (long ? '1,30,900' : '1')).split(',').map(Number),
   /** Mixed load with nothing broken. */
   soakMinutes: Number(process.env.FAULT_SOAK_MINUTES || (long ? 60 : 1)),
+  /** What reach.test.ts has failed, published and read. */
+  reach: long
+    ? {
+        failedAssets: 12_000,
+        newerAssets: 20_000,
+        feedSeconds: 60,
+        readerPauseMs: 10_000,
+        quietSeconds: 60,
+        lateMs: 1000,
+      }
+    : {
+        failedAssets: 1_200,
+        newerAssets: 500,
+        feedSeconds: 3,
+        readerPauseMs: 500,
+        quietSeconds: 15,
+        lateMs: 5000,
+      },
 };

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
+import { createNotices } from '../../src/notices/notices.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { newestNotifications } from '../../src/redis/notifications/notificationPages.js';
 import { createAccount, setDisabled, setScopes } from '../../src/redis/records/accounts.js';
@@ -7,6 +8,7 @@ import { deleteClient, removeNoticesUrl } from '../../src/redis/records/deletion
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { dropNotice, type Notice, setNoticesUrl, unclaimedNotices } from '../../src/redis/records/notices.js';
 import { createSigningSecret, readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
+import { runSweep } from '../../src/upkeep/sweep.js';
 import { startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 import { box, type NoticesScene, receivedOf, startScene, toldOf } from './scene.js';
@@ -64,7 +66,8 @@ describe('Notices', () => {
     for (const { headers } of sent) assert.equal(headers['webhook-client-token'], site.notices);
   }
 
-  const notificationsOf = (client: string) => newestNotifications(h.db, [client], { limit: 10 });
+  const notificationsOf = async (client: string) =>
+    (await newestNotifications(h.db, [client], { limit: 10 })).notifications;
   const statesOf = async (client: string) =>
     (await notificationsOf(client)).map(({ platformId, state }) => [platformId, state]);
   const rotate = async (client: string) => {
@@ -162,6 +165,14 @@ describe('Notices', () => {
     assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
   });
 
+  it('the sweep claims notices although the last count was made by a clock that was an hour ahead', async () => {
+    const site = await scene.newSite();
+    await runSweep({ ...h.deps, db: { ...h.db, clockOffsetMs: () => 3_600_000 } });
+    await rotateSigningSecret(h.db, box, site.client);
+    await h.sweep();
+    assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
+  });
+
   it('a notice that is claimed twice, as after a crash, is one notification; a newer one stays', async () => {
     const site = await scene.newSite();
     await rotateSigningSecret(h.db, box, site.client);
@@ -177,16 +188,27 @@ describe('Notices', () => {
   });
 
   /** Returns a connection that does `next` after its first script, or its first look at a field. */
-  function dbThat(next: () => unknown, command: 'call' | 'hget' = 'call'): Db {
+  function dbThat(next: () => unknown, command: 'call' | 'hget' | 'hmget' = 'call'): Db {
     const redis = Object.create(h.db.redis);
-    redis[command] = async (...args: [string, string]) => {
+    const send = h.db.redis[command] as (...args: string[]) => Promise<unknown>;
+    redis[command] = async (...args: string[]) => {
       delete redis[command];
-      const answer = await h.db.redis[command](...args);
+      const answer = await send.apply(h.db.redis, args);
       await next();
       return answer;
     };
     return { ...h.db, redis };
   }
+
+  it('a process that stalls between reading a notice and claiming it puts no older one in the place of a newer one', async () => {
+    const site = await scene.newSite();
+    await rotateSigningSecret(h.db, box, site.client);
+    const db = dbThat(() => rotate(site.client), 'hmget');
+    await createNotices({ ...h.deps, db }).claim(site.client);
+    await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
+    assert.equal((await notificationsOf(site.notices)).length, 1);
+    assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
+  });
 
   it('a removed URL cancels those that are owed, in one step; one that is set meanwhile has a secret; without a URL, or of a deleted client, none is made', async () => {
     const [site, other] = [await scene.newSite(), await scene.newSite()];

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 import { idFromBytes } from '../../src/ids.js';
-import { listCalls, recordCall } from '../../src/redis/records/audit.js';
+import {
+  type DailyBound,
+  listCalls,
+  type Recording,
+  recordCall,
+  type SecurityCall,
+} from '../../src/redis/records/audit.js';
+import { keysMatching } from '../keysMatching.js';
 import { type Receiver, startReceiver } from '../receiver.js';
 import {
   type Customer,
@@ -107,7 +114,7 @@ describe('audit: calls of the API', () => {
     assert.deepEqual(await ofAccount(stranger.account_id), []);
   });
 
-  it('records a secret that one token reads repeatedly once a minute, separately for each token', async () => {
+  it('records a secret that one token reads repeatedly once an hour, separately for each token', async () => {
     const customer = await newCustomer(h);
     const tokens = [customer.token, await newToken(h, customer)];
     for (const token of [...tokens, ...tokens, ...tokens]) {
@@ -120,33 +127,90 @@ describe('audit: calls of the API', () => {
     );
   });
 
-  it('is bounded for each account, for 90 days: neither another account nor a flood displaces an entry that bears on security', async () => {
-    const [loud, quiet] = [await newCustomer(h), await newCustomer(h)];
-    const said = { clientToken: 'SITE', address: from, tokenFingerprint: 'ab', requestId: 'r', about: {} };
-    const record = ({ account_id: accountId }: Customer, what: string, isSecurity: boolean) =>
-      recordCall(h.db, { ...said, accountId, what }, { isSecurity });
-    const flood = async (what: string, isSecurity: boolean) => {
-      for (let i = 0; i < 25; i++)
-        await Promise.all(Array.from({ length: 100 }, () => record(loud, what, isSecurity)));
+  describe('of one account', () => {
+    const record = (
+      { account_id: accountId }: Customer,
+      said: { what: string; token?: number; network?: number; client?: string },
+      security?: SecurityCall,
+      once: Recording = {},
+    ) =>
+      recordCall(
+        h.db,
+        {
+          accountId,
+          what: said.what,
+          clientToken: said.client ?? 'SITE',
+          address: from,
+          network: `net-${said.network ?? 0}`,
+          tokenFingerprint: `token-${said.token ?? 0}`,
+          requestId: 'r',
+          about: {},
+        },
+        { ...(security && { security }), ...once },
+      );
+    const many = async (count: number, call: (i: number) => Promise<boolean | DailyBound>) => {
+      const results: (boolean | DailyBound)[] = [];
+      for (let i = 0; i < count; i += 100)
+        results.push(...(await Promise.all(Array.from({ length: 100 }, (_, j) => call(i + j)))));
+      return results;
     };
+    const refused = (results: (boolean | DailyBound)[]) =>
+      results.filter((one): one is DailyBound => typeof one === 'object');
     const countOf = async ({ account_id }: Customer, what: string) =>
       (await listCalls(h.db)).filter((call) => call.accountId === account_id && call.what === what).length;
-    await record(quiet, 'test', false);
-    await record(loud, 'notices url removed', true);
-    const token = { ...said, accountId: loud.account_id, what: 'first token' };
-    for (const repeatKey of ['before midnight', 'after midnight'])
-      await recordCall(h.db, token, { repeatKey, onceForMs: 86_400_000, isSecurity: true });
-    await flood('test', false);
-    const kept = await countOf(loud, 'test');
-    assert.ok(kept >= 2000 && kept <= 2200, `${kept}`);
-    await flood('notices url set', true);
-    assert.ok((await countOf(loud, 'notices url set')) <= 2300);
-    assert.equal(await countOf(loud, 'notices url removed'), 1);
-    assert.equal(await countOf(loud, 'first token'), 2);
-    assert.equal(await countOf(quiet, 'test'), 1);
-    const { accountCalls, accountSecurityCalls } = h.db.global;
-    for (const key of [accountCalls(quiet.account_id), accountSecurityCalls(loud.account_id)])
-      assert.ok((await h.db.redis.pttl(key)) > 89 * 86_400_000);
+    const kept = ({ account_id }: Customer) => h.db.redis.xlen(h.db.global.accountSecurityCalls(account_id));
+
+    it('keeps the newest 2,000 that do not bear on security, and displaces no other entry with them', async () => {
+      const [loud, quiet] = [await newCustomer(h), await newCustomer(h)];
+      for (const customer of [loud, quiet]) await record(customer, { what: 'a test' });
+      await record(loud, { what: 'a change' }, 'change');
+      await many(2500, () => record(loud, { what: 'flood' }));
+      const left = await countOf(loud, 'flood');
+      assert.ok(left >= 2000 && left <= 2200, `${left}`);
+      assert.deepEqual([await countOf(loud, 'a change'), await countOf(quiet, 'a test')], [1, 1]);
+      const { accountCalls, accountSecurityCalls } = h.db.global;
+      for (const key of [accountCalls(quiet.account_id), accountSecurityCalls(loud.account_id)])
+        assert.ok((await h.db.redis.pttl(key)) > 89 * 86_400_000);
+    });
+
+    it('keeps each change, also a second within a minute, and refuses the 51st of a client in a day', async () => {
+      const customer = await newCustomer(h);
+      const changes = await many(100, (token) =>
+        record(customer, { what: 'set', token: token % 2 }, 'change'),
+      );
+      assert.equal(refused(changes).length, 50);
+      const [{ waitMs = 0, calls = 0 } = {}] = refused(changes);
+      assert.ok(calls === 50 && waitMs > 86_000_000 && waitMs <= 86_400_000);
+      assert.equal(await record(customer, { what: 'set', client: 'OTHER' }, 'change'), true);
+      assert.equal(await countOf(customer, 'set'), 51);
+      assert.equal(await kept(customer), 52);
+    });
+
+    it('keeps 1,000 looks of a day, then those of a further token or network, up to 2,000; then refuses further ones only', async () => {
+      const customer = await newCustomer(h);
+      const before = await kept(customer);
+      const look = (token: number, network = 0) => record(customer, { what: 'read', token, network }, 'look');
+      assert.equal(refused(await many(1500, () => look(0))).length, 0);
+      assert.equal((await kept(customer)) - before, 1000);
+      assert.equal(refused(await many(1200, (i) => look(0, i + 1))).length, 200);
+      assert.equal((await kept(customer)) - before, 2000);
+      assert.deepEqual(await Promise.all([look(0), look(0, 1)]), [true, true]);
+      assert.equal(refused([await look(1)]).length, 1, 'a token that was not there');
+      assert.equal(await record(customer, { what: 'a change' }, 'change'), true);
+      assert.equal(await record(customer, { what: 'revoked', token: 1 }, 'credentials'), true);
+      assert.equal((await kept(customer)) - before, 2002);
+    });
+
+    it('keeps no mark for credentials over the bound, and refuses none', async () => {
+      const customer = await newCustomer(h);
+      const once = { onceForMs: 86_400_000 };
+      const call = (network: number) => record(customer, { what: 'first', network }, 'credentials', once);
+      assert.equal(refused(await many(2500, call)).length, 0);
+      assert.equal(await kept(customer), 2000);
+      const marks = await keysMatching(h.db, h.db.global.accountCallMark(customer.account_id, '*'));
+      assert.ok(marks.length <= 4010, `${marks.length}`);
+      assert.deepEqual([await call(7), await call(2400)], [false, true]);
+    });
   });
 
   it('logs failed token calls with client id and address, and never shows a malformed client id', async () => {
@@ -207,6 +271,17 @@ describe('audit: the name of an operator', () => {
       assert.deepEqual(await recordedAs([...args], env), { who, warned: '' });
     });
   }
+
+  it('stands beside the reason, if one is given', async () => {
+    for (const [args, why] of [
+      [['--reason', 'ticket 4711'], 'ticket 4711'],
+      [[], undefined],
+    ] as const) {
+      const { account_id } = await cli.json('account', 'create', '--name', 'Why', ...args);
+      const [entry] = await cli.json('audit', '--of', account_id);
+      assert.equal(entry.why, why);
+    }
+  });
 
   it('is refused before anything is done if it is not valid', async () => {
     const before = await cli.json('account', 'list');

@@ -99,17 +99,18 @@ export async function registeredClient(
 }
 
 /** Processes that wait for a command. All of them end with this one. */
-const idleServers: ChildProcess[] = [];
+const idleServers = new Set<ChildProcess>();
 
 function runInServer(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
-  const server = idleServers.pop() ?? startServer();
+  const [server = startServer()] = [...idleServers].filter(({ connected }) => connected);
+  idleServers.delete(server);
   return new Promise((resolve, reject) => {
     const fail = (status: number | null) =>
       reject(new Error(`"${args.join(' ')}" ended its process: ${status}`));
     server.once('exit', fail);
     server.once('message', (ran: Ran) => {
       server.off('exit', fail);
-      idleServers.push(server);
+      idleServers.add(server);
       resolve(ran);
     });
     server.send({ args, env });

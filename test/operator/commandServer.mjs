@@ -15,6 +15,8 @@ process.on('message', async ({ args, env }) => {
     };
   }
   const status = await execute(args);
+  // What fails later is shown by the test run.
+  for (const name of ['stdout', 'stderr']) delete process[name].write;
   process.send({ status, ...output });
 });
 process.on('disconnect', () => process.exit());

@@ -49,6 +49,19 @@ describe('operator doctor', () => {
     assert.equal(examined.level, 'ok');
   });
 
+  it('tries the proxy to receivers, and shows no password', async () => {
+    const env = { OUTGOING_PROXY: 'http://me:hidden-password@127.0.0.1:9', SOURCE_ADDRESSES: '198.51.100.7' };
+    const { ran, examined } = await examine(env);
+    assert.equal(ran.status, 1);
+    const found = examined.findings.filter(({ check }) => /OUTGOING_PROXY|SOURCE_ADDRESSES/.test(check));
+    assert.deepEqual(
+      found.map(({ level }) => level),
+      ['fail', 'ok'],
+    );
+    assert.match(found[0]?.found ?? '', /it cannot be reached/);
+    assert.ok(!`${ran.stdout}${ran.stderr}`.includes('hidden-password'));
+  });
+
   it('prints for people a line for each check, then what to do', async () => {
     const ran = await cli.run(['doctor'], { env: { SECRETS_KEY: '' } });
     assert.equal(ran.status, 0, ran.stderr);
@@ -77,10 +90,6 @@ describe('operator doctor', () => {
 
   const failing: Record<string, [env: () => NodeJS.ProcessEnv, failed: Record<string, RegExp>]> = {
     'a wrong setting': [() => ({ PORT: 'eighty' }), { settings: /PORT/ }],
-    'unavailable servers, whose passwords it does not show': [
-      () => ({ REDIS_URL: 'redis://u:hidden@127.0.0.1:1', TEMPORAL_ADDRESS: '127.0.0.1:1' }),
-      { redis: /does not answer/, temporal: /does not answer/ },
-    ],
     'a namespace that does not exist': [
       () => ({ TEMPORAL_NAMESPACE: 'nowhere' }),
       { 'temporal namespace': /namespace create --namespace nowhere/ },
@@ -99,7 +108,6 @@ describe('operator doctor', () => {
         assert.equal(finding(check)?.level, 'fail', check);
         assert.match(`${finding(check)?.found} ${finding(check)?.do}`, says);
       }
-      assert.equal(ran.stdout.includes('hidden'), false);
     });
   }
 

@@ -49,8 +49,9 @@ describe('operator: usage', () => {
       'registration show a/b': 'error: a/b: A client token is 1 to 64 of A-Z a-z 0-9 _ -.',
       'client list --state broken':
         'error: --state broken: Allowed choices are not_registered, active, failing, paused, suspended.',
-      'audit --since whenever': 'Give a date (2026-11-21T14:00:00Z) or how long ago (15m, 2h, 3d).',
-      'client set X': 'Give --max-in-flight, --max-per-second, or both.',
+      'audit --since whenever':
+        'The time must be a time such as 2026-01-31T12:00:00Z. Or say how long ago: 15m, 2h, 3d.',
+      'client set X': 'Give --max-in-flight, --max-per-second or --quiet-seconds.',
       'explain X': 'Give <platform-id> or --event.',
       'account set X --scope push_notification': scopes,
       'account create --name X --scope x': scopes,
@@ -101,9 +102,11 @@ describe('operator: usage', () => {
 
   it('ends with exit status 1 if Redis does not answer, and does not show its password; status says that it is us', async () => {
     const env = { REDIS_URL: 'redis://u:hidden@127.0.0.1:1' };
-    const said = 'Redis does not answer at redis://127.0.0.1:1.\n';
-    assert.deepEqual(await run(['account', 'list'], { env }), { status: 1, stdout: '', stderr: said });
-    assert.deepEqual(await run(['status'], { env }), { status: 1, stdout: '', stderr: `It is us. ${said}` });
+    const said = 'Redis does not answer (ECONNREFUSED). REDIS_URL leads to redis://127.0.0.1:1.';
+    const remedy = 'Start it, or correct REDIS_URL.';
+    const answer = { status: 1, stdout: '' };
+    assert.deepEqual(await run(['account', 'list'], { env }), { ...answer, stderr: `${said}\n` });
+    assert.deepEqual(await run(['status'], { env }), { ...answer, stderr: `It is us. ${said} ${remedy}\n` });
   });
 
   it('shows a replacement for characters that control a terminal or turn and hide text', () => {

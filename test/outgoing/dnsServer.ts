@@ -1,13 +1,21 @@
 import { createSocket, type RemoteInfo } from 'node:dgram';
+import { setTimeout as pass } from 'node:timers/promises';
 import type { Lookup, Names } from '../../src/outgoing/names.js';
 
 /** IPv4 addresses; none means that the name exists without any. */
-type Answer = readonly string[] | 'unknown' | 'broken' | 'refused' | 'silent';
+type Answer = readonly string[] | Families | 'unknown' | 'broken' | 'refused' | 'silent';
+
+/** By family, each after its delay (ms). `silent`: never. */
+interface Families {
+  a: readonly string[] | 'silent';
+  aaaa: readonly string[] | 'silent' | 'unknown';
+  afterMs?: { a?: number; aaaa?: number };
+}
 
 export type DnsServer = Awaited<ReturnType<typeof startDnsServer>>;
 
 /** A name server on 127.0.0.1 that answers what a test wants. @param answer may wait, also for long */
-export async function startDnsServer(answer: (name: string) => Answer | Promise<Answer>) {
+export async function startDnsServer(answer: (name: string) => Answer | Promise<Answer>, ttlSeconds = 0) {
   const asked: string[] = [];
   const socket = createSocket('udp4');
   socket.on('message', (query, from) => void reply(query, from));
@@ -17,8 +25,13 @@ export async function startDnsServer(answer: (name: string) => Answer | Promise<
   async function reply(query: Buffer, { port, address }: RemoteInfo): Promise<void> {
     const { name, type, question } = questionOf(query);
     asked.push(name);
-    const found = await answer(name);
-    if (found !== 'silent' && open) socket.send(answerTo(query, question, type, found), port, address);
+    const given = await answer(name);
+    const isOne = typeof given === 'string' || Array.isArray(given);
+    const family = type === ipv4Type ? 'a' : 'aaaa';
+    const found = isOne ? (given as Exclude<Answer, Families>) : (given as Families)[family];
+    if (!isOne) await pass((given as Families).afterMs?.[family] ?? 0);
+    if (found !== 'silent' && open)
+      socket.send(answerTo(query, question, type, found, ttlSeconds), port, address);
   }
 
   return {
@@ -50,18 +63,32 @@ function questionOf(query: Buffer): { name: string; type: number; question: Buff
 }
 
 /** RFC 1035 section 4.1: a header, the question, and a record for each address. */
-function answerTo(query: Buffer, question: Buffer, type: number, found: Exclude<Answer, 'silent'>): Buffer {
+function answerTo(
+  query: Buffer,
+  question: Buffer,
+  type: number,
+  found: Exclude<Answer, 'silent' | Families>,
+  ttlSeconds: number,
+): Buffer {
   const code = found === 'unknown' ? 3 : found === 'broken' ? 2 : found === 'refused' ? 5 : 0;
-  const addresses = typeof found === 'string' || type !== ipv4Type ? [] : found;
+  const addresses =
+    typeof found === 'string' ? [] : found.filter((one) => one.includes(':') === (type !== ipv4Type));
   const header = Buffer.alloc(12);
   query.copy(header, 0, 0, 2);
   header.writeUInt16BE(0x8180 | code, 2);
   header.writeUInt16BE(1, 4);
   header.writeUInt16BE(addresses.length, 6);
   const records = addresses.map((address) =>
-    Buffer.from([0xc0, 12, 0, ipv4Type, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split('.').map(Number)]),
+    Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, ttlSeconds, 0, ...bytesOf(address)]),
   );
   return Buffer.concat([header, question, ...records]);
+}
+
+/** Length and bytes of an address; of IPv6 with all its eight groups. */
+function bytesOf(address: string): number[] {
+  if (!address.includes(':')) return [4, ...address.split('.').map(Number)];
+  const groups = address.split(':').map((group) => Number.parseInt(group, 16));
+  return [16, ...groups.flatMap((group) => [group >> 8, group & 255])];
 }
 
 /** Names by a test's own lookup, whose resolver is never to blame. */

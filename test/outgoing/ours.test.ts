@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as pass } from 'node:timers/promises';
 import { connectFailed } from '../../src/outgoing/failures.js';
 import { SystemNames } from '../../src/outgoing/names.js';
 import type { PostResult, SenderSettings } from '../../src/outgoing/post.js';
+import { startProgram } from '../program.js';
 import type { DnsServer } from './dnsServer.js';
-import { loopbackPolicy, requestTo, useNetwork } from './rawReceiver.js';
+import { loopbackPolicy, noContent, requestTo, until, useNetwork } from './rawReceiver.js';
+
+/** Of the child that is paused. */
+const attemptMs = 1000;
 
 /** Brings up the loopback interface of a network of its own, and gives it two ports for connections. */
 const isolated = 'ip link set lo up && echo "40000 40001" > /proc/sys/net/ipv4/ip_local_port_range';
@@ -15,7 +21,7 @@ const failed = (code: string) => Object.assign(new Error(code), { code });
 const blame = ({ ok, error, ours }: PostResult) => ({ ok, error, ours });
 
 describe('an own failure', () => {
-  const { startDns, sending } = useNetwork();
+  const { start, startDns, sending } = useNetwork();
 
   const post = (url: string, settings: Partial<SenderSettings> = {}): Promise<PostResult> =>
     sending(settings).post(requestTo(url));
@@ -102,6 +108,29 @@ describe('an own failure', () => {
       assert.deepEqual(blame(result), { ok: false, error: 'connect', ours });
     });
   }
+
+  it('is a pause of the process longer than an attempt, in no receiver', async () => {
+    const asked: (() => void)[] = [];
+    const answer = (socket: Socket) => asked.push(() => socket.write(noContent));
+    const receivers = await Promise.all([start({ answer }), start({ answer, tls: true }), start({ answer })]);
+    const child = startProgram(process.execPath, [
+      ...['--import', 'tsx', join(import.meta.dirname, 'children/standsStill.ts')],
+      ...receivers.map(({ url }) => url),
+    ]);
+    await until(() => asked.length === receivers.length);
+    child.signal('SIGSTOP');
+    const [late, ...early] = asked;
+    for (const answer of early) answer();
+    await pass(attemptMs + 1000);
+    child.signal('SIGCONT');
+    late?.();
+    await child.ended;
+    const results: PostResult[] = JSON.parse(child.stdout);
+    assert.deepEqual(
+      results.map(({ ok, error }) => error ?? ok),
+      [true, true, true],
+    );
+  });
 
   it('is identified by code and addresses', async () => {
     const onlyIpv4 = async (address: string) => !address.includes(':');

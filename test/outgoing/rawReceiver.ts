@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { createServer as createTlsServer } from 'node:tls';
+import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import type { TargetPolicy } from '../../src/outgoing/address.js';
 import { createSender, type SenderSettings } from '../../src/outgoing/post.js';
 import { startDnsServer } from './dnsServer.js';
@@ -9,6 +9,9 @@ import { startDnsServer } from './dnsServer.js';
 /** Self-signed, for `receiver.example` and 127.0.0.1, good for a hundred years. For tests only. */
 export const certificate = readFileSync(join(import.meta.dirname, 'certificate/certificate.pem'), 'utf8');
 const key = readFileSync(join(import.meta.dirname, 'certificate/key.pem'), 'utf8');
+
+/** For a server of a test's own. */
+export const ownKey = { key, cert: certificate };
 
 /** Loopback receivers over http and https. */
 export const loopbackPolicy: TargetPolicy = { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] };
@@ -21,9 +24,13 @@ export type RawReceiver = Awaited<ReturnType<typeof startRawReceiver>>;
  * @param onConnection called for each accepted connection
  */
 export async function startRawReceiver(opts: {
-  tls?: boolean;
+  /** With the certificate for tests, or another. */
+  tls?: boolean | TlsOptions;
   answer?: (socket: Socket, count: number) => unknown;
   onConnection?: (socket: Socket) => void;
+  /** 127.0.0.1, on a free port. */
+  host?: string;
+  port?: number;
 }) {
   const sockets = new Set<Socket>();
   let accepted = 0;
@@ -43,7 +50,7 @@ export async function startRawReceiver(opts: {
     });
   };
   const server: Server = opts.tls
-    ? createTlsServer({ key, cert: certificate }, serve).on('tlsClientError', () => undefined)
+    ? createTlsServer(opts.tls === true ? ownKey : opts.tls, serve).on('tlsClientError', () => undefined)
     : createServer(serve);
   server.on('connection', (socket: Socket) => {
     accepted++;
@@ -52,7 +59,7 @@ export async function startRawReceiver(opts: {
     socket.on('close', () => sockets.delete(socket));
     opts.onConnection?.(socket);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(opts.port ?? 0, opts.host ?? '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   return {
     port,
@@ -97,7 +104,7 @@ export function useNetwork() {
     start,
     /** Answers 204. */
     startQuick: () => start({ answer: (s) => s.write(noContent) }),
-    startDns: async (answer: Parameters<typeof startDnsServer>[0]) => opened(await startDnsServer(answer)),
+    startDns: async (...how: Parameters<typeof startDnsServer>) => opened(await startDnsServer(...how)),
     sending: (settings: Partial<SenderSettings> = {}) =>
       opened(createSender({ policy: loopbackPolicy, timeoutMs: 20_000, ca: certificate, ...settings })),
   };

@@ -92,6 +92,72 @@ describe('registration: the url', () => {
     }
   }
 
+  it('is refused where a request would go elsewhere, in every spelling of a repair', () => {
+    const cased = (text: string) => [text, text.replace('%2e', '%2E')];
+    const dots = ['.', '%2e', '..', '.%2e', '%2e.', '%2e%2e'].flatMap(cased);
+    const places = (dot: string) => [
+      `/${dot}`,
+      `/${dot}/`,
+      `/a/${dot}`,
+      `/a/${dot}/b`,
+      `//${dot}/b`,
+      `/a/b/${dot}?q=1`,
+    ];
+    const hosts = [
+      '134744072',
+      '0x08080808',
+      '8.8.2056',
+      '010.8.8.8',
+      '8.8.8.8.',
+      '0x8.8.8.8',
+      '8.526344',
+      '%65xample.com',
+      'ex%61mple.com',
+      'ｅxample.com',
+      'example。com',
+      'ex①mple.com',
+      'ℯxample.com',
+    ];
+    const ports = [':', ':0', ':0443', ':00', ':08443'];
+    const wrong = [
+      ...dots.flatMap(places).map((path) => `https://example.com${path}`),
+      ...hosts.flatMap((host) => [`https://${host}/`, `https://${host}:8443/a`, `https://${host}`]),
+      ...ports.map((port) => `https://example.com${port}/a`),
+    ];
+    for (const url of wrong)
+      assert.throws(() => checkTargetForm(url, publicOnly), refusedAs('repaired'), url);
+    for (const dot of [
+      '...',
+      '%2e%2e%2e',
+      '.a',
+      'a.',
+      '..a',
+      '%2ea',
+      '%252e',
+      ':',
+      ';',
+      '~',
+      'é',
+      '%C3%A9',
+      '{x}',
+      '%zz',
+    ])
+      for (const path of places(dot)) checkTargetForm(`https://example.com${path}`, publicOnly);
+    for (const rest of ['?a=/../b', '?a=%2e%2e', ':443/', '', '/a//b/', ':8443'])
+      for (const host of [
+        'example.com',
+        'EXAMPLE.com',
+        'example.com.',
+        'bücher.example',
+        'BÜCHER.example',
+        'xn--bcher-kva.example',
+        'a_b.example',
+        '8.8.8.8',
+        '[2606:4700:0:0::1111]',
+      ])
+        checkTargetForm(`https://${host}${rest}`, publicOnly);
+  });
+
   it('may have 2,048 bytes, a port, a query and a non-ASCII name', () => {
     for (const url of [
       `https://example.com/${'a'.repeat(2_028)}`,

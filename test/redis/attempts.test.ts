@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { assetSlot } from '../../src/ids.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
-import { mustWakeCatchUp } from '../../src/redis/owed/owedClients.js';
+import { setAlarm } from '../../src/redis/owed/owedClients.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
+import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
+import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { bounds } from '../servers.js';
 import {
   type Answer,
@@ -13,6 +15,7 @@ import {
   day,
   fail,
   hour,
+  leaseMs,
   minute,
   newDeliveryClient,
   ok,
@@ -38,11 +41,14 @@ describe('The default settings', () => {
 });
 
 describe('An attempt', () => {
-  it('has catch-up woken, also if that sleeps for longer than the client must wait', async () => {
+  it('has catch-up woken, also if that sleeps for longer than the client must wait; not where it waits for its turn', async () => {
     const client = await newDeliveryClient();
     await client.owe('vid');
     await client.plan(15 * second);
-    assert.equal(await mustWakeCatchUp(client.db, client.clientToken), true);
+    const alarm = (inMs: number) => setAlarm(client.db, client.clientToken, inMs);
+    assert.equal(await alarm(leaseMs), 'covered');
+    assert.equal(await alarm(0), 'woken');
+    assert.equal(await alarm(0), 'covered');
   });
 
   it('is made no more after 5 days, if the endpoint accepts others', async () => {
@@ -108,6 +114,84 @@ describe('An attempt', () => {
       await resumeEndpoint(client.db, client.clientToken);
       assert.equal((await attempt(client, fail)).change, undefined);
     }
+  });
+
+  it('follows a change of the URL soon, and a successful probe, however many wait for a later time', async () => {
+    const client = await newDeliveryClient({ failingAfter: 1000 });
+    const { db, clientToken } = client;
+    const { dueLive, dueBackfill } = db.client(clientToken);
+    for (let n = 0; n < 3000; n += 100) {
+      const events = Array.from({ length: 100 }, (_, i) => {
+        return client.event({ platformId: `vid-${n + i}`, priority: n < 500 ? 'backfill' : 'live' });
+      });
+      await client.claims(events, { most: 0 });
+    }
+    const putOff = async () => {
+      for (const key of [dueLive, dueBackfill]) {
+        const waiting = await db.redis.zrange(key, '0', '-1');
+        await db.redis.zadd(key, ...waiting.flatMap((asset, i) => [client.now() + 4 * hour + i, asset]));
+      }
+    };
+    const later = async () =>
+      (await db.redis.zcount(dueLive, client.now() + second, '+inf')) +
+      (await db.redis.zcount(dueBackfill, client.now() + second, '+inf'));
+    /** What catch-up and couriers do meanwhile. */
+    const goOn = async () => {
+      for (let n = 0; n < 20 && (await later()) > 0; n++) await client.plan();
+      assert.equal(await later(), 0);
+    };
+    await putOff();
+    await changeRegistration(db, clientToken, 'https://elsewhere.example/');
+    assert.ok((await later()) > 0, 'no script holds Redis for long');
+    await goOn();
+
+    await putOff();
+    const { endpoint } = db.client(clientToken);
+    await db.redis.hset(endpoint, { state: 'failing', probe_at: client.now() });
+    const [probe] = await client.take(1);
+    assert.ok(probe);
+    assert.equal((await client.settle(probe, ok)).change?.to, 'active');
+    await goOn();
+  });
+
+  it('waits no longer because Redis’ clock was set back by an hour', async () => {
+    const client = await newDeliveryClient({ failingAfter: 2 });
+    await client.owe('taken by a process that died');
+    const [held] = await client.take(1);
+    await client.owe('refused');
+    await attempt(client, { ok: false, status: 503, retryAfterMs: minute });
+    client.pass(-hour);
+    await client.plan();
+    client.pass(2 * minute);
+    const taken = await client.take();
+    assert.deepEqual(taken.map(({ platformId }) => platformId).sort(), ['refused', held?.platformId]);
+    const change = (await client.turn({ verdicts: taken.map((one) => client.verdict(one, fail)) })).settled;
+    assert.ok(change.some(({ change }) => change?.to === 'failing'));
+    client.pass(-hour);
+    const late = (await getEndpoint(client.db, client.clientToken)).catchUpLateMs;
+    assert.ok(late > minute, 'the sweep sets the alarm');
+    await client.plan();
+    client.pass(minute);
+    assert.equal((await client.take()).length, 1, 'the next probe');
+  });
+
+  it('waits for its quiet period at most, although Redis’ clock was set back by an hour', async () => {
+    const client = await newDeliveryClient();
+    const { db, clientToken } = client;
+    await setClient(db, clientToken, { quietSeconds: 60 });
+    // More assets than one call makes due are due at the same time.
+    const events = Array.from({ length: 300 }, (_, i) => client.event({ platformId: `vid-${i}` }));
+    await client.claims(events, { most: 0 });
+    await setPaused(db, clientToken, true);
+    await setPaused(db, clientToken, false);
+    await client.plan();
+    assert.equal((await client.take()).length, 0, 'their period is not over');
+    client.pass(-hour);
+    const { catchUpLateMs } = await getEndpoint(db, clientToken);
+    assert.ok(catchUpLateMs > minute, 'the sweep sets the alarm');
+    await client.plan();
+    client.pass(minute);
+    assert.ok((await client.take()).length > 0);
   });
 
   it('that fails is shown with its class and its status', async () => {

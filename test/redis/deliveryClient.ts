@@ -64,6 +64,7 @@ export async function newDeliveryClient(
   frozenAt?: number,
 ) {
   let offsetMs = 0;
+  let setBackMs = 0;
   const db = openDb({
     url,
     prefix: uniquePrefix(),
@@ -84,10 +85,13 @@ export async function newDeliveryClient(
     clientToken,
     account,
     settings: { ...settings, ...given },
-    /** Moves the clock of every script. */
+    /** Moves the clock of every script; below 0: sets that back. */
     pass(ms: number): void {
       offsetMs += ms;
+      setBackMs -= Math.min(ms, 0);
     },
+    /** Moves with the scripts' clock, and is never set back. */
+    elapsed: (): number => client.now() + setBackMs,
     /** The scripts' clock, ms. */
     now: (): number => (frozenAt ?? Date.now()) + offsetMs,
     /** A new event, accepted now. */

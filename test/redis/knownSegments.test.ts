@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { assetSlot, segmentFingerprints } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { checkExpiry, closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { closeDb, openDb } from '../../src/redis/connection/db.js';
+import { untilServed } from '../../src/redis/connection/needs.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { bounds } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
@@ -135,13 +136,13 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
   });
 
   it('need a server that knows HEXPIRE: the start says so on another', async () => {
-    await checkExpiry(client.db);
+    const { signal } = new AbortController();
+    await untilServed(client.db, 'here', signal);
     const old = await startOwnRedis(['--rename-command', 'HEXPIRE', '']);
     const log = createLogger('silent', 'test');
     const db = openDb({ url: old.url, prefix: '', bounds, log, keepSegmentsSeconds: keepSeconds });
     try {
-      await waitForRedis(db, 5000);
-      await assert.rejects(checkExpiry(db), /^Error: SEGMENT_RETENTION_DAYS needs HEXPIRE/);
+      await assert.rejects(untilServed(db, 'here', signal), /refuses HEXPIRE: .*SEGMENT_RETENTION_DAYS/);
     } finally {
       closeDb(db);
       await old.stop();

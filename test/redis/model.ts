@@ -1,8 +1,9 @@
 /** What is known and owed, and what may be sent when, in plain words: the scripts must do the same (model.test.ts). Times are ms. */
 import assert from 'node:assert/strict';
+import { Hand } from '../../src/delivery/hand.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import type { Plan, WaitReason } from '../../src/redis/owed/standing.js';
-import type { Settled, Taken } from '../../src/redis/owed/turn.js';
+import type { Settled, Taken, Verdict } from '../../src/redis/owed/turn.js';
 import { type Answer, type DeliveryClient, leaseMs, minute } from './deliveryClient.js';
 
 interface Notification {
@@ -39,30 +40,45 @@ interface Facts {
   paused: boolean;
   state: 'active' | 'failing' | 'suspended';
   epoch: number;
-  generation: number;
+  /** Since when the URL stands. */
+  urlEpoch: number;
   failures: number;
   notBefore: number;
-  /** Token and asset of the one probe. */
-  probe: string;
   /** NaN until the time is read that the script drew. */
   probeAt: number;
   probeStep: number;
   recoveredAt: number;
   rateAt: number;
   drainAt: number;
+  places: number;
   picks: number;
   leasesEnd: number;
+  putOffAt: number;
+  pullBelow: number;
+  held: boolean;
   known: Map<string, { segments: Set<string>; claim: number; last: string }>;
   notifications: Map<string, Notification>;
   owed: Map<string, OwedAsset>;
+  /** By asset, and the notice of the last failure. */
+  failed: Map<string, { id: string; live: boolean; at: number }>;
+  failedNotice: { reason: string; at: number; since: number } | undefined;
   holders: Map<string, Holder>;
 }
+
+/** How many assets of a lane a script makes due: 200, but fewer in this test. */
+export const pulledAtOnce = 2;
+const longestLeaseMs = 65_000;
+const far = 8_640_000_000_000_000;
 
 export interface Limits {
   maxInFlight: number;
   perSecond: number;
   drainPerSecond: number;
+  quietMs?: number;
 }
+
+/** A quiet period ends at half a millisecond. */
+const isQuiet = (due: number): boolean => due % 1 !== 0;
 
 export const answers = {
   ok: { ok: true },
@@ -72,6 +88,27 @@ export const answers = {
   later: { ok: false, status: 503, retryAfterMs: 10 * minute },
 } as const satisfies Record<string, Answer>;
 export type AnswerName = keyof typeof answers;
+
+/** A process that sends for the client: what its hand has been told, and what it must not do. */
+export interface Process {
+  hand: Hand<ArrivedEvent>;
+  closedAt: number;
+  /** Events without an answer. */
+  waiting: number;
+  posts: Taken[];
+  names: Map<Verdict, AnswerName>;
+  /** Notifications that were answered 2xx and are not settled: it sends none of them again. */
+  answered: Set<string>;
+}
+
+export const newProcess = (): Process => ({
+  hand: new Hand(leaseMs),
+  closedAt: Number.POSITIVE_INFINITY,
+  waiting: 0,
+  posts: [],
+  names: new Map(),
+  answered: new Set(),
+});
 
 export interface Judged {
   taken: Taken;
@@ -90,20 +127,25 @@ export class Model {
     paused: false,
     state: 'active',
     epoch: 1,
-    generation: 1,
+    urlEpoch: 1,
     failures: 0,
     notBefore: 0,
-    probe: '',
     probeAt: 0,
     probeStep: 0,
     rateAt: 0,
     drainAt: 0,
     picks: 0,
+    places: 0,
     leasesEnd: 0,
+    putOffAt: 0,
+    pullBelow: 0,
+    held: false,
     recoveredAt: 0,
     known: new Map(),
     notifications: new Map(),
     owed: new Map(),
+    failed: new Map(),
+    failedNotice: undefined,
     holders: new Map(),
   };
   /** Events that were published, claimed or not, with the number of the claim that may be lost. */
@@ -112,6 +154,9 @@ export class Model {
   attempts: Taken[] = [];
   /** Calls whose answers were lost. */
   lost: { nonce: string; verdicts: Judged[] }[] = [];
+  processes = [newProcess(), newProcess()];
+  /** Calls that were given up and that Redis runs later. */
+  late: (() => Promise<unknown>)[] = [];
   /** Assets with new segments since the last read of the feed, which every step reads; and the position of that read. */
   untold = new Set<string>();
   position: string | undefined;
@@ -128,6 +173,11 @@ export class Model {
 
   get now(): number {
     return this.client.now();
+  }
+
+  /** The clock of the processes, which nobody sets. */
+  get elapsed(): number {
+    return this.client.elapsed();
   }
 
   knownOf(asset: string) {
@@ -172,7 +222,7 @@ export class Model {
     if (this.facts.notifications.has(id)) return this.found(id);
     if (claimed < claim || segments.some((one) => !known.has(one))) return this.becomesOwed(event, false);
     const never = { asset, claim: 0, live: false, timed: false, failures: 0 };
-    this.facts.notifications.set(id, { ...never, state: 'not_needed', by });
+    this.facts.notifications.set(id, { ...never, state: 'not_needed', by: by || undefined });
     return { kind: 'not_needed' };
   }
 
@@ -184,8 +234,8 @@ export class Model {
   }
 
   private stopped() {
-    const { paused, state } = this.facts;
-    if (paused) return { stopped: 'paused' as const };
+    const { paused, held, state } = this.facts;
+    if (paused || held) return { stopped: 'paused' as const };
     return state === 'suspended' ? { stopped: state } : {};
   }
 
@@ -195,23 +245,48 @@ export class Model {
     const claim = ++known.claim;
     known.last = id;
     for (const one of event.segments) known.segments.add(one);
-    const supersedes = this.facts.owed.has(asset);
-    const live = this.owe(asset, id, event.priority === 'live');
+    const supersedes = (this.facts.owed.get(asset)?.id ?? id) !== id;
+    const live = this.owe(asset, id, event.priority === 'live', this.limits.quietMs);
     this.facts.notifications.set(id, { asset, state: 'waiting', claim, live, timed, failures: 0 });
     this.untold.add(asset);
     return { kind: 'claimed', claim, again: false, supersedes, ...this.stopped() };
   }
 
   /** Makes an asset owed. @returns whether it is live: because of this notification, or of the one that it supersedes */
-  owe(asset: string, id: string, isLive: boolean): boolean {
+  owe(asset: string, id: string, isLive: boolean, quietMs = 0): boolean {
     const { owed, holders } = this.facts;
     const older = owed.get(asset);
-    if (older !== undefined) this.end(older.id, { state: 'superseded', by: id });
+    const replaced = older ?? this.facts.failed.get(asset);
+    if (replaced !== undefined && replaced.id !== id) this.end(replaced.id, { state: 'superseded', by: id });
+    this.facts.failed.delete(asset);
     const live = isLive || older?.live === true;
     const since = older?.since ?? this.now;
+    const wasHeld = holders.has(asset);
     if ((holders.get(asset)?.lease ?? 0) <= this.now) holders.delete(asset);
-    owed.set(asset, { id, live, since, due: since });
+    const ends = older === undefined ? this.now + quietMs + 0.5 : wasHeld ? since : older.due;
+    const due = quietMs > 0 && !holders.has(asset) && isQuiet(ends) ? ends : Math.min(since, this.now);
+    owed.set(asset, { id, live, since, due });
+    if (older === undefined && isQuiet(due)) this.facts.putOffAt = this.now;
     return live;
+  }
+
+  forget(asset: string): void {
+    const { failed, owed } = this.facts;
+    const known = this.knownOf(asset);
+    if (known.segments.size > 0)
+      Object.assign(known, { segments: new Set(), claim: known.claim + 1, last: '' });
+    const id = owed.get(asset)?.id ?? failed.get(asset)?.id;
+    failed.delete(asset);
+    if (id !== undefined) this.end(id, { state: 'cancelled' });
+  }
+
+  /** The asset is kept, so that it can be recovered, and a notice is owed. */
+  private fail(id: string, reason: 'window' | 'expired'): void {
+    const { facts, now: at } = this;
+    const { asset } = this.notification(id);
+    facts.failed.set(asset, { id, live: facts.owed.get(asset)?.live === true, at });
+    facts.failedNotice = { reason, at, since: facts.failedNotice?.since ?? at };
+    this.end(id, { state: 'failed', reason });
   }
 
   /** Has an ended notification wait again. */
@@ -231,27 +306,30 @@ export class Model {
   waitAgain(asset: string, due?: number): void {
     this.facts.holders.delete(asset);
     const owed = this.facts.owed.get(asset);
-    if (owed !== undefined) owed.due = due ?? owed.since;
+    if (owed !== undefined) owed.due = due ?? Math.min(owed.since, this.now);
   }
 
   /** Ends the holds whose lease is over, and those of calls whose answers were lost. */
   endLeases(lost: readonly string[] = []): void {
-    for (const [asset, { lease, nonce }] of this.facts.holders)
-      if (lease <= this.now || lost.includes(nonce)) this.waitAgain(asset);
+    for (const [asset, holder] of this.facts.holders) {
+      if (this.isOver(holder.lease) || lost.includes(holder.nonce)) this.waitAgain(asset);
+    }
     const leases = [...this.facts.holders.values()].map(({ lease }) => lease);
     this.facts.leasesEnd = leases.length === 0 ? 0 : Math.min(...leases);
   }
 
   enter(state: Facts['state']): void {
     const { facts, now } = this;
-    Object.assign(facts, { state, epoch: facts.epoch + 1, probe: '' });
+    Object.assign(facts, { state, epoch: facts.epoch + 1, places: 0 });
     if (state === 'active') Object.assign(facts, { failures: 0, probeAt: 0, recoveredAt: now });
   }
 
   newUrl(): void {
     this.enter('active');
     this.facts.notBefore = 0;
-    this.facts.generation++;
+    this.facts.urlEpoch = this.facts.epoch;
+    this.dueAll();
+    this.pull();
   }
 
   resume(): void {
@@ -264,8 +342,45 @@ export class Model {
     if (facts.state === 'failing') Object.assign(facts, { probeStep: 1, probeAt: now });
   }
 
-  pullForward(): void {
-    for (const { asset, due } of this.waiting()) if (due > this.now) this.waitAgain(asset);
+  /** Makes due whatever waits: the next calls of `pull` do it, the latest first. */
+  dueAll(): void {
+    if (this.waiting().length > 0) this.facts.pullBelow = far;
+  }
+
+  pull(): void {
+    const { facts, now } = this;
+    const { quietMs = 0 } = this.limits;
+    if (facts.pullBelow === 0) return;
+    const reached = [true, false].map((isLive) => {
+      const later = this.waiting()
+        .filter(({ live, due }) => live === isLive && due > now && due <= facts.pullBelow)
+        .sort((a, b) => b.due - a.due || (a.asset < b.asset ? 1 : -1))
+        .slice(0, pulledAtOnce);
+      for (const { asset, due } of later) if (!isQuiet(due) || due > now + quietMs + 1) this.waitAgain(asset);
+      return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
+    });
+    const below = Math.max(...reached);
+    facts.pullBelow = below === facts.pullBelow ? below - 0.5 : below;
+  }
+
+  /** Redis' clock may have been set back: what was put off before waits no longer than it would have. */
+  setRight(): void {
+    const { facts, now } = this;
+    if (Math.max(facts.putOffAt, facts.recoveredAt) <= now + 1000) return;
+    const back = Math.max(facts.putOffAt - now, 0);
+    if (facts.probeAt > 0) facts.probeAt -= back;
+    if (facts.notBefore > 0) facts.notBefore -= back;
+    facts.putOffAt = Math.min(facts.putOffAt, now);
+    facts.recoveredAt = this.recoveredAt;
+    this.dueAll();
+  }
+
+  isOver(lease: number): boolean {
+    return lease <= this.now || lease > this.now + longestLeaseMs;
+  }
+
+  get recoveredAt(): number {
+    return Math.min(this.facts.recoveredAt, this.now);
   }
 
   holds({ platformId, nonce }: Pick<Taken, 'platformId' | 'nonce'>): boolean {
@@ -282,7 +397,7 @@ export class Model {
     const answer: Answer = answers[name];
     const before = facts.state;
     const isHolder = this.holds(taken);
-    const isThisUrl = taken.generation === facts.generation;
+    const isThisUrl = taken.epoch >= facts.urlEpoch;
     const isOk = answer.ok && isThisUrl;
     if (isOk || (isHolder && isThisUrl)) this.judge(taken, answer, settled);
     assert.equal(settled.change?.to ?? before, facts.state);
@@ -307,7 +422,7 @@ export class Model {
     if (settled.result === 'failed') {
       assert.equal(facts.state, 'active', 'it fails by its window only while its endpoint is well');
       facts.holders.delete(asset);
-      this.end(id, { state: 'failed', reason: 'window' });
+      this.fail(id, 'window');
       return 'failed';
     }
     assertDrawn(settled.inMs, this.client.settings.retryScheduleMs, failures);
@@ -315,30 +430,32 @@ export class Model {
     return 'retry';
   }
 
-  private judge(
-    { platformId: asset, nonce, epoch }: Taken,
-    { ok, status, retryAfterMs = 0 }: Answer,
-    { change }: Settled,
-  ): void {
+  private judge({ epoch }: Taken, { ok, status, retryAfterMs = 0 }: Answer, { change }: Settled): void {
     const { facts, now } = this;
+    if (!ok) facts.putOffAt = now;
     if (retryAfterMs > 0) facts.notBefore = Math.max(facts.notBefore, now + retryAfterMs);
     if (epoch !== facts.epoch) return;
-    const isProbe = facts.state === 'failing' && facts.probe === `${nonce} ${asset}`;
+    const isProbe = facts.state === 'failing';
     if (ok) {
       if (facts.state === 'active') facts.failures = 0;
-      if (!isProbe) return;
+      if (!isProbe) {
+        if (facts.places > 0) facts.places = (facts.places + 1) % this.limits.maxInFlight;
+        return;
+      }
       this.enter('active');
-      this.pullForward();
+      facts.places = 1;
+      this.dueAll();
       return;
     }
     facts.failures++;
+    if (facts.places > 1) facts.places = 1;
     const mayFail = this.client.settings.failingAfter;
     if (status === 410 && facts.state !== 'suspended') this.enter('suspended');
     else if (facts.state === 'active' && facts.failures >= mayFail) {
       this.enter('failing');
       Object.assign(facts, { probeStep: 1, probeAt: Number.NaN });
     } else if (isProbe) {
-      Object.assign(facts, { probe: '', probeStep: facts.probeStep + 1, probeAt: Number.NaN });
+      Object.assign(facts, { probeStep: facts.probeStep + 1, probeAt: Number.NaN });
       // After 5 days and 20 failed attempts.
       if (change?.to === 'suspended') this.enter('suspended');
     }
@@ -359,6 +476,7 @@ export class Model {
     const isAnyHeld = [...distinct].some((asset) => this.facts.holders.has(asset));
     const isDistinct = distinct.size === events.length;
     const isFailing = this.facts.state === 'failing';
+    if ((this.limits.quietMs ?? 0) > 0) return false;
     return this.waiting().length === 0 && isOneLane && isDistinct && !isAnyHeld && !isFailing;
   }
 
@@ -367,7 +485,7 @@ export class Model {
     let i = 0;
     for (const mayMakeRoom of arriveApart ? [false, true] : [true]) {
       const { holders, leasesEnd } = this.facts;
-      if (mayMakeRoom && i < most && holders.size > 0 && leasesEnd <= this.now) this.endLeases();
+      if (mayMakeRoom && i < most && holders.size > 0 && this.isOver(leasesEnd)) this.endLeases();
       for (; i < most; i++) {
         const next = this.next();
         if (next === undefined) break;
@@ -384,11 +502,10 @@ export class Model {
     assert.ok(owed !== undefined && !facts.holders.has(asset), 'it waits');
     assert.deepEqual([owed.live, owed.due], [next.live, next.due]);
     assert.deepEqual([id, priority === 'live'], [owed.id, owed.live]);
-    assert.deepEqual([taken.nonce, taken.generation, taken.epoch], [nonce, facts.generation, facts.epoch]);
-    if (facts.state === 'failing') facts.probe = `${nonce} ${asset}`;
-    else {
+    assert.deepEqual([taken.nonce, taken.epoch], [nonce, facts.epoch]);
+    if (facts.state !== 'failing') {
       if (limits.perSecond > 0) facts.rateAt = this.rateTime() + 1000 / limits.perSecond;
-      if (owed.due < facts.recoveredAt) facts.drainAt = this.drainTime() + 1000 / limits.drainPerSecond;
+      if (owed.due < this.recoveredAt) facts.drainAt = this.drainTime() + 1000 / limits.drainPerSecond;
     }
     facts.holders.set(asset, { nonce, id, lease: now + leaseMs });
   }
@@ -402,7 +519,7 @@ export class Model {
       return waiting.find(({ due, live }) => live && due === first?.due) ?? first;
     }
     const mayDrain = this.drainTime() <= now;
-    const due = waiting.filter((one) => one.due <= now && (mayDrain || one.due >= facts.recoveredAt));
+    const due = waiting.filter((one) => one.due <= now && (mayDrain || one.due >= this.recoveredAt));
     const [live, backfill] = [due.find((one) => one.live), due.find((one) => !one.live)];
     if (live !== undefined && backfill !== undefined) {
       facts.picks = (facts.picks + 1) % 4;
@@ -421,11 +538,18 @@ export class Model {
   }
 
   private allowedAt(at: number, perSecond: number, keptMs: number): number {
-    return Math.max(Math.min(at, this.now + 1000 / perSecond), this.now - keptMs);
+    const isPossible = at <= this.now + 1000 / perSecond + 1;
+    return Math.max(isPossible ? at : this.now, this.now - keptMs);
+  }
+
+  /** After a recovery one place, and one more with each success. */
+  private bound(): number {
+    const { maxInFlight } = this.limits;
+    return this.facts.places === 0 ? maxInFlight : Math.min(this.facts.places, maxInFlight);
   }
 
   private backfillBound(): number {
-    const { maxInFlight: bound } = this.limits;
+    const bound = this.bound();
     return bound === 1 ? 1 : bound - Math.max(1, Math.floor(bound / 4));
   }
 
@@ -433,15 +557,15 @@ export class Model {
   standing(): Why {
     const { facts, now } = this;
     if (!facts.registered) return { reason: 'no_registration' };
-    if (facts.paused) return { reason: 'paused' };
+    if (facts.paused || facts.held) return { reason: 'paused' };
     if (facts.state === 'suspended') return { reason: 'suspended' };
     if (facts.state === 'failing') {
-      const [nonce, asset = ''] = facts.probe.split(' ');
-      const probe = facts.holders.get(asset);
-      const at = Math.max(facts.probeAt, facts.notBefore, probe?.nonce === nonce ? (probe?.lease ?? 0) : 0);
+      // One probe at a time: what is under way ends first.
+      const leases = [...facts.holders.values()].map(({ lease }) => lease);
+      const at = Math.max(facts.probeAt, facts.notBefore, ...leases);
       if (at > now) return { reason: 'failing', at };
     } else if (facts.notBefore > now) return { reason: 'not_before', at: facts.notBefore };
-    if (facts.holders.size >= this.limits.maxInFlight) return { reason: 'full' };
+    if (facts.holders.size >= this.bound()) return { reason: 'full' };
     const at = this.rateTime();
     return at > now ? { reason: 'rate', at: Math.ceil(at) } : { reason: 'due', at: now };
   }
@@ -449,16 +573,17 @@ export class Model {
   /** Says why one owed asset waits, as people and workflows are told. */
   reasonOf(asset: string): Why {
     const { lease } = this.facts.holders.get(asset) ?? {};
-    if (lease !== undefined) return { reason: 'in_flight', at: lease };
+    if (lease !== undefined) return { reason: 'in_flight', at: this.isOver(lease) ? this.now : lease };
     const { facts, now } = this;
     const { due = 0, live } = facts.owed.get(asset) ?? {};
     const client = this.standing();
     const isOwn = ['due', 'full', 'rate', 'not_before'].includes(client.reason);
-    if (isOwn && due > Math.max(now, client.at ?? 0)) return { reason: 'retry', at: due };
+    if (isOwn && due > Math.max(now, client.at ?? 0))
+      return { reason: isQuiet(due) ? 'quiet' : 'retry', at: due };
     if (client.reason !== 'due' || facts.state === 'failing') return client;
     if (!live && facts.holders.size >= this.backfillBound()) return { reason: 'full' };
     const drainAt = Math.ceil(this.drainTime());
-    return due < facts.recoveredAt && drainAt > now ? { reason: 'rate', at: drainAt } : client;
+    return due < this.recoveredAt && drainAt > now ? { reason: 'rate', at: drainAt } : client;
   }
 
   /** Says when something may be sent next. */
@@ -473,27 +598,30 @@ export class Model {
     const [first] = waiting
       .filter(({ live }) => live || !isBound)
       .map(({ due }): { reason: WaitReason; at: number } => {
-        if (due < facts.recoveredAt && drainAt > now) return { reason: 'rate', at: drainAt };
-        return due > now ? { reason: 'retry', at: due } : { reason: 'due', at: now };
+        if (due < this.recoveredAt && drainAt > now) return { reason: 'rate', at: drainAt };
+        if (due <= now) return { reason: 'due' as const, at: now };
+        return { reason: isQuiet(due) ? ('quiet' as const) : ('retry' as const), at: Math.ceil(due) };
       })
       .sort((a, b) => a.at - b.at);
     return first ?? { reason: 'full' };
   }
 
   /** Plans catch-up. @returns the script's answer */
-  plan(): Plan {
+  plan(leastMs: number): Plan {
     const { facts, now } = this;
     const { retentionMs } = this.client.settings;
+    this.setRight();
     this.endLeases();
     const old = this.waiting().filter(({ since }) => since <= now - retentionMs);
-    for (const { id } of old) this.end(id, { state: 'failed', reason: 'expired' });
+    for (const { id } of old) this.fail(id, 'expired');
     const waiting = this.waiting();
     const owed = waiting.length + facts.holders.size;
     if (owed === 0) return { owed, oldestAt: 0, inMs: 0, reason: 'due', expired: old.length };
+    this.pull();
     const oldestAt = waiting.length === 0 ? now : Math.min(...waiting.map(({ since }) => since));
     const { reason, at = oldestAt + retentionMs } = this.nextTime();
     const leases = [...facts.holders.values()].map(({ lease }) => lease);
-    const inMs = Math.max(Math.min(at - now, ...leases.map((lease) => lease - now), 60 * minute), 0);
+    const inMs = Math.max(Math.min(at - now, ...leases.map((lease) => lease - now), 60 * minute), leastMs);
     return { owed, oldestAt, inMs, reason, expired: old.length };
   }
 }

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { runScript } from '../../src/redis/connection/library.js';
+import { askScript } from '../../src/redis/connection/library.js';
 import {
   beginning,
   byFallingScore,
   listNotifications,
   newestNotifications,
   type Position,
-  parsePositions,
 } from '../../src/redis/notifications/notificationPages.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { redeliver } from '../../src/redis/notifications/redeliver.js';
@@ -25,10 +24,20 @@ describe('a page after a place of a sorted set', () => {
     const keys = db.client(clientToken);
     const wanted = fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true });
     const read = async ({ score, member }: Position) => {
-      const args = [score, member, 5, '', '', ''];
-      const [last, found = []] = (await runScript(db, 'listedPage', clientToken, args)) as string[][];
-      assert.deepEqual(last, found.length === 10 ? found.slice(-2) : [], 'where the next page begins');
-      return parsePositions(found);
+      const args = ['accepted', score, member, 5, 0, '', '', ''];
+      const answer = await askScript<{ entries?: Position[]; last?: Position }>(
+        db,
+        'listPage',
+        clientToken,
+        args,
+      );
+      const found = (answer.entries ?? []).map((one) => ({ score: one.score, member: one.member }));
+      assert.deepEqual(
+        answer.last,
+        found.length === 5 ? found.at(-1) : undefined,
+        'where the next page begins',
+      );
+      return found;
     };
     await fc.assert(
       fc.asyncProperty(places, wanted, fc.nat({ max: 29 }), async (all, other, n) => {
@@ -100,7 +109,7 @@ describe('the notifications of a client', () => {
       [{ since, limit: 1 }, ['in-flight']],
     ] as const) {
       const wanted = { state: 'waiting' as const, ...options };
-      const found = await newestNotifications(client.db, [client.clientToken], wanted);
+      const { notifications: found } = await newestNotifications(client.db, [client.clientToken], wanted);
       assert.deepEqual(
         found.map((one) => one.platformId),
         expected,

@@ -105,7 +105,12 @@ describe("Temporal's standard client settings", () => {
         TEMPORAL_GRPC_META_TEAM: 'video',
       });
       const lazy = connect(config);
-      const native = await connectNative(config, createLogger('silent', 'test'));
+      const native = await connectNative({
+        config,
+        log: createLogger('silent', 'test'),
+        ended: new AbortController().signal,
+        begun: () => {},
+      });
       try {
         for (const connection of [lazy, native]) {
           const before = proxy.calls.length;

@@ -3,7 +3,6 @@ import { Connection } from '@temporalio/client';
 import { createLogger } from '../../src/log.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
-import { startService } from '../program.js';
 import { succeeds, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
 
@@ -35,31 +34,6 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
 
   const everything = ['ClientToken', 'PlatformId', 'EventId', 'NotificationState', 'HttpStatus'];
 
-  it('denied: the service starts if the search attributes exist', async () => {
-    proxy.answer = (path) => (isOperatorCall(path) ? status.permissionDenied : status.ok);
-    const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
-    assert.match(service.said(), /the search attributes exist/);
-    assert.equal(await service.stop(), 0);
-  });
-
-  it('unimplemented: the service ends if they are missing, and names them and the command that adds them', async () => {
-    proxy.answer = (path) => (isOperatorCall(path) ? status.unimplemented : status.ok);
-    const namespace = await newNamespace();
-    const env = { TEMPORAL_ADDRESS: proxy.address, TEMPORAL_NAMESPACE: namespace };
-    await assert.rejects(startService(env), (err: Error) => {
-      for (const name of everything) assert.match(err.message, new RegExp(`${name} \\(`));
-      assert.match(err.message, /HttpStatus \(Int\)/);
-      assert.match(
-        err.message,
-        new RegExp(
-          `tcld namespace search-attributes add --namespace ${namespace} .*"ClientToken=KeywordList"`,
-        ),
-      );
-      assert.doesNotMatch(err.message, /at .*searchAttributes/, 'no stack');
-      return true;
-    });
-  });
-
   describe('to a connection', () => {
     const log = createLogger('silent', 'test');
     let connection: Connection;
@@ -72,6 +46,19 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
     });
     after(() => connection.close());
 
+    for (const code of [status.permissionDenied, status.unimplemented]) {
+      it(`answers ${code}: the attributes must exist, or are named with the command that adds them`, async () => {
+        proxy.answer = (path) => (isOperatorCall(path) ? code : status.ok);
+        await ensureSearchAttributes(connection, 'default', log);
+        await assert.rejects(ensureSearchAttributes(connection, namespace, log), (err: Error) => {
+          for (const name of everything) assert.match(err.message, new RegExp(`${name} \\(`));
+          const adds = `tcld namespace search-attributes add --namespace ${namespace} .*"ClientToken=KeywordList"`;
+          assert.match(err.message, new RegExp(adds));
+          return err.name === 'ConfigError';
+        });
+      });
+    }
+
     it('may list but not add: the service ends and names the missing ones', async () => {
       proxy.answer = (path) => (path.endsWith('AddSearchAttributes') ? status.permissionDenied : status.ok);
       await assert.rejects(ensureSearchAttributes(connection, namespace, log), /ClientToken \(KeywordList\)/);
@@ -79,6 +66,15 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
       await ensureSearchAttributes(connection, namespace, log);
       const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
       for (const name of everything) assert.ok(name in customAttributes, name);
+    });
+
+    it('has no room in a namespace with a KeywordList of another: the service ends and names all, and a remedy', async () => {
+      proxy.answer = () => status.ok;
+      await connection.operatorService.addSearchAttributes({ namespace, searchAttributes: { Tags: 7 } });
+      await assert.rejects(
+        ensureSearchAttributes(connection, namespace, log),
+        /^ConfigError: .* no room for .*ClientToken.*: .*others have Tags\.\n.*namespace of its own \(TEMPORAL_NAMESPACE\)/,
+      );
     });
 
     it('names one of another type, whether the server lists it or not', async () => {

@@ -1,5 +1,5 @@
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import type { EnrichmentInput } from '../../src/delivery/workflowStarts.js';
+import type { EnrichmentInput } from '../../src/delivery/outcome.js';
 
 /** Returns the ids of the workflows `enrichment`, newest first. Temporal lists a run some time after it began. */
 export async function* enrichmentIds(temporal: Client, taskQueue: string): AsyncGenerator<string> {

@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 /** `asset-update-listen`: reads the options and runs the server. Requests go to stdout, everything else to stderr. */
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { createForwarder } from './forward.mjs';
 import { createReceiver } from './receiver.mjs';
 import { createVerifier } from './signature.mjs';
-import { inWords } from './words.mjs';
+import { ask, followUpdates } from './updates.mjs';
+import { forwardedInWords, inWords, updateInWords } from './words.mjs';
 
 const exit = { done: 0, failed: 1, wrongUsage: 2 };
 
@@ -14,6 +16,10 @@ const program = new Command('asset-update-listen')
   .option('--status <code>', 'the answer if the signature is valid', between(200, 599), 204)
   .option('--delay <seconds>', 'to wait before each answer', seconds, 0)
   .option('--json', 'print each request as one line of JSON')
+  .option('--updates <url>', 'instead of listening, follow the updates that the service at this URL lists')
+  .option('--client <token>', 'the client whose updates to follow')
+  .option('--forward <url>', 'post each update to this URL, signed as the service signs it')
+  .option('--replay <id>', 'with --forward: post the notification of this id once, and end')
   .addOption(new Option('--secret <secret>').hideHelp())
   .addHelpText(
     'after',
@@ -21,23 +27,32 @@ const program = new Command('asset-update-listen')
 Environment:
   SIGNING_SECRETS    the signing secret of your client (whsec_...), or several, separated by spaces.
                      There is no option for it, because arguments are visible in the process list.
+  ACCESS_TOKEN       for --updates: an access token of your account. With --forward and without SIGNING_SECRETS
+                     the client's signing secret is read with it, and kept in memory.
   NO_COLOR           no colours
 
 A request without a valid signature is answered 401.
-Exit status: 0 ended by Ctrl-C, 1 it could not listen, 2 wrong usage.`,
+Exit status: 0 ended by Ctrl-C, 1 it could not listen or follow, 2 wrong usage.`,
   )
   .showHelpAfterError('(--help shows the usage)')
   .exitOverride((err) => process.exit(err.exitCode === 0 ? exit.done : exit.wrongUsage));
 
 program.parse();
-const { port, host, status, delay, json = false, secret } = program.opts();
+const { port, host, status, delay, json = false, secret, updates, client, forward, replay } = program.opts();
+const secrets = (process.env.SIGNING_SECRETS ?? '').split(/\s+/).filter((one) => one !== '');
 if (secret !== undefined) {
   refuse('Put the secret into SIGNING_SECRETS: arguments are visible in the process list.');
 }
 
+// A reader that closes early (`| head`) is not a failure.
+process.stdout.on('error', () => process.exit(exit.done));
+if (updates !== undefined) await follow();
+if (forward !== undefined) refuse('--forward needs --updates: the address of the service.');
+if (replay !== undefined) refuse('--replay needs --updates and --forward.');
+
 const counts = { good: 0, bad: 0, duplicate: 0 };
 const server = createReceiver({
-  verify: verifierOf((process.env.SIGNING_SECRETS ?? '').split(/\s+/).filter((one) => one !== '')),
+  verify: verifierOf(secrets),
   status,
   delayMs: delay * 1000,
   tell(seen) {
@@ -60,13 +75,58 @@ server.listen(port, host, () => {
   );
 });
 
-// A reader that closes early (`| head`) is not a failure.
-process.stdout.on('error', () => process.exit(exit.done));
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => {
     say(`${counts.good} good, ${counts.duplicate} of them duplicates; ${counts.bad} bad.`);
     process.exit(exit.done);
   });
+}
+
+/** @returns {Promise<never>} */
+async function follow() {
+  const { ACCESS_TOKEN: token } = process.env;
+  if (client === undefined || !token) {
+    refuse('To follow updates give --client, and set ACCESS_TOKEN to a token of its account.');
+  }
+  if (replay !== undefined && forward === undefined) refuse('--replay needs --forward: the URL to post to.');
+  if (forward !== undefined && !/^https?:/.test(URL.parse(forward)?.protocol ?? '')) {
+    refuse('--forward needs an absolute http or https URL.');
+  }
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(exit.done));
+  const access = { url: updates, token, clientToken: client };
+  /** @param {unknown} value @param {string} words */
+  const show = (value, words) => void process.stdout.write(json ? `${JSON.stringify(value)}\n` : words);
+  /** @type {(update: import('./updates.mjs').Update) => unknown} */
+  let tell = (update) => show(update, updateInWords(update));
+  if (forward !== undefined) {
+    const signing = secrets[0] ?? (await told(access, 'push_notifications/signing_secret')).signing_secret;
+    verifierOf([signing]);
+    const post = createForwarder({ to: forward, secret: signing, clientToken: client });
+    tell = async (update) => {
+      const forwarded = await post(update);
+      show(forwarded, forwardedInWords(forwarded));
+    };
+  }
+  if (replay !== undefined) {
+    const { platform_id } = await told(access, `notifications/${encodeURIComponent(replay)}`);
+    await tell({ platform_id, notification_id: replay, updated_at: new Date().toISOString() });
+    process.exit(exit.done);
+  }
+  const refusal = await followUpdates(access, tell, say);
+  say(`The service refuses to list updates: ${refusal}`);
+  process.exit(exit.failed);
+}
+
+/**
+ * Asks the service once; ends where it refuses.
+ * @param {import('./updates.mjs').Access} access
+ * @param {string} path
+ */
+async function told(access, path) {
+  const { status: code, body } = await ask(access, path);
+  if (code === 200) return body;
+  say(`The service refuses ${path}: ${code || 'no answer'}: ${body.msg}`);
+  return process.exit(exit.failed);
 }
 
 /** @param {string[]} secrets */

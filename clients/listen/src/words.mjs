@@ -20,6 +20,18 @@ export function inWords(seen) {
   return `${lines.join(`\n${' '.repeat(14)}`)}\n`;
 }
 
+/** @param {import('./updates.mjs').Update} update */
+export function updateInWords({ platform_id: asset, notification_id: id, updated_at: at }) {
+  return `${paint('dim', at.slice(11, 23))}  ${shown(asset)}  ${shown(id)}\n`;
+}
+
+/** @param {import('./forward.mjs').Forwarded} forwarded */
+export function forwardedInWords(forwarded) {
+  const { answered, why = '', after_ms: ms } = forwarded;
+  const answer = answered === null ? paint('red', `no answer (${shown(why)})`) : `-> ${answered}`;
+  return updateInWords(forwarded).replace(/\n$/, `  ${answer} after ${ms} ms\n`);
+}
+
 /** @param {import('./receiver.mjs').Seen} seen */
 function answerInWords({ answered, after_ms: ms }) {
   if (answered === null) return paint('yellow', `the sender left after ${ms} ms`);

@@ -48,11 +48,20 @@ export class Caller {
     for (const one of this.#underWay) one.abort();
   }
 
-  /** @param member which the service's answer has if the call succeeds */
-  async call(method: 'GET' | 'POST', path: string, member: string, init: RequestInit): Promise<Answer> {
+  /**
+   * @param member which the service's answer has if the call succeeds
+   * @param waitMs for how long the service may wait before it answers
+   */
+  async call(
+    method: 'GET' | 'POST',
+    path: string,
+    member: string,
+    init: RequestInit,
+    waitMs = 0,
+  ): Promise<Answer> {
     const { fetch: given = fetch, timeoutMs = 15_000 } = this.#options;
     return await this.#endable(async (aborter) => {
-      const timer = setTimeout(() => aborter.abort(), timeoutMs);
+      const timer = setTimeout(() => aborter.abort(), waitMs + timeoutMs);
       try {
         // A redirect would carry the token elsewhere.
         const fixed = { method, redirect: 'manual', signal: aborter.signal } as const;

@@ -9,10 +9,12 @@ export interface UpdatesAsked {
   clientToken: string;
   /** The `next_cursor` that was kept last; if absent, from the oldest update that the service keeps. */
   cursor?: string | undefined;
-  /** The most updates of a page, 1 to 200; default 200. */
+  /** The most updates of a page, 1 to 1,000; default 1,000. */
   limit?: number;
-  /** How long to wait after an empty page; default 10,000. */
-  pollEveryMs?: number;
+  /** For how many seconds a call waits for an update, 0 to 20; default 20. */
+  waitSeconds?: number;
+  /** The pause after an empty page; default 1,000. */
+  pauseMs?: number;
   /** Ends the iteration. */
   signal?: AbortSignal;
 }
@@ -29,18 +31,19 @@ export class UpdatesClient {
   async *updates(asked: UpdatesAsked): AsyncGenerator<UpdatePage, void, void> {
     const caller = new Caller(this.options);
     const token = new AccessToken(this.options, caller, 'push_notifications');
-    const { clientToken, limit = 200, pollEveryMs = 10_000, signal } = asked;
+    const { clientToken, limit = 1000, waitSeconds = 20, pauseMs = 1000, signal } = asked;
     const end = () => caller.end();
     signal?.addEventListener('abort', end, { once: true });
     if (signal?.aborted) end();
     try {
       for (let cursor = asked.cursor; ; ) {
-        const query = { client_token: clientToken, limit: String(limit), ...(cursor && { cursor }) };
-        const page = await nextPage(caller, token, `/updates?${new URLSearchParams(query)}`);
+        const query = { client_token: clientToken, limit: `${limit}`, wait: `${waitSeconds}` };
+        const path = `/updates?${new URLSearchParams({ ...query, ...(cursor && { cursor }) })}`;
+        const page = await nextPage(caller, token, path, waitSeconds * 1000);
         if (page === undefined) return;
         cursor = page.next_cursor;
         if (page.updates.length > 0) yield page;
-        else await caller.wait(pollEveryMs);
+        else await caller.wait(pauseMs);
         if (caller.isEnded) return;
       }
     } finally {
@@ -51,10 +54,15 @@ export class UpdatesClient {
 }
 
 /** Asks until there is an answer; returns undefined if the caller was ended first. @throws UpdatesRefused */
-async function nextPage(caller: Caller, token: AccessToken, path: string): Promise<UpdatePage | undefined> {
+async function nextPage(
+  caller: Caller,
+  token: AccessToken,
+  path: string,
+  waitMs: number,
+): Promise<UpdatePage | undefined> {
   for (let failures = 1; ; failures++) {
     const answer = await token.call((authorization) =>
-      caller.call('GET', path, 'updates', { headers: { authorization } }),
+      caller.call('GET', path, 'updates', { headers: { authorization } }, waitMs),
     );
     if (caller.isEnded) return undefined;
     if (answer.status === 200) return answer.body as unknown as UpdatePage;

@@ -1,8 +1,5 @@
-/** Decides who may see a page and send a form: the link, the session that it opens and its cookie, and the first steps of each page. */
-import { hash, timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+/** Decides who may see a page of the console and send a form: the link, the session that it opens, and the first steps of each page. */
 import type { Context, Middleware } from 'koa';
-import type { Config } from '../../config.js';
 import { fingerprintOf, randomSecret } from '../../redis/records/accounts.js';
 import {
   consoleSessionMs,
@@ -11,8 +8,7 @@ import {
   findConsoleSession,
   openConsoleLink,
 } from '../../redis/records/consoleSessions.js';
-import { ApiError, badParameter } from '../apiError.js';
-import { isFromTrustedProxy } from '../clientAddress.js';
+import { ApiError } from '../apiError.js';
 import { findNoticesClient } from '../endpoint.js';
 import { readEndpoint } from '../endpoints/clients.js';
 import type { ApiDeps, Step, StepContext } from '../step.js';
@@ -20,7 +16,7 @@ import { auditCall } from '../steps/auditCall.js';
 import { readForm } from '../steps/body.js';
 import { ownClient } from '../steps/publisher.js';
 import { type Parameters, parseParameters } from '../steps/query.js';
-import { html, type Piece } from './html.js';
+import { type Html, html, type Piece } from './html.js';
 import {
   answerPage,
   composePage,
@@ -28,7 +24,13 @@ import {
   formTokenField,
   type SessionState,
   type SiteState,
+  sessionFrame,
+  siteUrl,
 } from './page.js';
+import { isSentBy, redirect, sessionCookies } from './sessionCookie.js';
+import { publisher } from './words.js';
+
+const cookiesOf = ({ config }: Pick<ApiDeps, 'config'>) => sessionCookies('console_session', config);
 
 /** Composes a page of the account: it takes a session, and counts towards the account's rate of pages. */
 export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: Step<State>[]): Middleware[] {
@@ -42,37 +44,49 @@ export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: S
 /** Composes a page about the client of its path and the client's endpoint, which is state.health and state.registration. */
 export const clientPage = (deps: ApiDeps, answer: Step<SiteState>): Middleware[] =>
   pageSteps<SiteState>(deps, findClient(deps), async (ctx, next) => {
-    Object.assign(ctx.state, await readEndpoint(deps.db, ctx.state.client.clientToken));
+    const { clientToken } = ctx.state.client;
+    const about = { here: siteUrl(clientToken), reader: publisher };
+    Object.assign(ctx.state, about, await readEndpoint(deps.db, clientToken));
     await answer(ctx, next);
   });
 
 /** Composes the answer to a form about the client of its path. */
 export const clientForm = (deps: ApiDeps, answer: Step<FormState>): Middleware[] =>
-  composePage(requireSession(deps), findClient(deps), requireSameOrigin(deps), requireOwnForm, answer);
+  composePage(
+    requireSession(deps),
+    findClient(deps),
+    cookiesOf(deps).requireSameOrigin,
+    requireOwnForm,
+    answer,
+  );
 
 /** Finds the session, and its account in the form of an access token. Without a session it redirects to /console/open. */
-const requireSession =
-  (deps: ApiDeps): Step<SessionState> =>
-  async (ctx, next) => {
-    const secret = sessionSecret(ctx, deps);
+const requireSession = (deps: ApiDeps): Step<SessionState> => {
+  const cookies = cookiesOf(deps);
+  return async (ctx, next) => {
+    const secret = cookies.secretOf(ctx);
     const session = await findConsoleSession(deps.db, secret);
-    if (session === undefined) {
-      // htmx would put the target of a redirect into a part of this page.
-      if (ctx.get('HX-Request') === 'true') {
-        ctx.status = 401;
-        ctx.set('HX-Redirect', '/console/open');
-        ctx.body = 'signed out';
-      } else {
-        redirect(ctx, '/console/open');
-      }
-      return;
-    }
+    if (session === undefined) return askToOpen(ctx, '/console/open');
     const { accountId, scopes, generation, fingerprint } = session;
     ctx.state.session = session;
-    ctx.state.formToken = deriveFormToken(secret);
+    ctx.state.formToken = cookies.formTokenOf(secret);
+    ctx.state.frame = sessionFrame(session, ctx.state.formToken);
     ctx.state.token = { accountId, scopes, generation, fingerprint: `console:${fingerprint}` };
     await next();
   };
+};
+
+/** Leads a browser without a session to the page that says how to get one. */
+export function askToOpen(ctx: StepContext<unknown>, path: string): void {
+  // htmx would put the target of a redirect into a part of this page.
+  if (ctx.get('HX-Request') === 'true') {
+    ctx.status = 401;
+    ctx.set('HX-Redirect', path);
+    ctx.body = 'signed out';
+  } else {
+    redirect(ctx, path);
+  }
+}
 
 /**
  * Finds the client of the path's `site`, or else the client that gets the account's notices, as state.client.
@@ -85,18 +99,14 @@ const findClient =
     const { accountId } = state.session;
     state.client = clientToken
       ? await ownClient(db, { clientToken, accountId })
-      : await findNoticesClient(db, accountId);
+      : await findNoticesClient(db, state.token);
     await next();
   };
 
 /** Reads the form, as state.form: a page of this session must have sent it, and the session may act. @throws ApiError 403 */
 const requireOwnForm: Step<FormState> = async (ctx, next) => {
   const { formToken, session } = ctx.state;
-  const form = await readForm(ctx.req);
-  ctx.state.form = form;
-  if (!isSentBy(form, formToken)) {
-    throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
-  }
+  ctx.state.form = await readOwnForm(ctx, formToken);
   if (session.access !== 'full') {
     throw new ApiError('insufficient_scope', 'This session may look, but not change or send anything');
   }
@@ -109,22 +119,40 @@ export function given(ctx: { querystring: string }, name: string): string | unde
 }
 
 /** GET /console/open: the script sends the token after `#`; without a token the page says how to get a link. */
-export const openPage: Middleware[] = composePage((ctx) => askForLink(ctx));
-
-function askForLink(ctx: StepContext<unknown>, notice?: string): void {
-  const body = html`
-${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
-<form method="post" action="/console/open" class="stack" data-open>
-<p>You are not signed in. A link opens this console; it works once, for 15 minutes, and a session lasts 8 hours at most.</p>
+export const openPage: Middleware[] = composePage((ctx) => {
+  const how = html`<p>A link opens this console; it works once, for 15 minutes, and a session lasts 8 hours at most.</p>
 <ol>
 <li>In your company’s own pages for these notifications, follow the link to the console: each time it makes a new one.</li>
 <li>Where there is no such page, ask your account manager for a link, or have your backend call <code>POST /console_sessions</code> with an access token and open the <code>url</code> that it answers.</li>
-</ol>
+</ol>`;
+  answerPage(ctx, { title: 'Open the console', body: linkForm('/console/open', how) });
+});
+
+/** Builds the form that takes a link, for whoever is not signed in. @param how to get a link */
+export const linkForm = (action: string, how: Piece): Html => html`
+<p>You are not signed in.</p>
+<form method="post" action="${action}" class="stack" data-open>
+${how}
 <label for="link">Link</label>
 <input id="link" name="link" autocomplete="off" spellcheck="false" required>
 <button>Open</button>
 </form>`;
-  answerPage(ctx, { title: 'Open the console', body });
+
+export const linkUsed = () =>
+  new ApiError('invalid_token', 'This link has been used, or is older than 15 minutes. Please get a new one');
+
+/** Reads the token of a link, which stands after `#`. */
+export async function readLink(ctx: Pick<Context, 'req'>): Promise<{ form: Parameters; token: string }> {
+  const form = await readForm(ctx.req);
+  const given = form.get('link') ?? '';
+  return { form, token: given.slice(given.lastIndexOf('#') + 1) };
+}
+
+/** Reads a form that a page of the session sent. @throws ApiError 403 */
+export async function readOwnForm(ctx: Pick<Context, 'req'>, formToken: string): Promise<Parameters> {
+  const form = await readForm(ctx.req);
+  if (isSentBy(form, formToken)) return form;
+  throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
 }
 
 /**
@@ -133,20 +161,19 @@ ${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
  * account.
  */
 export function openEndpoint(deps: ApiDeps): Middleware[] {
-  const { db, config } = deps;
-  return composePage(requireSameOrigin(deps), async (ctx) => {
-    const form = await readForm(ctx.req);
-    const given = form.get('link') ?? '';
-    const token = given.slice(given.lastIndexOf('#') + 1);
+  const { db } = deps;
+  const cookies = cookiesOf(deps);
+  return composePage(cookies.requireSameOrigin, async (ctx) => {
+    const { form, token } = await readLink(ctx);
     const link = await findConsoleLink(db, token);
-    if (link === undefined) return answerUsed(ctx);
-    const before = sessionSecret(ctx, deps);
+    if (link === undefined) throw linkUsed();
+    const before = cookies.secretOf(ctx);
     const session = await findConsoleSession(db, before);
     const isOther = session !== undefined && session.accountId !== link.accountId;
-    if (isOther && !isSentBy(form, deriveFormToken(before))) {
+    if (isOther && !isSentBy(form, cookies.formTokenOf(before))) {
       const fields = [
         html`<input type="hidden" name="link" value="${token}">`,
-        formTokenField(deriveFormToken(before)),
+        formTokenField(cookies.formTokenOf(before)),
       ];
       const body = askToSwitch(session.accountName, link.accountName, fields);
       return answerPage(ctx, { title: 'Open another account', body });
@@ -154,20 +181,12 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
     const secret = randomSecret();
     const fingerprint = `console:${fingerprintOf(secret)}`;
     const caller = { ctx, token: { accountId: link.accountId, fingerprint } };
-    await auditCall(deps, caller, 'console opened', { isSecurity: true, about: { access: link.access } });
-    if (!(await openConsoleLink(db, token, secret))) return answerUsed(ctx);
+    await auditCall(deps, caller, 'console opened', { security: 'look', about: { access: link.access } });
+    if (!(await openConsoleLink(db, token, secret))) throw linkUsed();
     await endConsoleSession(db, before);
-    // The browser's Origin names https if no proxy does.
-    const isSecure =
-      publicOrigin(ctx.req, config).startsWith('https:') || ctx.get('origin').startsWith('https:');
-    ctx.set('Set-Cookie', sessionCookie(secret, isSecure, consoleSessionMs / 1000));
+    cookies.begin(ctx, secret, consoleSessionMs);
     redirect(ctx, '/console');
   });
-}
-
-function answerUsed(ctx: StepContext<unknown>): void {
-  ctx.status = 401;
-  askForLink(ctx, 'This link has been used, or is older than 15 minutes. Please get a new one.');
 }
 
 const askToSwitch = (from: string, to: string, fields: Piece): Piece => html`
@@ -179,75 +198,10 @@ ${fields}<button>Leave ${from} and open ${to}</button>
 
 /** POST /console/sign_out: ends the session immediately, for every copy of its cookie. */
 export function signOutEndpoint(deps: ApiDeps): Middleware[] {
-  return composePage(requireSameOrigin(deps), async (ctx) => {
-    await endConsoleSession(deps.db, sessionSecret(ctx, deps));
-    // The browser may have either cookie.
-    ctx.set('Set-Cookie', [sessionCookie('', false, 0), sessionCookie('', true, 0)]);
+  const cookies = cookiesOf(deps);
+  return composePage(cookies.requireSameOrigin, async (ctx) => {
+    await endConsoleSession(deps.db, cookies.secretOf(ctx));
+    cookies.end(ctx);
     redirect(ctx, '/console/open');
   });
 }
-
-export function redirect(ctx: Pick<Context, 'status' | 'set'>, to: string): void {
-  ctx.status = 303;
-  ctx.set('Location', to);
-}
-
-/**
- * Returns the secret of the browser's session; empty if it sent none. If the browser uses https, a cookie that an
- * http page may have set is ignored.
- */
-export function sessionSecret(
-  { req, cookies }: Pick<Context, 'req' | 'cookies'>,
-  { config }: ApiDeps,
-): string {
-  const isSecure = publicOrigin(req, config).startsWith('https:');
-  return cookies.get(securedName) ?? (isSecure ? undefined : cookies.get(plainName)) ?? '';
-}
-
-/** Derives the token of the forms from the secret, which no page ever shows. */
-const deriveFormToken = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
-
-function isSentBy(form: Parameters, formToken: string): boolean {
-  const [given, wanted] = [Buffer.from(form.get('form_token') ?? ''), Buffer.from(formToken)];
-  return given.length === wanted.length && timingSafeEqual(given, wanted);
-}
-
-const plainName = 'console_session';
-/** The name over https: no other host and no http page can set a cookie of this name. */
-const securedName = `__Host-${plainName}`;
-
-/** Lax: a link to a page of the console works in a chat, and a form of another site sends no cookie. */
-function sessionCookie(secret: string, isSecure: boolean, seconds: number): string {
-  const name = isSecure ? `${securedName}=${secret}; Secure` : `${plainName}=${secret}`;
-  return `${name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${seconds}`;
-}
-
-/**
- * Returns the origin under which browsers reach this service, such as `https://hooks.example.com`: PUBLIC_URL, else the
- * request's own Host, with the scheme that a trusted proxy names in X-Forwarded-Proto.
- * @throws ApiError 400 for an invalid Host
- */
-export function publicOrigin(req: IncomingMessage, settings: Config): string {
-  if (settings.PUBLIC_URL !== undefined) return new URL(settings.PUBLIC_URL).origin;
-  const { host = '' } = req.headers;
-  if (!/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host)) throw badParameter('The header Host is not a host');
-  const isSecure =
-    isFromTrustedProxy(req, settings.TRUSTED_PROXIES) && req.headers['x-forwarded-proto'] === 'https';
-  return `${isSecure ? 'https' : 'http'}://${host}`;
-}
-
-/**
- * Requires a form that a page of this service sent. Without PUBLIC_URL only the host is compared: behind a proxy that is not
- * listed as trusted, the browser's scheme is unknown.
- * @throws ApiError 403
- */
-const requireSameOrigin =
-  ({ config }: ApiDeps): Step =>
-  (ctx, next) => {
-    const { origin = '', host, 'sec-fetch-site': site = 'same-origin' } = ctx.req.headers;
-    const own = config.PUBLIC_URL
-      ? [new URL(config.PUBLIC_URL).origin]
-      : [`http://${host}`, `https://${host}`];
-    if (site === 'same-origin' && own.includes(origin)) return next();
-    throw new ApiError('insufficient_scope', 'This form was sent by a page of another site');
-  };

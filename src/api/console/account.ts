@@ -1,5 +1,5 @@
 /** The pages of an account: its sites, and its notices. */
-import type { Middleware } from 'koa';
+import type { Context, Middleware } from 'koa';
 import { clientTokenPattern, isClientToken } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
@@ -9,9 +9,10 @@ import { badParameter } from '../apiError.js';
 import { readEndpoint } from '../endpoints/clients.js';
 import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
-import { clientPage, given, pageSteps, redirect } from './access.js';
-import { html } from './html.js';
+import { clientPage, given, pageSteps } from './access.js';
+import { html, type Piece } from './html.js';
 import { actionForm, answerPage, noResult, shownUrl, siteUrl, table } from './page.js';
+import { redirect } from './sessionCookie.js';
 import { badge, exactly, faultInWords, fromNow, healthNotice, nextAttempt, shownState } from './words.js';
 
 const perPage = 50;
@@ -24,10 +25,6 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
     const asked = given(ctx, 'site');
     const found = asked !== undefined && isClientToken(asked) ? await getClient(db, asked) : undefined;
     if (found?.accountId === accountId) return redirect(ctx, siteUrl(found.clientToken));
-    const cursor = given(ctx, 'cursor');
-    if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
-    const { clients, next } = await pageOfClients(db, accountId, { limit: perPage, after: cursor });
-    const rows = await Promise.all(clients.map((client) => siteRow(db, client)));
     answerPage(ctx, {
       title: 'Sites',
       isLive: true,
@@ -36,22 +33,37 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
           html`<div class="notice bad" role="alert"><p>This account has no site ${asked.slice(0, 64)}.</p></div>`,
         html`<form class="row" action="/console"><div><label for="site">Go to a site</label>
 <input id="site" name="site" autocomplete="off" placeholder="its client token" maxlength="64" required></div><button class="quiet">Go</button></form>`,
-        rows.length === 0
-          ? html`<p>There are no sites here.</p>`
-          : table('Sites', ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'], rows),
-        next !== undefined &&
-          html`<p><a href="/console?cursor=${next}" rel="next">Next ${perPage} sites</a></p>`,
+        await sitesPart(ctx, db, accountId),
       ],
     });
   });
 }
 
-async function siteRow(db: Db, { clientToken, name }: Client) {
+/** Shows the sites of an account, page by page. @param href of a site's pages */
+export async function sitesPart(
+  ctx: Pick<Context, 'path' | 'querystring'>,
+  db: Db,
+  accountId: string,
+  href = siteUrl,
+): Promise<Piece> {
+  const cursor = given(ctx, 'cursor');
+  if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
+  const { clients, next } = await pageOfClients(db, accountId, { limit: perPage, after: cursor });
+  const rows = await Promise.all(clients.map((client) => siteRow(db, client, href(client.clientToken))));
+  const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
+  return [
+    rows.length === 0 ? html`<p>There are no sites here.</p>` : table('Sites', columns, rows),
+    next !== undefined &&
+      html`<p><a href="${ctx.path}?cursor=${next}" rel="next">Next ${perPage} sites</a></p>`,
+  ];
+}
+
+async function siteRow(db: Db, { clientToken, name }: Client, href: string) {
   const { health, registration } = await readEndpoint(db, clientToken);
   return {
     id: `site-${clientToken}`,
     cells: [
-      html`<a href="${siteUrl(clientToken)}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`,
+      html`<a href="${href}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`,
       html`${badge(shownState(health, registration))} ${registration && faultInWords(health)}`,
       health.owed.toLocaleString('en'),
       fromNow(health.lastSuccessAt),

@@ -17,12 +17,12 @@ import {
 } from '../endpoints/sendAgain.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from '../endpoints/signingSecret.js';
 import {
-  type answeredRequest,
   checkReceiverEndpoint,
   type oneCheck,
   type sentRequest,
   testNotificationEndpoint,
 } from '../endpoints/testNotification.js';
+import type { answeredRequest } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import type { Subject } from '../steps/publisher.js';
 import type { Parameters } from '../steps/query.js';
@@ -33,6 +33,8 @@ import { count, exactly, stateInWords } from './words.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
 const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
+/** Failed assets are kept for longer. */
+const recoverHours = { ...spanHours, '90 days': 2160 };
 
 /** GET /console/sites/{site}/actions */
 export const actions: SitePart = async ({ state }, { db }) => {
@@ -49,7 +51,7 @@ export const actions: SitePart = async ({ state }, { db }) => {
 ${card('Send a test', 'One notification with the asset “test”, now. It counts for nothing else.', form('test', 'Send a test', urlInput('url', registration !== undefined)))}
 ${card('Check your receiver', 'Five test notifications, good and bad. They show whether it verifies the signature and the time, and accepts a repeat and a slow body. They count for nothing else. This takes some seconds.', form('check', 'Check', urlInput('check_url', registration !== undefined)))}
 ${registration && card('Resume', 'Probes a suspended or failing endpoint now, then sends what waits.', form('resume', 'Resume'))}
-${card('Recover', 'Sends notifications that ended as failed once more, unless a newer notification of the same asset followed. It shows the count first.', form('recover', 'Count', spanFields('hours')))}
+${card('Recover', 'Sends notifications that ended as failed once more, unless a newer notification of the same asset followed. It shows the count first.', form('recover', 'Count', spanFields('hours', recoverHours)))}
 ${card('Replay', 'For a receiver that has lost notifications, for instance after a restore from a backup. Sends once more each asset whose notification was delivered in that time. It shows the count first.', form('replay', 'Count', spanFields('replay_hours')))}
 ${card('Signing secret', overlap(signAlongUntil), [
   form('signing_secret', 'Show it'),
@@ -67,8 +69,8 @@ const urlInput = (id: string, isRegistered: boolean): Html =>
   html`<div><label for="${id}">${isRegistered ? 'URL, if not the registered one' : 'URL'}</label><input id="${id}" name="url" type="url" ${!isRegistered && html`required`} maxlength="2048" placeholder="https://"></div>`;
 
 /** @param id unique on the page */
-const spanFields = (id: string): Html =>
-  html`<div><label for="${id}">Of the last</label><select id="${id}" name="hours">${Object.entries(spanHours).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div><input type="hidden" name="dry_run" value="true">`;
+const spanFields = (id: string, spans = spanHours): Html =>
+  html`<div><label for="${id}">Of the last</label><select id="${id}" name="hours">${Object.entries(spans).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div><input type="hidden" name="dry_run" value="true">`;
 
 function overlap(untilMs: readonly number[]): Piece {
   const [last] = untilMs;
@@ -189,25 +191,30 @@ const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, 
       dry_run: form.get('dry_run') === 'true',
     },
   }),
-  present({ count: found, listed_since: listedSince }, { client, formToken }, { body }) {
+  present({ count: found, more, listed_since: listedSince }, { client, formToken }, { body }) {
     const { dry_run: isDryRun, ...times } = body ?? {};
     const counted = count(Number(found), noun);
     const missing =
       listedSince !== undefined &&
       html`<p>Only the newest 10,000 notifications are kept, from ${exactly(Date.parse(String(listedSince)))} on: earlier deliveries may be missing.</p>`;
-    if (!isDryRun) return html`<p>${counted} owed again; sending begins now.</p>${missing}`;
-    if (found === 0) return html`<p>${none}</p>${missing}`;
     const fields = Object.entries(times).map(
       ([name, time]) => html`<input type="hidden" name="${name}" value="${time}">`,
     );
     const action = `${siteUrl(client.clientToken)}/${title.toLowerCase()}`;
+    const left = Number(more ?? 0);
+    if (!isDryRun) {
+      const others =
+        left > 0 && actionForm(action, formToken, `${title} ${count(left, 'more', 'more')}`, fields);
+      return html`<p>${counted} owed again; sending begins now.</p>${others}${missing}`;
+    }
+    if (found === 0) return html`<p>${none}</p>${missing}`;
     return html`<p>${counted} would be sent again.</p>${missing}${actionForm(action, formToken, `${title} ${counted}`, fields)}`;
   },
 });
 
 /** @throws ApiError 400 */
 function sinceHours(hours: string): string {
-  if (!/^\d{1,3}$/.test(hours)) throw badParameter('hours is not a number');
+  if (!/^\d{1,4}$/.test(hours)) throw badParameter('hours is not a number');
   return new Date(Date.now() - Number(hours) * 3_600_000).toISOString();
 }
 

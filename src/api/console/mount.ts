@@ -8,8 +8,17 @@ import { actions, answerAction, noticesTest, siteActions, verify } from './actio
 import { html } from './html.js';
 import { explainedAsset, listedNotifications, notificationPage } from './notifications.js';
 import { overview } from './overview.js';
-import { answerPage, composePage, home, type SitePart, siteUrl } from './page.js';
-import { healthNotice } from './words.js';
+import {
+  actionForm,
+  answerPage,
+  composePage,
+  home,
+  noResult,
+  type SitePart,
+  siteUrl,
+  tabsOf,
+} from './page.js';
+import { failedNotice, healthNotice } from './words.js';
 
 const tabs: { path: string; name: string; present: SitePart }[] = [
   { path: '', name: 'Overview', present: overview },
@@ -47,12 +56,26 @@ const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Midd
       isLive,
       body: [
         isLive &&
+          failedNotice(
+            ctx.state.health,
+            (since, label) =>
+              ctx.state.session.access === 'full' && [
+                path !== '/actions' && noResult,
+                actionForm(
+                  `${here}/recover`,
+                  ctx.state.formToken,
+                  label,
+                  html`<input type="hidden" name="since" value="${since}">`,
+                ),
+              ],
+          ),
+        isLive &&
           healthNotice(ctx.state, {
             noun: 'video',
             register: html`Send a test to your receiver’s URL (${toActions}), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
             resume: html`press Resume (${toActions})`,
           }),
-        html`<nav aria-label="This site"><ul class="tabs">${tabs.map((tab) => html`<li><a href="${here}${tab.path}" ${tab.path === path && html`aria-current="page"`}>${tab.name}</a></li>`)}</ul></nav>`,
+        tabsOf(here, tabs, path),
         await present(ctx, deps),
       ],
     });

@@ -1,5 +1,6 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
 import type { Middleware } from 'koa';
+import { explainFailure } from '../../outgoing/details.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import {
   type AssetExplanation,
@@ -12,24 +13,27 @@ import type { AttemptRecord } from '../../redis/owed/standing.js';
 import { notificationStates } from '../../redis/owed/standing.js';
 import { notificationsQuery, readPage } from '../endpoints/notifications.js';
 import type { ApiDeps } from '../step.js';
-import { checked } from '../steps/body.js';
+import { checked } from '../steps/checked.js';
 import { requireNotification } from '../steps/publisher.js';
 import { clientPage, given } from './access.js';
 import { type Html, html, type Piece } from './html.js';
-import { actionForm, answerPage, home, noResult, type SitePart, siteUrl, table } from './page.js';
-import { badge, count, exactly, nextAttempt, stateInWords, stateSentence } from './words.js';
+import { actionForm, answerPage, home, noResult, type PartState, type SitePart, table } from './page.js';
+import { badge, count, exactly, nextAttempt, type Reader, stateInWords, stateSentence } from './words.js';
 
 /** GET /console/sites/{site}/notifications: newest first, page by page, by state and asset. */
-export const listedNotifications: SitePart = async (ctx, { db }) => {
+export const listedNotifications: SitePart<PartState> = async (ctx, { db }) => {
   const { clientToken } = ctx.state.client;
-  const here = `${siteUrl(clientToken)}/notifications`;
+  const here = `${ctx.state.here}/notifications`;
   const [state, platform_id] = [given(ctx, 'state'), given(ctx, 'platform_id')];
   const query = checked(notificationsQuery, { state, platform_id, cursor: given(ctx, 'cursor') });
-  const { notifications, cursor } = await readPage(db, clientToken, query);
+  const { notifications, cursor, listedSince } = await readPage(db, clientToken, query);
   const rows = notifications.map((n) => ({
     id: n.notificationId,
     cells: [
-      html`<a href="${here}/${n.notificationId}">${n.platformId}</a>`,
+      // The record of a failed one may be gone.
+      n.state === 'failed'
+        ? html`<a href="${ctx.state.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">${n.platformId}</a>`
+        : html`<a href="${here}/${n.notificationId}">${n.platformId}</a>`,
       badge(n.state),
       exactly(n.acceptedAt),
       nextAttempt(n),
@@ -45,6 +49,8 @@ export const listedNotifications: SitePart = async (ctx, { db }) => {
     rows.length === 0
       ? html`<p>${none}</p>`
       : table('Notifications', ['Asset', 'State', 'Accepted', 'Next attempt'], rows),
+    listedSince !== undefined &&
+      html`<p>Listed are the newest 10,000, from ${exactly(listedSince)} on, and all that wait or failed (choose the state).</p>`,
     cursor &&
       html`<p><a href="${here}?state=${state}&amp;platform_id=${encodeURIComponent(platform_id ?? '')}&amp;cursor=${cursor}" rel="next">Older notifications</a></p>`,
   ];
@@ -53,16 +59,23 @@ export const listedNotifications: SitePart = async (ctx, { db }) => {
 /** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */
 export function notificationPage(deps: ApiDeps): Middleware[] {
   return clientPage(deps, async (ctx) => {
-    const { client, session, formToken } = ctx.state;
+    const { client, session, formToken, here } = ctx.state;
     const n = await requireNotification(deps.db, client, ctx.params.id);
-    const site = siteUrl(client.clientToken);
-    answerPage(ctx, {
-      title: n.platformId,
-      parent: home(client),
-      isLive: true,
-      body: [
-        outcome(n),
-        html`<dl class="facts">
+    const again = `${here}/notifications/${n.notificationId}/redeliver`;
+    const forms = session.access === 'full' && actionForm(again, formToken, 'Send it again now');
+    const body = notificationBody(n, ctx.state, [noResult, forms]);
+    answerPage(ctx, { title: n.platformId, parent: home(client), isLive: true, body });
+  });
+}
+
+/** Shows one notification, with what its reader may do. */
+export const notificationBody = (
+  n: NotificationRecord,
+  { reader }: Pick<PartState, 'reader'>,
+  forms: Piece,
+): Piece => [
+  outcome(n, reader),
+  html`<dl class="facts">
 <dt>State</dt><dd>${badge(n.state)}</dd>
 ${n.state === 'waiting' && html`<dt>Next attempt</dt><dd>${nextAttempt(n)}</dd>`}
 <dt>Accepted</dt><dd>${exactly(n.acceptedAt)}</dd>
@@ -70,25 +83,21 @@ ${n.endedAt !== undefined && html`<dt>Ended</dt><dd>${exactly(n.endedAt)}</dd>`}
 <dt>Notification</dt><dd><code>${n.notificationId}</code>, the <code>webhook-id</code> of every attempt</dd>
 <dt>Event</dt><dd><code>${n.eventId}</code>, ${n.priority}</dd>
 </dl>`,
-        noResult,
-        session.access === 'full' &&
-          actionForm(`${site}/notifications/${n.notificationId}/redeliver`, formToken, 'Send it again now'),
-        attempts(n, site),
-      ],
-    });
-  });
-}
+  forms,
+  attempts(n),
+];
 
-function attempts(n: NotificationRecord, site: string): Html {
+function attempts(n: NotificationRecord): Html {
   if (n.attempts.length === 0) return html`<h2>Attempts</h2><p>None so far.</p>`;
   const shown = n.attempts.map((attempt, i) => attemptDetails(n, attempt, i + 1)).reverse();
   return html`<h2>${count(n.attempts.length, 'attempt')}</h2>
-<p>The request is put together again from the attempt’s record. Left out are the path and query of the URL and headers of your own, which may hold a secret, and the <a href="${site}/verify">signature</a>, which is not kept.</p>
+<p>The request is put together again from the attempt’s record. Left out are the path and query of the URL and headers of your own, which may hold a secret, and the signature, which is not kept.</p>
 ${shown}`;
 }
 
 const attemptDetails = (n: NotificationRecord, attempt: AttemptRecord, number: number): Html =>
-  html`<details id="attempt-${number}"><summary><strong>${attempt.status ?? attempt.error}</strong> ${attempt.status !== undefined && attempt.error !== undefined && html`(${attempt.error}) `}at ${exactly(attempt.at)}, after ${attempt.milliseconds} ms${attempt.remote_address && html`, from ${attempt.remote_address}`}</summary>
+  html`<details id="attempt-${number}"><summary><strong>${attempt.status ?? attempt.detail ?? attempt.error}</strong> ${attempt.status !== undefined && attempt.error !== undefined && html`(${attempt.error}) `}at ${exactly(attempt.at)}, after ${attempt.milliseconds} ms${attempt.remote_address && html`, from ${attempt.remote_address}`}</summary>
+${attempt.error !== undefined && html`<p>Your server ${explainFailure(attempt).does}. ${explainFailure(attempt).advice}</p>`}
 <h3>Request</h3><pre>${sentRequest(n, attempt)}</pre>
 ${attempt.response_excerpt && html`<h3>The answer’s first 1 KiB</h3><pre>${attempt.response_excerpt}</pre>`}</details>
 `;
@@ -111,18 +120,18 @@ function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
 }
 
 /** GET /console/sites/{site}/asset: says why something was or was not sent about an asset. */
-export const explainedAsset: SitePart = async (ctx, { db }) => {
+export const explainedAsset: SitePart<PartState> = async (ctx, { db }) => {
   const { clientToken } = ctx.state.client;
-  const site = siteUrl(clientToken);
+  const site = ctx.state.here;
   const platformId = given(ctx, 'platform_id');
   return [
     html`<form class="row" action="${site}/asset"><div><label for="platform_id">Asset</label>
 <input id="platform_id" name="platform_id" value="${platformId}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
-    platformId !== undefined && explanation(site, await explainAsset(db, clientToken, platformId)),
+    platformId !== undefined && explanation(ctx.state, await explainAsset(db, clientToken, platformId)),
   ];
 };
 
-function explanation(site: string, why: AssetExplanation): Piece {
+function explanation({ here: site, reader }: PartState, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
   if (lastEvent === undefined && knownSegments === 0) {
     return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event has ever named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
@@ -132,7 +141,7 @@ function explanation(site: string, why: AssetExplanation): Piece {
       ? notice('warn', `The last event notified nobody: ${whyNotSent[lastEvent.decision]}.`)
       : last === undefined
         ? notice('warn', 'Its last notification is older than what is kept.')
-        : outcome(last),
+        : outcome(last, reader),
     html`<dl class="facts">
 <dt>Last event</dt><dd>${lastEvent ? html`<code>${lastEvent.eventId}</code> at ${exactly(lastEvent.at)}` : 'more than 14 days ago'}</dd>
 <dt>Decision</dt><dd>${decisionInWords(why)}</dd>
@@ -150,19 +159,19 @@ const notice = (tone: 'good' | 'warn', says: Piece): Html =>
   html`<div class="notice ${tone}" role="status"><p class="lead">${says}</p></div>`;
 
 /** Says what became of a notification, for a first line. */
-function outcome(n: NotificationRecord): Html {
+function outcome(n: NotificationRecord, { gotIt }: Reader): Html {
   const last = n.attempts.at(-1);
   const why = stateSentence(n);
   switch (n.state) {
     case 'delivered':
       return notice(
         'good',
-        html`You did get it: your endpoint answered ${last?.status ?? '2xx'} at ${exactly(n.endedAt ?? n.acceptedAt)}. Look for its <code>webhook-id</code> in your log.`,
+        html`${gotIt} ${last?.status ?? '2xx'} at ${exactly(n.endedAt ?? n.acceptedAt)}. Look for its <code>webhook-id</code> in your log.`,
       );
     case 'waiting':
       return notice(
         'warn',
-        html`It is on its way: ${why}.${last && html` The last attempt came to ${last.status ?? last.error}.`}`,
+        html`It is on its way: ${why}.${last && html` The last attempt came to ${last.status ?? last.detail ?? last.error}.`}`,
       );
     default:
       return notice('warn', `It is ${stateInWords(n.state)}${why && `: ${why}`}.`);

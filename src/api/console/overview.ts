@@ -9,22 +9,23 @@ import {
 import { readStateChanges, type StateChange } from '../../redis/records/endpoint.js';
 import { requestHeaderNames } from '../../redis/records/secrets.js';
 import { type Html, html, type Piece } from './html.js';
-import { type SitePart, shownUrl, siteUrl, table } from './page.js';
-import { count, exactly, faultInWords, fromNow, stateInWords } from './words.js';
+import { type PartState, type SitePart, shownUrl, table } from './page.js';
+import { count, exactly, faultInWords, fromNow, type Reader, stateInWords } from './words.js';
 
 /** GET /console/sites/{site} */
-export const overview: SitePart = async ({ state }, { db }) => {
-  const { client, session, health, registration } = state;
+export const overview: SitePart<PartState> = async ({ state }, { db, config }) => {
+  const { client, session, health, registration, here, reader } = state;
   const { clientToken } = client;
   const [changes, steps, headerNames] = await Promise.all([
     readStateChanges(db, clientToken),
     readAttempts(db, clientToken),
     requestHeaderNames(db, clientToken),
   ]);
-  const failed = `${siteUrl(clientToken)}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
+  const failed = `${here}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
   return [
     html`<dl class="facts">
 <dt>Sent to</dt><dd>${registration ? shownUrl(session, registration) : 'nowhere'}</dd>
+${config.SOURCE_ADDRESSES.length > 0 && html`<dt>Sent from</dt><dd>${config.SOURCE_ADDRESSES.join(', ')}</dd>`}
 <dt>Client token</dt><dd><code>${clientToken}</code></dd>
 ${headerNames.length > 0 && html`<dt>Headers of your own</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
 ${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
@@ -35,16 +36,18 @@ ${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(heal
     day(steps),
     changes.length > 0 && [
       html`<h2>Changes of state</h2>`,
-      table('Changes of state', ['When', 'From', 'To', 'Why'], changes.map(changeRow)),
+      table(
+        'Changes of state',
+        ['When', 'From', 'To', 'Why'],
+        changes.map((change) => changeRow(change, reader)),
+      ),
     ],
   ];
 };
 
-const changeRow = ({ atMs, from, to, why, by }: StateChange) => ({
+const changeRow = ({ atMs, from, to, why, by }: StateChange, { changedBy }: Reader) => ({
   cells: [exactly(atMs), stateInWords(from), stateInWords(to), `${why}${changedBy[by]}`],
 });
-
-const changedBy = { service: '', publisher: ' (by you)', operator: ' (by your account manager)' };
 
 function day(steps: readonly AttemptStep[]): Piece {
   const delivered = total(steps.map((step) => step.delivered));
@@ -83,7 +86,7 @@ const total = (values: readonly number[]): number => values.reduce((sum, n) => s
 const failures = (step: AttemptStep): number => total(Object.values(step.failed));
 
 /** Draws each series upon those before it, a bar for each step. A tint is a colour of console.css. */
-function plot(
+export function plot(
   caption: string,
   steps: readonly AttemptStep[],
   series: readonly { name: string; tint: number; values: readonly number[] }[],

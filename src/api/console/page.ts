@@ -15,7 +15,20 @@ import type { ApiDeps, ApiState, Step, StepContext } from '../step.js';
 import type { Subject } from '../steps/publisher.js';
 import type { Parameters } from '../steps/query.js';
 import { type Html, html, type Piece, pageHeaders } from './html.js';
-import { exactly } from './words.js';
+import { exactly, type Reader } from './words.js';
+
+interface Link {
+  name: string;
+  href: string;
+}
+
+/** What stands around every page of a door: of the console, or of the operators' pages. */
+export interface Frame {
+  product: string;
+  home: Link;
+  /** Absent without a session. */
+  session?: { links: readonly Link[]; who: Piece; signOut: string; formToken: string };
+}
 
 export interface SessionState {
   token: AccessToken;
@@ -23,15 +36,26 @@ export interface SessionState {
   session: ConsoleSession;
   /** The token that every form of the session contains. */
   formToken: string;
+  frame?: Frame;
 }
 
-/** The state of a page about one endpoint: of a site, or of the account's notices. */
-export interface SiteState extends SessionState {
+/** The state of a part of a page about one site, which a publisher or an operator reads. */
+export interface PartState extends Pick<SessionState, 'client' | 'formToken'> {
+  session: Pick<ConsoleSession, 'access'>;
+  /** The address of the site's pages. */
+  here: string;
+  reader: Reader;
   health: Endpoint;
   registration?: Registration;
 }
 
-export type SitePart = (ctx: StepContext<SiteState>, deps: ApiDeps) => Piece | Promise<Piece>;
+/** The state of a page about one endpoint: of a site, or of the account's notices. */
+export type SiteState = SessionState & PartState;
+
+export type SitePart<State extends PartState = SiteState> = (
+  ctx: StepContext<State>,
+  deps: Pick<ApiDeps, 'db' | 'config'>,
+) => Piece | Promise<Piece>;
 
 export interface FormState extends SessionState {
   form: Parameters;
@@ -48,11 +72,11 @@ interface Page {
 }
 
 type PageContext = Pick<Context, 'type' | 'body' | 'path' | 'url'> & {
-  state: ApiState & Partial<SessionState>;
+  state: ApiState & { frame?: Frame };
 };
 
 export function answerPage(ctx: PageContext, { title, parent, isLive = false, body }: Page): void {
-  const { session, formToken } = ctx.state;
+  const { product, session } = ctx.state.frame ?? consoleFrame;
   ctx.type = 'html';
   ctx.body = html`<!doctype html>
 <html lang="en">
@@ -61,7 +85,7 @@ export function answerPage(ctx: PageContext, { title, parent, isLive = false, bo
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="htmx-config" content="${htmxConfig}">
-<title>${title} · Notifications console</title>
+<title>${title} · ${product}</title>
 <link rel="icon" href="/console/assets/icon.svg">
 <link rel="stylesheet" href="/console/assets/console.css">
 <script defer src="/console/assets/htmx.js"></script>
@@ -70,8 +94,8 @@ export function answerPage(ctx: PageContext, { title, parent, isLive = false, bo
 <body>
 <a class="skip" href="#main">Skip to the content</a>
 <header class="top">
-<p class="product">Notifications console</p>
-${session && formToken && signedIn(ctx.path, session, formToken)}
+<p class="product">${product}</p>
+${session && signedIn(ctx.path, session)}
 </header>
 <main id="main" tabindex="-1" ${isLive && refreshed(ctx.url)}>
 ${parent && html`<p class="parent"><a href="${parent.href}">‹ ${parent.name}</a></p>`}
@@ -96,20 +120,41 @@ const htmxConfig = JSON.stringify({
 const refreshed = (url: string): Html =>
   html`hx-get="${url}" hx-trigger="every 5s, refresh, visibilitychange from:document" hx-select="#main" hx-swap="outerMorph" hx-status:4xx="swap:none" hx-status:5xx="swap:none"`;
 
-function signedIn(path: string, { accountName, access }: ConsoleSession, formToken: string): Html {
-  const link = (href: string, name: string) =>
-    html`<a href="${href}" ${path === href && html`aria-current="page"`}>${name}</a>`;
-  return html`<nav aria-label="Account">${link('/console', 'Sites')} ${link('/console/notices', 'Notices')}</nav>
-<p class="account">${accountName}${access === 'read' && html` <span class="badge">read only</span>`}</p>
-<form method="post" action="/console/sign_out">${formTokenField(formToken)}<button class="quiet">Sign out</button></form>`;
+function signedIn(path: string, { links, who, signOut, formToken }: NonNullable<Frame['session']>): Html {
+  const shown = links.map(
+    ({ href, name }) => html`<a href="${href}" ${path === href && html`aria-current="page"`}>${name}</a> `,
+  );
+  return html`<nav aria-label="Account">${shown}</nav>
+<p class="account">${who}</p>
+<form method="post" action="${signOut}">${formTokenField(formToken)}<button class="quiet">Sign out</button></form>`;
 }
+
+const consoleFrame: Frame = { product: 'Notifications console', home: { name: 'Sites', href: '/console' } };
+
+/** Returns the frame of a session's page of the console. */
+export const sessionFrame = ({ accountName, access }: ConsoleSession, formToken: string): Frame => ({
+  ...consoleFrame,
+  session: {
+    links: [consoleFrame.home, { name: 'Notices', href: '/console/notices' }],
+    who: html`${accountName}${access === 'read' && html` <span class="badge">read only</span>`}`,
+    signOut: '/console/sign_out',
+    formToken,
+  },
+});
 
 export const formTokenField = (formToken: string): Html =>
   html`<input type="hidden" name="form_token" value="${formToken}">`;
 
 /** Shows the registered URL: only its scheme and host to a session that may look, because the rest may hold a secret. */
-export const shownUrl = ({ access }: ConsoleSession, { url, registeredAtMs }: Registration): Html =>
+export const shownUrl = (
+  { access }: Pick<ConsoleSession, 'access'>,
+  { url, registeredAtMs }: Registration,
+): Html =>
   html`<code>${access === 'full' ? url : originOf(url)}</code>, in force since ${exactly(registeredAtMs)}`;
+
+/** Shows the tabs of a site's pages. @param here the address of these pages @param path of the tab that is open */
+export const tabsOf = (here: string, tabs: readonly { path: string; name: string }[], path: string): Html =>
+  html`<nav aria-label="This site"><ul class="tabs">${tabs.map((tab) => html`<li><a href="${here}${tab.path}" ${tab.path === path && html`aria-current="page"`}>${tab.name}</a></li>`)}</ul></nav>`;
 
 /** The place where the answer of a form appears. */
 export const noResult = html`<div id="result"></div>`;
@@ -137,7 +182,7 @@ export function table(
 <tbody role="rowgroup">${rows.map(({ id, cells }) => html`<tr ${id && html`id="${id}"`} role="row">${cells.map(cell)}</tr>\n`)}</tbody></table>`;
 }
 
-/** Composes an answer of the console: sets its headers, and shows errors as pages. */
+/** Composes an answer of a door for browsers: sets its headers, and shows errors as pages. */
 export const composePage = <State>(...steps: Step<State>[]): Middleware[] =>
   [setHeaders, answerErrors, ...steps] as Middleware[];
 
@@ -160,14 +205,18 @@ const answerErrors: Step = async (ctx, next) => {
       title: err.status === 404 ? 'Not found' : 'That did not work',
       body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${err.message}.</p>
 <p class="faint">Request ${ctx.state.requestId}, code ${err.code}</p></div>
-<p><a href="${home((ctx.state as Partial<SessionState>).client).href}">Back</a></p>`,
+<p><a href="${backFrom(ctx.state).href}">Back</a></p>`,
     });
   }
 };
 
+function backFrom(state: ApiState): Link {
+  const { client, frame = consoleFrame } = state as Partial<SessionState>;
+  return client && frame.home === consoleFrame.home ? home(client) : frame.home;
+}
+
 /** Names a client's page: a site, or the account's notices. */
-export function home(client: SessionState['client'] | undefined): { name: string; href: string } {
-  if (client === undefined) return { name: 'Sites', href: '/console' };
+export function home(client: SessionState['client']): Link {
   const { clientToken, name } = client;
   if (isNoticesClient(clientToken)) return { name: 'Notices', href: '/console/notices' };
   return { name: name || clientToken, href: siteUrl(clientToken) };

@@ -1,10 +1,10 @@
 /** Sentences about states and times, for people. Times are ms since the epoch. */
 import { constants } from '../../constants.js';
+import { explainFailure } from '../../outgoing/details.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import type { WaitReason } from '../../redis/owed/standing.js';
-import type { Endpoint } from '../../redis/records/endpoint.js';
+import type { Endpoint, StateChange } from '../../redis/records/endpoint.js';
 import type { Registration } from '../../redis/records/registrations.js';
-import { explainFailure } from '../endpoints/receiverChecks.js';
 import { type Html, html, type Piece } from './html.js';
 
 /** Shows a moment by its distance from now. */
@@ -50,16 +50,47 @@ export const stateInWords = (state: string): string =>
 export const shownState = ({ state }: Endpoint, registration: Registration | undefined): string =>
   registration ? state : 'not_registered';
 
+/** To whom the pages of a site speak. */
+export interface Reader {
+  /** The receiver's owner, at the beginning of a sentence. */
+  whose: string;
+  /** Who ends a pause. */
+  endPause: string;
+  /** Before advice for the receiver's owner. */
+  tell: string;
+  /** What a delivered notification came to, before the status. */
+  gotIt: string;
+  changedBy: Readonly<Record<StateChange['by'], string>>;
+}
+
+export const publisher: Reader = {
+  whose: 'Your',
+  endPause: 'Ask your account manager to end the pause. What waits is sent then.',
+  tell: '',
+  gotIt: 'You did get it: your endpoint answered',
+  changedBy: { service: '', publisher: ' (by you)', operator: ' (by your account manager)' },
+};
+
+/** The pages of operators speak of the publisher. */
+export const operatorReader: Reader = {
+  whose: 'Its',
+  endPause: 'Resume it to end the pause. What waits is sent then.',
+  tell: 'Tell its engineers: ',
+  gotIt: 'It was delivered: the endpoint answered',
+  changedBy: { service: '', publisher: ' (by the publisher)', operator: ' (by an operator)' },
+};
+
 /**
  * Shows in the first line what is wrong now, and then what to do: `register` without a URL, `resume` to try now.
  * @param purpose.noun what waits: a video or a notice
  */
 export function healthNotice(
-  { health, registration }: { health: Endpoint; registration?: Registration },
+  { health, registration, reader }: { health: Endpoint; registration?: Registration; reader: Reader },
   { noun, register, resume }: { noun: string; register: Piece; resume: Piece },
 ): Html {
   const { owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
-  const { does, advice } = explainFailure(health.lastError, health.lastStatus);
+  const { does, advice: told } = explainFailure(lastFailure(health));
+  const advice = told && `${reader.tell}${told}`;
   const state = shownState(health, registration);
   const notice = (tone: 'good' | 'warn' | 'bad', says: Piece, advice?: Piece): Html =>
     html`<div class="notice ${tone}"><p class="lead">${badge(state)} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
@@ -76,18 +107,18 @@ export function healthNotice(
       return notice(
         'warn',
         html`Nothing is sent${since(lastChange?.atMs)}, because deliveries are paused. ${waiting}`,
-        'Ask your account manager to end the pause. What waits is sent then.',
+        reader.endPause,
       );
     case 'suspended':
       return notice(
         'bad',
-        html`Nothing is sent${since(lastChange?.atMs)}, because your server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
+        html`Nothing is sent${since(lastChange?.atMs)}, because ${reader.whose.toLowerCase()} server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
         html`${advice} When it is repaired, ${resume}. What waits is kept.`,
       );
     case 'failing':
       return notice(
         'bad',
-        html`Your server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed > 0 ? html`We try one of them at least every ${longestProbe}, next ${soon(next)}.` : `The next ${noun} tries it again.`}`,
+        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed > 0 ? html`We try one of them at least every ${longestProbe}, next ${soon(next)}.` : `The next ${noun} tries it again.`}`,
         html`${advice} When one is accepted, the others follow; to try one now, ${resume}.`,
       );
   }
@@ -95,19 +126,33 @@ export function healthNotice(
     return notice('good', `Ready: nothing was sent so far. ${waiting}`);
   }
   if (owed === 0) {
-    return notice('good', html`Your server accepts what we send, last ${fromNow(lastSuccessAt)}. ${waiting}`);
+    return notice(
+      'good',
+      html`${reader.whose} server accepts what we send, last ${fromNow(lastSuccessAt)}. ${waiting}`,
+    );
   }
   if (health.waitingReason === 'not_before') {
-    const says = html`Your server asked us to wait (Retry-After). ${waiting} We go on ${soon(next)}.`;
+    const says = html`${reader.whose} server asked us to wait (Retry-After). ${waiting} We go on ${soon(next)}.`;
     return notice('warn', says);
   }
   const nextAttempt = html`The next attempt is ${soon(next)}.`;
   if (health.failures > 0) {
-    const says = html`Your server ${does}${since(health.firstFailureAt)}. ${waiting} ${nextAttempt}`;
+    const says = html`${reader.whose} server ${does}${since(health.firstFailureAt)}. ${waiting} ${nextAttempt}`;
     return notice('warn', says, advice);
   }
   const underWay = health.inFlight > 0 && `${count(health.inFlight, 'attempt')} under way.`;
   return notice('good', html`${waiting} ${underWay || nextAttempt}`);
+}
+
+/** Says that notifications were given up, and shows the form that recovers them; nothing if none was. */
+export function failedNotice(
+  { failed, failedSince }: Endpoint,
+  recover: (since: string, label: string) => Piece,
+): Piece {
+  if (failed === 0 || failedSince === undefined) return '';
+  const says = html`${count(failed, 'video')} ended as ${badge('failed')} since ${clock(failedSince)}: we no longer try to tell you about ${failed === 1 ? 'it' : 'them'}.`;
+  const since = new Date(failedSince).toISOString();
+  return html`<div class="notice bad"><p class="lead">${says}</p>${recover(since, `Recover ${count(failed, 'video')}`)}</div>`;
 }
 
 const longestProbe = spanInWords(Math.max(...constants.probeScheduleMs));
@@ -116,13 +161,20 @@ const soon = (atMs: number | undefined): Html | string =>
   atMs === undefined || atMs <= Date.now() ? 'now' : fromNow(atMs);
 
 /** Says what an endpoint does wrong, for a row of a list; empty if nothing is known. */
-export const faultInWords = ({ lastFailureAt, failures, lastError, lastStatus }: Endpoint): string =>
-  lastFailureAt === undefined || failures === 0 ? '' : explainFailure(lastError, lastStatus).does;
+export const faultInWords = (health: Endpoint): string =>
+  health.lastFailureAt === undefined || health.failures === 0 ? '' : explainFailure(lastFailure(health)).does;
+
+const lastFailure = ({ lastError, lastDetail, lastStatus }: Endpoint) => ({
+  error: lastError,
+  detail: lastDetail,
+  status: lastStatus,
+});
 
 const waiting: Record<WaitReason, string> = {
   due: 'its turn comes now',
   in_flight: 'an attempt is under way',
   retry: 'it is tried again at its own time',
+  quiet: 'the quiet period of the site gathers events of its video',
   failing: 'the endpoint is failing, and one notification at a time tries it',
   not_before: 'the endpoint asked to wait (Retry-After)',
   rate: 'its turn comes as fast as the rate of the site allows',

@@ -7,12 +7,11 @@ import { getRegistration } from '../../redis/records/registrations.js';
 import { accountEndpoint, clientEndpoint } from '../endpoint.js';
 import {
   clientTokenText,
-  endpointState,
   limitNumber,
   notACursor,
   pageMembers,
+  registeredUrl,
   text,
-  time,
   urlText,
   whole,
 } from '../reference/schemas.js';
@@ -75,19 +74,6 @@ export async function readEndpoint(db: Db, clientToken: string) {
   ]);
   return { health, registration };
 }
-
-export const registeredUrl = z.object({
-  url: urlText,
-  state: endpointState,
-  state_since: time().nullable(),
-  state_reason: text('registered').nullable(),
-  registered_at: time(),
-  owed: whole(0, 'The assets that the client is owed.'),
-  last_success_at: time().nullable(),
-  last_failure_at: time().nullable(),
-  last_error: text('timeout').nullable(),
-  next_attempt_at: time().nullable(),
-});
 
 /** Shows a client's URL and the state of its endpoint. @throws ApiError 404 without a URL */
 export const showRegistration = async (db: Db, client: Subject) =>

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { consoleAccesses, createConsoleLink } from '../../redis/records/consoleSessions.js';
-import { publicOrigin } from '../console/access.js';
+import { publicOrigin } from '../console/sessionCookie.js';
 import { accountEndpoint } from '../endpoint.js';
 import { text, time } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
@@ -27,10 +27,10 @@ export const createLinkEndpoint = accountEndpoint({
       expires_at: time(),
     }),
   },
-  rate: 'console',
+  rate: 'links',
   answer: async (deps, call) => {
     const { ctx, token, query } = call;
-    await auditCall(deps, call, 'console link', { isSecurity: true, about: query });
+    await auditCall(deps, call, 'console link', { security: 'look', about: query });
     const origin = publicOrigin(ctx.req, deps.config);
     const { url, expiresAtMs } = await createConsoleLink(deps.db, origin, { ...token, ...query });
     return { url, expires_at: presentTime(expiresAtMs) };

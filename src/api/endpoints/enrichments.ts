@@ -9,7 +9,8 @@ import { ApiError, badParameter, toApiError, unavailable } from '../apiError.js'
 import { endpoint } from '../endpoint.js';
 import { accepted, notAccepted } from '../reference/schemas.js';
 import type { ApiContext, ApiDeps } from '../step.js';
-import { checked, checkInput, jsonReader } from '../steps/body.js';
+import { jsonReader } from '../steps/body.js';
+import { checked, checkInput } from '../steps/checked.js';
 import { bearerToken, requireScope } from '../steps/publisher.js';
 
 const controlCharacters = /\p{Cc}/u;
@@ -200,7 +201,7 @@ const answerWithinMs = 1900;
  * @throws ApiError 503 if that takes too long
  */
 async function acceptItem(
-  { accepting, db, metrics, tracing }: ApiDeps,
+  { hands, db, metrics, tracing }: ApiDeps,
   raw: unknown,
   at: string,
   parent?: Traceparent,
@@ -217,7 +218,7 @@ async function acceptItem(
     'asset_update.notification_id': event.notificationId,
   };
   const span = tracing?.begin('accept', { parent, attributes });
-  const claiming = accepting.accept({
+  const claiming = hands.accept({
     ...event,
     acceptedAt: Date.now() + db.clockOffsetMs(),
     trace: span?.traceparent,

@@ -17,6 +17,7 @@ const readiness = z.object({
   status: z.enum(['ready', 'not ready']),
   redis: flag(true),
   temporal: flag(true, 'May be false while the service is ready.'),
+  reasons: z.array(text('right', 'Why Redis does not serve.')).optional(),
 });
 
 export const readyzEndpoint = endpoint({
@@ -25,8 +26,7 @@ export const readyzEndpoint = endpoint({
   operationId: 'getReadiness',
   tag: 'Service',
   summary: 'Say whether this process can do its work',
-  description:
-    'Ready while Redis is reachable and the process was not told to stop. Temporal may be unavailable.',
+  description: 'Ready while Redis serves and the process was not told to stop. Temporal may be unavailable.',
   result: { what: 'Ready.', schema: readiness },
   otherResults: { 503: { what: 'Not ready.', schema: readiness } },
   answer: async (deps, { ctx }) => {

@@ -10,13 +10,13 @@ import { setNoticesUrl } from '../../redis/records/notices.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { readSecrets } from '../../redis/records/secrets.js';
 import { noticesEndpoint } from '../endpoint.js';
-import { urlText } from '../reference/schemas.js';
+import { registeredUrl, urlText } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { limitSends } from '../steps/limits.js';
 import { requireRegistration, type Subject } from '../steps/publisher.js';
-import { registeredUrl, showRegistration } from './clients.js';
+import { showRegistration } from './clients.js';
 
 export const setNoticesUrlEndpoint = noticesEndpoint({
   method: 'put',
@@ -43,11 +43,11 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
     const { url } = call.body;
     await checkUrl(deps, url);
     await limitSends(db, clientToken);
-    await auditCall(deps, call, 'notices url set', { isSecurity: true, about: { url: originOf(url) } });
+    await auditCall(deps, call, 'notices url set', { security: 'change', about: { url: originOf(url) } });
     const before = await getRegistration(db, clientToken);
     if (before && before.url !== url) await sendFarewell(deps, call.client, before.url, 'replaced');
-    const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
-    if (wakeCatchUp) catchUps.signal(clientToken);
+    await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
+    void catchUps.alarm(clientToken);
     return showRegistration(db, call.client);
   },
 });
@@ -98,11 +98,11 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
   by: 'signingSecrets',
   after503: 'repeat it: 404 then means that the URL is removed.',
   result: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) },
-  codes: ['no_notices_url', 'too_many_requests'],
+  codes: ['no_notices_url'],
   answer: async (deps, call) => {
     const { clientToken, url } = await requireRegistration(deps.db, call.client);
     await limitSends(deps.db, clientToken);
-    await auditCall(deps, call, 'notices url removed', { isSecurity: true, about: { url: originOf(url) } });
+    await auditCall(deps, call, 'notices url removed', { security: 'change', about: { url: originOf(url) } });
     await sendFarewell(deps, call.client, url, 'removed');
     await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
     return { removed_url: url };

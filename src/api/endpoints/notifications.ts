@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { eventIdPattern, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { decisions, explainAsset } from '../../redis/notifications/decisions.js';
+import { decisions, explainAsset, forgetAsset } from '../../redis/notifications/decisions.js';
 import {
+  listedSince,
   listNotifications,
   type NotificationOrder,
   notificationOfEvent,
@@ -15,6 +16,7 @@ import { clientEndpoint } from '../endpoint.js';
 import {
   givenTime,
   limitNumber,
+  listedSinceTime,
   matching,
   notACursor,
   notification,
@@ -26,15 +28,17 @@ import {
   time,
   whole,
 } from '../reference/schemas.js';
+import { auditCall } from '../steps/auditCall.js';
 import { requireNotification } from '../steps/publisher.js';
 import { presentNotification, presentTime, presentWithAttempts } from './present.js';
 
 /**
  * The end of a page, as text. The first letter is the order: `a`, by acceptance, with the time (ms) and the notification;
- * `o`, by the time since which it is owed, with that (ms) and the asset in base64url. `readCursor` checks the content.
+ * `o`, by the time since which it is owed, and `f`, by the time of its failure, with that (ms) and the asset in base64url.
+ * `readCursor` checks the content.
  */
 const cursor = text('a.1769860800000.msg_3q2-7wABAgMEBQYHCAkKCw').regex(
-  /^[ao][.](0|[1-9][0-9]{0,15})[.][A-Za-z0-9_-]{1,1366}$/,
+  /^[aof][.](0|[1-9][0-9]{0,15})[.][A-Za-z0-9_-]{1,1366}$/,
   notACursor,
 );
 
@@ -56,30 +60,42 @@ export const notificationsEndpoint = clientEndpoint({
   tag: 'Notifications',
   summary: 'List notifications',
   description:
-    'Lists a client’s notifications page by page, newest first by acceptance; with `state=waiting` and no `platform_id` by the time since which the asset is owed.',
+    'Lists a client’s notifications page by page, newest first by acceptance; with `state=waiting` and no `platform_id` by the time since which the asset is owed, with `state=failed` by the time of the failure. All waiting and failed ones are listed; of the others the newest 10,000, and then `listed_since` says since when the list is complete.',
   query: notificationsQuery,
   result: {
     what: 'One page, which may be short or empty although more follow.',
-    schema: z.object({ notifications: z.array(notification), ...pageMembers(cursor) }),
+    schema: z.object({
+      notifications: z.array(notification),
+      listed_since: listedSinceTime.optional(),
+      ...pageMembers(cursor),
+    }),
   },
   rate: 'records',
   answer: async ({ db }, { client, query: asked }) => {
-    const { notifications, cursor: next_cursor } = await readPage(db, client.clientToken, asked);
+    const found = await readPage(db, client.clientToken, asked);
+    const { notifications, cursor: next_cursor, listedSince } = found;
     return {
       notifications: notifications.map(presentNotification),
+      listed_since: listedSince && presentTime(listedSince),
       has_more: next_cursor !== undefined,
       next_cursor,
     };
   },
 });
 
-/** Returns a page, and the cursor of the next one if more may follow. @throws ApiError 400 for a wrong cursor */
+/** Returns a page, the cursor of the next one if more may follow, and since when the list is complete if it is short. @throws ApiError 400 for a wrong cursor */
 export async function readPage(db: Db, clientToken: string, asked: z.output<typeof notificationsQuery>) {
   const { platform_id: platformId, cursor: given, ...rest } = asked;
   const order = orderOf({ ...rest, platformId });
   const behind = given === undefined ? undefined : readCursor(order, given);
   const { notifications, next } = await listNotifications(db, clientToken, { ...rest, platformId, behind });
-  return { notifications, cursor: next && writeCursor(order, next) };
+  const complete = order === 'accepted' ? await listedSince(db, clientToken) : undefined;
+  const isShort = complete !== undefined && complete > (rest.since ?? 0);
+  return {
+    notifications,
+    cursor: next && writeCursor(order, next),
+    ...(isShort && { listedSince: complete }),
+  };
 }
 
 export const notificationEndpoint = clientEndpoint({
@@ -95,18 +111,18 @@ export const notificationEndpoint = clientEndpoint({
     presentWithAttempts(await requireNotification(db, client, ctx.params.id)),
 });
 
-const letters: Record<NotificationOrder, string> = { accepted: 'a', owed_since: 'o' };
+const letters: Record<NotificationOrder, string> = { accepted: 'a', owed_since: 'o', failed_at: 'f' };
 
 function writeCursor(order: NotificationOrder, { score, member }: Position): string {
   const name = order === 'accepted' ? member : Buffer.from(member).toString('base64url');
   return `${letters[order]}.${score}.${name}`;
 }
 
-/** @throws ApiError 400 for a cursor that this call has not answered, or that belongs to the other order */
+/** @throws ApiError 400 for a cursor that this call has not answered, or that belongs to another order */
 function readCursor(order: NotificationOrder, given: string): Position {
   const [, score = '', name = ''] = given.split('.');
   const member = order === 'accepted' ? name : Buffer.from(name, 'base64url').toString();
-  const isMember = order === 'owed_since' || isNotificationId(member);
+  const isMember = order !== 'accepted' || isNotificationId(member);
   const position = { score: Number(score), member };
   if (!isMember || writeCursor(order, position) !== given) throw badParameter(`cursor ${notACursor}`);
   return position;
@@ -178,5 +194,34 @@ export const assetEndpoint = clientEndpoint({
       },
       last_notification: lastNotification && presentNotification(lastNotification),
     };
+  },
+});
+
+export const forgetAssetEndpoint = clientEndpoint({
+  method: 'delete',
+  path: '/assets/{platform_id}',
+  operationId: 'forgetAsset',
+  tag: 'Publishing',
+  summary: 'Forget an asset',
+  description:
+    'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
+  after503: 'repeat it: a repeat does no harm.',
+  by: 'platform',
+  inPath: z.object({ platform_id: platformIdText.describe('The asset.') }),
+  result: {
+    what: 'What was forgotten; 0 segments if the asset was not known.',
+    schema: z.object({
+      platform_id: platformIdText,
+      known_segments: whole(2),
+      cancelled: notificationIdText.describe('The notification that was cancelled.').optional(),
+    }),
+  },
+  answer: async (deps, call) => {
+    const { platform_id = '' } = call.ctx.params;
+    const { clientToken } = call.client;
+    await auditCall(deps, call, 'asset forget', { about: { platform_id } });
+    const found = await deps.db.durably((db) => forgetAsset(db, clientToken, platform_id)).safe;
+    if (found.cancelled !== undefined) deps.metrics.ended('cancelled');
+    return { platform_id, known_segments: found.knownSegments, cancelled: found.cancelled };
   },
 });

@@ -35,9 +35,12 @@ export function presentRegistration(registration: Registration, endpoint: Endpoi
     state_reason: endpoint.lastChange?.why ?? null,
     registered_at: presentTime(registration.registeredAtMs),
     owed: endpoint.owed,
+    failed: endpoint.failed,
+    quiet_seconds: endpoint.quietSeconds,
     last_success_at: presentOptionalTime(endpoint.lastSuccessAt),
     last_failure_at: presentOptionalTime(endpoint.lastFailureAt),
     last_error: endpoint.lastError ?? null,
+    last_detail: endpoint.lastDetail ?? null,
     next_attempt_at: presentOptionalTime(endpoint.nextAttemptAt),
   };
 }

@@ -3,10 +3,12 @@ import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { idFromBytes } from '../../ids.js';
-import type { AttemptError } from '../../outgoing/failures.js';
+import { explainFailure } from '../../outgoing/details.js';
 import { hidden, notificationRequest } from '../../outgoing/notification.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
+import { withTimeout } from '../../promises.js';
 import type { RequestHeaders } from '../../redis/records/secrets.js';
+import { unavailable } from '../apiError.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
 type CheckName = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
@@ -34,48 +36,47 @@ interface Variant {
   id?: string;
   ageMs?: number;
   inPieces?: boolean;
-  signal?: AbortSignal;
 }
 
-/** Sends one test notification. @throws the signal's reason if the send got no permit in time */
+/** An attempt without an answer by then is a timeout; without a connection, nothing was sent. */
+const answerWithinMs = 25_000;
+
+/** Sends one test notification. @throws ApiError if no connection was free in time */
 export async function sendSigned(
   sender: Sender,
   { url, clientToken, secrets, own }: Target,
-  { id = idFromBytes(randomBytes(16)), ageMs = 0, inPieces = false, signal }: Variant = {},
+  { id = idFromBytes(randomBytes(16)), ageMs = 0, inPieces = false }: Variant = {},
 ): Promise<Exchange> {
-  const permit = await sender.permit(url, clientToken, signal);
+  const startedAtMs = performance.now();
+  const permit = await sender.permit(url, clientToken, answerWithinMs);
+  if (permit === undefined) throw unavailable('too many POSTs wait for a connection');
   const request = notificationRequest(
     { notificationId: id, clientToken, platformId: 'test', event: 'test' },
     secrets,
     Date.now() - ageMs,
     own,
   );
-  const startedAtMs = performance.now();
-  const result = await permit
-    .post(inPieces ? slowly(request) : request)
-    .catch(
-      (): PostResult => ({ ok: false, error: 'timeout', milliseconds: performance.now() - startedAtMs }),
-    );
+  const waitedMs = performance.now() - startedAtMs;
+  const result = await withTimeout(
+    permit.post(inPieces ? slowly(request) : request),
+    answerWithinMs - waitedMs,
+    (): PostResult => ({ ok: false, error: 'timeout', milliseconds: answerWithinMs - waitedMs }),
+  );
   return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
 }
 
 /**
- * Makes the five sends of a check: the good one, then, once that is answered, the others at the same time.
- * @param signal ends the wait for a permit and every send that is under way
- * @throws the signal's reason if a send got no permit in time
+ * Makes the five sends of a check within 50 s: a connection of the API without traffic for 60 s is closed (docs/reference/limits.md).
+ * First the good one, then, once that is answered, the others at the same time. @throws ApiError if a send found no connection in time
  */
-export async function sendChecks(
-  sender: Sender,
-  target: Target,
-  signal: AbortSignal,
-): Promise<Record<CheckName, Exchange>> {
+export async function sendChecks(sender: Sender, target: Target): Promise<Record<CheckName, Exchange>> {
   const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
-  const good = await sendSigned(sender, target, { signal });
+  const good = await sendSigned(sender, target);
   const [wrong_signature, old_timestamp, twice, slow] = await Promise.all([
-    sendSigned(sender, { ...target, secrets: [unknownSecret] }, { signal }),
-    sendSigned(sender, target, { signal, ageMs: oldMs }),
-    sendSigned(sender, target, { signal, id: good.request.headers['webhook-id'] }),
-    sendSigned(sender, target, { signal, inPieces: true }),
+    sendSigned(sender, { ...target, secrets: [unknownSecret] }),
+    sendSigned(sender, target, { ageMs: oldMs }),
+    sendSigned(sender, target, { id: good.request.headers['webhook-id'] }),
+    sendSigned(sender, target, { inPieces: true }),
   ]);
   return { good, wrong_signature, old_timestamp, twice, slow };
 }
@@ -122,10 +123,11 @@ export function judge(
   }));
 }
 
-export const presentAnswer = ({ status, milliseconds, error }: PostResult) => ({
+export const presentAnswer = ({ status, milliseconds, error, detail }: PostResult) => ({
   status,
   milliseconds: Math.round(milliseconds),
   error,
+  detail,
 });
 
 interface Judged {
@@ -147,11 +149,17 @@ const ourFailure = warn(
  */
 function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
   if (result.ours !== undefined) return ourFailure;
-  if (!result.ok) return fail(explainFailure(result.error, result.status).advice);
+  if (!result.ok) return fail(adviceOn(result));
   if (result.milliseconds <= slowMs) return ok;
   return warn(
     'Answer 2xx as soon as the notification is stored, and work afterwards: a late answer is a failed attempt.',
   );
+}
+
+/** Says what the receiver does where its status does not: the advice alone would leave that open. */
+function adviceOn(result: PostResult): string {
+  const { does, advice } = explainFailure(result);
+  return result.status === undefined ? `Your server ${does}. ${advice}` : advice;
 }
 
 /** Judges the answer to a further send. @param remedy the advice if only the first one was accepted */
@@ -165,39 +173,11 @@ function judgeSecond(first: PostResult, second: PostResult, remedy: string): Jud
 function judgeRefused(result: PostResult, remedy: string): Judged {
   if (result.ours !== undefined) return ourFailure;
   if (result.ok) return fail(remedy);
-  const { status, error } = result;
+  const { status, error, detail } = result;
   if (status !== undefined && status >= 400 && status < 500) return ok;
   const seen =
-    status === undefined ? `there was no answer (${error})` : `${status} looks like an error of the receiver`;
+    status === undefined
+      ? `there was no answer (${detail ?? error})`
+      : `${status} looks like an error of the receiver`;
   return warn(`Answer 401 when you refuse a notification: ${seen}.`);
 }
-
-/** Says what a receiver does that fails an attempt, and what to do about it. @param error a class of the contract */
-export function explainFailure(error = '', status?: number): { does: string; advice: string } {
-  const [does, advice] = failures[error] ?? ['fails', ''];
-  if (status === undefined) return { does, advice };
-  return { does: `answers ${status}`, advice: adviceByStatus[status] ?? advice };
-}
-
-const failures: Record<string, readonly [does: string, advice: string]> = {
-  dns: ['cannot be found', 'The name in the URL has no address: check its DNS records.'],
-  connect: ['accepts no connection', 'Check that it runs, and that its firewall lets us in.'],
-  tls: ['fails the TLS handshake', 'Check the names, the chain and the end of its certificate.'],
-  timeout: ['does not answer in time', 'Answer 2xx once you have stored it, and do the work afterwards.'],
-  http_status: ['answers with an error', 'Look into the log of your server at that time.'],
-  redirect: ['redirects', 'We do not follow: ask your account manager to register the final URL.'],
-  blocked_address: ['has an address that is not public', 'Check the DNS records of the name in the URL.'],
-  protocol: ['does not answer in HTTP', 'Check what listens at that port, and what closes the connection.'],
-} satisfies Record<AttemptError, readonly [string, string]>;
-
-const signature =
-  'Compare its signing secret with that of this site, and verify the raw body. If a gateway in front of it asks for a key, set that as a header of your own.';
-const path =
-  'Compare the path of the URL with that of your receiver. If it has moved, your account manager can change the URL.';
-const adviceByStatus: Record<number, string> = {
-  401: signature,
-  403: signature,
-  404: path,
-  405: path,
-  410: 'It says with 410 that this URL is gone for good: answer 2xx there again, or ask your account manager to change the URL.',
-};

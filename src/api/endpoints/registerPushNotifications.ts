@@ -36,7 +36,6 @@ export const registerPushNotificationsEndpoint = endpoint({
     ...urlCodes,
     'invalid_token',
     'invalid_client_token',
-    'too_many_requests',
     'temporarily_unavailable',
   ],
   rate: 'names',
@@ -59,7 +58,7 @@ export const registerPushNotificationsEndpoint = endpoint({
     if (needsLookup(url)) await deps.countCall(ctx, 'names', accountId);
     await checkUrl(deps, url, ctx.querystring);
     const about = { url: originOf(url) };
-    await auditCall(deps, { ctx, token, client }, 'registration', { isSecurity: true, about });
+    await auditCall(deps, { ctx, token, client }, 'registration', { security: 'change', about });
     const nonce = await storeUrl(deps, { clientToken, url });
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, nonce));
     return { success: true, url };
@@ -83,7 +82,7 @@ async function storeUrl(deps: ApiDeps, wanted: Parameters<typeof register>[2]): 
   });
   if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable(tooLate);
   reportStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
-  if (result.wakeCatchUp) catchUps.signal(clientToken);
+  void catchUps.alarm(clientToken);
   return result.nonce;
 }
 

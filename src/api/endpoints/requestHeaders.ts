@@ -42,20 +42,26 @@ export const isReservedHeader = (name: string): boolean => reserved.test(name.to
 
 const badName = 'a name begins with a letter and has at most 64 letters, digits and hyphens';
 
+const namesAndValues = z
+  .record(
+    z.string().max(headerNameAtMost).regex(headerNamePattern),
+    z
+      .string()
+      .max(headerValueAtMost)
+      .regex(headerValuePattern, 'it must be visible ASCII characters, with blanks only between them'),
+    { error: ({ code }) => (code === 'invalid_key' ? badName : undefined) },
+  )
+  .meta({
+    maxProperties: ownHeadersAtMost,
+    description: 'Names and values; an empty object removes all headers.',
+  });
+
 const body = z.strictObject({
-  headers: z
-    .record(
-      z.string().max(headerNameAtMost).regex(headerNamePattern),
-      z
-        .string()
-        .max(headerValueAtMost)
-        .regex(headerValuePattern, 'it must be visible ASCII characters, with blanks only between them'),
-      { error: ({ code }) => (code === 'invalid_key' ? badName : undefined) },
-    )
-    .meta({
-      maxProperties: ownHeadersAtMost,
-      description: 'Names and values; an empty object removes all headers.',
-    }),
+  // zod's records leave this name out.
+  headers: z.preprocess((given, { addIssue }) => {
+    if (given instanceof Object && Object.hasOwn(given, '__proto__')) addIssue(badName);
+    return given;
+  }, namesAndValues),
 });
 
 export const setRequestHeadersEndpoint = clientEndpoint({
@@ -77,14 +83,13 @@ export const setRequestHeadersEndpoint = clientEndpoint({
     },
   },
   result: { what: 'The names of the headers set.', schema: headerNames },
-  codes: ['too_many_requests'],
   answer: async (deps, call) => {
     const { clientToken } = call.client;
     const headers = readHeaders(call.body.headers);
     const names = Object.keys(headers).sort();
     await limitSends(deps.db, clientToken);
     const about = { header_names: names };
-    await auditCall(deps, call, 'request headers set', { isSecurity: true, about });
+    await auditCall(deps, call, 'request headers set', { security: 'change', about });
     await deps.db.durably((db) => setRequestHeaders(db, deps.secretBox, clientToken, headers)).safe;
     return { header_names: names };
   },

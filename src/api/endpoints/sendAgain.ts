@@ -1,8 +1,18 @@
 import { z } from 'zod';
+import { type Db, nowOf } from '../../redis/connection/db.js';
 import { recoverFailed, redeliver, replayDelivered } from '../../redis/notifications/redeliver.js';
 import { getEndpoint, reportStateChange, resumeEndpoint } from '../../redis/records/endpoint.js';
+import { badParameter } from '../apiError.js';
 import { clientEndpoint, type Description } from '../endpoint.js';
-import { endpointState, flag, givenTime, notificationIdText, time, whole } from '../reference/schemas.js';
+import {
+  endpointState,
+  flag,
+  givenTime,
+  listedSinceTime,
+  notificationIdText,
+  time,
+  whole,
+} from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { limitSends } from '../steps/limits.js';
 import { requireNotification, requireRegistration, unknownNotification } from '../steps/publisher.js';
@@ -20,7 +30,7 @@ export const redeliverEndpoint = clientEndpoint({
   inPath: z.object({ id: notificationIdText.describe('The notification.') }),
   status: 202,
   result: { what: 'What is due now.', schema: z.object({ notification_id: notificationIdText }) },
-  codes: ['unknown_notification', 'not_registered', 'too_many_requests'],
+  codes: ['unknown_notification', 'not_registered'],
   answer: async (deps, call) => {
     const { client, ctx } = call;
     const { notificationId } = await requireNotification(deps.db, client, ctx.params.id);
@@ -30,7 +40,7 @@ export const redeliverEndpoint = clientEndpoint({
     const dueId = await deps.db.durably((db) => redeliver(db, client.clientToken, notificationId)).safe;
     // Its record may have expired meanwhile.
     if (dueId === undefined) throw unknownNotification();
-    void deps.catchUps.wake(client.clientToken);
+    void deps.catchUps.alarm(client.clientToken);
     return { notification_id: dueId };
   },
 });
@@ -46,7 +56,7 @@ export const resumeEndpointEndpoint = clientEndpoint({
   after503: 'repeat it: resuming an endpoint twice does no harm.',
   status: 202,
   result: { what: 'Under way.', schema: z.object({ state: endpointState, owed: whole(12) }) },
-  codes: ['not_registered', 'too_many_requests'],
+  codes: ['not_registered'],
   answer: async (deps, call) => {
     await requireRegistration(deps.db, call.client);
     const { clientToken } = call.client;
@@ -56,24 +66,32 @@ export const resumeEndpointEndpoint = clientEndpoint({
     await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
     const { state, owed } = await getEndpoint(deps.db, clientToken);
     reportStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
-    void deps.catchUps.wake(clientToken);
+    void deps.catchUps.alarm(clientToken);
     return { state, owed };
   },
 });
 
+/** About 2 s of work for Redis, in many steps. */
+const recoveredAtMost = 20_000;
+
 interface RangeCall extends Pick<Description, 'path' | 'operationId' | 'summary' | 'after503' | 'result'> {
   description: string;
   ended: 'Failed' | 'Delivered';
+  defaultUntil: string;
   /** For the audit. */
   what: string;
-  makeOwed: (...call: Parameters<typeof recoverFailed>) => Promise<{ count: number }>;
+  makeOwed: (
+    db: Db,
+    clientToken: string,
+    range: { since: number; until: number | undefined; dryRun: boolean },
+  ) => Promise<{ count: number }>;
 }
 
 /** Declares a call that makes notifications which ended in a span of time owed again. */
-function rangeEndpoint({ ended, what, makeOwed, description, ...of }: RangeCall) {
+function rangeEndpoint({ ended, defaultUntil, what, makeOwed, description, ...of }: RangeCall) {
   const range = z.strictObject({
     since: givenTime(`${ended} at this time or later.`),
-    until: givenTime(`${ended} at this time or earlier; default: now.`).optional(),
+    until: givenTime(`${ended} at this time or earlier; ${defaultUntil}.`).optional(),
     dry_run: flag(true, 'Only counts; changes nothing.').optional(),
   });
   const since = '2026-01-30T00:00:00Z';
@@ -90,14 +108,18 @@ function rangeEndpoint({ ended, what, makeOwed, description, ...of }: RangeCall)
     rate: 'records',
     answer: async (deps, call) => {
       const { clientToken } = call.client;
-      const { since, until = Number.MAX_SAFE_INTEGER, dry_run: dryRun = false } = call.body;
+      const { since, until, dry_run: dryRun = false } = call.body;
+      const now = nowOf(deps.db);
+      if (until !== undefined && until > now && ended === 'Delivered')
+        throw badParameter(`until must not be later than now, ${presentTime(now)}`);
+      if (since > (until ?? now)) throw badParameter('since must not be later than until, or now');
       if (!dryRun) {
         await limitSends(deps.db, clientToken);
-        const about = { since: presentTime(since), until: call.body.until && presentTime(until) };
+        const about = { since: presentTime(since), until: until && presentTime(until) };
         await auditCall(deps, call, what, { about });
       }
       const found = await deps.db.durably((db) => makeOwed(db, clientToken, { since, until, dryRun })).safe;
-      if (found.count > 0 && !dryRun) void deps.catchUps.wake(clientToken);
+      if (found.count > 0 && !dryRun) void deps.catchUps.alarm(clientToken);
       return found;
     },
   });
@@ -108,12 +130,16 @@ export const recoverEndpoint = rangeEndpoint({
   operationId: 'recoverNotifications',
   summary: 'Recover failed notifications',
   description:
-    'Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one.',
-  after503: 'repeat it: notifications that are already owed are not counted again.',
+    'Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one: the oldest 20,000 of them, and the answer says how many more there are.',
+  after503: 'repeat it: it continues with those that are not owed yet.',
   ended: 'Failed',
+  defaultUntil: 'default: now',
   what: 'notification recover',
-  result: { what: 'The number of notifications.', schema: z.object({ count: whole(17) }) },
-  makeOwed: recoverFailed,
+  result: {
+    what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
+    schema: z.object({ count: whole(17), more: whole(0) }),
+  },
+  makeOwed: (db, client, range) => recoverFailed(db, client, range, recoveredAtMost),
 });
 
 export const replayEndpoint = rangeEndpoint({
@@ -122,19 +148,20 @@ export const replayEndpoint = rangeEndpoint({
   summary: 'Replay delivered notifications',
   description:
     'Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as `backfill`, unless it is owed or was delivered after that time.',
-  after503:
-    'repeat it with the same `until`: nothing becomes owed twice. Without `until` an asset delivered meanwhile is sent again.',
+  after503: 'repeat it: nothing becomes owed twice.',
   ended: 'Delivered',
+  defaultUntil: 'at most now; default: the time of the first call with this `since`, for a day',
   what: 'notification replay',
   result: {
     what: 'The number of assets; `listed_since` if older deliveries of that time may be missing.',
     schema: z.object({
       count: whole(17),
-      listed_since: time('When the oldest kept notification was accepted.').optional(),
+      until: time('The end of the time that was replayed.'),
+      listed_since: listedSinceTime.optional(),
     }),
   },
   async makeOwed(db, client, range) {
-    const { count, listedSince } = await replayDelivered(db, client, range);
-    return { count, listed_since: listedSince && presentTime(listedSince) };
+    const { count, until, listedSince } = await replayDelivered(db, client, range);
+    return { count, until: presentTime(until), listed_since: listedSince && presentTime(listedSince) };
   },
 });

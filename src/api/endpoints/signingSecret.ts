@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isNoticesClient } from '../../ids.js';
-import { readOnceMs } from '../../redis/records/audit.js';
+import { lookOnceMs } from '../../redis/records/audit.js';
 import { createSigningSecret, rotateSigningSecret, rotationWaitMs } from '../../redis/records/secrets.js';
 import { tooMany } from '../apiError.js';
 import { type ClientCall, clientEndpoint, noticesEndpoint } from '../endpoint.js';
@@ -15,6 +15,7 @@ const shownSecret = z.object({ signing_secret: secretText });
 const reading = {
   method: 'get',
   by: 'signingSecrets',
+  rate: 'secrets',
   result: { what: 'The secret.', schema: shownSecret },
   answer: showSigningSecret,
 } as const;
@@ -42,7 +43,7 @@ export const noticesSecretEndpoint = noticesEndpoint({
 /** Shows a signing secret. A client has one before it has a URL; the notices of an account have one only with a URL. */
 async function showSigningSecret(deps: ApiDeps, call: ClientCall) {
   if (isNoticesClient(call.client.clientToken)) await requireRegistration(deps.db, call.client);
-  await auditCall(deps, call, 'signing secret read', { onceForMs: readOnceMs, isSecurity: true });
+  await auditCall(deps, call, 'signing secret read', { onceForMs: lookOnceMs, security: 'look' });
   const { clientToken } = call.client;
   const secret = deps.db.durably((db) => createSigningSecret(db, deps.secretBox, clientToken));
   return { signing_secret: await secret.safe };
@@ -54,6 +55,7 @@ const rotating = {
     'Makes a new secret. Previous ones still sign for 24 h each, at most ten of them: while ten do, the answer is 429.',
   after503: 'read the secret before you repeat the call: a repeat makes another one.',
   by: 'signingSecrets',
+  rate: 'secrets',
   result: {
     what: 'The new secret.',
     schema: shownSecret.extend({ previous_valid_until: time().nullable() }),
@@ -67,7 +69,6 @@ export const rotateSigningSecretEndpoint = clientEndpoint({
   operationId: 'rotateSigningSecret',
   tag: 'Endpoint',
   summary: 'Make a new signing secret',
-  codes: ['too_many_requests'],
 });
 
 export const rotateNoticesSecretEndpoint = noticesEndpoint({
@@ -76,7 +77,7 @@ export const rotateNoticesSecretEndpoint = noticesEndpoint({
   operationId: 'rotateNoticesSecret',
   tag: 'Notices',
   summary: 'Make a new signing secret of the notices',
-  codes: ['no_notices_url', 'too_many_requests'],
+  codes: ['no_notices_url'],
 });
 
 async function rotateSecret(deps: ApiDeps, call: ClientCall) {
@@ -85,7 +86,7 @@ async function rotateSecret(deps: ApiDeps, call: ClientCall) {
   // Before the audit: a flood of refused calls must not displace the entries of carried out calls.
   const waitMs = await rotationWaitMs(deps.db, clientToken);
   if (waitMs > 0) throw tooManyRotations(waitMs);
-  await auditCall(deps, call, 'signing secret rotate', { isSecurity: true });
+  await auditCall(deps, call, 'signing secret rotate', { security: 'change' });
   const rotated = await deps.db.durably((db) => rotateSigningSecret(db, deps.secretBox, clientToken)).safe;
   if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
   deps.notices.claimSoon(clientToken);

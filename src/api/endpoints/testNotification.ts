@@ -5,7 +5,7 @@ import { getRegistration } from '../../redis/records/registrations.js';
 import { createSigningSecret, readSecrets } from '../../redis/records/secrets.js';
 import { badParameter, unavailable } from '../apiError.js';
 import { clientEndpoint, type Description } from '../endpoint.js';
-import { attemptError, text, urlText, whole } from '../reference/schemas.js';
+import { answeredRequest, text, urlText } from '../reference/schemas.js';
 import { exampleNotification } from '../reference/webhook.js';
 import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
@@ -17,12 +17,6 @@ import { judge, presentAnswer, sendChecks, sendSigned, type Target } from './rec
 export const sentRequest = z
   .object({ headers: z.record(z.string(), z.string()), body: z.string() })
   .meta({ examples: [exampleNotification('test', 'test')] });
-export const answeredRequest = z.object({
-  status: whole(204).optional(),
-  milliseconds: whole(84),
-  error: attemptError.optional(),
-});
-
 export const testNotificationEndpoint = testEndpoint({
   path: '/push_notifications/test',
   operationId: 'sendTestNotification',
@@ -48,9 +42,6 @@ export const oneCheck = z.object({
   advice: text('Nothing to do.', 'What to change in the receiver.'),
 });
 
-/** A connection without traffic for 60 s is closed (docs/reference/limits.md). */
-const answerWithinMs = 50_000;
-
 export const checkReceiverEndpoint = testEndpoint({
   path: '/push_notifications/check',
   operationId: 'checkReceiver',
@@ -63,13 +54,13 @@ export const checkReceiverEndpoint = testEndpoint({
   what: 'check',
   sends: 5,
   async send({ sender, config, closing }, target) {
-    const late = AbortSignal.timeout(answerWithinMs);
-    const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
-    const sent = await sendChecks(sender, target, signal).catch((err: unknown) => {
-      // `late` is named here so that it lives: Node 20 collects a timeout that only AbortSignal.any refers to, before it fires.
-      throw late.aborted || signal.aborted ? unavailable('the process ends') : err;
+    const answered = new AbortController();
+    const ends = new Promise<never>((_, reject) => {
+      const end = () => reject(unavailable('the process ends'));
+      closing?.addEventListener('abort', end, { signal: answered.signal });
     });
-    if (closing?.aborted) throw unavailable('the process ends');
+    const sent = await Promise.race([sendChecks(sender, target), ends]);
+    answered.abort();
     return { checks: judge(sent, (config.ATTEMPT_TIMEOUT_SECONDS * 1000) / 2) };
   },
 });

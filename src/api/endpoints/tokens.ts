@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { fingerprintOfOwn, mintAccessToken, revokeAccessToken } from '../../redis/records/accessTokens.js';
 import { accountIdOf, areCredentials, isClientId } from '../../redis/records/accounts.js';
-import { ApiError, badParameter } from '../apiError.js';
+import { ApiError, badParameter, tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import { type Description, endpoint } from '../endpoint.js';
 import { makeExample, text, whole } from '../reference/schemas.js';
@@ -41,19 +41,34 @@ export const accessTokenEndpoint = credentialEndpoint({
   },
   codes: ['unsupported_grant_type', 'invalid_scope'],
   answer: async (deps, { ctx, form, credentials, address }) => {
-    const ttlSeconds = deps.config.ACCESS_TOKEN_TTL_SECONDS;
+    const { ACCESS_TOKEN_TTL_SECONDS: ttlSeconds, TOKEN_RATE_PER_SECOND: perSecond } = deps.config;
     if (form.get('grant_type') !== 'none') {
       throw new ApiError('unsupported_grant_type', 'The grant_type must be none');
     }
     const { clientId } = credentials;
-    deps.tokenLimits.refuseTooMany(clientId, address);
+    deps.failures.refuseTooMany(clientId, address);
+    const tooManyTokens = (waitMs: number) =>
+      tooMany(
+        'Too many requests for this client_id',
+        { name: 'tokens', calls: perSecond, windowSeconds: 1 },
+        waitMs,
+      );
+    // A flood would have each refusal wait for Redis' disk, before everybody's events.
+    const usedUpMs = deps.usedUp.recall(clientId, Date.now());
+    if (usedUpMs !== undefined) throw tooManyTokens(usedUpMs - Date.now());
     const scopes = [...new Set(required(form, 'scope').split(/\s+/))];
-    const minted = await deps.db.durably((own) => mintAccessToken(own, credentials, scopes, ttlSeconds)).safe;
+    const rate = { ttlSeconds, perSecond };
+    const minted = await deps.db.durably((own) => mintAccessToken(own, credentials, scopes, rate)).safe;
+    if (minted.outcome === 'too_many') {
+      const untilMs = Date.now() + minted.waitMs;
+      deps.usedUp.remember(clientId, untilMs, untilMs);
+      throw tooManyTokens(minted.waitMs);
+    }
     if (minted.outcome === 'invalid_client') return undefined;
     if (minted.outcome === 'invalid_scope') {
-      throw new ApiError('invalid_scope', 'The account does not have all of the scopes asked for');
+      const hint = scopes.some((scope) => scope.includes(',')) ? ': separate scopes by spaces' : '';
+      throw new ApiError('invalid_scope', `The account does not have all of the scopes asked for${hint}`);
     }
-    deps.tokenLimits.countToken(clientId);
     await auditFirstToken(deps, ctx, clientId, address);
     deps.metrics.tokenMinted();
     return {
@@ -77,16 +92,16 @@ export const revokeTokenEndpoint = credentialEndpoint({
   result: { what: 'The token is not valid, or no longer.', schema: z.object({}) },
   answer: async (deps, { ctx, form, credentials, address }) => {
     const { clientId } = credentials;
-    deps.tokenLimits.refuseTooMany(clientId, address);
+    deps.failures.refuseTooMany(clientId, address);
     if (!(await areCredentials(deps.db, credentials))) return undefined;
-    deps.tokenLimits.countToken(clientId);
     const accountId = accountIdOf(clientId);
+    await deps.paceAccount(ctx, accountId);
     const token = required(form, 'token');
     const fingerprint = await fingerprintOfOwn(deps.db, accountId, token);
     if (fingerprint !== undefined) {
       const about = { client_id: clientId };
       const call = { ctx, token: { accountId, fingerprint } };
-      await auditCall(deps, call, 'access token revoked', { isSecurity: true, about });
+      await auditCall(deps, call, 'access token revoked', { security: 'credentials', about });
       await deps.db.durably((own) => revokeAccessToken(own, accountId, token)).safe;
     }
     return {};
@@ -121,7 +136,6 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
       'invalid_client',
       'body_too_long',
       'unsupported_media_type',
-      'too_many_requests',
       'temporarily_unavailable',
     ],
     answer: async (deps, { ctx }) => {
@@ -132,16 +146,17 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
       try {
         form = await readForm(ctx.req);
         const basic = basicCredentials(ctx.req);
-        if (basic && (form.has('client_id') || form.has('client_secret'))) {
-          throw badParameter(eitherWay);
-        }
-        form = new Map([...form, ...(basic ?? [])]);
+        if (basic && form.has('client_secret')) throw badParameter(eitherWay);
+        // RFC 6749, section 3.2.1: a client_id alone is no second way.
+        if (basic && (form.get('client_id') ?? basic.client_id) !== basic.client_id)
+          throw badParameter(twoIds);
+        form = new Map([...form, ...Object.entries(basic ?? {})]);
         for (const name of Object.keys(schema.shape)) required(form, name);
         const clientId = required(form, 'client_id');
         const credentials = { clientId, clientSecret: required(form, 'client_secret') };
         const body = await answer(deps, { ctx, form, credentials, address });
         if (body !== undefined) return body;
-        await deps.tokenLimits.countFailure(clientId, address);
+        await deps.failures.count(clientId, address);
         // RFC 6749, section 5.2: only a caller who tried this scheme is told of it.
         const challenge = basic && { 'WWW-Authenticate': 'Basic realm="oauth", charset="UTF-8"' };
         throw new ApiError('invalid_client', 'The client credentials are not valid', challenge);
@@ -162,16 +177,28 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
 
 const eitherWay = 'The client credentials must be given either as fields or as a header, not as both';
 
-/** Returns the credentials of `Authorization: Basic`, each form-encoded before base64; other schemes are ignored. */
-function basicCredentials({ headers }: IncomingMessage): [name: string, value: string][] | undefined {
-  const [, given] = /^basic +(\S+) *$/i.exec(headers.authorization ?? '') ?? [];
-  if (given === undefined) return undefined;
+const twoIds = 'The client_id of the form is not that of the header Authorization';
+
+/**
+ * Returns the credentials of `Authorization: Basic`, each form-encoded before base64, and trimmed as fields are; other schemes are
+ * ignored. @throws ApiError 400
+ */
+function basicCredentials({ headers }: IncomingMessage) {
+  const { authorization = '' } = headers;
+  if (!/^basic\b/i.test(authorization)) return undefined;
+  const given = authorization.slice('basic'.length).trim();
+  if (!/^[\w+/-]+={0,2}$/.test(given)) throw badParameter(notBase64);
   const [clientId = '', ...secret] = Buffer.from(given, 'base64').toString('latin1').split(':');
-  return [
-    ['client_id', formDecoded(clientId, 'client_id')],
-    ['client_secret', formDecoded(secret.join(':'), 'client_secret')],
-  ];
+  if (secret.length === 0) throw badParameter(noColon);
+  return {
+    client_id: formDecoded(clientId, 'client_id').trim(),
+    client_secret: formDecoded(secret.join(':'), 'client_secret').trim(),
+  };
 }
+
+const notBase64 =
+  'The header Authorization: Basic is not one piece of base64: encode without blanks or line breaks';
+const noColon = 'The header Authorization: Basic is not the base64 of <client_id>:<client_secret>';
 
 const dayMs = 86_400_000;
 
@@ -194,7 +221,7 @@ async function auditFirstToken(
     deps,
     { ctx, token: { accountId: accountIdOf(clientId), fingerprint: '' } },
     'first token of the day',
-    { about: { client_id: clientId }, onceForMs: dayMs, repeatKey, isSecurity: true },
+    { about: { client_id: clientId }, onceForMs: dayMs, repeatKey, security: 'credentials' },
   );
   deps.auditedTokens.remember(key, true, dayEndsMs);
 }

@@ -3,14 +3,16 @@ import { readUpdates } from '../../redis/notifications/updates.js';
 import { ApiError } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import {
-  limitNumber,
   notACursor,
   notificationIdText,
+  numberFrom,
   pageMembers,
   platformIdText,
   text,
   time,
 } from '../reference/schemas.js';
+import type { ApiContext, ApiDeps } from '../step.js';
+import type { Subject } from '../steps/publisher.js';
 import { presentTime } from './present.js';
 
 /** `u` and the last entry of the feed that was read, `0-0` for none. */
@@ -32,12 +34,13 @@ export const updatesEndpoint = clientEndpoint({
   tag: 'Notifications',
   summary: 'List assets with new segments',
   description:
-    'Lists the updates after `cursor`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep `next_cursor` once you have processed a page, and ask again with it, immediately while `has_more`; an empty page means that nothing is new. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 10,000 updates of a client are kept.',
+    'Lists the updates after `cursor`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep `next_cursor` once you have processed a page, and ask again with it, immediately while `has_more`; an empty page means that nothing is new. With `wait` the answer comes as soon as there is an update. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 100,000 updates of a client are kept.',
   query: z.object({
     cursor: cursor
       .describe('The next_cursor of the previous answer; if absent, from the oldest kept update.')
       .optional(),
-    limit: limitNumber,
+    limit: numberFrom(1, 1000, 50, 'At most this many.'),
+    wait: numberFrom(0, 20, 0, 'For how many seconds the call may wait for an update if there is none.'),
   }),
   result: {
     what: 'The next updates; none if nothing is new.',
@@ -45,11 +48,18 @@ export const updatesEndpoint = clientEndpoint({
   },
   codes: ['cursor_expired'],
   rate: 'records',
-  answer: async ({ db }, { client, query: { cursor: after, limit } }) => {
-    const from = { limit, after: after?.slice('u.'.length) };
-    // A crash of Redis must not lose an update that this reader has seen: the reader's position would be gone.
-    const page = await db.durably((own) => readUpdates(own, client.clientToken, from)).safe;
-    if (page === undefined) throw new ApiError('cursor_expired', expired);
+  answer: async (deps, { ctx, client, query: { cursor: after, limit, wait } }) => {
+    const read = async (position?: string) => {
+      const from = { limit, after: position };
+      // A crash of Redis must not lose an update that this reader has seen: the reader's position would be gone.
+      const page = await deps.db.durably((own) => readUpdates(own, client.clientToken, from)).safe;
+      if (page === undefined) throw new ApiError('cursor_expired', expired);
+      return page;
+    };
+    let page = await read(after?.slice('u.'.length));
+    if (page.updates.length === 0 && wait > 0 && (await isNew(deps, ctx, client, page.end, wait))) {
+      page = await read(page.end);
+    }
     return {
       updates: page.updates.map(({ platformId, notificationId, updatedAt }) => ({
         platform_id: platformId,
@@ -62,6 +72,29 @@ export const updatesEndpoint = clientEndpoint({
   },
 });
 
+/** Waits for an update until the time is over, the caller hangs up or the process ends. @returns whether there may be one */
+async function isNew(
+  { updateWaits, closing }: ApiDeps,
+  { res, state }: ApiContext,
+  { clientToken }: Subject,
+  position: string,
+  seconds: number,
+): Promise<boolean> {
+  const begun = performance.now();
+  const ended = new AbortController();
+  const end = () => ended.abort();
+  if (closing?.aborted || res.closed) end();
+  closing?.addEventListener('abort', end, { once: true });
+  res.once('close', end);
+  try {
+    return await updateWaits.next(clientToken, position, seconds * 1000, ended.signal);
+  } finally {
+    closing?.removeEventListener('abort', end);
+    res.off('close', end);
+    state.waitedMs = performance.now() - begun;
+  }
+}
+
 const expired =
-  'Updates after this place are no longer kept: the newest 10,000 of a client are. Begin again without ' +
-  'cursor, and ask the platform about the assets that are not listed';
+  'Updates after this place are no longer kept: the newest 100,000 of a client are. Begin again without ' +
+  'cursor, then ask the platform for those videos of your own system that are not listed';

@@ -5,14 +5,17 @@ import type { Description } from '../endpoint.js';
 import { type ErrorCode, errors, toOauthError } from '../errors.js';
 import { makeExample, type Schema, toJsonSchema } from './schemas.js';
 
+/** A call of any description: each has tags of its own. */
+type Described = Omit<Description, 'tag'> & { tag: string };
+
 /** Returns the operations by path and method. */
-export function describe(calls: readonly Description[]) {
+export function describe(calls: readonly Described[]) {
   const paths: Record<string, Record<string, ReturnType<typeof operation>>> = {};
   for (const call of calls) paths[call.path] = { ...paths[call.path], [call.method]: operation(call) };
   return paths;
 }
 
-function operation(call: Description) {
+function operation(call: Described) {
   const { operationId, tag, summary, description, after503, body } = call;
   const results = { [call.status ?? 200]: call.result, ...call.otherResults };
   const answers = Object.entries(results).map(([status, of]) => [status, answer(call, of)] as const);
@@ -29,7 +32,7 @@ function operation(call: Description) {
   };
 }
 
-function security({ security: asked }: Description): Schema[] {
+function security({ security: asked }: Described): Schema[] {
   if (asked === undefined) return [];
   if (asked === 'token') return [{ bearer: [] }];
   if (asked === 'tokenAnywhere') return [{ bearer: [] }, { accessToken: [] }];
@@ -58,7 +61,7 @@ export function requestBody({
   return { required: true, content: Object.fromEntries(types.map((type) => [type, media])) };
 }
 
-function answer({ rate }: Description, { what, schema, type, headers }: Description['result']) {
+function answer({ rate }: Described, { what, schema, type, headers }: Description['result']) {
   const json = schema && {
     schema: toJsonSchema(schema),
     examples: { answer: { summary: what, value: makeExample(schema) } },
@@ -77,6 +80,7 @@ const anyCall: readonly ErrorCode[] = [
   'request_timeout',
   'expectation_failed',
   'headers_too_long',
+  'too_many_requests',
   'server_error',
 ];
 
@@ -84,7 +88,7 @@ const anyCall: readonly ErrorCode[] = [
 const parserCodes = ['malformed_request', 'request_timeout', 'headers_too_long', 'body_too_long'];
 
 /** Describes one answer for each status, with its codes, headers and an example for each code. */
-function refusals({ codes = [], path }: Description) {
+function refusals({ codes = [], path }: Described) {
   const all = [...new Set([...codes, ...anyCall])];
   const statuses = [...new Set(all.map((code) => errors[code].status))];
   const described = statuses.map((status) => {

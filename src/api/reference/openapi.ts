@@ -53,7 +53,7 @@ export const openapi = {
     version: product.version,
     summary: 'Tells a publisher’s server when one of its assets has new segments.',
     description:
-      'Get a token for your account and register the URL of your endpoint; then receive a signed notification for each asset that has new segments. Times are ISO 8601 in UTC. Give each parameter once, and at most 32 of them. Errors have a `code` for programs; the codes are never renamed.',
+      'Get a token for your account and register the URL of your endpoint; then receive a signed notification for each asset that has new segments. Times are RFC 3339; answers have them in UTC. Give each parameter once, at most 32 of them, and send a body only where one is described. Errors have a `code` for programs; the codes are never renamed.',
     license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   },
   servers: [{ url: '/', description: 'The service that this description comes from' }],

@@ -1,9 +1,10 @@
 /** zod schemas of what callers send and get, each with an example, and their JSON Schemas (draft 2020-12, as in OpenAPI 3.1). */
 import { z } from 'zod';
 import { clientTokenPattern } from '../../ids.js';
-import { attemptErrors } from '../../outgoing/failures.js';
+import { allDetails, attemptErrors } from '../../outgoing/details.js';
 import { notificationStates, waitReasons } from '../../redis/owed/standing.js';
 import { endpointStates } from '../../redis/records/endpoint.js';
+import { readTime } from '../../times.js';
 import { errorCodes, errors, toOauthError } from '../errors.js';
 
 export type Schema = Record<string, unknown>;
@@ -20,20 +21,16 @@ export const flag = (example: boolean, description?: string) =>
 export const time = (description?: string) =>
   z.string().meta({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'], description });
 
-/** Longer than any time with its zone; Date.parse also takes text in parentheses, however long. */
-const timeAtMost = 40;
-
-/** A time in ISO 8601 that a caller sends, read to ms. */
+/** A time of RFC 3339 or a day in UTC that a caller sends, read to ms. */
 export const givenTime = (description: string) =>
-  time(description).transform((given, { addIssue }) => {
-    const isTime = given.length <= timeAtMost && /^\d{4}-\d\d-\d\d/.test(given);
-    const ms = isTime ? Date.parse(given) : Number.NaN;
-    if (!Number.isNaN(ms)) return ms;
-    // In a query a + means a space: 12:00:00+01:00 arrives as 12:00:00 01:00.
-    const hint = given.includes(' ') ? '; in a query the + of a time zone is written %2B' : '';
-    addIssue(`must be a time such as 2026-01-31T12:00:00Z${hint}`);
-    return z.NEVER;
-  });
+  text('2026-01-31T12:00:00.000Z', description)
+    .meta({ anyOf: [{ format: 'date-time' }, { format: 'date' }] })
+    .transform((given, { addIssue }) => {
+      const read = readTime(given);
+      if (typeof read === 'number') return read;
+      addIssue(read);
+      return z.NEVER;
+    });
 
 /** Describes a text by the pattern with which the code checks it. */
 export const matching = (pattern: RegExp, example: string, description?: string) =>
@@ -84,22 +81,49 @@ export const urlText = text('https://cms.example.com/hooks/assets').meta({ minLe
 export const secretText = text('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
 export const endpointState = z.enum(endpointStates);
 export const attemptError = z.enum(attemptErrors);
+export const attemptDetail = z
+  .enum(allDetails)
+  .meta({ id: 'AttemptDetail', description: 'What went wrong, below the class.' });
 
-const defaultLimit = 50;
-const maxLimit = 200;
-const limitMessage = `must be a number from 1 to ${maxLimit}`;
+export const registeredUrl = z.object({
+  url: urlText,
+  state: endpointState,
+  state_since: time().nullable(),
+  state_reason: text('registered').nullable(),
+  registered_at: time(),
+  owed: whole(0, 'The assets that the client is owed.'),
+  failed: whole(0, 'The assets whose newest notification has failed; POST /notifications/recover owes them.'),
+  quiet_seconds: whole(0, 'The quiet period (PUT /push_notifications/quiet_period).'),
+  last_success_at: time().nullable(),
+  last_failure_at: time().nullable(),
+  last_error: text('timeout').nullable(),
+  last_detail: text('during_answer', 'What went wrong, below the class.').nullable(),
+  next_attempt_at: time().nullable(),
+});
+
+export const answeredRequest = z.object({
+  status: whole(204).optional(),
+  milliseconds: whole(84),
+  error: attemptError.optional(),
+  detail: attemptDetail.optional(),
+});
+
+/** A whole number in a query. */
+export function numberFrom(least: number, most: number, absent: number, description: string) {
+  const message = `must be a number from ${least} to ${most}`;
+  const meta = { description, default: absent, examples: [absent] };
+  return z
+    .preprocess(
+      (given) => (/^\d{1,4}$/.test(String(given)) ? Number(given) : Number.NaN),
+      z.int(message).min(least, message).max(most, message).meta(meta),
+    )
+    .default(absent);
+}
 
 /** The size of a page of a list. */
-export const limitNumber = z
-  .preprocess(
-    (given) => (/^\d{1,3}$/.test(String(given)) ? Number(given) : Number.NaN),
-    z
-      .int(limitMessage)
-      .min(1, limitMessage)
-      .max(maxLimit, limitMessage)
-      .meta({ description: 'At most this many.', default: defaultLimit, examples: [defaultLimit] }),
-  )
-  .default(defaultLimit);
+export const limitNumber = numberFrom(1, 200, 50, 'At most this many.');
+
+export const listedSinceTime = time('If older ones may be missing: when the oldest listed one was accepted.');
 
 export const notACursor = 'is not a next_cursor of this call';
 
@@ -135,6 +159,7 @@ const attempt = z
     milliseconds: whole(84),
     status: whole(503).optional(),
     error: attemptError.optional(),
+    detail: attemptDetail.optional(),
     remote_address: text('198.51.100.7').optional(),
     response_excerpt: text('upstream is away', 'The first 1 KiB of a failed answer.').optional(),
   })

@@ -1,10 +1,10 @@
-/** Describes what a receiver gets: the notification and the notices, each with an example that verifies. */
+/** Describes what a receiver gets: the notification and the notices, each with headers that verify its first example. */
 import { z } from 'zod';
 import { noticesClient } from '../../ids.js';
 import { changedBody, noticeBody } from '../../notices/notices.js';
 import { notificationRequest, userAgent } from '../../outgoing/notification.js';
 import { type Notice, noticeKinds } from '../../redis/records/notices.js';
-import type { Description } from '../endpoint.js';
+import type { tags } from '../endpoint.js';
 import { parameter, requestBody } from './describe.js';
 import {
   clientTokenText,
@@ -29,110 +29,77 @@ const clientToken = 'SITE0042';
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
   notificationRequest({ notificationId, clientToken, platformId, event }, [exampleSecret], at);
 
-interface Webhook extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'description'> {
-  what: 'notification' | 'notice';
-  example: { headers: Record<string, string> };
-  /** The schema of the header that names the client. */
-  client: z.ZodType;
-  body: { schema: z.ZodType; examples: Record<string, string> };
+interface Webhook {
+  operationId: string;
+  tag: keyof typeof tags;
+  summary: string;
+  description: string;
+  schema: z.ZodType;
+  /** JSON by what it shows. */
+  bodies: Record<string, string>;
 }
 
-const webhook = ({ operationId, tag, summary, description, what, example, client, body }: Webhook) => ({
-  post: {
-    operationId,
-    tags: [tag],
-    summary,
-    description,
-    security: [],
-    parameters: Object.entries({
-      'webhook-id': notificationIdText.describe(`The ${what}: the same on every attempt.`),
-      'webhook-timestamp': matching(/^[0-9]+$/, '1769860800', 'The Unix time of this attempt, s.'),
-      'webhook-signature': matching(
-        /^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$/,
-        'v1,kQ0Cj1u4=',
-        '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
+function webhook({ operationId, tag, summary, description, schema, bodies }: Webhook) {
+  const isNotice = tag === 'Notices';
+  const to = isNotice ? noticesClient(accountId) : clientToken;
+  const [body] = Object.values(bodies);
+  const { headers } = notificationRequest(
+    { notificationId, clientToken: to, platformId: '', body },
+    [exampleSecret],
+    at,
+  );
+  const sent: Record<string, z.ZodType> = {
+    'webhook-id': notificationIdText.describe('The same on every attempt.'),
+    'webhook-timestamp': matching(/^[0-9]+$/, '1769860800', 'The Unix time of this attempt, s.'),
+    'webhook-signature': matching(
+      /^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$/,
+      'v1,kQ0Cj1u4=',
+      '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
+    ),
+    'webhook-client-token': isNotice
+      ? matching(/^notices:/, to, '`notices:` and the account, or `notices:platform`.')
+      : clientTokenText.describe('The client that it is about.'),
+    'user-agent': text(userAgent, 'The product and its version.'),
+  };
+  const examples = Object.entries(bodies).map(([shown, json]) => [shown, JSON.parse(json)]);
+  return {
+    post: {
+      operationId,
+      tags: [tag],
+      summary,
+      description,
+      security: [],
+      parameters: Object.entries(sent).map(([name, schema]) =>
+        parameter(name, 'header', schema, headers[name]),
       ),
-      'webhook-client-token': client,
-      'user-agent': text(userAgent, 'The product and its version.'),
-    }).map(([name, schema]) => parameter(name, 'header', schema, example.headers[name])),
-    requestBody: requestBody({
-      schema: body.schema,
-      examples: Object.fromEntries(
-        Object.entries(body.examples).map(([shown, json]) => [shown, JSON.parse(json)]),
-      ),
-    }),
-    responses: answersToAttempt,
-  },
-});
+      requestBody: requestBody({ schema, examples: Object.fromEntries(examples) }),
+      responses: answersToAttempt,
+    },
+  };
+}
 
-const retryAfter = (description: string) => ({
-  description: `${description} A failed attempt; with Retry-After (seconds or a date) there is no other attempt to this endpoint before that time, at most 24 h.`,
-  headers: { 'Retry-After': { description: 'Seconds or a date.', schema: toJsonSchema(text('120')) } },
-});
+const retryAfter = {
+  'Retry-After': { description: 'Seconds or a date, at most 24 h away.', schema: toJsonSchema(text('120')) },
+};
 
 const answersToAttempt = {
-  '2XX': { description: 'Delivered. The headers are enough; at most 16 KiB of a body are read.' },
+  '2XX': { description: 'Delivered. The status line is enough; at most 16 KiB of a body are read.' },
   '3XX': { description: 'A failed attempt: redirects are never followed.' },
   '410': {
     description: 'The receiver is gone: the registration is suspended, and everything stays owed.',
   },
-  '429': retryAfter('Too many requests.'),
-  '503': retryAfter('Temporarily unavailable.'),
+  '429': { description: 'A failed attempt; none follows before Retry-After.', headers: retryAfter },
+  '503': { description: 'A failed attempt; none follows before Retry-After.', headers: retryAfter },
   default: {
     description:
       'A failed attempt, like no connection or no answer within 10 s. Further attempts follow after 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, then every 4 h, for 5 days.',
   },
 };
 
-const exampleNotice = (owed: number, notice: Pick<Notice, 'kind' | 'reason' | 'since' | 'attempts_failed'>) =>
-  noticeBody({ at, ...notice }, { accountId, clientToken, owed });
-
-const noticeExamples = {
-  'Several attempts in a row have failed: one probe at a time from now on': exampleNotice(12, {
-    kind: 'endpoint.failing',
-    reason: '5 attempts failed in a row',
-    since: at - 40_000,
-    attempts_failed: 5,
-  }),
-  'Nothing is sent until the endpoint is resumed': exampleNotice(480, {
-    kind: 'endpoint.suspended',
-    reason: 'it answered 410',
-    since: at - 86_400_000,
-    attempts_failed: 291,
-  }),
-  'A probe or a redelivery has succeeded: owed assets are delivered now': exampleNotice(48, {
-    kind: 'endpoint.recovered',
-    reason: 'a probe succeeded',
-    since: at - 3_600_000,
-    attempts_failed: 17,
-  }),
-  'A client has another signing secret: if none of your people rotated it, find out who did': exampleNotice(
-    0,
-    {
-      kind: 'secret.rotated',
-      reason: 'the signing secret was rotated',
-      since: at,
-      attempts_failed: 0,
-    },
-  ),
-};
-
-const changed = changedBody(accountId, at, 'replaced');
-
-const toAccount = {
-  tag: 'Notices',
-  what: 'notice',
-  client: matching(
-    /^notices:/,
-    noticesClient('platform'),
-    '`notices:` and the account, or `notices:platform`.',
-  ),
-  example: notificationRequest(
-    { notificationId, clientToken: noticesClient(accountId), platformId: clientToken, body: changed },
-    [exampleSecret],
-    at,
-  ),
-} as const;
+function exampleNotice(kind: Notice['kind'], reason: string, seconds: number, attempts_failed = 0): string {
+  const notice = { kind, at, reason, since: at - seconds * 1000, attempts_failed };
+  return noticeBody(notice, { accountId, clientToken, owed: 12, failed: 12_000 });
+}
 
 const accountIdText = text(accountId);
 const changedAt = time('The time of the change.');
@@ -144,54 +111,71 @@ export const webhooks = {
     summary: 'An asset has new segments',
     description:
       'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
-    what: 'notification',
-    client: clientTokenText.describe('The client that it is about.'),
-    example: exampleNotification('asset-update', 'vid-9'),
-    body: {
-      schema: z.strictObject({
-        event: z.enum(['asset-update', 'test']).describe('`test` only if you ask for a test.'),
-        platform_id: platformIdText,
-      }),
-      examples: {
-        'An asset has new segments': exampleNotification('asset-update', 'vid-9').body,
-        'A test': exampleNotification('test', 'test').body,
-      },
+    schema: z.strictObject({
+      event: z.enum(['asset-update', 'test']).describe('`test` only if you ask for a test.'),
+      platform_id: platformIdText,
+    }),
+    bodies: {
+      'An asset has new segments': exampleNotification('asset-update', 'vid-9').body,
+      'A test': exampleNotification('test', 'test').body,
     },
   }),
   notice: webhook({
-    ...toAccount,
     operationId: 'receiveNotice',
-    summary: 'An endpoint fails, is suspended or recovers, or a signing secret was rotated',
+    tag: 'Notices',
+    summary: 'An endpoint fails, is suspended or recovers, notifications failed, or a secret was rotated',
     description:
       'Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.',
-    body: {
-      schema: z.strictObject({
-        event: z.enum(noticeKinds),
-        account_id: accountIdText,
-        client_token: clientTokenText,
-        at: changedAt,
-        reason: text('5 attempts failed in a row', 'For a person.'),
-        since: time('The first failure since the last success; without a failure the same as `at`.'),
-        attempts_failed: whole(5, 'Failed attempts since then.'),
-        owed: whole(12, 'The owed assets of the client when the notice was made.'),
-      }),
-      examples: noticeExamples,
+    schema: z.strictObject({
+      event: z.enum(noticeKinds),
+      account_id: accountIdText,
+      client_token: clientTokenText,
+      at: changedAt,
+      reason: text(
+        '5 attempts failed in a row',
+        'For a person; `window` or `expired` of `notifications.failed`.',
+      ),
+      since: time('The first failure since the last success; without a failure the same as `at`.'),
+      attempts_failed: whole(5, 'Failed attempts since then; not in `notifications.failed`.').optional(),
+      count: whole(
+        12_000,
+        'Of `notifications.failed`: the failed assets, the first since `since`.',
+      ).optional(),
+      owed: whole(12, 'The owed assets of the client when the notice was made.'),
+    }),
+    bodies: {
+      'One probe at a time from now on': exampleNotice(
+        'endpoint.failing',
+        '5 attempts failed in a row',
+        40,
+        5,
+      ),
+      'Nothing is sent until the endpoint is resumed': exampleNotice(
+        'endpoint.suspended',
+        'it answered 410',
+        9,
+      ),
+      'Owed assets are delivered now': exampleNotice('endpoint.recovered', 'a probe succeeded', 3600, 17),
+      'Recover these assets': exampleNotice('notifications.failed', 'expired', 90),
+      'If none of your people rotated it, find out who did': exampleNotice(
+        'secret.rotated',
+        'the signing secret was rotated',
+        0,
+      ),
     },
   }),
   'notices.changed': webhook({
-    ...toAccount,
     operationId: 'receiveNoticesChanged',
+    tag: 'Notices',
     summary: 'This URL gets no more notices',
     description:
       'Sent once, without retries, to the URL that PUT /notices replaced or DELETE /notices removed. If none of your people did it, find out who did.',
-    body: {
-      schema: z.strictObject({
-        event: z.literal('notices.changed'),
-        account_id: accountIdText,
-        at: changedAt,
-        reason: text('the URL for notices was replaced: this one gets no more', 'For a person.'),
-      }),
-      examples: { 'This URL gets no more notices': changed },
-    },
+    schema: z.strictObject({
+      event: z.literal('notices.changed'),
+      account_id: accountIdText,
+      at: changedAt,
+      reason: text('the URL for notices was replaced: this one gets no more', 'For a person.'),
+    }),
+    bodies: { 'This URL gets no more notices': changedBody(accountId, at, 'replaced') },
   }),
 };

@@ -1,5 +1,6 @@
 import { type Recording, recordCall } from '../../redis/records/audit.js';
-import { clientAddress } from '../clientAddress.js';
+import { tooMany } from '../apiError.js';
+import { clientAddress, networkOf } from '../clientAddress.js';
 import type { ApiContext, ApiDeps } from '../step.js';
 
 /** The caller of an audited call; without a client the call is about the account. */
@@ -14,7 +15,7 @@ interface Caller {
  * and every call that is carried out is.
  * @param what the call in words, such as `signing secret read`
  * @param about the subject of the call: no secret, of a URL its scheme and host
- * @throws if Redis does not accept the record; then carry nothing out
+ * @throws if Redis does not accept the record, and ApiError 429 if the entries of a day are used up; then carry nothing out
  */
 export async function auditCall(
   { db, log, config }: Pick<ApiDeps, 'db' | 'log' | 'config'>,
@@ -22,20 +23,33 @@ export async function auditCall(
   what: string,
   { about = {}, ...recording }: Recording & { about?: Record<string, unknown> } = {},
 ): Promise<void> {
+  const address = clientAddress(ctx.req, config.TRUSTED_PROXIES);
   const call = {
     accountId: token.accountId,
     clientToken: client?.clientToken ?? '',
     what,
-    address: clientAddress(ctx.req, config.TRUSTED_PROXIES),
+    address,
+    network: networkOf(address),
     tokenFingerprint: token.fingerprint,
     requestId: ctx.state.requestId,
     about,
   };
-  if (!(await recordCall(db, call, recording))) return;
-  const { accountId: account_id, address, tokenFingerprint: token_fingerprint, requestId: request_id } = call;
+  const recorded = await recordCall(db, call, recording);
+  if (recorded === false) return;
+  if (recorded !== true) {
+    const { calls, waitMs } = recorded;
+    const quota = { name: `${recording.security}s`, calls, windowSeconds: 86_400 };
+    throw tooMany(refusals[recording.security as keyof typeof refusals], quota, waitMs);
+  }
+  const { accountId: account_id, tokenFingerprint: token_fingerprint, requestId: request_id } = call;
   const caller = { account_id, address, token_fingerprint, request_id };
   log.info(
     { ...caller, ...(client && { client_token: client.clientToken }), what, ...about },
     'audited call',
   );
 }
+
+const refusals = {
+  change: 'Too many changes of this client in a day',
+  look: 'Too many tokens and networks of this account looked at secrets in a day',
+};

@@ -1,12 +1,11 @@
-/** Reads and parses bodies: JSON, and the two encodings of a form. */
+/** Reads and parses bodies: JSON, the two encodings of a form, and none. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Context, Request } from 'koa';
 import { koaBody } from 'koa-body';
 import { Response } from 'undici';
-import type { z } from 'zod';
 import { ApiError, badParameter } from '../apiError.js';
-import { collectParameters, type Parameters, parseParameters } from './query.js';
+import { collectParameters, type Parameters, type Places, parseParameters } from './query.js';
 
 /** Anybody may send a form, before any limit: its size bounds what parsing costs (docs/bad-input.md). */
 export const formAtMostBytes = 4 * 1024;
@@ -21,11 +20,21 @@ export async function readForm(req: IncomingMessage): Promise<Parameters> {
   const type = mediaType(contentType);
   if (!formTypes.includes(type)) throw unsupported(`The content type must be ${urlencoded} or ${multipart}`);
   if (encoding !== undefined) throw unsupported('A form must not have a Content-Encoding');
-  requireKnownCharset(contentType);
+  const charset = requireKnownCharset(contentType);
   const bytes = await readBytes(req, formAtMostBytes);
+  const isLatin = charset === 'iso-8859-1' || charset === 'latin1';
+  const text = isLatin ? bytes.toString() : decoded(bytes);
   const fields =
-    type === multipart ? await parseMultipart(bytes, contentType) : parseParameters(bytes.toString());
+    type === multipart ? await parseMultipart(bytes, contentType) : parseParameters(requireForm(text));
   return new Map([...fields].map(([name, value]) => [name, value.trim()]));
+}
+
+/** Every form of another kind would lack its first field. */
+function requireForm(text: string): string {
+  const [, json, part] = /^\s*(?:([{[])|(--))/.exec(text) ?? [];
+  if (json) throw badParameter(`The body is JSON: send its members as ${urlencoded}`);
+  if (part) throw badParameter(`The body is ${multipart}: the content type must say so, with its boundary`);
+  return text;
 }
 
 const unsupported = (message: string): ApiError => new ApiError('unsupported_media_type', message);
@@ -33,12 +42,16 @@ const unsupported = (message: string): ApiError => new ApiError('unsupported_med
 const mediaType = (contentType: string): string => contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
 
 /** Refuses other charsets. All values that are ever valid are ASCII, so each is read as UTF-8. @throws ApiError 415 */
-export function requireKnownCharset(contentType: string): void {
-  const named = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(contentType)?.[1]?.toLowerCase();
+export function requireKnownCharset(contentType: string): string | undefined {
+  const named = charsetOf(contentType);
   if (named !== undefined && !charsets.includes(named)) {
     throw unsupported('The charset must be UTF-8, US-ASCII or ISO-8859-1');
   }
+  return named;
 }
+
+const charsetOf = (contentType: string): string | undefined =>
+  /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(contentType)?.[1]?.toLowerCase();
 
 /** Apache HttpClient names ISO-8859-1 unless it is told otherwise. */
 const charsets = ['utf-8', 'utf8', 'us-ascii', 'ascii', 'iso-8859-1', 'latin1'];
@@ -50,7 +63,11 @@ const charsets = ['utf-8', 'utf8', 'us-ascii', 'ascii', 'iso-8859-1', 'latin1'];
 export async function parseMultipart(bytes: Buffer, contentType: string): Promise<Parameters> {
   const body = new Response(bytes, { headers: { 'Content-Type': contentType } });
   const parts = await body.formData().catch(() => {
-    throw unreadableBody();
+    throw badParameter(
+      /;\s*boundary\s*=/i.test(contentType)
+        ? `The body is not ${multipart} with the boundary that the content type names`
+        : 'The content type has no boundary: let the HTTP library set it',
+    );
   });
   return collectParameters(
     [...parts].map(([name, value]) => {
@@ -61,7 +78,8 @@ export async function parseMultipart(bytes: Buffer, contentType: string): Promis
 }
 
 /**
- * Reads bodies of JSON with koa-body, compressed or not; undefined if there is none. Its errors hold the body: only their status is used.
+ * Reads bodies of JSON with koa-body, compressed or not; undefined if there is none. Its errors may hold the body: only their status
+ * is used.
  * @throws ApiError 400, 413, 415
  */
 export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promise<unknown> {
@@ -69,120 +87,103 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
   const nothing = { json: false, urlencoded: false, multipart: false };
   const read = koaBody({ ...nothing, text: true, textLimit: atMostBytes, encoding: 'latin1' });
   return async (req) => {
-    if (mediaType(req.headers['content-type'] ?? '') !== 'application/json') {
+    const { 'content-type': contentType = '', 'content-encoding': named = 'identity' } = req.headers;
+    if (mediaType(contentType) !== 'application/json') {
       throw unsupported('The content type must be application/json');
     }
-    // The caller has hung up.
-    if (!req.readable) throw unreadableBody();
+    if (!/^utf-?8$/.test(charsetOf(contentType) ?? 'utf-8'))
+      throw unsupported('The charset of JSON is UTF-8');
+    // RFC 9110, section 8.4.1: names in any case, and x-gzip is gzip. koa-body knows only these.
+    const encoding = named.trim().toLowerCase().replace('x-gzip', 'gzip');
+    if (!encodings.includes(encoding)) throw unsupported('The Content-Encoding must be gzip, deflate or br');
+    req.headers['content-encoding'] = encoding;
+    if (req.destroyed) throw brokenOff();
     const request = {} as Request;
     // Called as for a text, so that koa-body does not check the content type again.
     const ctx = { method: 'POST', is: () => '*/*', req, request } as Context;
     await read(ctx, async () => undefined).catch(({ status }: { status?: number }) => {
-      if (status === 413) throw tooLong();
-      throw status === 415 ? unsupported('The encoding of the body is not supported') : unreadableBody();
+      req.unpipe();
+      if (status === 413) throw tooLong(atMostBytes);
+      if (encoding === 'identity' || (req.destroyed && !req.complete)) throw brokenOff();
+      throw badParameter(`The Content-Encoding is ${named.trim()}, but the body is not, or breaks off`);
     });
     return parseJson(Buffer.from(typeof request.body === 'string' ? request.body : '', 'latin1'));
   };
 }
 
+const encodings = ['identity', 'gzip', 'deflate', 'br'];
+
 /**
- * Parses JSON; undefined if there is none. RFC 8259, section 8.1: only UTF-8. Invalid bytes would otherwise all become the
- * same replacement character, and different names would become equal. @throws ApiError 400
+ * Decodes a body without its byte order mark. RFC 8259, section 8.1: only UTF-8. Invalid bytes would otherwise all become the same
+ * replacement character, and different names would become equal. @throws ApiError 400
  */
-function parseJson(bytes: Buffer): unknown {
-  if (!isUtf8(bytes)) throw unreadableBody();
-  if (bytes.length === 0) return undefined;
+function decoded(bytes: Buffer): string {
+  if (bytes[0] === 0x1f && bytes[1] === 0x8b) {
+    throw badParameter('The body is gzip, but there is no Content-Encoding that says so');
+  }
   const text = bytes.toString();
+  if (!isUtf8(bytes)) {
+    const same = Buffer.from(text);
+    const at = bytes.findIndex((byte, i) => byte !== same[i]);
+    throw badParameter(`The body is not UTF-8: see byte ${at < 0 ? bytes.length : at + 1}`);
+  }
+  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
+}
+
+/** Parses JSON; undefined if there is none. @throws ApiError 400 */
+function parseJson(bytes: Buffer): unknown {
+  const text = decoded(bytes);
+  if (text === '') return undefined;
   try {
     return JSON.parse(text);
   } catch (err) {
-    throw badParameter(`The body is not JSON${locateError(text, (err as Error).message)}`);
+    const { at, why } = locateError(text, (err as Error).message);
+    const lines = text.slice(0, at).split('\n');
+    const column = (lines.at(-1)?.length ?? 0) + 1;
+    throw badParameter(`The body is not JSON: ${why}see line ${lines.length}, column ${column}`);
   }
-}
-
-/** Returns where a text stops being JSON. V8's message itself may quote the text, so it is not passed on. */
-function locateError(text: string, message: string): string {
-  const [, position] = /at position (\d+)/.exec(message) ?? [];
-  // The text around the mistake, from ten characters before it.
-  const [, around] = /\.\.\."(.*)"/s.exec(message) ?? [];
-  const at = position ?? (around === undefined ? undefined : text.indexOf(around) + 10);
-  if (at === undefined) return message.includes('end of JSON') ? ': it ends too early' : '';
-  const lines = text.slice(0, Number(at)).split('\n');
-  return `: see line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
-}
-
-/** Returns a caller's input that fits its schema; an absent one counts as `{}`. @throws ApiError 400 naming every problem */
-export function checked<T>(schema: z.ZodType<T>, input: unknown): T {
-  const result = checkInput(schema, input ?? {});
-  if ('problem' in result) throw badParameter(result.problem);
-  return result.data;
 }
 
 /**
- * Checks a caller's JSON.
- * @param at the path of the input in the body, such as `events[3]`; empty: the input is the body
- * @returns the data, or the problems in words, each `<path>: <what must change>`
+ * Returns where a text stops being JSON. V8's message is not passed on: it may quote the text. Where it names no position, it quotes
+ * ten characters before the mistake and ten from there on; of a text that is shorter it quotes all.
  */
-export function checkInput<T>(
-  schema: z.ZodType<T>,
-  input: unknown,
-  at = '',
-): { data: T } | { problem: string } {
-  const parsed = schema.safeParse(input, inOurWords);
-  if (parsed.success) return { data: parsed.data };
-  const problems = parsed.error.issues.map(({ path, message }) => `${formatPath(at, path)}: ${message}`);
-  return { problem: shortened(problems.join('; ')) };
-}
-
-/** Replaces the library's own messages, which name its types and operators. A schema's own messages stay. */
-const inOurWords = {
-  error: (issue: z.core.$ZodRawIssue): string => {
-    switch (issue.code) {
-      case 'invalid_type':
-        return issue.input === undefined
-          ? 'is missing'
-          : `must be ${types[issue.expected] ?? 'of another type'}`;
-      case 'unrecognized_keys':
-        return `the member ${issue.keys.map((key) => `"${key}"`).join(', ')} is unknown`;
-      case 'invalid_value':
-        return `must be ${issue.values.join(' or ')}`;
-      case 'too_small':
-        return 'must not be empty';
-      case 'too_big':
-        return `must have at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'items'}`;
-      default:
-        return 'is not valid';
-    }
-  },
-};
-
-const types: Record<string, string> = {
-  string: 'a string',
-  boolean: 'true or false',
-  array: 'a list',
-  object: 'an object',
-  record: 'an object',
-};
-
-function formatPath(at: string, path: readonly PropertyKey[]): string {
-  let text = at;
-  for (const part of path) {
-    text += typeof part === 'number' ? `[${part}]` : `${text === '' ? '' : '.'}${String(part)}`;
+function locateError(text: string, message: string): { at: number; why: string } {
+  const [, position] = /at position (\d+)/.exec(message) ?? [];
+  if (position !== undefined) return { at: Number(position), why: '' };
+  if (message.includes('end of JSON')) return { at: text.length, why: 'it ends too early, ' };
+  const [, before, quoted = ''] =
+    /^Unexpected token .*?, (\.\.\.)?"(.*)"(?:\.\.\.)? is not/s.exec(message) ?? [];
+  if (before) return { at: text.indexOf(quoted) + 10, why: '' };
+  const blanks = ' '.repeat(21);
+  if (text.endsWith(blanks)) return { at: quoted.length - 10, why: '' };
+  try {
+    JSON.parse(text + blanks);
+  } catch (err) {
+    return locateError(text + blanks, (err as Error).message);
   }
-  return text === '' ? 'body' : text;
+  return { at: 0, why: '' };
 }
 
-const atMost = 300;
-
-/** Shortens a message that contains a stranger's text, such as the name of a field. */
-function shortened(message: string): string {
-  return message.length > atMost ? `${message.slice(0, atMost).toWellFormed()}…` : message;
+/**
+ * Refuses a body on a call that takes none: its caller meant it. Empty ones and `{}` are what some libraries always send.
+ * @param places where the call's parameters belong
+ * @throws ApiError 400
+ */
+export async function requireNoBody(req: IncomingMessage, places: Places): Promise<void> {
+  const { 'content-length': length = '0', 'transfer-encoding': coding } = req.headers;
+  if (coding === undefined && Number(length) === 0) return;
+  const text = await readBytes(req, noBodyAtMostBytes).then(String, () => 'too long');
+  if (/^\s*(\{\s*\})?\s*$/.test(text)) return;
+  const parts = [...places].map(([name, place]) => `${name} ${place}`);
+  throw badParameter(`This call takes no body${parts.length > 0 ? `: ${parts.join(', ')}` : ''}`);
 }
+
+const noBodyAtMostBytes = 64;
 
 /**
  * Reads a body as it is sent, into a text of one character for each byte: of a body in chunks of one byte a list of buffers
- * would need a hundred times its size. With koa-body reading a form takes 3 to 9 % more of the service's CPU
- * (docs/dependencies.md has the figures).
+ * would need a hundred times its size.
  * @throws ApiError 400, 413
  */
 function readBytes(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
@@ -195,16 +196,40 @@ function readBytes(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
     };
     const take = (chunk: Buffer) => {
       text += chunk.toString('latin1');
-      if (text.length > atMostBytes) refuse(tooLong());
+      if (text.length > atMostBytes) refuse(tooLong(atMostBytes));
     };
-    if (Number(req.headers['content-length']) > atMostBytes) return refuse(tooLong());
-    if (req.destroyed) return refuse(unreadableBody());
+    if (Number(req.headers['content-length']) > atMostBytes) return refuse(tooLong(atMostBytes));
+    if (req.destroyed) return refuse(brokenOff());
     req.on('data', take);
     req.on('end', () => resolve(Buffer.from(text, 'latin1')));
     // Every request is closed, even one that was read; removing listeners costs more than this check.
-    req.on('close', () => req.readableEnded || refuse(unreadableBody()));
+    req.on('close', () => req.readableEnded || refuse(brokenOff()));
   });
 }
 
-const tooLong = (): ApiError => new ApiError('body_too_long', 'The body is too long');
-const unreadableBody = (): ApiError => badParameter('The body cannot be read');
+const tooLong = (atMostBytes: number): ApiError =>
+  new ApiError('body_too_long', `The body is longer than ${atMostBytes.toLocaleString('en')} bytes`);
+/** The caller has hung up. */
+const brokenOff = (): ApiError => badParameter('The body broke off');
+
+/** Of a body that is too long this much is read on and dropped, with pauses of at most `pauseMs`. */
+const dropped = { atMostBytes: 16 * 1024 * 1024, pauseMs: 2_000 };
+
+/**
+ * Yields an answer, and ends once the rest of the request's body was dropped: many callers read no answer before they have sent all,
+ * and would see a broken connection instead.
+ */
+export async function* whileDropping(req: IncomingMessage, answer: string): AsyncGenerator<string> {
+  yield answer;
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, dropped.pauseMs);
+    let bytes = 0;
+    req.on('data', (chunk: Buffer) => {
+      timer.refresh();
+      bytes += chunk.length;
+      if (bytes > dropped.atMostBytes) resolve();
+    });
+    for (const event of ['end', 'close']) req.once(event, resolve);
+    req.resume();
+  });
+}

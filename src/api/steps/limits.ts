@@ -1,10 +1,8 @@
 /**
- * Limits calls: an account's expensive calls (which look up a name, read many records, or show the console), a client's calls
- * that send something, and requests for tokens. Every 429 has Retry-After.
- *
- * Counted in Redis over all processes; in memory while Redis is unavailable. Only minted tokens count in the memory of each
- * process, which saves a Redis call for each token: with n processes up to n times the rate. They count per client id, and
- * failures for one client id from one address: a caller without the secret cannot use up the customer's calls from another address.
+ * Limits calls over all processes: an account's expensive calls (`AccountRate`), a client's calls that send something, and failed
+ * requests for tokens. Every 429 has Retry-After. Redis counts, and the memory of each process while Redis is unavailable.
+ * Failures count for one client id from one address: a caller without the secret cannot use up the customer's calls from another
+ * address. pace.ts bounds all calls in each process.
  */
 import { hash } from 'node:crypto';
 import type { Context } from 'koa';
@@ -15,23 +13,34 @@ import { type Quota, rateLimitFields, tooMany } from '../apiError.js';
 import { networkOf } from '../clientAddress.js';
 
 /** The name that callers see in RateLimit-Policy. */
-export type AccountRate = 'names' | 'records' | 'console';
+export type AccountRate = keyof typeof refusals;
 
 /** An account may use the calls of this time in one burst, for instance to read page after page. */
 const windowSeconds = 10;
 
-const refusals: Record<AccountRate, string> = {
+const refusals = {
   names: 'Too many calls of this account that look up a host name',
   records: 'Too many calls of this account that read many records',
-  console: 'Too many pages and links of the console for this account',
+  secrets: 'Too many calls of this account that show or make a secret',
+  console: 'Too many pages of the console for this account',
+  links: 'Too many links to the console for this account',
 };
+
+/** Each link may become a session, which is kept for 8 h. */
+const links = { name: 'links', calls: 100, windowSeconds: 3600 };
 
 /** Returns the function that counts a call towards a rate of its account, and throws ApiError 429 above the rate. */
 export function accountLimits(db: Db, callsPerSecond: number) {
   const calls = Math.max(1, Math.floor(callsPerSecond * windowSeconds));
-  const counter = (rate: AccountRate) =>
-    sharedWindow(db, `${db.global.accountRate}:${rate}`, { name: rate, calls, windowSeconds });
-  const counters = { names: counter('names'), records: counter('records'), console: counter('console') };
+  const counter = (name: AccountRate, quota: Quota = { name, calls, windowSeconds }) =>
+    sharedWindow(db, `${db.global.accountRate}:${name}`, quota);
+  const counters = {
+    names: counter('names'),
+    records: counter('records'),
+    secrets: counter('secrets'),
+    console: counter('console'),
+    links: counter('links', links),
+  };
   return async (ctx: Pick<Context, 'set'>, rate: AccountRate, accountId: string): Promise<void> => {
     const { isOver, left, msBeforeNext, quota } = await counters[rate](accountId);
     ctx.set(rateLimitFields(quota, left, msBeforeNext));
@@ -81,39 +90,19 @@ const failures = { name: 'failures', calls: 10, windowSeconds: 60 };
 
 const tooManyFailures = (waitMs: number) => tooMany('Too many failures', failures, waitMs);
 
-/** Limits how often tokens may be asked for; each member throws ApiError 429. */
-export function createTokenLimits(db: Db, tokensPerSecond: number) {
-  const quota = { name: 'tokens', calls: tokensPerSecond, windowSeconds: 1 };
-  // The accounts' windows of a second, which begin with a first token. Unlike rate-limiter-flexible they need no promise or
-  // timer for each token.
-  const windows = new Map<string, { endsAtMs: number; count: number }>();
+/** Limits failed requests for tokens; each member throws ApiError 429. */
+export function createFailureLimits(db: Db) {
   const countFailed = sharedWindow(db, db.global.tokenFailures, failures);
   // Addresses that have failed too often, each with the end of its window (ms): a good request needs no look-up. About 1 MB in
   // each process, for any number of ids and addresses that a stranger makes up.
   const refused = new Remembered<number>(10_000);
-
-  /** Returns the window that counts a token now. */
-  function openWindow(clientId: string, nowMs: number) {
-    const window = windows.get(clientId);
-    if (window === undefined || window.endsAtMs <= nowMs) return { endsAtMs: nowMs + 1000, count: 0 };
-    if (window.count < tokensPerSecond) return window;
-    throw tooMany('Too many requests for this client_id', quota, window.endsAtMs - nowMs);
-  }
-
   return {
     refuseTooMany(clientId: string, address: string): void {
       const nowMs = Date.now();
       const untilMs = refused.size === 0 ? undefined : refused.recall(failureKey(clientId, address), nowMs);
       if (untilMs !== undefined) throw tooManyFailures(untilMs - nowMs);
-      openWindow(clientId, nowMs);
     },
-    /** Counts a token that was minted and not yet given out: concurrent calls may have used up the rate. */
-    countToken(clientId: string): void {
-      const window = openWindow(clientId, Date.now());
-      window.count++;
-      windows.set(clientId, window);
-    },
-    async countFailure(clientId: string, address: string): Promise<void> {
+    async count(clientId: string, address: string): Promise<void> {
       const key = failureKey(clientId, address);
       const { isOver, msBeforeNext } = await countFailed(key);
       if (!isOver) return;

@@ -21,40 +21,60 @@ export function bearerToken({ req }: { req: IncomingMessage }): string | undefin
 
 /** How long a valid token holds while the Redis that keeps its account is unavailable: a failover takes 7 s. */
 const holdsForMs = 30_000;
+/** How long a caller with a valid token is known, for the pace of calls. */
+const knownForMs = 3_600_000;
 
 /**
  * Finds tokens. Concurrent requests with one token share its look-up, because a busy platform has one token. A call for a client
  * needs the node of that client; while only the node of the account is unavailable, a token found a moment ago holds.
- * @returns the token; throws ApiError 401 if there is none
+ * @returns a function that returns the token and throws ApiError 401 if there is none; `known` returns one found lately
  */
-export function tokenFinder(db: Db): (token: string | undefined) => Promise<AccessToken> {
-  const remembered = new Remembered<AccessToken>(1000);
+export function tokenFinder(db: Db) {
+  const remembered = new Remembered<{ found: AccessToken; holdsUntilMs: number }>(1000);
   const find = shareReads(async (token) => {
     try {
       const found = await findAccessToken(db, token);
       if (found === undefined) remembered.forget(token);
-      else remembered.remember(token, found, Date.now() + holdsForMs);
+      else {
+        const nowMs = Date.now();
+        remembered.remember(token, { found, holdsUntilMs: nowMs + holdsForMs }, nowMs + knownForMs);
+      }
       return found;
     } catch (err) {
       const last = isRedisUnavailable(err) ? remembered.recall(token, Date.now()) : undefined;
-      if (last === undefined) throw err;
-      return last;
+      if (last === undefined || last.holdsUntilMs < Date.now()) throw err;
+      return last.found;
     }
   });
-  return async (token) => {
+  const findOrRefuse = async (token: string | undefined): Promise<AccessToken> => {
     if (token === undefined) {
       // RFC 6750, section 3.1: no error code if no credentials were given.
       const message = 'The access token is missing: send Authorization: Bearer <token>';
       throw new ApiError('invalid_token', message, { 'WWW-Authenticate': 'Bearer' });
     }
-    const found = await find(token);
+    const form = describeForm(token);
+    const found = form === undefined ? await find(token) : undefined;
     if (found === undefined) {
-      throw new ApiError('invalid_token', 'The access token is no longer valid', {
+      throw new ApiError('invalid_token', form ?? 'The access token is no longer valid', {
         'WWW-Authenticate': 'Bearer error="invalid_token"',
       });
     }
     return found;
   };
+  const known = (token = ''): AccessToken | undefined => remembered.recall(token, Date.now())?.found;
+  return Object.assign(findOrRefuse, { known });
+}
+
+/** Says what is wrong with a text that can be no token; undefined if it can. */
+function describeForm(token: string): string | undefined {
+  if (/^(undefined|null|none)$/i.test(token)) {
+    return `The access token is the word ${token}: the caller has sent an empty variable`;
+  }
+  const [odd] = /[^A-Za-z0-9_-]/u.exec(token) ?? [];
+  if (odd === undefined) return undefined;
+  const code = odd.codePointAt(0) ?? 0;
+  const name = code > 0x20 && code < 0x7f ? odd : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
+  return `The access token has the character ${name}, which no token has: send it as it was answered`;
 }
 
 /** Refuses a token without the scope, as RFC 6750, section 3.1, has it. */

@@ -54,14 +54,22 @@ export function formDecoded(value: string, name: string): string {
 
 const plain = /^[A-Za-z0-9._~:/-]*$/;
 
-/** Returns the parameters of a query: no unknown and no empty ones. @throws ApiError 400 naming the first of these */
-export function readQuery(query: string, known: readonly string[]): Parameters {
+/** Where names belong that a call knows, as a predicate: `belongs in the query`. */
+export type Places = ReadonlyMap<string, string>;
+
+/**
+ * Returns the parameters of a query: no unknown and no empty ones.
+ * @param places of the names that the call takes elsewhere
+ * @throws ApiError 400 naming the first of these
+ */
+export function readQuery(query: string, known: readonly string[], places: Places): Parameters {
   const given = parseParameters(query);
   for (const [name, value] of given) {
     if (!known.includes(name)) {
       // RFC 6750, section 2: never more than one way in one request.
       if (name === 'access_token') throw badParameter(headerOnly);
-      throw badParameter(`The parameter ${shown(name)} is not known${rawUrlHint(query)}`);
+      const what = places.get(name) ?? `is not known${rawUrlHint(query)}`;
+      throw badParameter(`The parameter ${shown(name)} ${what}`);
     }
     if (value === '') throw badParameter(`The parameter ${name} is empty`);
   }
@@ -70,10 +78,10 @@ export function readQuery(query: string, known: readonly string[]): Parameters {
 
 const headerOnly = 'The access_token must be given as a header only: send Authorization: Bearer <token>';
 
-/** @throws ApiError 400 if the parameter is missing or empty */
-export function required(given: Parameters, name: string): string {
+/** @param where it belongs, after "missing" @throws ApiError 400 if the parameter is missing or empty */
+export function required(given: Parameters, name: string, where = ''): string {
   const value = given.get(name);
-  if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
+  if (value === undefined) throw badParameter(`The parameter ${name} is missing${where}`);
   if (value === '') throw badParameter(`The parameter ${name} is empty`);
   return value;
 }

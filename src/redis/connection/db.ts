@@ -4,26 +4,47 @@
  * No command is queued while Redis is unavailable, and none is repeated automatically: a command
  * either answers within its time or fails, and its caller knows that it may have run.
  */
-import type { Redis } from 'ioredis';
+import type { Command, Redis } from 'ioredis';
 import { readRedisAddress } from '../../addresses.js';
 import type { Durability } from '../../config.js';
 import type { Logger } from '../../log.js';
 import { durableWrites, type Written } from './durable.js';
+import { StoreHealth } from './health.js';
 import { clientKeys, globalKeys } from './keys.js';
-import { type Nodes, openNodes } from './nodes.js';
-import { isNotLoaded, type RedisErrorClass, RedisUnavailable, redisErrorClass } from './unavailable.js';
+import { type Nodes, nameOf, openNodes } from './nodes.js';
+import {
+  ignore,
+  isLasting,
+  isLoaded,
+  isNotLoaded,
+  type RedisReason,
+  RedisUnavailable,
+} from './unavailable.js';
+
+/** A client's secrets as Redis stores them (redis/records/secrets.ts). */
+export interface KnownSecrets {
+  version: string;
+  fields: Record<string, string>;
+}
 
 export interface Db {
   /** Takes every command, and in a cluster sends it to the node of its key. For commands about one server use `nodes`. */
   redis: Redis;
   nodes: Nodes;
+  health: StoreHealth;
+  /** False: the store is trusted to be durable by itself. */
+  confirms: boolean;
   prefix: string;
   global: ReturnType<typeof globalKeys>;
   client(clientToken: string): ReturnType<typeof clientKeys>;
   /** After how long without an event an asset's known segments are forgotten, s; 0: never. */
   keepSegmentsSeconds: number;
+  /** How long a failed asset is kept, so that it can be recovered, ms. */
+  keepFailedMs: number;
   /** `maxInFlight`: attempts in flight of a client without a bound of its own. `drainPerSecond`: of every client after an outage. */
   bounds: { maxInFlight: number; drainPerSecond: number };
+  /** By client: attempts of a known version need not read them again. */
+  knownSecrets: Map<string, KnownSecrets>;
   /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;
   /**
@@ -33,10 +54,15 @@ export interface Db {
   durably<T>(write: (db: Db) => Promise<T>): Written<T>;
 }
 
-/** Called for every command of a connection: its duration, ms, and the reason if it failed. */
-export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
+/** Hears of the commands of the service: how long each took, ms, and why each that failed did. */
+export interface CommandObserver {
+  answered(milliseconds: number): void;
+  refused(reason: RedisReason): void;
+}
 
-interface DbOptions extends Pick<Db, 'bounds'>, Partial<Pick<Db, 'keepSegmentsSeconds' | 'clockOffsetMs'>> {
+interface DbOptions
+  extends Pick<Db, 'bounds'>,
+    Partial<Pick<Db, 'keepSegmentsSeconds' | 'keepFailedMs' | 'clockOffsetMs'>> {
   /** addresses.ts */
   url: string;
   prefix: string;
@@ -49,47 +75,65 @@ interface DbOptions extends Pick<Db, 'bounds'>, Partial<Pick<Db, 'keepSegmentsSe
 
 /** @throws RangeError if the URL is not valid */
 export function openDb(options: DbOptions): Db {
-  const { prefix, bounds, log, commandTimeoutMs = 1000, observe = () => {} } = options;
-  const { keepSegmentsSeconds = 0, clockOffsetMs = () => 0 } = options;
-  const { redis, nodes } = openNodes(readRedisAddress(options.url), commandTimeoutMs, log);
+  const { prefix, bounds, log, commandTimeoutMs = 1000, observe } = options;
+  const { keepSegmentsSeconds = 0, keepFailedMs = 90 * 86_400_000, clockOffsetMs = () => 0 } = options;
+  const health = new StoreHealth(log, observe?.refused);
+  const { redis, nodes } = openNodes(readRedisAddress(options.url), commandTimeoutMs, health);
   const global = globalKeys(prefix);
+  const durability = options.durability ?? { trusted: false, ackReplicas: 0 };
   const writeDurably = durableWrites(redis, {
     nodes,
-    log,
+    health,
     mark: global.diskMark,
     withinMs: commandTimeoutMs + confirmationMs,
-    ...(options.durability ?? { trusted: false, ackReplicas: 0 }),
+    ...durability,
   });
-  observeCommands(redis, observe);
+  const watched = { nodes, health, observe };
+  observeCommands(redis, watched);
   const db: Db = {
     redis,
     nodes,
+    health,
+    confirms: !durability.trusted,
     prefix,
     global,
     bounds,
     keepSegmentsSeconds,
+    keepFailedMs,
+    knownSecrets: new Map(),
     clockOffsetMs,
     client: (clientToken) => clientKeys(prefix, clientToken),
-    durably: (write) =>
-      writeDurably((own) => {
-        if (own !== redis) observeCommands(own, observe);
+    durably: (write) => {
+      const written = writeDurably((own) => {
+        if (own !== redis) observeCommands(own, watched);
         return write({ ...db, redis: own });
-      }),
+      });
+      // The answer's own error is noted with its command.
+      written.answer.then(() => written.safe.catch((err: unknown) => health.note(err))).catch(ignore);
+      return written;
+    },
   };
   return db;
 }
 
-/** Times each command from the moment it is sent. */
-function observeCommands(redis: Redis, observe: CommandObserver): void {
+/** Times each command from the moment it is sent, and notes what the servers refuse. */
+function observeCommands(
+  redis: Redis,
+  { nodes, health, observe }: Pick<Db, 'nodes' | 'health'> & Pick<DbOptions, 'observe'>,
+): void {
   const send = redis.sendCommand.bind(redis);
   redis.sendCommand = (command, ...rest) => {
     const sentAt = performance.now();
     const answer = send(command, ...rest) as Promise<unknown>;
     answer.then(
-      () => observe(performance.now() - sentAt),
-      // The server does not have the scripts yet: they are loaded.
-      (err) =>
-        observe(performance.now() - sentAt, isNotLoaded(err) ? undefined : redisErrorClass(err.message)),
+      () => observe?.answered(performance.now() - sentAt),
+      (err) => {
+        observe?.answered(performance.now() - sentAt);
+        // A server that does not have the scripts yet gets them, perhaps from several callers.
+        if (isNotLoaded(err) || isLoaded(err)) return;
+        const owner = nodes.isCluster && nodes.ownerOf(String((command as Command).getKeys()[0] ?? ''));
+        health.note(err, owner ? nameOf(owner) : '');
+      },
     );
     return answer;
   };
@@ -114,49 +158,20 @@ export function closeDb({ redis }: Db): void {
   if (between) redis.emit('end');
 }
 
-/** Waits until every server answers. @throws after `timeoutMs` */
+/** Waits until every server answers. @throws RedisUnavailable after `timeoutMs`, at once for a reason that waiting does not cure */
 export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   const end = performance.now() + timeoutMs;
   for (;;) {
     try {
       const servers = db.nodes.primaries();
-      await Promise.all(servers.map((server) => server.ping()));
+      await Promise.all(servers.map((server) => server.echo('')));
       if (db.redis.status === 'ready') return;
-      throw new Error('the nodes of the cluster are not known yet');
+      throw new RedisUnavailable("Cluster isn't ready: its nodes are not known yet");
     } catch (err) {
-      if (performance.now() > end) throw new RedisUnavailable('redis did not answer', { cause: err });
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      const isHopeless = isLasting(db.health.behind(err));
+      if (isHopeless || performance.now() > end)
+        throw new RedisUnavailable('Connection is closed', { cause: err });
+      await new Promise((resolve) => setTimeout(resolve, 20));
     }
-  }
-}
-
-/** The layout of the keys that this release reads and writes. */
-const layoutVersion = 1;
-
-/** Marks an empty store with this layout. @throws with a message for the operator if the store has another one */
-export async function checkLayout(db: Db): Promise<void> {
-  const { layout } = db.global;
-  // A full Redis refuses the write.
-  if ((await db.redis.exists(layout)) === 0) await db.redis.setnx(layout, layoutVersion);
-  const found = Number(await db.redis.get(layout));
-  if (found === layoutVersion) return;
-  throw new Error(
-    `the store has layout ${found}; this release knows layout ${layoutVersion}. Use the release that wrote it.`,
-  );
-}
-
-/**
- * Checks that every server can let single fields of a hash expire, if that is needed.
- * @throws with a message for the operator
- */
-export async function checkExpiry(db: Db): Promise<void> {
-  if (db.keepSegmentsSeconds === 0) return;
-  for (const node of db.nodes.primaries()) {
-    // Redis and Valkey know HEXPIRE since they can let single fields expire: since Redis 7.4 and Valkey 9.0.
-    const [known] = (await node.command('INFO', 'HEXPIRE')) as unknown[];
-    if (known) continue;
-    throw new Error(
-      'SEGMENT_RETENTION_DAYS needs HEXPIRE, which this server lacks: use Redis 7.4 or Valkey 9.0, or newer',
-    );
   }
 }

@@ -6,11 +6,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, type Redis } from 'ioredis';
 import type { Durability } from '../../config.js';
-import type { Logger } from '../../log.js';
 import { withTimeout } from '../../promises.js';
+import type { StoreHealth } from './health.js';
 import { evaluate } from './library.js';
-import type { Nodes } from './nodes.js';
-import { ignore, isReadOnly, isRedirected, RedisUnavailable } from './unavailable.js';
+import { type Nodes, nameOf, watchConnection } from './nodes.js';
+import {
+  ignore,
+  isAnswer,
+  isReadOnly,
+  isRedirected,
+  needsSomebody,
+  RedisUnavailable,
+  refusalOf,
+} from './unavailable.js';
 
 interface Settings extends Durability {
   nodes: Nodes;
@@ -18,7 +26,7 @@ interface Settings extends Durability {
   withinMs: number;
   /** Prefix of the keys that are written before a confirmation. */
   mark: string;
-  log: Logger;
+  health: StoreHealth;
 }
 
 /** The answer of a write that promises something. */
@@ -68,7 +76,8 @@ export function durableWrites(redis: Redis, settings: Settings) {
     const own = Object.create(redis) as Redis;
     own.sendCommand = (command) =>
       withTimeout(run(command as Command), withinMs, () => {
-        throw unconfirmed();
+        const node = nodes.ownerOf(keyOf(command as Command));
+        throw unconfirmed(node && servers.get(node)?.broken());
       }).then(({ answer, safe }) => {
         confirmations.push(safe);
         return answer;
@@ -108,6 +117,8 @@ const reconnectMs = 100;
 
 interface Connection {
   redis: Redis;
+  /** Why no write can be sent on it; undefined once the server has answered on it. */
+  broken: unknown;
   isBusy: boolean;
 }
 
@@ -116,7 +127,6 @@ class DurableServer {
   readonly #connections: readonly Connection[];
   #waiting: Write[] = [];
   #isScheduled = false;
-  #canConfirm = true;
 
   constructor(
     readonly node: Redis,
@@ -144,9 +154,25 @@ class DurableServer {
         return isDemoted;
       },
     });
-    redis.on('error', ignore);
-    redis.on('ready', () => this.#send());
-    return { redis, isBusy: false };
+    const connection: Connection = { redis, broken: unconfirmed(), isBusy: false };
+    redis.on('close', () => {
+      connection.broken ??= new RedisUnavailable('Connection is closed');
+    });
+    watchConnection(redis, (err) => {
+      // The end of a connection says less than the refusal before it.
+      if (err === undefined || isAnswer(refusalOf(err)) || connection.broken === undefined)
+        connection.broken = err;
+      // The other connections may all work.
+      if (err !== undefined && needsSomebody(refusalOf(err))) this.settings.health.note(err, this.#name);
+      if (err === undefined) this.#send();
+    });
+    return connection;
+  }
+
+  /** Returns why the server cannot be used, if no connection to it works. */
+  broken(): unknown {
+    const [first, ...others] = this.#connections;
+    return others.every(({ broken }) => broken !== undefined) ? first?.broken : undefined;
   }
 
   /** Runs a command. @throws errors of Redis: the command needs no confirmation */
@@ -163,7 +189,7 @@ class DurableServer {
     this.#isScheduled = false;
     const writes = this.#waiting.filter(({ endsAt }) => endsAt > performance.now());
     this.#waiting = writes;
-    const connection = this.#connections.find(({ redis, isBusy }) => redis.status === 'ready' && !isBusy);
+    const connection = this.#connections.find(({ broken, isBusy }) => broken === undefined && !isBusy);
     if (connection === undefined || writes.length === 0) return;
     this.#waiting = [];
     const { redis } = connection;
@@ -219,13 +245,15 @@ class DurableServer {
     const { ackReplicas } = this.settings;
     const waitMs = ackReplicas > 0 ? sliceMs.withReplicas : sliceMs.alone;
     // An idle server notices the end of this time only after another command, or within 100 ms.
-    const wake = setTimeout(() => this.node.ping().catch(ignore), waitMs + 1);
+    const wake = setTimeout(() => this.node.echo('').catch(ignore), waitMs + 1);
     try {
-      const [here, replicas] = (await connection.call('WAITAOF', 1, ackReplicas, waitMs)) as [number, number];
+      const answer = await connection.call('WAITAOF', 1, ackReplicas, waitMs);
+      const [here, replicas] = isCounts(answer) ? answer : [];
+      if (here === undefined || replicas === undefined) throw new RedisUnavailable('WAITAOF answers nothing');
       this.#note(true);
       return here >= 1 && replicas >= ackReplicas;
     } catch (err) {
-      if (!(err instanceof Error && /unknown command|appendonly is disabled/i.test(err.message))) throw err;
+      if (refusalOf(err).reason !== 'not_durable') throw err;
       this.#note(false);
       if (ackReplicas > 0) throw err;
       return true;
@@ -234,19 +262,28 @@ class DurableServer {
     }
   }
 
+  get #name(): string {
+    return this.settings.nodes.isCluster ? nameOf(this.node) : '';
+  }
+
   #note(canConfirm: boolean): void {
-    if (canConfirm === this.#canConfirm) return;
-    this.#canConfirm = canConfirm;
-    const { log } = this.settings;
-    if (canConfirm) log.info('redis is durable again: it confirms that writes are on its disk');
-    else {
+    const { notDurable, log } = this.settings.health;
+    const name = this.#name;
+    if (canConfirm === !notDurable.has(name)) return;
+    if (canConfirm) {
+      notDurable.delete(name);
+      log.info('redis is durable again: it confirms that writes are on its disk');
+    } else {
+      notDurable.add(name);
       log.warn(
-        'redis is not durable: it has no append-only file (appendonly yes), or cannot confirm writes (WAITAOF). ' +
-          'A crash loses accepted writes. If the store is durable by itself, set REDIS_DURABILITY=trusted',
+        'redis is not durable: it has no append-only file (appendonly yes). A crash loses accepted writes. ' +
+          'If the store is durable by itself, set REDIS_DURABILITY=trusted',
       );
     }
   }
 }
+
+const isCounts = (answer: unknown): answer is number[] => Array.isArray(answer);
 
 const unconfirmed = (cause?: unknown): RedisUnavailable =>
   new RedisUnavailable('redis did not confirm in time that a write is on disk', { cause });

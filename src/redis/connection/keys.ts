@@ -14,30 +14,37 @@ import { recordKeptDays } from '../../constants.js';
  *   console_generation            raised to end all links and sessions of the console
  *   disabled                      '1' or '0'
  * client
- *   account_id, name, created_at, max_in_flight, max_per_second
+ *   account_id, name, created_at, max_in_flight, max_per_second, quiet_seconds
  *   deleted                       '1' once it was deleted
  * registration
- *   url, generation, registered_at
+ *   url, registered_at
  *   nonce                         of the call that stored the URL
  *   answered                      '1' once a caller was answered 200
  *   pending_since                 since when it is not answered
  * endpoint
- *   generation                    raised by each register, reset and change of the URL; never falls
  *   state                         active (also when absent) | failing | suspended
  *   paused, held                  '1' while an operator paused it; while its account is disabled
- *   epoch                         raised at each change of state: a verdict from an older epoch changes no state
+ *   epoch                         raised at each change of the URL or the state: a verdict from an older epoch changes no state
+ *   url_epoch                     since when the URL stands: a verdict from an older epoch is of an older URL
  *   failures                      failed attempts in a row over all notifications, since the last resume of a suspended endpoint
  *   first_failure_at, first_failure_clock  the first of them: its time, and the client's clock then
- *   last_success_at, last_failure_at, last_error, last_status  of attempts
+ *   last_success_at, last_failure_at, last_error, last_detail, last_status  of attempts
  *   not_before                    no attempt before it (Retry-After)
- *   probe_step, probe_at, probe   the one probe of a failing endpoint; probe: `<nonce> <asset>`
+ *   probe_step, probe_at          of the next probe of a failing endpoint, whose attempts are all probes
  *   clock_ms, clock_at            the client's clock: ms run so far; since when it runs (0: it is stopped)
  *   catch_up_until                until when catch-up sleeps (absent: none is known to run)
+ *   planned_at, woken_at          when catch-up last noted that; when it was first woken since
+ *   put_off_at                    when something was last put off: a failure, an asset given back
+ *   pull_below                    while all that waits is made due: how far that has come, from the latest to the present
  *   rate_at, drain_at             when max_per_second allows the next attempt, and when the drain rate does
+ *   places                        after a probe succeeded, how many attempts may be under way at most (0: all that are allowed)
  *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
  *   leases_end                    when the first lease ended or ends, as of the last look at all of them
  *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate
- *   state_notice, secret_notice   JSON of a notice that is not claimed yet (records/notices.ts)
+ *   headers_at                    when the client's request headers were set, s and us: with the signing secret the secrets' version
+ *   updates_awaited_until         until when a caller of GET /updates waits (updateWaits.ts)
+ *   state_notice, secret_notice, failed_notice  JSON of a notice that is not claimed yet (records/notices.ts)
+ *   notice_number                 of the last notice
  * notification
  *   asset, event, accepted_at, ended_at
  *   state                         absent: waiting
@@ -54,32 +61,50 @@ export function globalKeys(prefix: string) {
   /** A key in the slot of the account. */
   const beside = (name: string, accountId: string) => `${prefix}${name}:{${account(accountId)}}`;
   return {
-    layout: `${prefix}layout`, // number: the version of this layout
+    // The mark of the installation, in a cluster one in each range of slots (mark.ts): version of this layout, id.
+    layout: `${prefix}layout`,
+    layoutBeside: (tag: string) => `${prefix}layout:{${tag}}`,
     accounts: `${prefix}accounts`, // set of account ids
+    accountNames: `${prefix}account-names`, // hash: the first account of each name
     account, // hash, above
     // string: generation and scopes, with a TTL
     accessToken: (accountId: string, sha256: string) => `${beside('access-token', accountId)}:${sha256}`,
     accountClients: (id: string) => `${prefix}account-clients:${id}`, // set of client tokens
+    // number: when the bucket of the account's tokens is full again; expires then
+    tokenBucket: (accountId: string) => beside('token-bucket', accountId),
     // Streams of the account's audited calls: the newest 2,000; those that no flood may displace, of the last 90 days.
     accountCalls: (id: string) => beside('account-calls', id),
     accountSecurityCalls: (id: string) => beside('account-security', id),
-    // Marks a call whose repeats make no second entry in a minute, an hour or a day.
+    // number: entries of a day in the second of them, of one kind (audit.ts); expires with the day
+    accountDay: (id: string, kind: string) => `${beside('account-day', id)}:${kind}`,
+    // Marks a call whose repeats make no second entry in an hour or a day, and its token and network for a day.
     accountCallMark: (id: string, mark: string) => `${beside('account-call', id)}:${mark}`,
     // Strings: JSON of the owner of a link to the console; of the session that a link has opened (consoleSessions.ts).
     consoleLink: (sha256: string) => `${prefix}console-link:${sha256}`,
     consoleSession: (sha256: string) => `${prefix}console-session:${sha256}`,
+    // Operators: hashes by the name of a token, JSON and the time of its last use; JSON by the SHA-256 of a link, of a
+    // session, of a sign-in that has begun; how often links and sessions were ended (operatorAccess.ts).
+    operatorTokens: `${prefix}operator-tokens`,
+    operatorTokensUsed: `${prefix}operator-tokens-used`,
+    operatorLink: (sha256: string) => `${prefix}operator-link:${sha256}`,
+    operatorSession: (sha256: string) => `${prefix}operator-session:${sha256}`,
+    operatorSignIn: (sha256: string) => `${prefix}operator-sign-in:${sha256}`,
+    operatorEnds: `${prefix}operator-ends`,
     clients: `${prefix}clients`, // set of every client token, deleted ones too (never given out twice)
     deletedClients: `${prefix}deleted-clients`, // sorted set: by the time of the deletion, until the keys are cleared
     owedClients: `${prefix}owed-clients`, // sorted set: client token by the time its last claim began
     owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`, // in a cluster: a part of it
     processes: `${prefix}processes`, // sorted set: processes that start workflows, by the time each last said that it runs
     audit: `${prefix}audit`, // stream of operators' changes
+    sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at
     auditTold: `${prefix}audit-told`, // id of the last entry that is in the service's log
     counts: `${prefix}counts`, // hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
-    // Prefixes of numbers that expire with their window: an account's expensive calls, `:<names|records|console>:<account id>`;
+    calls: (minute: number) => `${prefix}calls:${minute}`, // hash: numbers of calls of that minute (calls.ts)
+    // Prefixes of numbers that expire with their window: an account's expensive calls, `:<rate>:<account id>`;
     // failed token calls, `:<id and address>` (api/steps/limits.ts).
     accountRate: `${prefix}account-rate`,
     tokenFailures: `${prefix}token-failures`,
+    attemptsBy: (hour: number) => `${prefix}attempts-by:${hour}`, // hash: as a client's, of all clients, and what they are owed
     diskMark: `${prefix}disk-mark`, // prefix of empty strings, `:{<tag>}`, that confirm writes (durable.ts); a minute
   };
 }
@@ -106,11 +131,15 @@ export function clientKeys(prefix: string, clientToken: string) {
     dueLive: `${base}due:live`, // sorted sets: asset by the time it is due
     dueBackfill: `${base}due:backfill`,
     flight: `${base}flight`, // hash: owed asset that does not wait -> its attempt's entry (notification.lua)
+    failed: `${base}failed`, // hash: asset -> the entry of its failed notification (notification.lua)
+    failedAt: `${base}failed-at`, // sorted set: asset by the time of the failure
     notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end
     notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
-    updates: `${base}updates`, // stream: asset and id of the newest 10,000 updates (updates.ts)
+    updates: `${base}updates`, // stream: asset and id of the newest 100,000 updates (updates.ts)
+    replayEnd: (since: number) => `${base}replay-end:${since}`, // ms: the end of a replay that named none; a day
     sendLimit: `${base}send-limit`, // string: when the bucket of calls that send something is full again; expires then
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`, // hash: results of that hour's attempts (attemptHistory.ts)
+    forgotten: (platformId: string) => `${base}forgotten:${platformId}`, // ms: when DELETE /assets forgot it; 14 days
     decision: (platformId: string) => `${base}decision:${platformId}`, // JSON of the last that made no notification; 14 days
     // hash: asset field -> claim number (4), last claim's id (16), fingerprints (6 each) of the first 256 segments
     known: (bucket: string) => `${base}known:${bucket}`,

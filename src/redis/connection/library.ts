@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import { clientBase, clientKeys } from './keys.js';
 import type { Nodes } from './nodes.js';
-import { isNotLoaded, isOutOfMemory, RedisUnavailable } from './unavailable.js';
+import { isLoaded, isNotLoaded, isOutOfMemory, RedisUnavailable } from './unavailable.js';
 
 export type ScriptArgument = string | number | Buffer;
 
@@ -28,6 +28,7 @@ export const files = [
   'endpoint',
   'take',
   'claim',
+  'failed',
   'settle',
   'plan',
   'secrets',
@@ -42,6 +43,11 @@ const source = files
   .map((name) => withoutComments(readFileSync(join(folder, `${name}.lua`), 'utf8')))
   .join('');
 const release = `_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
+
+/** The commands that the scripts run. */
+export const scriptCommands = new Set(
+  [...source.matchAll(/call\('([A-Z]+)'/g)].map(([, name]) => String(name)),
+);
 
 /** The library as a server loads it. */
 export const library = `#!lua name=asset_update${release}\nlocal RELEASE = '${release}'\n${source}`;
@@ -85,11 +91,12 @@ export function evaluate(
   });
 }
 
-/** Loads the library into a server; beside it another process may do the same. */
-async function loadLibrary(server: Redis): Promise<void> {
+/** Loads the library into a server, unless it has the library. @throws errors of Redis */
+export async function loadLibrary(server: Redis): Promise<unknown> {
   try {
-    await server.call('FUNCTION', ['LOAD', 'REPLACE', library]);
+    return await server.call('FUNCTION', ['LOAD', library]);
   } catch (err) {
+    if (isLoaded(err)) return undefined;
     if (!isOutOfMemory(err)) throw err;
     throw new RedisUnavailable(
       'OOM Redis is full: free memory or raise maxmemory, so that scripts can be loaded',

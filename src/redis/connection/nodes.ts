@@ -4,10 +4,11 @@
  * or is being moved (TRYAGAIN).
  */
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Command, Redis, type RedisOptions } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
-import type { Logger } from '../../log.js';
-import { ignore, isReadOnly } from './unavailable.js';
+import type { StoreHealth } from './health.js';
+import { ignore, isLasting, isReadOnly, RedisUnavailable, refusalOf } from './unavailable.js';
 
 export interface Nodes {
   isCluster: boolean;
@@ -42,9 +43,13 @@ const deadAfterMs = 500;
 export function openNodes(
   address: RedisAddress,
   commandTimeoutMs: number,
-  log: Logger,
+  health: StoreHealth,
 ): { redis: Redis; nodes: Nodes } {
   const options = {
+    // Neither HELLO nor INFO nor CLIENT is needed then; whether a server answers is asked by `greet`.
+    protocol: 2 as const,
+    enableReadyCheck: address.kind === 'sentinel',
+    disableClientInfo: true,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -52,7 +57,37 @@ export function openNodes(
     commandTimeout: commandTimeoutMs,
     socketTimeout: commandTimeoutMs + deadAfterMs,
   };
-  return address.kind === 'cluster' ? openCluster(address, options, log) : openSingle(address, options, log);
+  return address.kind === 'cluster'
+    ? openCluster(address, options, health)
+    : openSingle(address, options, health);
+}
+
+const greetAfterMs = 20;
+
+/**
+ * Has `told` hear why a connection fails, and without an error once the server answers on it: a server may accept a connection
+ * before it refuses it. A connection to a database that does not exist is cut, because ioredis would go on in database 0.
+ */
+export function watchConnection(redis: Redis, told: (err?: unknown) => void): void {
+  redis.on('error', (err: Error) => {
+    told(err);
+    if (refusalOf(err).reason === 'database') redis.disconnect(true);
+  });
+  redis.on('ready', async () => {
+    // A refusal can only be read if nothing was written to the connection that the server has closed.
+    await sleep(greetAfterMs, undefined, { ref: false });
+    while (redis.status === 'ready') {
+      try {
+        // Not PING, which Redis refuses after a failed write.
+        await redis.echo('');
+        return told();
+      } catch (err) {
+        if (redis.status === 'ready' || refusalOf(err).reason !== 'away') told(err);
+        await sleep(100, undefined, { ref: false });
+      }
+    }
+    if (redis.status !== 'end') told(new RedisUnavailable('Connection is closed before an answer'));
+  });
 }
 
 /** Returns the pause before the next try to connect, ms. */
@@ -61,20 +96,12 @@ const retryStrategy = (times: number): number => Math.min(50 * times, 500);
 function openSingle(
   address: RedisAddress & { kind: 'single' | 'sentinel' },
   common: RedisOptions,
-  log: Logger,
+  health: StoreHealth,
 ): { redis: Redis; nodes: Nodes } {
   const options = { ...common, retryStrategy, reconnectOnError: isReadOnly };
   const redis = address.kind === 'single' ? new Redis(address.url, options) : openSentinels(address, options);
   redis.on('connect', () => coalesceWrites(redis.stream));
-  let isAway = false;
-  redis.on('error', (err: Error) => {
-    if (!isAway) log.warn({ reason: err.message }, 'redis is away');
-    isAway = true;
-  });
-  redis.on('ready', () => {
-    if (isAway) log.info('redis is back');
-    isAway = false;
-  });
+  watchConnection(redis, (err) => health.connected('', err));
   const primaries = [redis];
   const announced: Nodes['announced'] = new Map();
   // After a reconnect another server may answer, or one that has lost its last second.
@@ -114,7 +141,7 @@ const tryAgainMs = 30;
 function openCluster(
   { nodes, username, password, tls }: RedisAddress & { kind: 'cluster' },
   options: RedisOptions,
-  log: Logger,
+  health: StoreHealth,
 ): { redis: Redis; nodes: Nodes } {
   const cluster = new Cluster(nodes, {
     redisOptions: { ...options, username, password, ...(tls && { tls: {} }) },
@@ -129,7 +156,7 @@ function openCluster(
     // A certificate names hosts, not their addresses; and an address may change between two connections.
     dnsLookup: (host, callback) => callback(null, host),
   });
-  watchNodes(cluster, log);
+  watchNodes(cluster, health);
   // The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0).
   const timer = setInterval(() => {
     if (cluster.status === 'ready') cluster.refreshSlotsCache();
@@ -139,22 +166,19 @@ function openCluster(
   return { redis: cluster as unknown as Redis, nodes: createNodes(cluster) };
 }
 
-function watchNodes(cluster: Cluster, log: Logger): void {
-  const away = new Set<string>();
+function watchNodes(cluster: Cluster, health: StoreHealth): void {
   cluster.on('+node', (node: Redis) => {
-    const name = nameOf(node);
     node.on('connect', () => coalesceWrites(node.stream));
-    node.on('ready', () => {
-      if (away.delete(name)) log.info({ node: name }, 'a node of redis is back');
-    });
+    watchConnection(node, (err) => err === undefined && health.connected(nameOf(node)));
     // No command waits in this process for a connection, so the connection is made before the first command.
     node.options.enableOfflineQueue = false;
     if (!node.options.readOnly) node.connect().catch(ignore);
   });
+  cluster.on('-node', (node: Redis) => health.forget(nameOf(node)));
   cluster.on('node error', (err: Error, name: string) => {
-    if (away.has(name)) return;
-    away.add(name);
-    log.warn({ reason: err.message, node: name }, 'a node of redis is away');
+    // Asked for its slots, a single server refuses on a connection that works.
+    if (isLasting(refusalOf(err))) health.note(err, name);
+    else health.connected(name, err);
   });
   cluster.on('error', ignore);
 }
@@ -183,7 +207,7 @@ function createNodes(cluster: Cluster): Nodes {
   };
 }
 
-const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;
+export const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;
 
 /** From 0 to 16,383. */
 export function slotOf(key: string): number {

@@ -1,41 +1,266 @@
-/** Tells the errors of Redis apart. */
+/** The only reader of the errors of Redis: gives each a reason from a fixed list, with words for people. */
 
-/** Redis did not answer: the command may or may not have run. */
+/** Redis did not answer, or refused: the command may or may not have run. Its cause has the reason. */
 export class RedisUnavailable extends Error {
   override name = 'RedisUnavailable';
 }
 
-/** Why a command failed. `other`: a bug of the service, such as a script that fails. */
-export const redisErrorClasses = ['away', 'timeout', 'full', 'disk', 'not_ready', 'other'] as const;
-export type RedisErrorClass = (typeof redisErrorClasses)[number];
-
-/** The last two rows also name what ioredis says of a cluster. */
-const classes: readonly (readonly [RegExp, RedisErrorClass])[] = [
-  [/^OOM /, 'full'],
-  [/MISCONF/, 'disk'],
-  [/Command timed out/, 'timeout'],
-  // While a slot is being moved, its new server may lack the scripts.
-  [/Function not found/, 'not_ready'],
-  [/LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^(BUSY|MOVED|ASK|TRYAGAIN) /, 'not_ready'],
-  [/Too many Cluster redirections|cluster is down|Failed to refresh slots cache/, 'not_ready'],
-  [/Connection is closed|Stream isn't writeable|max retries per request|ECONN|EPIPE|ETIMEDOUT/, 'away'],
-  [/Cluster isn't ready|None of startup nodes|Cluster is ended/, 'away'],
-];
-
-export function redisErrorClass(message: string): RedisErrorClass {
-  return classes.find(([words]) => words.test(message))?.[1] ?? 'other';
+interface Reason {
+  /** Of a server's answer, of ioredis, or the code of a socket's error. */
+  words?: RegExp;
+  /** For people; `COMMAND` stands for the command. */
+  says: string;
+  todo: string;
+  /** Waiting does not cure it: a start ends, and a running process is not ready. */
+  lasts?: boolean;
 }
 
-/** True for an error that means "Redis is unavailable, full or did not answer", not for a script's own error. */
+const refused = 'Events, tokens and registrations are answered 503.';
+const needs = 'docs/reference/needs.md';
+const server = 'Check its host, its memory, its disk and SLOWLOG GET.';
+
+/** The first row whose words are in an error gives its reason. */
+const reasons = {
+  full: {
+    words: /^OOM |-OOM |\bOOM command not allowed/,
+    says: `Redis is full (maxmemory). ${refused}`,
+    todo: 'Free memory or raise maxmemory; docs/capacity.md says how much is needed.',
+  },
+  disk: {
+    words: /MISCONF/,
+    says: `Redis refuses writes because its last write to disk failed. ${refused}`,
+    todo: server,
+  },
+  replica: {
+    words: /READONLY/,
+    says: `Redis refuses writes: it is a replica, and REDIS_URL must lead to the primary. ${refused}`,
+    todo: 'Correct REDIS_URL; a failover ends this by itself.',
+  },
+  replicas: {
+    words: /NOREPLICAS/,
+    says: `Redis refuses writes: too few replicas are connected (min-replicas-to-write). ${refused}`,
+    todo: 'Connect more replicas, or lower min-replicas-to-write.',
+  },
+  timeout: {
+    words: /Command timed out/,
+    says: 'Redis does not answer in time.',
+    todo: server,
+  },
+  silent: {
+    words: /ETIMEDOUT/,
+    says: 'No connection to Redis comes about in time.',
+    todo: 'Check its host and the network. If REDIS_URL begins with rediss://, its port may speak no TLS.',
+  },
+  not_ready: {
+    // "Function not found": while a slot is being moved, its new server may lack the scripts.
+    words:
+      /^(LOADING|NOSCRIPT|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|UNBLOCKED)\b|Function not found|Too many Cluster redirections|cluster is down|loading the dataset/,
+    says: 'Redis is not ready: it loads its data, runs a long script, or its cluster has no primary for some keys.',
+    todo: 'Wait; if it lasts, look at the log of Redis.',
+  },
+  cluster: {
+    words: /\b(MOVED|ASK) \d+ \S|^CROSSSLOT/,
+    says: 'The server is a node of a cluster.',
+    todo: 'Begin REDIS_URL with redis+cluster:// (rediss+cluster:// for TLS).',
+    lasts: true,
+  },
+  not_cluster: {
+    words: /cluster support disabled|unknown command.*\bcluster\b/i,
+    says: 'The server is a single Redis, not a node of a cluster.',
+    todo: 'Begin REDIS_URL with redis:// (rediss:// for TLS).',
+    lasts: true,
+  },
+  database: {
+    words: /DB index|invalid DB|SELECT is not allowed/i,
+    says: 'The server does not have the database that REDIS_URL names after the slash.',
+    todo: 'Name one that exists, or none: KEY_PREFIX keeps two installations in one database apart.',
+    lasts: true,
+  },
+  credentials: {
+    words:
+      /WRONGPASS|NOAUTH|protected mode|invalid password|invalid username|without any password configured|Authentication required/i,
+    says: 'Redis refuses the user or the password.',
+    todo: 'Correct both in REDIS_URL, percent-encoded.',
+    lasts: true,
+  },
+  connections: {
+    words: /max number of clients|too many connections|max.*connections/i,
+    says: 'Redis accepts no further connections (maxclients).',
+    todo: 'Raise maxclients, or end other connections: CLIENT LIST.',
+  },
+  limit: {
+    words:
+      /\b(quota|limit|throttl\w*|rate)\b.*\b(exceeded|reached)\b|exceed\w* .*\b(quota|limit)|too many requests/i,
+    says: 'Redis refuses COMMAND because a limit of its provider is reached.',
+    todo: 'Look at the quota of the store, and raise it.',
+  },
+  not_durable: {
+    words: /appendonly is disabled/,
+    says: 'Redis keeps no append-only file: a crash of it loses accepted writes.',
+    todo: 'CONFIG SET appendonly yes, and in redis.conf; or REDIS_DURABILITY=trusted.',
+  },
+  right: {
+    words: /NOPERM|ACL failure|no permissions|permission denied|not authori[sz]ed/i,
+    says: 'Redis does not let its user run COMMAND, or not on these keys.',
+    todo: `Grant it: ${needs} has the line for ACL SETUSER.`,
+    lasts: true,
+  },
+  command: {
+    words:
+      /unknown (redis )?(sub)?command|not (available|allowed|supported|implemented|enabled)|unsupported|disabled|unknown subcommand|answers nothing/i,
+    says: 'The server refuses COMMAND: it is older than Redis 7.2, or its provider has no such command.',
+    todo: `${needs} says what the service needs.`,
+    lasts: true,
+  },
+  unknown_host: {
+    words: /ENOTFOUND|EAI_AGAIN/,
+    says: 'The host name in REDIS_URL cannot be looked up.',
+    todo: 'Correct the name in REDIS_URL, or the resolver of this machine.',
+  },
+  tls: {
+    words:
+      /ERR_SSL_|ERR_TLS_|CERT_|EPROTO|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|wrong version number/,
+    says: 'No TLS connection to Redis can be made.',
+    todo: "Its port may speak no TLS (then redis://); its certificate must name REDIS_URL's host, and NODE_EXTRA_CA_CERTS its authority.",
+    lasts: true,
+  },
+  closed: {
+    words: /ECONNRESET|closed before an answer/,
+    says: 'Redis closes the connection without an answer.',
+    todo: 'If its port expects TLS, begin REDIS_URL with rediss://, and with redis:// if not. Else look at its log.',
+  },
+  away: {
+    words:
+      /Connection is closed|Command aborted|Stream isn't writeable|max retries per request|ECONN|EPIPE|EHOST|ENET|Cluster isn't ready|None of startup nodes|Cluster is ended|Failed to refresh slots cache/,
+    says: 'Redis does not answer.',
+    todo: 'Start it, or correct REDIS_URL.',
+  },
+  unconfirmed: {
+    says: 'Redis does not confirm in time that a write is on disk (WAITAOF).',
+    todo: 'Look at its disk, and at the replicas that REDIS_ACK_REPLICAS needs.',
+  },
+  emptied: {
+    words: /^the store has lost its data$/,
+    says: 'The store has lost its data: the mark of this installation is gone. Nothing is accepted.',
+    todo: 'docs/guides/disaster.md#loss-of-a-store: bring the data back, or say that the store is meant to be empty: operator store accept-empty',
+    lasts: true,
+  },
+  refused: {
+    says: 'Redis refuses COMMAND in words that the service does not know.',
+    todo: 'Run the command with redis-cli as the same user to read its answer.',
+  },
+  other: { says: 'A command failed by a bug of the service, or by a broken key.', todo: 'See the log.' },
+} as const satisfies Record<string, Reason>;
+
+/** Why a command failed. `other`: a bug of the service, such as a script that fails, or a key of another type. */
+export type RedisReason = keyof typeof reasons;
+export const redisReasons = Object.keys(reasons) as RedisReason[];
+
+/** What Redis did not do, and why. Has no text of the server: an answer may quote a command's arguments. */
+export interface Refusal {
+  reason: RedisReason;
+  /** In capital letters; absent for the connection. */
+  command?: string | undefined;
+  /** The code of a socket's error. */
+  code?: string | undefined;
+}
+
+/** Answers to a command that is wrong itself, or meets a key of another type. */
+const faults =
+  /^WRONGTYPE|attempt to|wrong number of arguments|syntax error|is not an? (valid |integer|float)/i;
+
+/** Reads the reason of an error, or of its cause. */
+export function refusalOf(err: unknown): Refusal {
+  const found = read(err);
+  // A cluster hides the errors of its nodes, and an unconfirmed write the reason behind it.
+  const { cause, lastNodeError } = (err ?? {}) as { cause?: unknown; lastNodeError?: unknown };
+  const below = cause ?? lastNodeError;
+  if (below === undefined || !['other', 'away', 'unconfirmed'].includes(found.reason)) return found;
+  const deeper = refusalOf(below);
+  return deeper.reason === 'other' || (found.reason === 'unconfirmed' && !isAnswer(deeper)) ? found : deeper;
+}
+
+function read(err: unknown): Refusal {
+  if (!(err instanceof Error)) return { reason: 'other' };
+  const { code, command } = err as { code?: unknown; command?: { name?: unknown } };
+  const found: Refusal = { reason: 'other' };
+  if (typeof code === 'string') found.code = code;
+  if (typeof command?.name === 'string') found.command = command.name.toUpperCase();
+  const text = `${err.message} ${found.code ?? ''}`;
+  if (faults.test(err.message)) return found;
+  const row = redisReasons.find((name) => (reasons[name] as Reason).words?.test(text));
+  if (row !== undefined) return { ...found, reason: row };
+  if (err instanceof RedisUnavailable) return { ...found, reason: 'unconfirmed' };
+  // A script's own error says where it happened.
+  const isOfServer = err.name === 'ReplyError' && !/script: |@user_/.test(err.message);
+  return isOfServer ? { ...found, reason: 'refused' } : found;
+}
+
+export interface Explained {
+  server: string;
+  reason: RedisReason;
+  commands: string[];
+  /** Sentences for people. */
+  says: string;
+  todo: string;
+  lasts: boolean;
+}
+
+/** What else can be done where one command is refused for good. */
+const instead: Record<string, string> = {
+  WAITAOF:
+    'Or, if the store is durable by itself, set REDIS_DURABILITY=trusted: the service then answers without asking whether a write is on disk.',
+  HEXPIRE:
+    'Only SEGMENT_RETENTION_DAYS needs HEXPIRE: use Redis 7.4 or Valkey 9.0, or newer, or leave it out.',
+};
+
+/** Explains refusals, with one entry for the commands that a server refuses for one reason. */
+export function explainRefusals(refusals: readonly (Refusal & { server?: string })[]): Explained[] {
+  const groups = new Map<string, (typeof refusals)[number] & { commands: string[] }>();
+  for (const one of refusals) {
+    const key = `${one.server} ${one.reason} ${one.code}`;
+    const group = groups.get(key) ?? { ...one, commands: [] };
+    if (one.command !== undefined && !group.commands.includes(one.command)) group.commands.push(one.command);
+    groups.set(key, group);
+  }
+  return [...groups.values()].map(({ server = '', reason, code, commands }) => {
+    const { says, todo, lasts = false } = reasons[reason] as Reason;
+    const named = says.replace('COMMAND', commands.length === 0 ? 'a command' : commands.join(', '));
+    return {
+      server,
+      reason,
+      commands: isOfCommand(reason) ? commands : [],
+      says: code === undefined ? named : `${named.slice(0, -1)} (${code}).`,
+      todo: [todo, ...(lasts ? commands.flatMap((name) => instead[name] ?? []) : [])].join(' '),
+      lasts,
+    };
+  });
+}
+
+/** True for a reason that holds for single commands. */
+export const isOfCommand = (reason: RedisReason): boolean => reasons[reason].says.includes('COMMAND');
+
+/** False for an answer that was late, or lost with its connection: it says nothing about the server. */
+export const isAnswer = ({ reason }: Refusal): boolean =>
+  !['other', 'timeout', 'silent', 'away', 'closed'].includes(reason);
+
+export const isLasting = ({ reason }: Refusal): boolean => (reasons[reason] as Reason).lasts === true;
+
+/** True for a reason that ends only when somebody acts. */
+export const needsSomebody = (refusal: Refusal): boolean =>
+  isLasting(refusal) || refusal.reason === 'connections';
+
+/** True for an error that means "Redis is unavailable, full, refuses or did not answer", not for a script's own error. */
 export function isRedisUnavailable(err: unknown): boolean {
-  if (err instanceof RedisUnavailable) return true;
-  return err instanceof Error && redisErrorClass(err.message) !== 'other';
+  return err instanceof RedisUnavailable || refusalOf(err).reason !== 'other';
 }
 
 const says = (words: RegExp) => (err: unknown) => err instanceof Error && words.test(err.message);
 
 /** True for a server that does not have the scripts yet. */
-export const isNotLoaded = says(/^ERR Function not found$/);
+export const isNotLoaded = says(/^ERR Function not found$|^NOSCRIPT /);
+/** True if the server has the library already. */
+export const isLoaded = says(/already exists/);
 /** True for Redis' refusal of a write because it has no memory left. */
 export const isOutOfMemory = says(/^OOM /);
 /** A demoted primary keeps its connections: a new connection leads to the new primary. A script's error has more before the word. */

@@ -1,6 +1,7 @@
 /** Why something was or was not sent for an asset. */
 import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import { runScript } from '../connection/library.js';
 import { getNotification, type NotificationRecord } from './notifications.js';
 
 export const decisions = ['queued', 'not_needed', 'no_new_segments', 'not_registered', 'silent'] as const;
@@ -59,3 +60,18 @@ export const whyNotSent: Record<Exclude<Decision, 'queued'>, string> = {
   not_registered: 'the client had no URL',
   silent: 'the platform asked for silence (notify: false)',
 };
+
+/**
+ * Forgets an asset in one step: its known segments, its last decision, and the notification by which it is owed or that has failed, which
+ * ends as `cancelled`. Its next event is new. Safe to repeat.
+ */
+export async function forgetAsset(
+  db: Db,
+  clientToken: string,
+  platformId: string,
+): Promise<{ knownSegments: number; cancelled?: string }> {
+  const { bucket, field } = assetSlot(platformId);
+  const answer = await runScript(db, 'forgetAsset', clientToken, [platformId, bucket, field]);
+  const [knownSegments, cancelled] = answer as [number, string];
+  return { knownSegments, ...(cancelled && { cancelled }) };
+}

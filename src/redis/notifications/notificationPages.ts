@@ -1,7 +1,7 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
 import { mapInPages } from '../../promises.js';
-import { type Db, toPairs } from '../connection/db.js';
-import { runScript } from '../connection/library.js';
+import type { Db } from '../connection/db.js';
+import { askScript } from '../connection/library.js';
 import type { NotificationState } from '../owed/standing.js';
 import {
   getNotification,
@@ -37,19 +37,22 @@ type Match = Omit<NotificationFilter, 'limit'> & { eventId?: string };
 
 /**
  * The order of a list, the latest first: waiting notifications by the time since which their asset is owed, which a newer
- * event does not change; all others by the time of acceptance. A position belongs to one order.
+ * event does not change; failed ones by the time of the failure; all others by the time of acceptance. A position belongs to one order.
  */
-export type NotificationOrder = 'accepted' | 'owed_since';
+export type NotificationOrder = 'accepted' | 'owed_since' | 'failed_at';
 
 export function orderOf({ state, platformId }: Match): NotificationOrder {
+  if (state === 'failed') return 'failed_at';
   return state === 'waiting' && platformId === undefined ? 'owed_since' : 'accepted';
 }
 
-/** `position`: in the order of acceptance, that time (ms) and the notification; in the order of "owed since", that time (ms) and the asset. */
+/** `position`: in the order of acceptance, that time (ms) and the notification; in the other orders their time (ms) and the asset. */
 interface Entry {
   position: Position;
   notificationId: string;
   acceptedAt: number;
+  /** What is known of a failed notification even if its record is gone. */
+  failed?: ListedNotification;
 }
 
 /** `end`: where to continue; absent if nothing follows. */
@@ -63,8 +66,19 @@ const entriesPerStep = 200;
 /** Bounds the work of one call if a filter matches little: 10,000 entries; the position then continues the list. */
 const piecesAtMost = 50;
 
+/** As `trim_list` of notification.lua has it. */
+const listedAtMost = 10_000;
+
+/** Returns when the oldest listed notification was accepted, ms, if the list is full: older ones may be missing. */
+export async function listedSince(db: Db, clientToken: string): Promise<number | undefined> {
+  const { notifications } = db.client(clientToken);
+  if ((await db.redis.zcard(notifications)) < listedAtMost) return undefined;
+  const [, oldest] = await db.redis.zrange(notifications, '0', '0', 'WITHSCORES');
+  return Number(oldest);
+}
+
 /**
- * Lists all waiting notifications, or the newest 10,000. The list of one asset ends with the notification by which the asset is
+ * Lists all waiting or failed notifications, or the newest 10,000. The list of one asset ends with the notification by which the asset is
  * owed, if that is older. A page may be shorter than `limit`, even empty, while there is a `next`.
  */
 export async function listNotifications(
@@ -78,8 +92,7 @@ export async function listNotifications(
   for await (const { entries, end } of listedEntries(db, clientToken, filter)) {
     const matching = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);
     const chosen = matching.slice(0, filter.limit - notifications.length);
-    const ids = chosen.map(({ notificationId }) => notificationId);
-    for (const record of await readRecords(db, clientToken, ids)) {
+    for (const record of await recordsOf(db, clientToken, chosen)) {
       // It may have ended since it was read.
       if (record !== undefined && (filter.state ?? record.state) === record.state) notifications.push(record);
     }
@@ -90,12 +103,19 @@ export async function listNotifications(
   return { notifications };
 }
 
+/** Reads records; those of failed notifications may be gone. */
+async function recordsOf(db: Db, clientToken: string, entries: readonly Entry[]) {
+  const ids = entries.map(({ notificationId }) => notificationId);
+  const records = await readRecords(db, clientToken, ids);
+  return records.map((record, i) => record ?? entries[i]?.failed);
+}
+
 /** Lists the notifications that match and have a record, in the order of the filter. */
 export async function* listedEntries(db: Db, clientToken: string, filter: Match): AsyncGenerator<Entries> {
   const { behind = beginning, until } = filter;
   const latest = until === undefined ? beginning : { score: until, member: '' };
-  const readPage = orderOf(filter) === 'owed_since' ? waitingPage : listedPage;
-  let position: Position | undefined = readPage === waitingPage || isBehind(behind, latest) ? behind : latest;
+  const isBounded = orderOf(filter) === 'accepted' && !isBehind(behind, latest);
+  let position: Position | undefined = isBounded ? latest : behind;
   while (position !== undefined) {
     const page: Entries = await readPage(db, clientToken, position, filter);
     yield page;
@@ -103,31 +123,36 @@ export async function* listedEntries(db: Db, clientToken: string, filter: Match)
   }
 }
 
-/** Reads owed assets; one in flight has the position where it would wait. */
-async function waitingPage(db: Db, clientToken: string, after: Position): Promise<Entries> {
-  const answer = await runScript(db, 'waitingPage', clientToken, [after.score, after.member, entriesPerStep]);
-  const [last, waiting, inFlight] = answer as [string[], waiting: string[][], inFlight: string[][]];
-  const [end] = parsePositions(last);
-  const onPage = inFlight
-    .map(waitingEntry)
-    .filter((one) => isBehind(one.position, after) && (end === undefined || !isBehind(one.position, end)));
-  const entries = [...waiting.map(waitingEntry), ...onPage];
-  return { entries: entries.sort((a, b) => byFallingScore(a.position, b.position)), end };
+/** The script's answer; `last`: absent if no more follow. */
+interface Page {
+  entries?: (Position & Pick<Entry, 'notificationId' | 'acceptedAt'> & { failed?: FailedEntry })[];
+  last?: Position;
 }
 
-function waitingEntry([member = '', notificationId = '', since, acceptedAt]: string[]): Entry {
-  return { position: { score: Number(since), member }, notificationId, acceptedAt: Number(acceptedAt) };
+interface FailedEntry {
+  eventId: string;
+  reason: string;
+  lane: 'L' | 'B';
 }
 
-async function listedPage(db: Db, clientToken: string, after: Position, filter: Match): Promise<Entries> {
+/** Reads a page after a position. An owed asset in flight is on the page where it would wait. */
+async function readPage(db: Db, clientToken: string, after: Position, filter: Match): Promise<Entries> {
   const { state = '', platformId = '', eventId = '', since = Number.NEGATIVE_INFINITY } = filter;
-  const args = [after.score, after.member, entriesPerStep, state, platformId, eventId];
-  const [last, found] = (await runScript(db, 'listedPage', clientToken, args)) as string[][];
-  const [end] = parsePositions(last ?? []);
-  const entries = parsePositions(found ?? [])
-    .filter((one) => isBehind(one, after))
-    .map((one) => ({ position: one, notificationId: one.member, acceptedAt: one.score }));
-  return { entries, end: end !== undefined && end.score >= since ? end : undefined };
+  const order = orderOf(filter);
+  const own = [state, platformId, eventId];
+  const args = [order, after.score, after.member, entriesPerStep, db.keepFailedMs, ...own];
+  const { entries = [], last: end } = await askScript<Page>(db, 'listPage', clientToken, args);
+  const onPage = entries.filter((one) => isBehind(one, after) && (end === undefined || !isBehind(one, end)));
+  return {
+    entries: onPage.sort(byFallingScore).map(({ score, member, failed, ...entry }) => {
+      if (failed === undefined) return { ...entry, position: { score, member } };
+      const { lane, ...why } = failed;
+      const priority = lane === 'B' ? 'backfill' : 'live';
+      const about = { clientToken, platformId: member, endedAt: score, state: 'failed', priority } as const;
+      return { ...entry, position: { score, member }, failed: { ...entry, ...why, ...about } };
+    }),
+    end: end !== undefined && (order !== 'accepted' || end.score >= since) ? end : undefined,
+  };
 }
 
 /**
@@ -149,27 +174,39 @@ export async function notificationOfEvent(
 const concurrency = 50;
 
 /**
- * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`). It reads only
- * the records that are shown.
+ * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`); `next` if there are more. It
+ * reads only the records that are shown. A page is longer than `limit` where several clients have one position.
  */
 export async function newestNotifications(
   db: Db,
   clientTokens: readonly string[],
-  { state, since = Number.NEGATIVE_INFINITY, limit }: Pick<NotificationFilter, 'state' | 'since' | 'limit'>,
-): Promise<ListedNotification[]> {
+  {
+    state,
+    since = Number.NEGATIVE_INFINITY,
+    behind,
+    limit,
+  }: Omit<NotificationFilter, 'platformId' | 'until'>,
+): Promise<{ notifications: ListedNotification[]; next?: Position }> {
   let newest: (Entry & { clientToken: string })[] = [];
+  let cutOff = 0;
   await mapInPages(clientTokens, concurrency, async (clientToken) => {
     const found: (Entry & { clientToken: string })[] = [];
-    for await (const { entries } of listedEntries(db, clientToken, { state, since })) {
+    for await (const { entries } of listedEntries(db, clientToken, { state, since, behind })) {
       for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
-      if (found.length >= limit) break;
+      if (found.length > limit) break;
     }
-    newest = [...newest, ...found].sort((a, b) => byFallingScore(a.position, b.position)).slice(0, limit);
+    const all = [...newest, ...found].sort((a, b) => byFallingScore(a.position, b.position));
+    const last = all[limit - 1]?.position;
+    newest = last === undefined ? all : all.filter(({ position }) => byFallingScore(position, last) <= 0);
+    cutOff += all.length - newest.length;
   });
-  const records = await mapInPages(newest, concurrency, ({ clientToken, notificationId }) =>
-    readRecords(db, clientToken, [notificationId]),
+  const records = await mapInPages(newest, concurrency, ({ clientToken, ...entry }) =>
+    recordsOf(db, clientToken, [entry]),
   );
-  return records.flat().filter((record) => record !== undefined);
+  return {
+    notifications: records.flat().filter((record) => record !== undefined),
+    ...(cutOff > 0 && { next: newest.at(-1)?.position }),
+  };
 }
 
 /** Returns whether a member comes after another by falling score, in the order of the sorted set. */
@@ -181,8 +218,3 @@ function isBehind(one: Position, after: Position): boolean {
 /** Sorts by falling scores, and members of one score as the sorted set does. */
 export const byFallingScore = (a: Position, b: Position): number =>
   b.score - a.score || Buffer.compare(Buffer.from(b.member), Buffer.from(a.member));
-
-/** Reads alternating members and scores from a script's answer. */
-export function parsePositions(flat: readonly string[]): Position[] {
-  return toPairs(flat).map(([member, score]) => ({ member, score: Number(score) }));
-}

@@ -1,9 +1,9 @@
 /** Makes notifications due or owed again, or cancels them, for operators and publishers. */
 import { assetSlot } from '../../ids.js';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
-import { listedEntries } from './notificationPages.js';
+import { listedEntries, listedSince } from './notificationPages.js';
 import { readRecords } from './notifications.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
@@ -31,58 +31,86 @@ export async function redeliver(
   return dueId || undefined;
 }
 
-/** As `trim_list` of notification.lua has it. */
-const listedAtMost = 10_000;
-
 /** A span of time. `dryRun` only counts. Times are ms. */
 interface Range {
   since: number;
-  until: number;
+  until?: number | undefined;
   dryRun: boolean;
 }
 
+/** Each step blocks Redis for some milliseconds. */
+const recoveredPerStep = 200;
+
 /**
- * Makes each asset owed again whose newest notification failed in that time, unless it is owed. The caller wakes catch-up.
- * @returns `count`: assets that are owed again (or would be)
+ * Makes failed assets owed again whose notification failed in that time, the oldest first, in steps that are each safe to repeat. The
+ * caller wakes catch-up.
+ * @param atMost so many assets @param progress is told after each step how many assets are owed again
+ * @returns `count`: assets that are owed again (or would be); `more`: those that are left
  */
-export async function recoverFailed(db: Db, clientToken: string, range: Range): Promise<{ count: number }> {
-  return { count: await oweAgain(db, clientToken, 'failed', range) };
+export async function recoverFailed(
+  db: Db,
+  clientToken: string,
+  { since, until = Number.MAX_SAFE_INTEGER, dryRun }: Range,
+  atMost = Number.POSITIVE_INFINITY,
+  progress: (count: number) => void = () => {},
+): Promise<{ count: number; more: number }> {
+  const from = Math.max(since, nowOf(db) - db.keepFailedMs);
+  if (dryRun) {
+    const found = await db.redis.zcount(db.client(clientToken).failedAt, from, until);
+    return { count: found, more: 0 };
+  }
+  await announceClaims(db, clientToken);
+  for (let count = 0; ; ) {
+    const step = Math.min(recoveredPerStep, atMost - count);
+    const answer = await runScript(db, 'recoverFailed', clientToken, [from, until, step]);
+    const [recovered, more] = answer as [number, number];
+    count += recovered;
+    if (more === 0 || count >= atMost) return { count, more };
+    progress(count);
+  }
 }
 
 /**
  * Makes each asset with a notification delivered in that time owed again by its newest one, unless it is owed or
- * was delivered after that time. The caller wakes catch-up.
- * @returns `listedSince`: set if deliveries of that time may be missing, because the client's list is full, and begins with this
- * acceptance, ms
+ * was delivered after that time. Without `until` that is the time of the first such call in a day: a repeat owes nothing twice. The
+ * caller wakes catch-up.
+ * @returns `listedSince`: set if deliveries of that time may be missing
  */
 export async function replayDelivered(
   db: Db,
   clientToken: string,
   range: Range,
-): Promise<{ count: number; listedSince?: number }> {
-  const { notifications } = db.client(clientToken);
-  const [listed, [, oldest]] = await Promise.all([
-    db.redis.zcard(notifications),
-    db.redis.zrange(notifications, '0', '0', 'WITHSCORES'),
-  ]);
-  const count = await oweAgain(db, clientToken, 'delivered', range);
-  const isShort = listed >= listedAtMost && Number(oldest) > range.since;
-  return { count, ...(isShort && { listedSince: Number(oldest) }) };
+): Promise<{ count: number; until: number; listedSince?: number }> {
+  const until = range.until ?? (await firstEnd(db, clientToken, range));
+  const since = await listedSince(db, clientToken);
+  const count = await oweAgain(db, clientToken, { ...range, until });
+  return { count, until, ...(since !== undefined && since > range.since && { listedSince: since }) };
+}
+
+const daySeconds = 86_400;
+
+/** Returns the time of the first replay from `since` on without an end, within a day, ms; a dry run is none. */
+async function firstEnd(db: Db, clientToken: string, { since, dryRun }: Range): Promise<number> {
+  const key = db.client(clientToken).replayEnd(since);
+  const now = nowOf(db);
+  const first = dryRun
+    ? await db.redis.get(key)
+    : await db.redis.set(key, now, 'EX', daySeconds, 'NX', 'GET');
+  return Number(first ?? now);
 }
 
 async function oweAgain(
   db: Db,
   clientToken: string,
-  state: 'failed' | 'delivered',
-  { since, until, dryRun }: Range,
+  { since, until, dryRun }: Range & { until: number },
 ): Promise<number> {
   if (!dryRun) await announceClaims(db, clientToken);
   const seen = new Set<string>();
   let count = 0;
-  for await (const { entries } of listedEntries(db, clientToken, { state })) {
+  for await (const { entries } of listedEntries(db, clientToken, { state: 'delivered' })) {
     const ids = entries.map(({ notificationId }) => notificationId);
     const assets = (await readRecords(db, clientToken, ids)).flatMap((record) => {
-      if (record?.state !== state || seen.has(record.platformId)) return [];
+      if (record?.state !== 'delivered' || seen.has(record.platformId)) return [];
       const { platformId, notificationId, endedAt = 0 } = record;
       if (endedAt < since || endedAt > until) return [];
       seen.add(platformId);
@@ -90,8 +118,7 @@ async function oweAgain(
       return [platformId, notificationId, bucket, field];
     });
     if (assets.length === 0) continue;
-    const args = [state, since, until, dryRun ? 1 : 0, ...assets];
-    count += Number(await runScript(db, 'oweAgain', clientToken, args));
+    count += Number(await runScript(db, 'oweAgain', clientToken, [until, dryRun ? 1 : 0, ...assets]));
   }
   return count;
 }

@@ -10,14 +10,14 @@ export interface Update {
 }
 
 /** The newest updates of a client that are kept. */
-export const keptUpdates = 10_000;
+export const keptUpdates = 100_000;
 /** The position before every entry. */
 const feedBeginning = '0-0';
 
 /**
  * Returns the next updates after a position (the id of an entry), oldest first, each asset once, with its newest update among these. Without
  * a position it begins with the oldest kept one. The page is empty if nothing is new.
- * @returns undefined if updates after the position may be gone: 10,000 have followed, or Redis has lost the position
+ * @returns undefined if updates after the position may be gone: 100,000 have followed, or Redis has lost the position
  */
 export async function readUpdates(
   db: Db,
@@ -27,7 +27,7 @@ export async function readUpdates(
   const { updates: key } = db.client(clientToken);
   const begin = after ?? feedBeginning;
   const entries = await db.redis.xrange(key, begin, '+', 'COUNT', limit + 2);
-  // The script keeps one entry more, so that the entry of a position exists while 10,000 follow it.
+  // The script keeps one entry more, so that the entry of a position exists while 100,000 follow it.
   if (begin !== feedBeginning && entries.shift()?.[0] !== begin) return undefined;
   if (after === feedBeginning && (await db.redis.xlen(key)) > keptUpdates) return undefined;
   const page = entries.slice(0, limit);

@@ -2,7 +2,8 @@
 
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { askScript, type ScriptArgument } from '../connection/library.js';
+import { askScript, runScript, type ScriptArgument } from '../connection/library.js';
+import { checkMarks, requireData } from '../connection/mark.js';
 import { announceClaims } from './owedClients.js';
 import {
   boundsArguments,
@@ -71,10 +72,12 @@ export async function claimEvents(
   events: readonly Claimable[],
   taking?: Taking,
 ): Promise<Claims> {
-  const args = [...boundsArguments(db, taking), db.keepSegmentsSeconds];
+  requireData(db);
+  const known = db.knownSecrets.get(clientToken);
+  const args = [...boundsArguments(db, known, taking), db.keepSegmentsSeconds];
   for (const event of events) addClaim(args, event);
   const answer = await askScript<TakesAnswer & { claims: Claim[] }>(db, 'claim', clientToken, args);
-  return { ...answer, taken: parseTaken(answer, taking) };
+  return { ...answer, taken: parseTaken(db, clientToken, answer, known, taking) };
 }
 
 /** Claims events of one client durably and takes nothing: the caller wakes catch-up. */
@@ -88,6 +91,9 @@ export async function claimAgain(
   clientToken: string,
   events: readonly ClaimedEvent[],
 ): Promise<Claims> {
+  // Redis may have lost more than the claims.
+  await checkMarks(db);
+  requireData(db);
   // Redis may have lost the announcement, too.
   await announceClaims(db, clientToken);
   const again = events.map(({ claim: lost, ...event }) => ({
@@ -97,6 +103,11 @@ export async function claimAgain(
     lookedUp: lost - 1,
   }));
   return claimOnly(db, clientToken, again);
+}
+
+/** Notes another group in the record of an event. */
+export async function noteGroup(db: Db, event: ClaimedEvent, group: string): Promise<void> {
+  await runScript(db, 'noteGroup', event.clientToken, [event.notificationId, group]);
 }
 
 function addClaim(args: ScriptArgument[], event: Claimable): void {

@@ -34,8 +34,12 @@ export function announceClaims(db: Db, clientToken: string): Promise<unknown> {
   return known.written;
 }
 
-/** Removes a client that is owed nothing, unless a claim was announced recently. */
-export async function forgetOwedClient(db: Db, clientToken: string): Promise<void> {
+/**
+ * Removes a client that is owed nothing, unless a claim was announced recently.
+ * @param steadyMs for how long Redis' clock has shown no jump, which would make an announcement look older
+ */
+export async function forgetOwedClient(db: Db, clientToken: string, steadyMs: number): Promise<void> {
+  if (steadyMs < unclaimedMs) return;
   // A cluster with the keys of a former single Redis has its index too.
   for (const key of new Set([indexKey(db, clientToken), db.global.owedClients])) {
     await evaluate(db, 'forgetOwedClient', [key], [clientToken, unclaimedMs]);
@@ -75,7 +79,18 @@ function indexKey(db: Db, clientToken: string): string {
   return db.global.owedClientsBeside(tagBeside(clientBase(db.prefix, clientToken)));
 }
 
-/** Returns whether catch-up must be woken because something is owed, and if so notes that it will be awake. */
-export async function mustWakeCatchUp(db: Db, clientToken: string): Promise<boolean> {
-  return (await runScript(db, 'setAlarm', clientToken, [])) === 1;
+/** A catch-up that was woken and has not planned for so long is stuck. */
+const stuckMs = 120_000;
+
+/**
+ * Notes that a client's catch-up wakes within `inMs`, if something is owed.
+ * @returns `woken`, `replaced`: what the caller must do with it; `covered`: it wakes by then anyway, or nothing is owed
+ */
+export async function setAlarm(
+  db: Db,
+  clientToken: string,
+  inMs: number,
+): Promise<'covered' | 'woken' | 'replaced'> {
+  const answer = Number(await runScript(db, 'setAlarm', clientToken, [inMs, stuckMs]));
+  return answer === 0 ? 'covered' : answer === 1 ? 'woken' : 'replaced';
 }

@@ -4,7 +4,7 @@ import type { Db } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 
 /**
- * `due`: it may be sent now, in its turn; `in_flight`: an attempt is under way; `retry`: at its own time; the others concern
+ * `due`: it may be sent now, in its turn; `in_flight`: an attempt is under way; `retry`: at its own time; `quiet`: at the end of its quiet period; the others concern
  * the whole client: `failing` waits for the next probe, `not_before` for the end of Retry-After, `rate` for the next time that
  * its rate allows, `full` for an attempt to end, and the last three for a change from outside.
  */
@@ -12,6 +12,7 @@ export const waitReasons = [
   'due',
   'in_flight',
   'retry',
+  'quiet',
   'failing',
   'not_before',
   'rate',
@@ -40,6 +41,7 @@ export interface AttemptRecord {
   milliseconds: number;
   status?: number;
   error?: string;
+  detail?: string;
   remote_address?: string;
   response_excerpt?: string;
 }
@@ -66,6 +68,7 @@ export interface Waiting<Reason = WaitReason | 'own_failure'> {
   failures: number;
   status?: number;
   error?: string;
+  detail?: string;
   /** Host of the failed attempt's URL: its path and query may hold a secret. */
   target?: string;
 }
@@ -86,7 +89,8 @@ export function waiting<Reason extends Waiting['reason']>(
 ): Waiting<Reason> {
   const at = inMs === undefined ? undefined : Date.now() + inMs;
   const target = last && new URL(last.url).host;
-  return { state: 'waiting', reason, at, failures, status: last?.status, error: last?.error, target };
+  const { status, error, detail } = last ?? {};
+  return { state: 'waiting', reason, at, failures, status, error, detail, target };
 }
 
 /** `lost`: Redis has lost the claim. */
@@ -144,7 +148,7 @@ export interface Plan {
   /** In how many ms to look again, and why not before. */
   inMs: number;
   reason: WaitReason;
-  /** Notifications that this call ended as failed, because they had been owed for too long. */
+  /** Notifications that this call ended as failed, because they had been owed for too long: 200 at most. */
   expired: number;
 }
 
@@ -159,5 +163,6 @@ export function planCatchUp(
   leastMs: number,
 ): Promise<Plan> {
   const { maxInFlight, drainPerSecond } = db.bounds;
-  return askScript(db, 'plan', clientToken, [retentionMs, maxInFlight, drainPerSecond, leastMs]);
+  const args = [retentionMs, maxInFlight, drainPerSecond, leastMs, db.keepFailedMs];
+  return askScript(db, 'plan', clientToken, args);
 }

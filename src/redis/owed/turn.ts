@@ -1,7 +1,7 @@
 /** Settles attempts and takes the next ones of a client, in one script: the one gate before every POST. */
 import { randomBytes } from 'node:crypto';
 import type { DeliverySettings } from '../../config.js';
-import type { Db } from '../connection/db.js';
+import type { Db, KnownSecrets } from '../connection/db.js';
 import { askScript, type ScriptArgument } from '../connection/library.js';
 import type { AttemptRecord } from './standing.js';
 
@@ -23,7 +23,6 @@ export interface Taken {
   priority: Priority;
   /** The nonce of the call that took the asset: it identifies this attempt among all attempts of the asset. */
   nonce: string;
-  generation: number;
   epoch: number;
   url: string;
   /** Fields of the client's signing-secrets hash, as stored. */
@@ -92,8 +91,9 @@ export interface Turned extends Takes {
 /** Runs one turn. @throws errors of Redis; a repeated turn names the nonce of the first as lost */
 export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<Turned> {
   const { lost = [], verdicts = [], givenBack = [] } = turn;
+  const known = db.knownSecrets.get(clientToken);
   const args: ScriptArgument[] = [
-    ...boundsArguments(db, turn),
+    ...boundsArguments(db, known, turn),
     lost.join(' '),
     verdicts.some(({ ok }) => !ok) ? JSON.stringify(turn.settings) : '',
     verdicts.length,
@@ -101,13 +101,14 @@ export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<
   for (const verdict of verdicts) addVerdict(args, verdict);
   for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.nonce, Math.ceil(inMs));
   const answer = await askScript<TakesAnswer & Partial<Turned>>(db, 'turn', clientToken, args);
-  return { settled: [], ...answer, taken: parseTaken(answer, turn) };
+  return { settled: [], ...answer, taken: parseTaken(db, clientToken, answer, known, turn) };
 }
 
 /** Returns the arguments that `read_bounds` of take.lua reads. @param taking undefined: the call takes nothing */
-export function boundsArguments({ bounds }: Db, taking?: Taking): ScriptArgument[] {
+export function boundsArguments({ bounds }: Db, known?: KnownSecrets, taking?: Taking): ScriptArgument[] {
   const { maxInFlight, drainPerSecond } = bounds;
-  return [taking?.settings.leaseMs ?? 0, maxInFlight, drainPerSecond, taking?.nonce ?? '', taking?.most ?? 0];
+  const { settings, nonce = '', most = 0 } = taking ?? {};
+  return [settings?.leaseMs ?? 0, maxInFlight, drainPerSecond, nonce, most, known?.version ?? ''];
 }
 
 type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';
@@ -115,19 +116,44 @@ type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';
 /** The answer of `answer_taken` in take.lua: what all attempts share is in it once. Without `taken`, nothing was taken. */
 export interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'nonce'>> {
   taken?: Pick<Taken, Own>[];
+  /** With the secrets, unless the caller knows this version. */
+  secretsVersion?: string;
 }
 
+/** The secrets of the most clients that a process remembers. */
+const maxKnownSecrets = 10_000;
+
+/** @param known the secrets whose version was given to the call */
 export function parseTaken(
-  { taken = [], generation, epoch, url, secrets }: TakesAnswer,
+  { knownSecrets }: Db,
+  clientToken: string,
+  { taken, epoch, url, secrets, secretsVersion: version }: TakesAnswer,
+  known: KnownSecrets | undefined,
   taking?: Taking,
 ): Taken[] {
-  const shared = { nonce: taking?.nonce, generation, epoch, url, secrets } as Omit<Taken, Own>;
+  if (taken === undefined) return [];
+  if (secrets !== undefined && version !== undefined) {
+    const [oldest = ''] = knownSecrets.keys();
+    if (knownSecrets.size >= maxKnownSecrets) knownSecrets.delete(oldest);
+    knownSecrets.set(clientToken, { version, fields: secrets });
+  }
+  const shared = { nonce: taking?.nonce, epoch, url, secrets: secrets ?? known?.fields } as Omit<Taken, Own>;
   return taken.map((own) => ({ ...shared, ...own }));
 }
 
 function addVerdict(args: ScriptArgument[], { taken, ok, retryAfterMs = 0, attempt }: Verdict): void {
-  const { platformId, notificationId, nonce, generation, epoch } = taken;
+  const { platformId, notificationId, nonce, epoch } = taken;
   const { status = '', error = '' } = attempt;
-  args.push(platformId, notificationId, nonce, generation, epoch, ok ? 1 : 0);
-  args.push(status, error, retryAfterMs, JSON.stringify(attempt), ok ? 0 : Math.random());
+  args.push(
+    platformId,
+    notificationId,
+    nonce,
+    epoch,
+    ok ? 1 : 0,
+    status,
+    error,
+    retryAfterMs,
+    JSON.stringify(attempt),
+    ok ? 0 : Math.random(),
+  );
 }

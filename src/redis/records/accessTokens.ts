@@ -21,30 +21,36 @@ const idPrefix = 'acc_';
 const secretLength = 43;
 
 interface Minted {
-  outcome: 'minted' | 'invalid_client' | 'invalid_scope';
+  outcome: 'minted' | 'invalid_client' | 'invalid_scope' | 'too_many';
   /** Valid only if it was minted. */
   token: string;
+  /** Until the rate allows a token, if there were too many. */
+  waitMs: number;
 }
 
 /**
  * Mints a token for an account's credentials; older ones stay valid. An unknown client id, a wrong secret and a disabled
  * account take the same time to refuse.
+ * @param at.perSecond the account's rate, over all processes
  */
 export async function mintAccessToken(
   db: Db,
   credentials: { clientId: string; clientSecret: string },
   scopes: readonly string[],
-  ttlSeconds: number,
+  { ttlSeconds, perSecond }: { ttlSeconds: number; perSecond: number },
 ): Promise<Minted> {
   const accountId = accountIdOf(credentials.clientId);
   const token = accountId.slice(idPrefix.length) + randomSecret();
-  const outcome = await evaluate(
-    db,
-    'mintToken',
-    [db.global.account(accountId), db.global.accessToken(accountId, secretHash(token))],
-    [secretHash(credentials.clientSecret), scopes.join(' '), Math.ceil(ttlSeconds * 1000)],
-  );
-  return { outcome: outcome as Minted['outcome'], token };
+  const { account, accessToken, tokenBucket } = db.global;
+  const keys = [account(accountId), accessToken(accountId, secretHash(token)), tokenBucket(accountId)];
+  const args = [
+    secretHash(credentials.clientSecret),
+    scopes.join(' '),
+    Math.ceil(ttlSeconds * 1000),
+    perSecond,
+  ];
+  const [outcome, waitMs] = (await evaluate(db, 'mintToken', keys, args)) as [Minted['outcome'], number];
+  return { outcome, token, waitMs };
 }
 
 /** Returns the account of a token; undefined if it is unknown or expired, or its account's tokens have ended. */

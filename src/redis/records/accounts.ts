@@ -30,20 +30,30 @@ export const platformScope = 'enrichments';
 /** If an account has this scope, only tokens with it read and rotate signing secrets, and set request headers. */
 export const signingSecretsScope = 'signing_secrets';
 
-/** Creates an account. Its secret (256 bits) is only in the answer: Redis keeps its hash. */
+/**
+ * Creates an account. Its secret (256 bits) is only in the answer: Redis keeps its hash. `namesake` is the first account of this name,
+ * if that is another.
+ * @param ifAbsent creates none if there is one of this name, even if both are created at the same time: `isNew` is false then
+ */
 export async function createAccount(
   db: Db,
-  { name, scopes = defaultScopes }: { name: string; scopes?: readonly string[] },
-) {
-  const accountId = newAccountId();
-  const secret = randomSecret();
-  await db.redis.hset(db.global.account(accountId), {
+  {
     name,
-    scopes: scopes.join(' '),
-    secret_hash: secretHash(secret),
-    generation: 1,
-    created_at: Date.now(),
-  });
+    scopes = defaultScopes,
+    ifAbsent = false,
+  }: { name: string; scopes?: readonly string[]; ifAbsent?: boolean },
+) {
+  const own = newAccountId();
+  const isFirst = (await db.redis.hsetnx(db.global.accountNames, name, own)) === 1;
+  const first = isFirst ? own : ((await db.redis.hget(db.global.accountNames, name)) as AccountId);
+  // The call that took the name may have ended before it created the account.
+  const accountId = ifAbsent ? first : own;
+  const secret = randomSecret();
+  const made = db.redis.multi();
+  const fields = { secret_hash: secretHash(secret), name, scopes: scopes.join(' '), generation: 1 };
+  for (const [field, value] of Object.entries({ ...fields, created_at: Date.now() }))
+    made.hsetnx(db.global.account(accountId), field, value);
+  const [isNew] = (await made.exec()) ?? [];
   await db.redis.sadd(db.global.accounts, accountId);
   return {
     account_id: accountId,
@@ -51,6 +61,8 @@ export async function createAccount(
     client_id: clientIdOf(accountId),
     client_secret: secret,
     scopes: [...scopes],
+    isNew: isNew?.[1] === 1,
+    namesake: first === accountId ? undefined : first,
   };
 }
 
@@ -96,7 +108,7 @@ export async function rotateSecret(
  * @throws ChangeRefused
  */
 export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<void> {
-  await changeAccount(db, 'setDisabled', accountId, [disabled ? 1 : 0]);
+  await changeAccount(db, 'changeAccount', accountId, ['disabled', disabled ? 1 : 0]);
   for (const client of await listClients(db, accountId)) await setHeld(db, client.clientToken, disabled);
 }
 
@@ -106,7 +118,7 @@ export async function setDisabled(db: Db, accountId: string, disabled: boolean):
  * @throws ChangeRefused
  */
 export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
-  await changeAccount(db, 'setScopes', accountId, [scopes.join(' ')]);
+  await changeAccount(db, 'changeAccount', accountId, ['scopes', scopes.join(' ')]);
   // The account's calls no longer find this client of notices.
   const former = noticesClient(scopes.includes(platformScope) ? accountId : 'platform');
   const owner = (await getClient(db, former))?.accountId;

@@ -23,6 +23,8 @@ export interface AttemptStep {
   failed: Record<string, number>;
   /** Attempts by duration: one number more than `latencyBoundsMs`. */
   latency: number[];
+  /** Of all clients only: owed assets at the step's last sweep. */
+  owed?: number;
 }
 
 export type AttemptHistory = ReturnType<typeof countAttempts>;
@@ -37,6 +39,7 @@ export function countAttempts(db: Db, log: Logger) {
   timer.unref();
 
   async function flush(): Promise<void> {
+    addTotals(db, counted);
     const keys = [...counted];
     counted = new Map();
     try {
@@ -77,12 +80,30 @@ export function countAttempts(db: Db, log: Logger) {
   };
 }
 
-/** Returns every step of the last day, oldest first. */
-export async function readAttempts(db: Db, clientToken: string): Promise<AttemptStep[]> {
+/** Adds what was counted of each client to the counts of all clients. */
+function addTotals(db: Db, counted: Map<string, Map<string, number>>): void {
+  for (const [key, fields] of [...counted]) {
+    const all = db.global.attemptsBy(Number(key.slice(key.lastIndexOf(':') + 1)));
+    const totals = counted.get(all) ?? new Map<string, number>();
+    counted.set(all, totals);
+    for (const [field, by] of fields) totals.set(field, (totals.get(field) ?? 0) + by);
+  }
+}
+
+/** Notes how much all clients are owed now, as a sweep has counted. */
+export async function noteOwed(db: Db, owed: number): Promise<void> {
+  const atMs = nowOf(db);
+  const key = db.global.attemptsBy(Math.floor(atMs / hourMs));
+  await db.redis.hset(key, `${Math.floor((atMs % hourMs) / stepMs)}:o`, owed);
+  await db.redis.expire(key, keptSeconds);
+}
+
+/** Returns every step of the last day, oldest first, of a client or of all. */
+export async function readAttempts(db: Db, clientToken?: string): Promise<AttemptStep[]> {
   const nowMs = nowOf(db);
   const lastHour = Math.floor(nowMs / hourMs);
   const hours = Array.from({ length: hoursRead }, (_, i) => lastHour - hoursRead + 1 + i);
-  const { attemptsBy } = db.client(clientToken);
+  const { attemptsBy } = clientToken === undefined ? db.global : db.client(clientToken);
   const read = await Promise.all(
     hours.map(async (hour) => parseSteps(hour * hourMs, await db.redis.hgetall(attemptsBy(hour)))),
   );
@@ -101,6 +122,7 @@ function parseSteps(hourAtMs: number, fields: Record<string, string>): AttemptSt
     const step = steps[Number(index)];
     if (step === undefined) continue;
     if (what === 'd') step.delivered = Number(value);
+    else if (what === 'o') step.owed = Number(value);
     else if (what.startsWith('f.')) step.failed[what.slice(2)] = Number(value);
     else if (what.startsWith('l')) step.latency[Number(what.slice(1))] = Number(value);
   }

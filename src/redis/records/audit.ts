@@ -14,6 +14,8 @@ export interface Change {
   /** The values before and after; never a secret, of a URL only its scheme and host. */
   before: unknown;
   after: unknown;
+  /** The operator's reason. */
+  why?: string;
 }
 
 interface RecordedChange extends Change {
@@ -27,9 +29,10 @@ const changesPerPage = 1000;
 const secretName = /(secret|password|access_token|authorization|signing_key)/i;
 
 /** Writes one change. Values named like a secret are always left out. */
-export async function recordChange(db: Db, { who, what, target, before, after }: Change): Promise<void> {
+export async function recordChange(db: Db, change: Change): Promise<void> {
+  const { who, what, target, before, after, why } = change;
   const values = ['before', withoutSecrets(before), 'after', withoutSecrets(after)];
-  const entry = ['who', who, 'what', what, 'target', target, ...values];
+  const entry = ['who', who, 'what', what, 'target', target, ...values, ...(why ? ['why', why] : [])];
   await evaluate(db, 'recordChange', [db.global.audit], ['MAXLEN', '~', keptChanges, '*', ...entry]);
 }
 
@@ -77,40 +80,63 @@ const keptCalls = 2000;
 /** Time after the account's last entry. */
 const keptMs = 90 * 86_400_000;
 
+/**
+ * A call that bears on security: a change of a secret, a URL or headers; a look at secrets; one with the account's own credentials.
+ * Nothing displaces its entry for 90 days, so the entries of a day are bounded (docs/capacity.md).
+ */
+export type SecurityCall = keyof typeof dailyBounds;
+
+const dayMs = 86_400_000;
+/**
+ * Of a day: every entry up to `all`; beyond it, up to `most`, those with a token or network that had none. Further looks and changes
+ * are refused. Further calls with credentials are not: their holder must be able to end tokens. Their entries are ordinary ones.
+ */
+const dailyBounds = {
+  change: { all: 50, most: 50, isRefused: true },
+  look: { all: 1000, most: 2000, isRefused: true },
+  credentials: { all: 1000, most: 2000, isRefused: false },
+};
+
 export interface Recording {
-  /** For so long a repeat makes no second entry: a call with the same `repeatKey`, by default one that is equal in everything. */
+  security?: SecurityCall;
+  /** Only with `security`. For so long a repeat makes no second entry: a call with the same `repeatKey`, by default an equal one. */
   onceForMs?: number;
   repeatKey?: string;
-  /**
-   * The call bears on security (secrets, URLs, links to the console). Its stream is trimmed by age only, and gets the first entry
-   * of each client, kind, address and `repeatKey` in a minute, of reads in an hour: that bounds the stream without displacing any.
-   */
-  isSecurity?: boolean;
 }
 
-/** Within this time, calls that change nothing, with the same token from the same address, are one entry. */
-export const readOnceMs = 60_000;
-const securityOnceMs = { always: 60_000, once: 3_600_000 };
+/** Equal: the same call with the same token from the same network. */
+export const lookOnceMs = 3_600_000;
 
-/** Records a call. @returns false if it repeats an entry */
+/** The bound of a day that refuses a call. */
+export interface DailyBound {
+  calls: number;
+  waitMs: number;
+}
+
+/** Records a call. @param call.network the range of the caller's address @returns whether it is a new entry, or the bound that refuses it */
 export async function recordCall(
   db: Db,
-  call: AuditedCall,
-  { onceForMs = 0, repeatKey, isSecurity = false }: Recording = {},
-): Promise<boolean> {
+  { network, ...call }: AuditedCall & { network: string },
+  { onceForMs = 0, repeatKey, security }: Recording = {},
+): Promise<boolean | DailyBound> {
   const { accountId, requestId, ...said } = call;
-  const { clientToken, what, address } = said;
+  const { clientToken, what, tokenFingerprint } = said;
   const { accountCalls, accountSecurityCalls, accountCallMark } = db.global;
-  const markOf = (text: string) => accountCallMark(accountId, hash('sha256', text, 'base64url').slice(0, 22));
+  const markOf = (...of: unknown[]) =>
+    accountCallMark(accountId, hash('sha256', JSON.stringify(of), 'base64url').slice(0, 22));
+  const { all, most, isRefused } = security ? dailyBounds[security] : { all: 0, most: 0, isRefused: false };
   const keys = [
     accountCalls(accountId),
     accountSecurityCalls(accountId),
-    markOf(repeatKey ?? JSON.stringify(said)),
-    markOf(JSON.stringify({ clientToken, what, address, as: repeatKey })),
+    db.global.accountDay(accountId, security === 'change' ? `change:${clientToken}` : `${security}`),
+    markOf('equal', repeatKey ?? { ...said, address: network }),
+    markOf('token', what, tokenFingerprint),
+    markOf('network', what, network),
   ];
-  const securityMs = !isSecurity ? 0 : onceForMs > 0 ? securityOnceMs.once : securityOnceMs.always;
-  const args = [JSON.stringify({ ...said, requestId }), keptCalls, keptMs, onceForMs, securityMs];
-  return (await evaluate(db, 'recordCall', keys, args)) === 1;
+  const entry = JSON.stringify({ ...said, requestId });
+  const args = [entry, keptCalls, keptMs, onceForMs, all, most, isRefused ? '1' : '0', dayMs];
+  const [isRecorded, waitMs] = (await evaluate(db, 'recordCall', keys, args)) as [number, number];
+  return waitMs > 0 ? { calls: most, waitMs } : isRecorded === 1;
 }
 
 /** Bounds each answer of Redis: a full stream has about 600 kB. */

@@ -16,6 +16,8 @@ export interface Client {
   name: string;
   maxInFlight?: number;
   maxPerSecond?: number;
+  /** Absent: none. */
+  quietSeconds?: number;
 }
 
 /** Thrown when the records do not allow a change. Its message is for people. */
@@ -25,11 +27,12 @@ export class ChangeRefused extends Error {
 
 /**
  * Creates a client. A client token is never given out twice, not even after its client was deleted.
+ * @param wanted.ifAbsent a client of this account with this token is left as it is, or completed
  * @throws ChangeRefused, RangeError for a malformed token
  */
 export async function createClient(
   db: Db,
-  wanted: { accountId: string; name: string; clientToken?: string },
+  wanted: { accountId: string; name: string; clientToken?: string; ifAbsent?: boolean },
 ): Promise<Client> {
   const clientToken = wanted.clientToken ?? newClientToken();
   if (!isClientToken(clientToken)) {
@@ -38,11 +41,14 @@ export async function createClient(
   const account = db.global.account(wanted.accountId);
   if ((await db.redis.exists(account)) === 0) throw new ChangeRefused('there is no such account');
   const key = db.client(clientToken).client;
-  if ((await db.redis.hsetnx(key, 'account_id', wanted.accountId)) === 0) {
+  const isNew = (await db.redis.hsetnx(key, 'account_id', wanted.accountId)) === 1;
+  const [owner, deleted] = isNew ? [wanted.accountId] : await db.redis.hmget(key, 'account_id', 'deleted');
+  if (!isNew && (!wanted.ifAbsent || owner !== wanted.accountId || deleted)) {
     throw new ChangeRefused('this client token was given out before');
   }
   await Promise.all([
-    db.redis.hset(key, { name: wanted.name, created_at: Date.now() }),
+    db.redis.hsetnx(key, 'name', wanted.name),
+    db.redis.hsetnx(key, 'created_at', Date.now()),
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),
   ]);
@@ -61,6 +67,7 @@ export async function getClient(db: Db, clientToken: string): Promise<Client | u
     name: record.name ?? '',
     ...(record.max_in_flight && { maxInFlight: Number(record.max_in_flight) }),
     ...(record.max_per_second && { maxPerSecond: Number(record.max_per_second) }),
+    ...(record.quiet_seconds && { quietSeconds: Number(record.quiet_seconds) }),
   };
 }
 
@@ -112,10 +119,14 @@ export const clientTokens = (db: Db): AsyncIterable<string[]> =>
 export async function setClient(
   db: Db,
   clientToken: string,
-  change: { maxInFlight?: number | null; maxPerSecond?: number | null },
+  change: { maxInFlight?: number | null; maxPerSecond?: number | null; quietSeconds?: number | null },
 ): Promise<Client> {
   const { client: key } = db.client(clientToken);
-  const fields = { max_in_flight: change.maxInFlight, max_per_second: change.maxPerSecond };
+  const fields = {
+    max_in_flight: change.maxInFlight,
+    max_per_second: change.maxPerSecond,
+    quiet_seconds: change.quietSeconds,
+  };
   for (const [field, value] of Object.entries(fields)) {
     if (value === null) await db.redis.hdel(key, field);
     else if (value !== undefined) await db.redis.hset(key, field, value);

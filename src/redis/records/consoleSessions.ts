@@ -6,7 +6,8 @@
  */
 import type { AccountId } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { fingerprintOf, randomSecret, secretHash } from './accounts.js';
+import { fingerprintOf, secretHash } from './accounts.js';
+import { findKept, keepForSecret, useKept } from './kept.js';
 
 export const consoleAccesses = ['full', 'read'] as const;
 export type ConsoleAccess = (typeof consoleAccesses)[number];
@@ -30,9 +31,6 @@ export interface ConsoleSession extends ConsoleGrant {
   fingerprint: string;
 }
 
-/** Only a value in the form of `randomSecret` becomes part of a key. */
-const secretPattern = /^[A-Za-z0-9_-]{43}$/;
-
 /**
  * Makes a link that opens the console once, within 15 minutes. After `#` the token stays in the browser: no log of a proxy,
  * no `Referer` and no preview of a chat has it, and a program that fetches the address does not use up the link.
@@ -42,11 +40,10 @@ export async function createConsoleLink(
   origin: string,
   grant: ConsoleGrant,
 ): Promise<{ url: string; expiresAtMs: number }> {
-  const token = randomSecret();
   const { accountId, generation, access, scopes } = grant;
   const consoleGeneration = Number(await db.redis.hget(db.global.account(accountId), 'console_generation'));
   const stored: Stored = { accountId, generation, access, scopes, consoleGeneration };
-  await db.redis.set(db.global.consoleLink(secretHash(token)), JSON.stringify(stored), 'PX', consoleLinkMs);
+  const token = await keepForSecret(db, db.global.consoleLink, stored, consoleLinkMs);
   return { url: `${origin}/console/open#${token}`, expiresAtMs: Date.now() + consoleLinkMs };
 }
 
@@ -64,10 +61,9 @@ async function findGrant(
   secret: string,
   keyOf: (sha256: string) => string,
 ): Promise<ConsoleSession | undefined> {
-  if (!secretPattern.test(secret)) return undefined;
-  const value = await db.redis.get(keyOf(secretHash(secret)));
-  if (value === null) return undefined;
-  const { consoleGeneration, ...grant } = JSON.parse(value) as Stored;
+  const kept = await findKept<Stored>(db, keyOf, secret);
+  if (kept === undefined) return undefined;
+  const { consoleGeneration, ...grant } = kept;
   const fields = ['generation', 'console_generation', 'disabled', 'name'] as const;
   const key = db.global.account(grant.accountId);
   const [generation, ofConsole, disabled, name] = await db.redis.hmget(key, ...fields);
@@ -78,9 +74,9 @@ async function findGrant(
 
 /** Uses a link for a session with this secret. @returns false if it is unknown, used or expired */
 export async function openConsoleLink(db: Db, token: string, secret: string): Promise<boolean> {
-  const value = await db.redis.getdel(db.global.consoleLink(secretHash(token)));
-  if (value === null) return false;
-  await db.redis.set(db.global.consoleSession(secretHash(secret)), value, 'PX', consoleSessionMs);
+  const grant = await useKept<Stored>(db, db.global.consoleLink, token);
+  if (grant === undefined) return false;
+  await keepForSecret(db, db.global.consoleSession, grant, consoleSessionMs, secret);
   return true;
 }
 

@@ -1,8 +1,10 @@
 /** The counts of the last sweep, in one small hash, so that a reader of totals need not read every client. */
-import { type Db, nowOf } from '../connection/db.js';
+import { type Db, nowOf, toPairs } from '../connection/db.js';
+import { evaluate } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
 import { clientTokens } from './clients.js';
 import type { EndpointState } from './endpoint.js';
+import { noticeFields } from './notices.js';
 
 /** Over all clients whose keys can be read. */
 export interface Counted {
@@ -16,13 +18,13 @@ export interface Counted {
   catchUps: number;
 }
 
-/** A part is missing until a sweep has noted it; `ageMs`: how long ago that was. */
+/** A part is missing until a sweep has noted it, and while its time lies ahead, because Redis' clock was set back; `ageMs`: its age. */
 export interface Counts {
   counted?: Counted & Noted;
   /** Registrations by the state that people see. */
-  endpoints?: Record<EndpointState, number> & Noted;
-  /** The end of the last sweep. */
-  ended?: { brokenClients: number } & Noted;
+  endpoints?: Record<EndpointState, number> & { failedAssets: number } & Noted;
+  /** The end of the last sweep; `steadyMs`: for how long Redis' clock had shown no jump then. */
+  ended?: { brokenClients: number; steadyMs: number } & Noted;
 }
 
 interface Noted {
@@ -35,20 +37,23 @@ export async function noteCounts<Part extends keyof Counts>(
   part: Part,
   found: Omit<NonNullable<Counts[Part]>, keyof Noted>,
 ): Promise<void> {
-  await db.redis.hset(db.global.counts, part, JSON.stringify({ atMs: nowOf(db), ...found }));
+  await evaluate(db, 'noteCounts', [db.global.counts], [part, JSON.stringify(found)]);
 }
 
 export async function readCounts(db: Db): Promise<Counts> {
-  const stored = await db.redis.hgetall(db.global.counts);
-  const parts = Object.entries(stored).map(([part, text]) => {
+  const [now, stored] = (await evaluate(db, 'readCounts', [db.global.counts], [])) as [number, string[]];
+  const parts = toPairs(stored).flatMap(([part, text]) => {
     const noted = JSON.parse(text) as Omit<Noted, 'ageMs'>;
-    return [part, { ...noted, ageMs: nowOf(db) - noted.atMs }];
+    return noted.atMs > now ? [] : [[part, { ...noted, ageMs: now - noted.atMs }]];
   });
   return Object.fromEntries(parts) as Counts;
 }
 
+const dayMs = 86_400_000;
+
 /**
- * Counts the registrations of all clients by the state that people see: two commands for each client, in pages of 500.
+ * Counts the registrations of all clients by the state that people see, and the assets that have failed in the last day and were
+ * neither recovered nor replaced: three commands for each client, in pages of 500.
  * @param told `broken` is called for each client whose keys cannot be read, which is not counted;
  * `notice` for each client that has a notice to claim (records/notices.ts), which the same commands find
  * @throws if Redis is unavailable
@@ -59,16 +64,18 @@ export async function countEndpoints(
     broken(clientToken: string, err: unknown): void;
     notice(clientToken: string): void;
   },
-): Promise<Record<EndpointState, number>> {
-  const counts = { active: 0, failing: 0, paused: 0, suspended: 0 };
-  const fields = ['paused', 'held', 'state', 'state_notice', 'secret_notice'] as const;
+): Promise<Omit<NonNullable<Counts['endpoints']>, keyof Noted>> {
+  const counts = { active: 0, failing: 0, paused: 0, suspended: 0, failedAssets: 0 };
+  const fields = ['paused', 'held', 'state', ...noticeFields] as const;
 
   async function count(clientToken: string): Promise<void> {
     const keys = db.client(clientToken);
-    const [isRegistered, [paused, held, state, ...notices]] = await Promise.all([
+    const [isRegistered, [paused, held, state, ...notices], failed] = await Promise.all([
       db.redis.hexists(keys.registration, 'url'),
       db.redis.hmget(keys.endpoint, ...fields),
+      db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf'),
     ]);
+    counts.failedAssets += failed;
     const isPaused = paused === '1' || held === '1';
     if (isRegistered === 1) counts[isPaused ? 'paused' : ((state ?? 'active') as EndpointState)]++;
     if (notices.some(Boolean)) told.notice(clientToken);

@@ -53,7 +53,7 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await resetRegistration(db, clientToken);
-  await db.redis.unlink(keys.updates);
+  await db.redis.unlink(keys.updates, keys.failed, keys.failedAt);
   const cancelled = await repeat(db, 'cancelOwed', clientToken);
   await repeat(db, 'unlinkBeside', clientToken);
   const known = Array.from({ length: buckets }, (_, bucket) => keys.known(bucket.toString(36)));

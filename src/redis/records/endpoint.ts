@@ -11,12 +11,17 @@ export type EndpointState = (typeof endpointStates)[number];
 
 /** An endpoint and what it is owed, read at the same moment. Times are ms by Redis' clock. */
 export interface Endpoint {
+  readAt: number;
   state: EndpointState;
   /** The account is disabled: nothing is sent. */
   held: boolean;
   owed: number;
   inFlight: number;
   oldestOwedAt?: number;
+  /** Assets whose newest notification has failed, and when the first of them did. */
+  failed: number;
+  failedSince?: number;
+  quietSeconds: number;
   /** When something may be sent next, and why not before. */
   nextAttemptAt?: number;
   waitingReason?: WaitReason;
@@ -25,6 +30,8 @@ export interface Endpoint {
    * when catch-up should have planned again. Below 0: that time is yet to come.
    */
   overdueMs: number;
+  /** For how long catch-up should have looked: it has not done so when it said, or knows nothing of what became due. Below 0: in time. */
+  catchUpLateMs: number;
   /** Until when catch-up sleeps; undefined if none is known to run. */
   catchUpUntil?: number;
   /** False if a waiting asset lacks an owed-since or due time, or an asset that does not wait has one. */
@@ -35,6 +42,8 @@ export interface Endpoint {
   lastSuccessAt?: number;
   lastFailureAt?: number;
   lastError?: string;
+  /** What went wrong, below the class. */
+  lastDetail?: string;
   lastStatus?: number;
   /** The change that led to this state, while it is among the last 20 that are kept. */
   lastChange?: StateChange;

@@ -18,25 +18,18 @@ export function noticesRecipient({ accountId, scopes }: Pick<Account, 'accountId
 
 /**
  * Registers or changes the URL for an account's notices; makes the client and its signing secret if there are none. Safe to
- * repeat. @returns whether the caller must wake catch-up @throws ChangeRefused
+ * repeat. The caller sets the alarm of catch-up. @throws ChangeRefused
  */
-export async function setNoticesUrl(
-  db: Db,
-  box: SecretBox,
-  accountId: string,
-  url: string,
-): Promise<{ wakeCatchUp: boolean }> {
+export async function setNoticesUrl(db: Db, box: SecretBox, accountId: string, url: string): Promise<void> {
   const account = await getAccount(db, accountId);
   if (account === undefined) throw new ChangeRefused('there is no such account');
   const clientToken = noticesRecipient(account);
   await makeClient(db, clientToken, accountId);
   for (;;) {
-    const changed = await changeRegistration(db, clientToken, url, 'publisher');
-    if (changed !== undefined) return changed;
+    if ((await changeRegistration(db, clientToken, url, 'publisher')) !== undefined) return;
     const registered = await register(db, box, { clientToken, url });
     if (registered.outcome === 'stored') {
-      await markAnswered(db, clientToken, registered.nonce);
-      return registered;
+      return await markAnswered(db, clientToken, registered.nonce);
     }
     // Another call has registered a URL meanwhile.
   }
@@ -66,18 +59,23 @@ export const noticeKinds = [
   'endpoint.suspended',
   'endpoint.recovered',
   'secret.rotated',
+  'notifications.failed',
 ] as const;
 export type NoticeKind = (typeof noticeKinds)[number];
+
+export const noticeFields = ['state_notice', 'secret_notice', 'failed_notice'] as const;
 
 /**
  * A notice that is not claimed yet, in the hash of the client's endpoint. The script that changes the state or the secret
  * writes it, so a process that ends afterwards loses none. Each field holds only the newest one. Times are ms.
  */
 export interface Notice {
-  field: 'state_notice' | 'secret_notice';
+  field: (typeof noticeFields)[number];
   /** The stored JSON. */
   stored: string;
   kind: NoticeKind;
+  /** Later notices about the client have greater numbers: Redis' time, ms, unless its clock was set back. */
+  number: number;
   at: number;
   reason: string;
   since: number;
@@ -86,9 +84,8 @@ export interface Notice {
 
 /** Reads a client's notices. @throws if one is broken */
 export async function unclaimedNotices(db: Db, clientToken: string): Promise<Notice[]> {
-  const fields = ['state_notice', 'secret_notice'] as const;
-  const found = await db.redis.hmget(db.client(clientToken).endpoint, ...fields);
-  return fields.flatMap((field, i) => {
+  const found = await db.redis.hmget(db.client(clientToken).endpoint, ...noticeFields);
+  return noticeFields.flatMap((field, i) => {
     const stored = found[i];
     return stored ? { ...(JSON.parse(stored) as Omit<Notice, 'field' | 'stored'>), field, stored } : [];
   });

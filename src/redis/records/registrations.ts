@@ -21,7 +21,7 @@ export interface Registration {
 
 type RegisterResult =
   /** Stored by this call, sent to Redis at `storingSinceMs`; call `markAnswered` with the nonce once the 200 is sent. */
-  | { outcome: 'stored'; nonce: string; storingSinceMs: number; wakeCatchUp: boolean }
+  | { outcome: 'stored'; nonce: string; storingSinceMs: number }
   /** The client already has a URL. */
   | { outcome: 'taken' };
 
@@ -45,9 +45,8 @@ export async function register(
   for (;;) {
     const storingSinceMs = Date.now();
     const args = [wanted.url, nonce, takeOverAfterMs, sealed];
-    const answer = await runScript(db, 'register', wanted.clientToken, args);
-    const [outcome, wake] = answer as [string, number];
-    if (outcome === 'stored') return { outcome, nonce, storingSinceMs, wakeCatchUp: wake === 1 };
+    const outcome = await runScript(db, 'register', wanted.clientToken, args);
+    if (outcome === 'stored') return { outcome, nonce, storingSinceMs };
     if (outcome === 'taken') return { outcome };
     await sleep(pollMs);
   }
@@ -82,16 +81,14 @@ export async function resetRegistration(
 
 /**
  * Replaces the present URL without a gap: its state starts again and all owed assets are due. The
- * caller wakes catch-up if `wakeCatchUp`. @returns undefined if nothing is registered
+ * caller sets the alarm of catch-up. @returns undefined if nothing is registered
  */
 export async function changeRegistration(
   db: Db,
   clientToken: string,
   url: string,
   by: 'operator' | 'publisher' = 'operator',
-): Promise<{ previous_url: string; url: string; wakeCatchUp: boolean } | undefined> {
-  const answer = await runScript(db, 'changeRegistration', clientToken, [url, randomUUID(), by]);
-  if (answer === null) return undefined;
-  const [previous, wake] = answer as [string, number];
-  return { previous_url: previous, url, wakeCatchUp: wake === 1 };
+): Promise<{ previous_url: string; url: string } | undefined> {
+  const previous = await runScript(db, 'changeRegistration', clientToken, [url, randomUUID(), by]);
+  return previous === null ? undefined : { previous_url: previous as string, url };
 }

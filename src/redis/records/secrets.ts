@@ -39,9 +39,18 @@ export async function readSecrets(db: Db, box: SecretBox, clientToken: string): 
   return openSecrets(box, clientToken, await readFields(db, clientToken), nowOf(db));
 }
 
+/** The fields of a known version are decrypted once. */
+const opened = new WeakMap<Fields, Map<string, string>>();
+
 /** Decrypts the fields of the hash. @throws SecretUnreadable */
 export function openSecrets(box: SecretBox, clientToken: string, fields: Fields, nowMs: number): Secrets {
-  const open = (name: string) => box.open(fields[name] ?? '', ownerOf(clientToken, name));
+  const known = opened.get(fields) ?? new Map<string, string>();
+  opened.set(fields, known);
+  const open = (name: string) => {
+    const secret = known.get(name) ?? box.open(fields[name] ?? '', ownerOf(clientToken, name));
+    known.set(name, secret);
+    return secret;
+  };
   const names = Object.keys(fields);
   return {
     signing: fields.current ? ['current', ...previousNames(names, nowMs)].map(open) : [],

@@ -3,23 +3,26 @@
 -- Mints an access token for an account's credentials. Account and token are read and written in one step, so that no token
 -- is minted under an account that is being disabled or rotated. It does the same work for an unknown account, a wrong
 -- secret and a disabled account. Lua interns strings, so the time of a comparison does not depend on their content.
--- KEYS: the account, the token
--- Arguments: secret_hash, scopes (asked for), ttl_ms
--- Answer: 'minted', 'invalid_client' or 'invalid_scope'
+-- KEYS: the account, the token, the bucket of the account's tokens
+-- Arguments: secret_hash, scopes (asked for), ttl_ms, per_second (the rate, and how many the bucket holds)
+-- Answer: {'minted', 'invalid_client', 'invalid_scope' or 'too_many', ms to wait}
 entry('mintToken', function(KEYS, ARGV)
-  local secret_hash, scopes = ARGV[2], ARGV[3]
+  local secret_hash, scopes, every = ARGV[2], ARGV[3], 1000 / tonumber(ARGV[5])
+  local full_at = math.max(now, tonumber(redis.call('GET', KEYS[3]) or '0'))
   local account = redis.call('HMGET', KEYS[1], 'secret_hash', 'previous_secrets', 'disabled', 'scopes', 'generation')
+  if full_at + every > now + 1000 then return {'too_many', math.ceil(full_at + every - now - 1000)} end
   local matches = account[1] == secret_hash
   for hash, till in string.gmatch(account[2] or '', '(%x+):(%d+)') do
     if hash == secret_hash and tonumber(till) > now then matches = true end
   end
-  if not matches or account[3] == '1' then return 'invalid_client' end
+  if not matches or account[3] == '1' then return {'invalid_client', 0} end
   local held_scopes = ' ' .. (account[4] or '') .. ' '
   for scope in string.gmatch(scopes, '%S+') do
-    if not string.find(held_scopes, ' ' .. scope .. ' ', 1, true) then return 'invalid_scope' end
+    if not string.find(held_scopes, ' ' .. scope .. ' ', 1, true) then return {'invalid_scope', 0} end
   end
+  redis.call('SET', KEYS[3], full_at + every, 'PX', math.ceil(full_at + every - now))
   redis.call('SET', KEYS[2], account[5] .. ' ' .. scopes, 'PX', ARGV[4])
-  return 'minted'
+  return {'minted', 0}
 end)
 -- Gives an account another client secret. The old one stays valid for a while, or all old ones and every token end now.
 -- KEYS: the account
@@ -43,47 +46,46 @@ entry('rotateSecret', function(KEYS, ARGV)
   redis.call('HSET', A, 'secret_hash', ARGV[2])
   return 1
 end)
--- Disables or enables an account, and ends all of its tokens.
+-- Disables or enables an account, or replaces its scopes. Ends all of its tokens, unless scopes were only added.
 -- KEYS: the account
--- Arguments: disabled ('1' or '0')
+-- Arguments: field ('disabled' or 'scopes'), value
 -- Answer: 1, or 0 if there is no such account
-entry('setDisabled', function(KEYS, ARGV)
-  if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-  redis.call('HSET', KEYS[1], 'disabled', ARGV[2])
-  redis.call('HINCRBY', KEYS[1], 'generation', 1)
+entry('changeAccount', function(KEYS, ARGV)
+  local A, field, value = KEYS[1], ARGV[2], ARGV[3]
+  local before, ends = redis.call('HGET', A, 'scopes'), field == 'disabled'
+  if not before then return 0 end
+  for scope in string.gmatch(before, '%S+') do
+    ends = ends or not string.find(' ' .. value .. ' ', ' ' .. scope .. ' ', 1, true)
+  end
+  redis.call('HSET', A, field, value)
+  if ends then redis.call('HINCRBY', A, 'generation', 1) end
   return 1
 end, {'allow-oom'})
--- Replaces an account's scopes, and ends all of its tokens if one is removed.
--- KEYS: the account
--- Arguments: scopes
--- Answer: 1, or 0 if there is no such account
-entry('setScopes', function(KEYS, ARGV)
-  local before = redis.call('HGET', KEYS[1], 'scopes')
-  if not before then return 0 end
-  local given = ' ' .. ARGV[2] .. ' '
-  for scope in string.gmatch(before, '%S+') do
-    if not string.find(given, ' ' .. scope .. ' ', 1, true) then
-      redis.call('HINCRBY', KEYS[1], 'generation', 1)
-      break
-    end
-  end
-  redis.call('HSET', KEYS[1], 'scopes', ARGV[2])
-  return 1
-end)
--- Records a call of the API; a repeat is left out for as long as its mark stands. An entry that bears on security goes, once in a
--- time, to the account's other stream, which is trimmed by age only; its repeats in that time are trimmed like all others.
--- KEYS: the account's stream, its stream of security, the mark of the same call, the mark of the same kind of call
--- Arguments: entry, kept (how many), kept_ms, mark_ms (how long the first mark stands; '0': none), security_ms (the same of the
---   second mark; '0' for a call that does not bear on security)
--- Answer: 1, or 0 if it was left out
+-- Records a call of the API; an equal one is left out for as long as its mark stands. An entry that bears on security goes to the
+-- account's other stream, which is trimmed by age only. What may go there in a day is bounded; marks stand only for what went there.
+-- KEYS: the account's stream, its stream of security, the day's count, the marks of an equal call, of the token, of the network
+-- Arguments: entry, kept (how many), kept_ms, once_ms (how long the first mark stands; '0': none), most_all (how many entries of a
+--   day go to the stream of security, whatever they are), most (how many with those that are the first of their token or network
+--   since; '0': the call does not bear on security), '1' if a call over the bound is refused, day_ms
+-- Answer: {1, or 0 if it was left out or refused, ms until the bound allows a refused call, else 0}
 -- Repeat: records the call once more, unless its mark stands
 entry('recordCall', function(KEYS, ARGV)
-  local call, kept, kept_ms = ARGV[2], ARGV[3], ARGV[4]
-  local function is_first(mark, ms) return ms ~= '0' and redis.call('SET', mark, '1', 'NX', 'PX', ms) end
-  if ARGV[5] ~= '0' and not is_first(KEYS[3], ARGV[5]) then return 0 end
+  local call, kept, kept_ms, once_ms = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+  local most_all, most, is_refused, day_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9]
+  if once_ms > 0 and redis.call('EXISTS', KEYS[4]) == 1 then return {0, 0} end
+  local count = most > 0 and tonumber(redis.call('GET', KEYS[3]) or '0')
+  local is_first = most > 0 and (most_all == most or redis.call('EXISTS', KEYS[5], KEYS[6]) < 2)
+  if most > 0 and is_first and count >= most and is_refused then return {0, redis.call('PTTL', KEYS[3])} end
   local stream, trim = KEYS[1], {'MAXLEN', '~', kept}
-  if is_first(KEYS[4], ARGV[6]) then stream, trim = KEYS[2], {'MINID', '~', now - tonumber(kept_ms)} end
+  if most > 0 and (count < most_all or (is_first and count < most)) then
+    stream, trim = KEYS[2], {'MINID', '~', now - tonumber(kept_ms)}
+    if redis.call('INCR', KEYS[3]) == 1 then redis.call('PEXPIRE', KEYS[3], day_ms) end
+    if once_ms > 0 then redis.call('SET', KEYS[4], '1', 'PX', once_ms) end
+    if most_all < most then
+      for i = 5, 6 do redis.call('SET', KEYS[i], '1', 'PX', day_ms) end
+    end
+  end
   redis.call('XADD', stream, trim[1], trim[2], trim[3], '*', 'call', call)
   redis.call('PEXPIRE', stream, kept_ms)
-  return 1
+  return {1, 0}
 end)

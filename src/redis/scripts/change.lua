@@ -1,25 +1,25 @@
--- Changes that operators and publishers make at a client's registration, endpoint and notifications. The caller wakes catch-up.
+-- Changes that operators and publishers make at a client's registration, endpoint and notifications. The caller sets the alarm.
 
 -- Stores a client's URL, unanswered, if it has none, and a signing secret, if it has none; takes over an equal URL that no call can be
 -- answering any more.
 -- Arguments: url, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over), sealed
--- Answer: {'stored', 'taken' or 'pending', 1 if something waits}
+-- Answer: 'stored', 'taken' or 'pending'
 -- Repeat: safe: the nonce finds the URL that it has stored
 entry('register', function(_, ARGV)
   local wanted, wanted_nonce, take_over_after = ARGV[2], ARGV[3], tonumber(ARGV[4])
   local R = base .. 'registration'
   local url, answered, since, stored_by = unpack(redis.call('HMGET', R, 'url', 'answered', 'pending_since', 'nonce'))
   if url and stored_by ~= wanted_nonce then
-    if answered == '1' or url ~= wanted then return {'taken', 0} end
-    if now - tonumber(since or '0') < take_over_after then return {'pending', 0} end
+    if answered == '1' or url ~= wanted then return 'taken' end
+    if math.abs(now - tonumber(since or '0')) < take_over_after then return 'pending' end
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
   elseif not url then
     redis.call('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
-    redis.call('HSET', R, 'generation', new_generation())
+    new_url()
     note_change('not_registered', 'registered', 'publisher')
   end
   redis.call('HSETNX', secrets_key(), 'current', ARGV[5])
-  return {'stored', due_now()}
+  return 'stored'
 end)
 -- Marks a client's URL as answered, so that no other call takes it over.
 -- Arguments: nonce (of the call that stored it)
@@ -33,16 +33,16 @@ entry('markAnswered', function(_, ARGV)
 end)
 -- Replaces a client's URL.
 -- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it), by (operator or publisher)
--- Answer: {the previous URL, 1 if something waits}, or nil if there is none
+-- Answer: the previous URL, or nil if there is none
 entry('changeRegistration', function(_, ARGV)
   local R = base .. 'registration'
   local previous, from = redis.call('HGET', R, 'url'), seen()
   if not previous then return false end
   redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
   redis.call('HDEL', R, 'pending_since')
-  redis.call('HSET', R, 'generation', new_generation())
+  new_url()
   note_change(from, 'the url was changed', ARGV[4], true)
-  return {previous, due_now()}
+  return previous
 end)
 -- Removes a client's URL. Returns it; false if there was none.
 local function remove_url()
@@ -51,7 +51,7 @@ local function remove_url()
   if not url then return false end
   redis.call('DEL', R)
   limits_read = nil
-  new_generation()
+  new_url()
   note_change(from, 'reset', 'operator')
   return url
 end
@@ -73,7 +73,6 @@ entry('resumeEndpoint', function(_, ARGV)
       redis.call('HSET', E, 'failures', 0)
       redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
     end
-    -- If it is already failing, a probe under way stays the one probe.
     if was ~= 'failing' then enter('failing') end
     redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
     note_change(from, 'resumed', ARGV[2])
@@ -95,12 +94,16 @@ entry('stopEndpoint', function(_, ARGV)
   note_change(from, ARGV[4], 'operator')
   return before == wanted and 0 or 1
 end, {'allow-oom'})
--- Asks for catch-up now, if something is owed and catch-up does not wake anyway.
--- Answer: 1 if it must be woken, else 0
--- Repeat: a second call answers 0; after a failed wake-up the time is forgotten first (forgetWakeUp)
-entry('setAlarm', function()
-  if owed_count() > 0 then alarm(now) end
-  return needs_wake
+-- Sets the alarm of catch-up, if something is owed.
+-- Arguments: in_ms, stuck_ms (a catch-up that was woken and has not planned for so long is stuck)
+-- Answer: 0, 1 if catch-up must be woken, 2 if it must be replaced, because it is stuck
+-- Repeat: a second call answers 0; the sweep wakes a catch-up that was not woken
+entry('setAlarm', function(_, ARGV)
+  if owed_count() > 0 then alarm(now + tonumber(ARGV[2])) end
+  local h = health()
+  if needs_wake == 0 or now - h.woken_at <= tonumber(ARGV[3]) then return needs_wake end
+  redis.call('HSET', E, 'woken_at', now)
+  return 2
 end, {'allow-oom'})
 
 -- Sends a notification again: a waiting one is due now, before all others, and an ended one is owed again. If its asset is owed by a
@@ -124,6 +127,14 @@ entry('redeliver', function(_, ARGV)
   end
   return current
 end)
+-- Ends the notification by which an asset is owed. An attempt under way settles nothing any more.
+local function cancel(asset, id, f, w, reason)
+  if f then
+    f.newer = NOTHING
+    write_flight(asset, f)
+  else stop_waiting(asset, w.lane) end
+  finish(id, 'cancelled', nil, reason)
+end
 -- Cancels a waiting notification, for an operator.
 -- Arguments: id
 -- Answer: 1, or 0 if it does not wait (any more)
@@ -133,37 +144,46 @@ entry('cancel', function(_, ARGV)
   if not asset then return 0 end
   local current, f, w = owed_by(asset)
   if current ~= id then return 0 end
-  if f then
-    f.newer = NOTHING
-    write_flight(asset, f)
-  else stop_waiting(asset, w.lane) end
-  finish(id, 'cancelled')
+  cancel(asset, id, f, w)
   return 1
+end, {'allow-oom'})
+-- Forgets an asset: its known segments, its last decision, and the notification by which it is owed or that has failed, which is
+-- cancelled. The claim's number stays: workflows of earlier events would take these for lost (`look`), and claim them again.
+-- Arguments: asset, its bucket, its field in it (8 bytes)
+-- Answer: {how many segments were known, id of the notification that was cancelled ('': none)}
+entry('forgetAsset', function(_, ARGV)
+  local asset, bucket, slot = ARGV[2], ARGV[3], ARGV[4]
+  local claimed, _, segments = read_known(bucket, slot)
+  local beside = beside_of(bucket, slot)
+  local known = #segments / 6 + redis.call('SCARD', beside)
+  if known > 0 then write_known(bucket, slot, claimed + 1, '', '') end
+  redis.call('UNLINK', beside, base .. 'decision:' .. asset)
+  redis.call('SREM', base .. 'known-beside', bucket .. ':' .. slot)
+  -- For as long as a record of before may be kept.
+  redis.call('SET', base .. 'forgotten:' .. asset, now, 'EX', KEEP_SECONDS)
+  local id, f, w = owed_by(asset)
+  local failed = failed_of(asset)
+  if id then cancel(asset, id, f, w)
+  elseif failed then
+    drop_failed(asset)
+    finish(failed.id, 'cancelled')
+  end
+  return {known, id or failed and failed.id or ''}
 end, {'allow-oom'})
 -- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any
 -- more. The step that leaves none removes the URL and the secrets.
 -- Arguments: count
 -- Answer: {how many were cancelled, 1 if there are more}
 entry('cancelOwed', function(_, ARGV)
-  local cancelled = 0
-  local function cancel(id)
-    finish(id, 'cancelled', nil, 'client_deleted')
-    cancelled = cancelled + 1
-  end
-  for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
-    local id, f = owed_by(asset)
-    if id then cancel(id) end
-    f.newer = NOTHING
-    if f.lease > now then write_flight(asset, f) else end_flight(asset) end
-  end
-  local owed, assets = redis.call('HRANDFIELD', base .. 'owed', ARGV[2], 'WITHVALUES'), {}
-  for i = 1, #owed, 2 do
-    assets[#assets + 1] = owed[i]
-    cancel(owed[i + 1])
-  end
-  if #assets > 0 then
-    redis.call('HDEL', base .. 'owed', unpack(assets))
-    for _, key in ipairs({'owed-since', LANES.L, LANES.B}) do redis.call('ZREM', base .. key, unpack(assets)) end
+  local cancelled, assets = 0, redis.call('HKEYS', base .. 'flight')
+  for _, asset in ipairs(redis.call('HRANDFIELD', base .. 'owed', ARGV[2])) do assets[#assets + 1] = asset end
+  for _, asset in ipairs(assets) do
+    local id, f, w = owed_by(asset)
+    if id then
+      cancel(asset, id, f, w, 'client_deleted')
+      cancelled = cancelled + 1
+    end
+    if f and f.lease <= now then end_flight(asset) end
   end
   local has_more = redis.call('EXISTS', base .. 'owed')
   if has_more == 0 then
@@ -172,32 +192,26 @@ entry('cancelOwed', function(_, ARGV)
   end
   return {cancelled, has_more}
 end, {'allow-oom'})
--- Makes assets owed by their newest notifications, unless they are owed. A recovery takes those whose newest has failed in that time; a
--- replay those whose newest was not delivered after it, and makes them backfill.
--- Arguments: 'failed' or 'delivered', since, until (ms), '1' for a dry run; then of each: asset, id of a notification that ended so in that
---   time, its bucket, its field in it (8 bytes)
+-- Makes assets owed by their newest notifications, as backfill, unless they are owed, forgotten, or were delivered after that time.
+-- Arguments: until (ms), '1' for a dry run; then of each: asset, id of a notification that was delivered in that time, its bucket, its
+--   field in it (8 bytes)
 -- Answer: how many are owed again (or would be)
 entry('oweAgain', function(_, ARGV)
-  local is_recovery, since, till, is_dry = ARGV[2] == 'failed', tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1'
-  local chosen = 0
-  for i = 6, #ARGV, 4 do
+  local till, is_dry, chosen = tonumber(ARGV[2]), ARGV[3] == '1', 0
+  for i = 4, #ARGV, 4 do
     local asset, id = ARGV[i], ARGV[i + 1]
-    local _, last = read_known(ARGV[i + 2], ARGV[i + 3])
+    local claimed, last = read_known(ARGV[i + 2], ARGV[i + 3])
     local newest = id_text(last)
-    if newest and (is_recovery or redis.call('EXISTS', record(newest)) == 1) then id = newest end
-    local state, ended_at, priority = unpack(redis.call('HMGET', record(id), 'state', 'ended_at', 'priority'))
-    local ended, is_wanted = tonumber(ended_at), state
-    if is_recovery then is_wanted = state == 'failed' and ended >= since and ended <= till
-    elseif state == 'delivered' then is_wanted = ended <= till end
+    if newest and redis.call('EXISTS', record(newest)) == 1 then id = newest end
+    local is_forgotten = claimed > 0 and not newest
+    local state, ended_at = unpack(redis.call('HMGET', record(id), 'state', 'ended_at'))
+    local is_wanted = state and not is_forgotten and (state ~= 'delivered' or tonumber(ended_at) <= till)
     if is_wanted and not owed_by(asset) then
       chosen = chosen + 1
       if not is_dry then
         reopen(id)
-        if not is_recovery then
-          priority = 'backfill'
-          redis.call('HSET', record(id), 'priority', priority)
-        end
-        owe(asset, id, priority == 'backfill' and 'B' or 'L')
+        redis.call('HSET', record(id), 'priority', 'backfill')
+        owe(asset, id, 'B')
       end
     end
   end
@@ -218,7 +232,7 @@ end, {'allow-oom'})
 entry('takeSend', function(_, ARGV)
   local every, burst = tonumber(ARGV[2]), tonumber(ARGV[3])
   local key = base .. 'send-limit'
-  local full_at = math.max(tonumber(redis.call('GET', key) or '0'), now)
+  local full_at = math.max(noted(tonumber(redis.call('GET', key) or '0'), burst * every), now)
   local wait_ms = full_at - (burst - 1) * every - now
   if wait_ms > 0 then return wait_ms end
   redis.call('SET', key, full_at + every, 'PX', full_at + every - now)

@@ -98,18 +98,37 @@ local function stopped()
   local h = health()
   return h.is_paused and 'paused' or h.state == 'suspended' and 'suspended' or nil
 end
--- Adds an update to the feed (src/redis/notifications/updates.ts), which keeps the newest 10,000 and one more.
+-- Adds an update to the feed (src/redis/notifications/updates.ts), which keeps the newest 100,000 and one more.
+local has_updates
+at_begin(function() has_updates = false end)
 local function add_update(id, asset)
-  redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
+  redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '100001', '*', 'id', id, 'asset', asset)
+  has_updates = true
 end
+-- Wakes the callers who wait for updates, once: each that waits again notes that again. A server that refuses PUBLISH fails no claim.
+local function tell_updates()
+  if not has_updates or health().updates_awaited_until <= now then return end
+  redis.call('HDEL', E, 'updates_awaited_until')
+  redis.pcall('PUBLISH', base .. 'updates', '')
+end
+-- Notes that a caller waits for the client's next update.
+-- Arguments: the position after which the caller reads, for how long (ms) the caller waits
+-- Answer: 1 if there are updates after it (nothing is noted), else 0
+entry('awaitUpdates', function(_, ARGV)
+  local last = redis.call('XREVRANGE', base .. 'updates', '+', '-', 'COUNT', 1)[1]
+  if (last and last[1] or '0-0') ~= ARGV[2] then return 1 end
+  local till = math.max(health().updates_awaited_until, now + tonumber(ARGV[3]))
+  if limits().is_known then redis.call('HSET', E, 'updates_awaited_until', till) end
+  return 0
+end, {'allow-oom'})
 -- True if the events of this call are of one lane, and each of another asset, which is not in flight. Then the order in which they
 -- arrive is the order in which they are taken.
 local are_apart
 local function read_are_apart(ARGV)
   local assets, seen = {}, {}
-  for i = 8, #ARGV, 14 do
+  for i = 9, #ARGV, 14 do
     local asset = ARGV[i + 4]
-    if ARGV[i + 6] ~= ARGV[14] or seen[asset] then return false end
+    if ARGV[i + 6] ~= ARGV[15] or seen[asset] then return false end
     assets[#assets + 1], seen[asset] = asset, true
   end
   if in_flight() == 0 then return true end
@@ -120,16 +139,21 @@ local function read_are_apart(ARGV)
 end
 local function write_claim(e, claimed, segments, new)
   local lane, supersedes = e.lane, false
-  if not are_apart or not take_arriving(e.asset, e.id, lane, e.trace, e.body) then
-    lane, supersedes = owe(e.asset, e.id, lane)
-  end
+  local quiet_ms = limits().quiet_ms
+  if quiet_ms > 0 or not are_apart or not take_arriving(e.asset, e.id, lane, e.trace, e.body) then
+    lane, supersedes = owe(e.asset, e.id, lane, quiet_ms)
+  else replace_failed(e.asset, e.id) end
   write_known(e.bucket, e.slot, claimed, e.id_bytes, segments .. new)
   local fields = {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}
   if lane == 'B' then add(fields, 'priority', 'backfill') end
   if e.group ~= '' then add(fields, 'group', e.group) end
   if e.trace then add(fields, 'trace', e.trace) end
   if e.body then add(fields, 'body', e.body) end
-  redis.call('HSET', record(e.id), unpack(fields))
+  if redis.call('HSET', record(e.id), unpack(fields)) < #fields / 2 then
+    -- An event of before its asset was forgotten.
+    redis.call('DEL', record(e.id))
+    redis.call('HSET', record(e.id), unpack(fields))
+  end
   list(e.id, e.accepted_at)
   add_update(e.id, e.asset)
   return {kind = 'claimed', claim = claimed, again = false, supersedes = supersedes, stopped = stopped()}
@@ -157,17 +181,26 @@ local function claim_again(e, claimed, last, segments, new)
   decide(e.asset, e.event, 'not_needed')
   return {kind = 'not_needed'}
 end
+-- Returns whether a newer notice of the asset was claimed: the caller stalled between reading this one and claiming it.
+local function is_outdated(e, last)
+  local newest = id_text(last)
+  local accepted_at = newest and redis.call('HGET', record(newest), 'accepted_at')
+  return accepted_at and tonumber(accepted_at) > tonumber(e.accepted_at)
+end
 local function claim_event(e, keep_seconds)
   local claimed, last, segments = read_known(e.bucket, e.slot)
   local new = missing(e.bucket, e.slot, segments, e.fingerprints)
   if e.looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   if not limits().is_known then return {kind = 'unknown_client'} end
   if last == e.id_bytes and not e.is_silent then return claimed_before(claimed, state_of(e.id)) end
+  if e.body and is_outdated(e, last) then return {kind = 'ended', state = 'superseded'} end
   if not e.is_silent and limits().url and new ~= '' then
     -- The event arrives again, after some of its segments were forgotten: at random, or after their time, if an operator had
     -- it sent again, which keeps its record for longer.
     local before = (#segments >= PACKED_BYTES or keep_seconds > 0) and state_of(e.id)
-    if before then return {kind = 'ended', state = before, stopped = stopped()} end
+    local forgotten = before and redis.call('GET', base .. 'forgotten:' .. e.asset)
+    local ended_at = forgotten and redis.call('HGET', record(e.id), 'ended_at')
+    if before and not (ended_at and tonumber(ended_at) <= tonumber(forgotten)) then return {kind = 'ended', state = before, stopped = stopped()} end
     return write_claim(e, claimed + 1, segments, new)
   end
   local reason = e.is_silent and 'silent' or not limits().url and 'not_registered' or 'no_new_segments'
@@ -179,7 +212,7 @@ local function claim_event(e, keep_seconds)
 end
 
 -- Claims events of one client, and takes the oldest due for the places that are free (rule 1 of docs/architecture.md).
--- Arguments: lease, bound, drain rate, nonce, how many to take at most, after how long (s) an asset's segments are forgotten (0:
+-- Arguments: lease, bound, drain rate, nonce, how many to take at most, known version of the secrets, after how long (s) an asset's segments are forgotten (0:
 --   never); then of each event: bucket, its asset's field in it (8 bytes), id, the same as 16 bytes, asset, event id, lane, accepted
 --   at (ms), '1' if it is silent, group ('': its own workflow), looked-up claim number (-1: not claimed before), fingerprints (6 bytes
 --   each), trace, body ('': none)
@@ -187,9 +220,9 @@ end
 -- Repeat: safe: an event recognises that it claimed its asset last; `turn` finds what was taken, by the nonce
 entry('claim', function(_, ARGV)
   read_bounds(ARGV)
-  local keep_seconds, answers = tonumber(ARGV[7]), {}
+  local keep_seconds, answers = tonumber(ARGV[8]), {}
   are_apart = read_are_apart(ARGV)
-  for i = 8, #ARGV, 14 do
+  for i = 9, #ARGV, 14 do
     local e = {
       bucket = ARGV[i], slot = ARGV[i + 1], id = ARGV[i + 2], id_bytes = ARGV[i + 3], asset = ARGV[i + 4],
       event = ARGV[i + 5], lane = ARGV[i + 6], accepted_at = ARGV[i + 7], is_silent = ARGV[i + 8] == '1',
@@ -199,7 +232,14 @@ entry('claim', function(_, ARGV)
     answers[#answers + 1] = claim_event(e, keep_seconds)
     keep_known(e.bucket, e.slot, keep_seconds)
   end
+  tell_updates()
   take()
   trim_list()
   return answer_taken({claims = answers})
+end)
+-- Notes the group of a notification whose former group began without it.
+-- Arguments: id, group
+entry('noteGroup', function(_, ARGV)
+  if redis.call('EXISTS', record(ARGV[2])) == 1 then redis.call('HSET', record(ARGV[2]), 'group', ARGV[3]) end
+  return 1
 end)

@@ -6,6 +6,10 @@ local base, E, now
 local resets = {}
 -- Declares how a variable of a part begins in each call.
 local function at_begin(reset) resets[#resets + 1] = reset end
+-- Later than any time.
+local FAR = 8640000000000000
+-- Returns a time that was noted before; the present if it lies further ahead than `ahead` ms, since Redis' clock was set back then.
+local function noted(at, ahead) return at > now + ahead and now or at end
 -- Registers a function by which TypeScript calls the library. The comment before it names the arguments from ARGV[2] on and the
 -- answer; KEYS, if it is not a client's base; and how the function is repeated, if a repeated call is not safe by itself.
 local function entry(name, run, flags)

@@ -9,32 +9,38 @@ local health_read, limits_read, given_bound
 -- 1 if the caller must wake catch-up, else 0.
 local needs_wake
 at_begin(function() health_read, limits_read, given_bound, needs_wake = nil, nil, nil, 0 end)
+local NUMBERS = {'not_before', 'probe_at', 'epoch', 'url_epoch', 'rate_at', 'drain_at', 'recovered_at', 'catch_up_until',
+  'planned_at', 'woken_at', 'failures', 'last_success_at', 'places', 'picks', 'leases_end', 'put_off_at', 'pull_below',
+  'updates_awaited_until'}
 local function health()
   if health_read then return health_read end
-  local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at', 'catch_up_until', 'failures', 'last_success_at', 'picks', 'leases_end')
-  health_read = {
-    state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', not_before = tonumber(e[4] or '0'),
-    probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
-    rate_at = tonumber(e[9] or '0'), drain_at = tonumber(e[10] or '0'), recovered_at = tonumber(e[11] or '0'),
-    catch_up_until = tonumber(e[12] or '-1'), failures = tonumber(e[13] or '0'), last_success_at = tonumber(e[14] or '0'),
-    picks = tonumber(e[15] or '0'), leases_end = tonumber(e[16] or '0'),
-  }
-  return health_read
+  local e = redis.call('HMGET', E, 'state', 'paused', 'held', unpack(NUMBERS))
+  health_read = {state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1'}
+  for i = 1, #NUMBERS do health_read[NUMBERS[i]] = tonumber(e[i + 3] or 0) end
+  local h = health_read
+  h.set_back_by = math.max(h.put_off_at, h.recovered_at) - now
+  h.recovered_at = noted(h.recovered_at, 0)
+  -- A plan of another clock is unknown.
+  if h.planned_at > now then h.planned_at, h.catch_up_until = 0, 0 end
+  return h
 end
 local function limits()
   if limits_read then return limits_read end
-  local c = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
+  local c = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second',
+    'quiet_seconds')
+  -- After a recovery an endpoint has fewer places, until it has shown that it bears more.
+  local bound, places = tonumber(c[3] or given_bound or ''), health().places
   limits_read = {
-    is_known = c[1] and not c[2], is_deleted = c[2],
-    bound = tonumber(c[3] or given_bound or ''), rate = tonumber(c[4] or '0'),
+    is_known = c[1] and not c[2], is_deleted = c[2], all_places = bound,
+    bound = bound and places > 0 and math.min(places, bound) or bound, rate = tonumber(c[4] or '0'),
+    quiet_ms = 1000 * tonumber(c[5] or '0'),
     url = redis.call('HGET', base .. 'registration', 'url'),
   }
   return limits_read
 end
 local function clock()
   local at = number('clock_at')
-  return number('clock_ms') + (at > 0 and now - at or 0)
+  return number('clock_ms') + (at > 0 and now - noted(at, 0) or 0)
 end
 local function sync_clock()
   health_read, limits_read = nil, nil
@@ -42,12 +48,11 @@ local function sync_clock()
   local runs = limits().url and not h.is_paused and h.state ~= 'suspended'
   local at = number('clock_at')
   if runs and at == 0 then redis.call('HSET', E, 'clock_at', now)
-  elseif not runs and at > 0 then redis.call('HSET', E, 'clock_ms', number('clock_ms') + now - at, 'clock_at', 0) end
+  elseif not runs and at > 0 then redis.call('HSET', E, 'clock_ms', clock(), 'clock_at', 0) end
 end
 local function enter(name)
-  redis.call('HSET', E, 'state', name)
+  redis.call('HSET', E, 'state', name, 'places', 0)
   redis.call('HINCRBY', E, 'epoch', 1)
-  redis.call('HDEL', E, 'probe')
   if name == 'active' then
     redis.call('HSET', E, 'failures', 0, 'recovered_at', now)
     redis.call('HDEL', E, 'first_failure_at', 'probe_step', 'probe_at')
@@ -69,57 +74,79 @@ local function note_change(from, why, by, is_url)
   redis.call('LPUSH', changes, cjson.encode({at = now, from = from, to = to, why = why, by = by}))
   redis.call('LTRIM', changes, 0, 19)
 end
--- Returns when the lease of the one probe ends; nil if none is under way.
-local function probe_end(probe)
-  local nonce, asset = string.match(probe or '', '^(%S+) (.*)$')
-  local f = asset and flight_of(asset)
-  return f and f.nonce == nonce and f.lease > now and f.lease or nil
-end
--- Starts again with another URL, or with none: answers of the older URL no longer count.
-local function new_generation()
-  redis.call('HDEL', E, 'not_before', 'last_error', 'last_status', 'last_failure_at', 'last_success_at')
-  enter('active')
-  return redis.call('HINCRBY', E, 'generation', 1)
-end
--- Later than any time.
-local FAR = 8640000000000000
 -- Catch-up plans again after this time (ms), which bounds the cost of a lost wake-up.
 local LONGEST_SLEEP = 3600000
--- Asks for catch-up by this time (-1: no time is known), unless it wakes before it anyway.
+-- A drain takes up to 5 s; after this time without a plan, catch-up counts as stopped.
+local AWAKE_MS = 8000
+-- The one way to wake catch-up: asks for it by this time (-1: no time is known), unless it wakes before that anyway. `woken_at`: since
+-- when it was asked for in vain.
 local function alarm(at)
-  if at < 0 then at = now + LONGEST_SLEEP end
-  local set = health().catch_up_until
-  -- Five seconds after its planned wake-up, a catch-up counts as stopped.
-  if set > now - 5000 and set <= at then return end
-  redis.call('HSET', E, 'catch_up_until', at)
-  health_read.catch_up_until = at
+  at = math.min(at < 0 and FAR or at, now + LONGEST_SLEEP)
+  local h = health()
+  if h.catch_up_until > now - AWAKE_MS and h.catch_up_until <= at then return end
+  if h.woken_at <= h.planned_at or h.woken_at > now then h.woken_at = now end
+  h.catch_up_until = at
+  redis.call('HSET', E, 'catch_up_until', at, 'woken_at', h.woken_at)
   needs_wake = 1
 end
--- Makes the first 2,000 assets that wait for a later time due, in the order of "owed since"; the rest keep their time.
-local function pull_forward()
-  for _, lane in pairs(LANES) do
-    local later = redis.call('ZRANGEBYSCORE', base .. lane, now + 1, '+inf', 'LIMIT', 0, 2000)
-    for _, asset in ipairs(later) do
-      local since = redis.call('ZSCORE', base .. 'owed-since', asset)
-      if since then redis.call('ZADD', base .. lane, math.min(tonumber(since), now), asset) end
-    end
-  end
+-- Makes due whatever waits for a later time than the end of its quiet period: each call of `pull_forward` goes on, the latest first, down to `pull_below`.
+local function due_all()
+  if waiting_count() == 0 then return end
+  redis.call('HSET', E, 'pull_below', FAR)
+  health().pull_below = FAR
 end
--- Makes what waits due, for a new URL. Returns 1 if something waits.
-local function due_now()
-  if waiting_count() == 0 then return 0 end
+-- How many assets of a lane one call makes due.
+local PULLED_AT_ONCE = 200
+local function pull_forward()
+  local below = health().pull_below
+  if below == 0 then return end
+  local reached = 0
+  for _, lane in pairs(LANES) do
+    local later = redis.call('ZREVRANGEBYSCORE', base .. lane, below, now + 1, 'WITHSCORES', 'LIMIT', 0, PULLED_AT_ONCE)
+    for i = 1, #later, 2 do
+      local due = tonumber(later[i + 1])
+      if not is_quiet(due) or noted(due, limits().quiet_ms + 1) < due then
+        redis.call('ZADD', base .. lane, math.min(since_of(later[i]), now), later[i])
+      end
+    end
+    if #later == 2 * PULLED_AT_ONCE then reached = math.max(reached, tonumber(later[#later])) end
+  end
+  -- Only those in their quiet period stay, at half a millisecond: what is due before them comes next.
+  if reached == below then reached = below - 0.5 end
+  health().pull_below = reached
+  if reached > 0 then redis.call('HSET', E, 'pull_below', reached) else redis.call('HDEL', E, 'pull_below') end
+end
+-- Starts again with another URL, or with none: verdicts of an older URL no longer count, and what waits is due.
+local function new_url()
+  redis.call('HDEL', E, 'not_before', 'last_error', 'last_detail', 'last_status', 'last_failure_at', 'last_success_at')
+  enter('active')
+  redis.call('HSET', E, 'url_epoch', health().epoch)
+  due_all()
   pull_forward()
-  return 1
+end
+-- Where Redis' clock was set back by more than a second: brings forward what was put off by the former clock.
+local function set_right()
+  local h = health()
+  if h.set_back_by <= 1000 then return end
+  local back = h.put_off_at - now
+  for _, name in ipairs({'probe_at', 'not_before'}) do
+    if back > 0 and h[name] > 0 then redis.call('HSET', E, name, h[name] - back) end
+  end
+  redis.call('HSET', E, 'put_off_at', math.min(h.put_off_at, now), 'recovered_at', h.recovered_at)
+  health_read = nil
+  due_all()
 end
 -- Returns the time of the endpoint's first failure since its last success (`otherwise` if there is none), and the number of
 -- failed attempts since. Call it before `enter`.
 local function failed_so_far(otherwise)
   return tonumber(field('first_failure_at') or otherwise), number('failures')
 end
--- Writes a notice to this field, where src/redis/records/notices.ts reads it. It replaces an older one: only the newest counts.
+-- Writes a notice to this field, where src/redis/records/notices.ts reads it. It replaces an older one: only the newest counts. Its
+-- number is Redis' time, and rises even while the clock was set back.
 local function owe_notice(name, kind, reason, since, attempts_failed)
-  redis.call('HSET', E, name, cjson.encode({
-    kind = kind, at = now, reason = reason, since = since, attempts_failed = attempts_failed,
+  local last = math.max(number('notice_number') + 1, now)
+  redis.call('HSET', E, 'notice_number', last, name, cjson.encode({
+    kind = kind, number = last, at = now, reason = reason, since = since, attempts_failed = attempts_failed,
   }))
 end
 -- Writes the notice of a rotated secret.

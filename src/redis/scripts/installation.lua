@@ -33,8 +33,19 @@ end)
 entry('countProcesses', function(KEYS, ARGV)
   local silent_ms = tonumber(ARGV[3])
   local said_at = redis.call('ZSCORE', KEYS[1], ARGV[2])
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], now + 1, '+inf')) do redis.call('ZADD', KEYS[1], now, id) end
   redis.call('ZADD', KEYS[1], now, ARGV[2])
   local had_time = said_at and now - tonumber(said_at) <= silent_ms
   if had_time then redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - silent_ms) end
   return {redis.call('ZCARD', KEYS[1]), had_time and 1 or 0}
 end)
+-- Writes a part of the sweep's counts, with the time.
+-- KEYS: the counts
+-- Arguments: part, JSON of the numbers
+entry('noteCounts', function(KEYS, ARGV)
+  return redis.call('HSET', KEYS[1], ARGV[2], string.format('{"atMs":%d,', now) .. string.sub(ARGV[3], 2))
+end)
+-- Reads the sweep's counts.
+-- KEYS: the counts
+-- Answer: {now, part and JSON in turn}
+entry('readCounts', function(KEYS) return {now, redis.call('HGETALL', KEYS[1])} end, {'no-writes'})

@@ -20,49 +20,48 @@ local function page_behind(key, score, member, count)
   end
   return redis.call('ZREVRANGE', key, low, low + count - 1, 'WITHSCORES')
 end
--- Returns the last of a full page and its score; nothing if no more follow.
-local function last_of(found, count)
-  return #found == 2 * count and {found[#found - 1], found[#found]} or {}
-end
-
--- Reads a page of the list of notifications, the newest first, and returns those that match.
--- Arguments: score, member (the position after which the page begins), count (how many to read), state, asset, event ('' for any)
--- Answer: {id and score of the last one read ({}: no more), {id, score of each match in turn}}. At the end it has the notification
---   by which the wanted asset is owed, if the list no longer has it, wherever the page begins.
-entry('listedPage', function(_, ARGV)
-  local count, wanted_state, wanted_asset, wanted_event = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
-  local matching = {}
-  local found = page_behind(base .. 'notifications', ARGV[2], ARGV[3], count)
+local LISTS = {accepted = 'notifications', owed_since = 'owed-since', failed_at = 'failed-at'}
+-- Reads a page of a list, the latest first, and returns what matches.
+-- Arguments: list, score, member (the position after which the page begins), count (how many to read), kept_ms (older failures are left
+--   out); then, of the accepted ones, state, asset, event ('' for any), of the failed ones the asset
+-- Answer: JSON of `Page` of src/redis/notifications/notificationPages.ts. Each page of what is owed has all assets in flight. The last page
+--   of an asset's accepted notifications has that by which the asset is owed, if the list no longer has it.
+entry('listPage', function(_, ARGV)
+  local order, count, kept_ms, state, asset, event = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
+  local key, entries, found = base .. LISTS[order], {}, nil
+  local function add_entry(member, score, id, accepted_at, failed)
+    entries[#entries + 1] = {
+      member = member, score = tonumber(score), notificationId = id, acceptedAt = tonumber(accepted_at or 0), failed = failed,
+    }
+  end
+  if order == 'failed_at' and asset ~= '' then found = {asset, redis.call('ZSCORE', key, asset)}
+  else found = page_behind(key, ARGV[3], ARGV[4], count) end
   for i = 1, #found, 2 do
-    local asset, state, event = unpack(redis.call('HMGET', record(found[i]), 'asset', 'state', 'event'))
-    if asset and (wanted_state == '' or wanted_state == (state or 'waiting'))
-      and (wanted_asset == '' or wanted_asset == asset) and (wanted_event == '' or wanted_event == event) then
-      matching[#matching + 1], matching[#matching + 2] = found[i], found[i + 1]
+    local member, score = found[i], found[i + 1]
+    if order == 'accepted' then
+      local of, is, by = unpack(redis.call('HMGET', record(member), 'asset', 'state', 'event'))
+      local matches = of and (state == '' or state == (is or 'waiting')) and (asset == '' or asset == of)
+      if matches and (event == '' or event == by) then add_entry(member, score, member, score) end
+    elseif order == 'owed_since' then
+      local id = redis.call('HGET', base .. 'owed', member)
+      if id then add_entry(member, score, id, redis.call('HGET', record(id), 'accepted_at')) end
+    else
+      local f = tonumber(score or '0') > now - kept_ms and failed_of(member)
+      if f then add_entry(member, score, f.id, f.accepted_at, {reason = f.reason, lane = f.lane, eventId = f.event}) end
     end
   end
-  local owed = wanted_asset ~= '' and #found < 2 * count and owed_by(wanted_asset)
-  if owed and not redis.call('ZSCORE', base .. 'notifications', owed) then
-    matching[#matching + 1], matching[#matching + 2] = owed, redis.call('HGET', record(owed), 'accepted_at')
+  if order == 'owed_since' then
+    for _, held in ipairs(redis.call('HKEYS', base .. 'flight')) do
+      local id, f = owed_by(held)
+      if id then add_entry(held, f.since, id, redis.call('HGET', record(id), 'accepted_at')) end
+    end
+  elseif order == 'accepted' and asset ~= '' and #found < 2 * count then
+    local id = owed_by(asset)
+    local accepted_at = id and not redis.call('ZSCORE', key, id) and redis.call('HGET', record(id), 'accepted_at')
+    if accepted_at then add_entry(id, accepted_at, id, accepted_at) end
   end
-  return {last_of(found, count), matching}
-end, {'no-writes'})
--- Reads a page of waiting assets, the latest owed first, and all assets in flight.
--- Arguments: score, member (the position after which the page begins), count
--- Answer: {asset and score of the last one read ({}: no more), {asset, id, owed since, accepted at} of each that
---   waits, the same of each in flight}
-entry('waitingPage', function(_, ARGV)
-  local count, waits, under_way = tonumber(ARGV[4]), {}, {}
-  local found = page_behind(base .. 'owed-since', ARGV[2], ARGV[3], count)
-  local function owed_entry(asset, id, since)
-    return {asset, id, since, redis.call('HGET', record(id), 'accepted_at') or ''}
-  end
-  for i = 1, #found, 2 do
-    local id = redis.call('HGET', base .. 'owed', found[i])
-    if id then waits[#waits + 1] = owed_entry(found[i], id, found[i + 1]) end
-  end
-  for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
-    local id, f = owed_by(asset)
-    if id then under_way[#under_way + 1] = owed_entry(asset, id, f.since) end
-  end
-  return {last_of(found, count), waits, under_way}
+  return cjson.encode({
+    entries = #entries > 0 and entries or nil,
+    last = #found == 2 * count and {member = found[#found - 1], score = tonumber(found[#found])} or nil,
+  })
 end, {'no-writes'})

@@ -2,6 +2,8 @@
 --   flight   while an attempt holds it: `<nonce> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
 --            notification of the asset waits there for the attempt's end; `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
+-- An asset that is not owed and whose newest notification has failed is in `failed-at`, by the time of the failure, and in
+-- `failed`: `<id> <reason> <L or B> <accepted at> <event>`.
 
 -- As text, because Lua would format a number in every call.
 local KEEP_SECONDS = '1209600'
@@ -36,7 +38,7 @@ local function finish(id, state, by, reason)
 end
 -- Lists a notification; `trim_list` must follow in the same call.
 local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
--- Keeps the newest 10,000; a record that is still owed stays.
+-- Keeps the newest 10,000; a record that is owed or has failed stays.
 local function trim_list()
   local log = base .. 'notifications'
   local over = redis.call('ZCARD', log) - 10000
@@ -44,7 +46,7 @@ local function trim_list()
   local out = redis.call('ZPOPMIN', log, over)
   for i = 1, #out, 2 do
     local state = redis.call('HGET', record(out[i]), 'state')
-    if state and state ~= 'waiting' then redis.call('DEL', record(out[i])) end
+    if state and state ~= 'waiting' and state ~= 'failed' then redis.call('DEL', record(out[i])) end
   end
 end
 
@@ -118,34 +120,85 @@ local function wait_again(asset, f, due)
   end_flight(asset)
   if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, due or math.min(now, f.since)) end
 end
+-- No lease is longer (src/config.ts): one that ends later was noted before the clock was set back.
+local LONGEST_LEASE = 65000
+-- Returns when the first and the last lease of the attempts under way end; nil if there are none.
+local function leases()
+  local first, last
+  if in_flight() == 0 then return nil end
+  for _, packed in ipairs(redis.call('HVALS', base .. 'flight')) do
+    local lease = tonumber(string.match(packed, '^%S+ (%d+)'))
+    first, last = math.min(first or lease, lease), math.max(last or lease, lease)
+  end
+  return first, last
+end
 -- Ends the entries whose lease is over, and those of the calls of these nonces (between spaces; nil: none): their assets are due.
 -- Notes and returns when the next lease ends, nil if none is left.
 local function end_leases(nonces)
   local next_end
   for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
     local f = flight_of(asset)
-    if f.lease <= now or nonces and string.find(nonces, ' ' .. f.nonce .. ' ', 1, true) then wait_again(asset, f)
+    if noted(f.lease, LONGEST_LEASE) <= now or nonces and string.find(nonces, ' ' .. f.nonce .. ' ', 1, true) then wait_again(asset, f)
     else next_end = math.min(next_end or f.lease, f.lease) end
   end
   redis.call('HSET', E, 'leases_end', next_end or 0)
   return next_end
 end
+-- How many assets have failed: read once in a call, then counted.
+local failed_assets
+at_begin(function() failed_assets = nil end)
+local function failed_count()
+  failed_assets = failed_assets or redis.call('HLEN', base .. 'failed')
+  return failed_assets
+end
+-- Returns the entry of a failed asset; nil if there is none.
+local function failed_of(asset)
+  local packed = failed_count() > 0 and redis.call('HGET', base .. 'failed', asset)
+  if not packed then return nil end
+  local id, reason, lane, accepted_at, event = string.match(packed, '^(%S+) (%S+) (%u) (%d+) (%S*)$')
+  return {id = id, reason = reason, lane = lane, accepted_at = accepted_at, event = event}
+end
+local function drop_failed(asset)
+  failed_assets = failed_count() - redis.call('HDEL', base .. 'failed', asset)
+  redis.call('ZREM', base .. 'failed-at', asset)
+end
+-- Removes the entry of a failed asset that this notification makes owed; another one ends as superseded.
+local function replace_failed(asset, id)
+  local f = failed_of(asset)
+  if not f then return end
+  drop_failed(asset)
+  if f.id ~= id then finish(f.id, 'superseded', id) end
+end
+-- Whether an asset that is due at this time waits for the end of a quiet period: such a time ends with half a millisecond, as no other.
+local function is_quiet(due) return due % 1 ~= 0 end
+-- Notes that something is put off until then, so that a clock that is set back is noticed (`set_right`).
+local function put_off(due)
+  redis.call('HSET', E, 'put_off_at', now)
+  return due
+end
 -- Makes an asset owed by this notification. A notification that it replaces ends as superseded at the same moment and
--- passes on its "owed since". Returns the lane, live if either of the two is, and whether it replaced one.
-local function owe(asset, id, lane)
+-- passes on its "owed since"; and, if the client has a quiet period (`quiet_ms`), the end of that. Returns the lane, live if either of
+-- the two is, and whether it replaced one.
+local function owe(asset, id, lane, quiet_ms)
   local before, f, w = owed_by(asset)
   local replaces = before ~= nil and before ~= id
   if replaces then finish(before, 'superseded', id) end
+  replace_failed(asset, id)
   if before and (f or w).lane == 'L' then lane = 'L' end
+  local quiet_due = quiet_ms and quiet_ms > 0 and now + quiet_ms + 0.5 or nil
   if f then
     -- An asset that was cancelled in flight is owed from now on.
     f.since = before and f.since or now
     -- Owed again while an attempt of the same notification is under way: nothing newer waits for its end.
     f.newer, f.lane = f.id ~= id and id or nil, lane
-    if f.lease > now then write_flight(asset, f) else wait_again(asset, f) end
+    if f.lease > now then write_flight(asset, f) else wait_again(asset, f, not before and quiet_due and put_off(quiet_due) or nil) end
   else
     if w and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
-    wait(asset, id, w and w.since or now, lane, math.min(now, w and w.since or now))
+    local due = math.min(now, w and w.since or now)
+    if quiet_due then
+      if not w then due = put_off(quiet_due) elseif is_quiet(w.due) then due = w.due end
+    end
+    wait(asset, id, w and w.since or now, lane, due)
   end
   return lane, replaces
 end

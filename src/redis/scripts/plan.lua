@@ -4,13 +4,14 @@
 local function oldest_owed()
   return tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
 end
--- Plans catch-up: ends notifications owed for too long, and notes until when catch-up sleeps, so that a later call knows whether to
--- wake it. A full Redis allows it: otherwise nobody could make due what a dead process holds.
--- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least)
+-- Plans catch-up: ends notifications owed for too long, at most 200, and notes until when catch-up sleeps, and that it has planned
+-- (`alarm`). A full Redis allows it: otherwise nobody could make due what a dead process holds.
+-- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least), kept_ms (how long failed assets are kept)
 -- Answer: JSON of `Plan` of src/redis/owed/standing.ts
 entry('plan', function(_, ARGV)
   local retention_ms = tonumber(ARGV[2])
   given_bound, drain_per_second = ARGV[3], tonumber(ARGV[4])
+  set_right()
   local lease_ends = end_leases()
   local too_old = redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200)
   for _, asset in ipairs(too_old) do
@@ -18,19 +19,22 @@ entry('plan', function(_, ARGV)
     if w then
       stop_waiting(asset, w.lane)
       finish(w.id, 'failed', nil, 'expired')
+      note_failed(asset, w.id, w.lane, 'expired')
     else redis.call('ZREM', base .. 'owed-since', asset) end
   end
+  trim_failed(tonumber(ARGV[6]))
   local owed = owed_count()
   if owed == 0 then
-    redis.call('HDEL', E, 'catch_up_until')
+    redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     return cjson.encode({owed = 0, oldestAt = 0, inMs = 0, reason = 'due', expired = #too_old})
   end
+  pull_forward()
   local oldest = oldest_owed()
   local at, why = next_time()
   if at < 0 then at = oldest + retention_ms end
   -- An asset in flight is due when its lease ends: its process may have died.
   at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + tonumber(ARGV[5]))
-  redis.call('HSET', E, 'catch_up_until', at)
+  redis.call('HSET', E, 'catch_up_until', at, 'planned_at', now)
   local in_ms = math.ceil(at - now)
   return cjson.encode({owed = owed, oldestAt = oldest, inMs = in_ms, reason = why, expired = #too_old})
 end, {'allow-oom'})
@@ -47,7 +51,7 @@ entry('look', function(_, ARGV)
     local r = redis.call('HMGET', record(id), 'asset', 'state', 'failures', 'attempts')
     local last = r[4] and string.match(r[4], '[^\n]*$') or nil
     if current == id then
-      local why, at = 'in_flight', f and f.lease
+      local why, at = 'in_flight', f and noted(f.lease, LONGEST_LEASE)
       if w then why, at = standing_of(w.lane, w.due) end
       local in_ms = at >= 0 and math.max(math.ceil(at - now), 0) or nil
       found[#found + 1] = {state = 'waiting', reason = why, inMs = in_ms, failures = tonumber(r[3]), last = last}
@@ -71,25 +75,36 @@ entry('endpoint', function(_, ARGV)
   if why == 'due' then
     local due = earliest_due('-inf')
     -- Before these times a rate allowed nothing.
-    since = math.max(due, h.recovered_at, h.not_before, h.rate_at, due < h.recovered_at and h.drain_at or 0)
+    local drain_at = due < h.recovered_at and h.drain_at or 0
+    since = math.max(due, h.recovered_at, h.not_before, noted(math.max(h.rate_at, drain_at), 0))
     if h.state == 'failing' then since = math.max(h.probe_at, h.not_before) end
   end
   -- An asset in flight is due when its lease ends: the process that holds it may have died.
-  for _, packed in ipairs(redis.call('HVALS', base .. 'flight')) do
-    since = math.min(since, tonumber(string.match(packed, '^%S+ (%d+)')))
-  end
-  if since == FAR then since = math.max(h.catch_up_until, oldest) end
+  local first_end, last_end = leases()
+  since = math.min(since, first_end or FAR)
+  -- What was due when catch-up planned, it knows; it looks at the time that it noted.
+  local until_at = h.catch_up_until
+  local needed = until_at + AWAKE_MS
+  if until_at == 0 then needed = since == FAR and oldest or since
+  elseif since > h.planned_at then needed = math.min(needed, since) end
+  -- The clock was set back: whatever was noted before counts as late.
+  if h.set_back_by > 1000 or (last_end or 0) > now + LONGEST_LEASE then needed = 0 end
+  if since == FAR then since = math.max(until_at, oldest) end
   local is_consistent = waiting_count() == redis.call('ZCARD', base .. 'owed-since')
     and waiting_count() == redis.call('ZCARD', base .. LANES.L) + redis.call('ZCARD', base .. LANES.B)
-  local held, first_failure, last_failure, last_error, last_status = unpack(redis.call('HMGET', E, 'held', 'first_failure_at',
-    'last_failure_at', 'last_error', 'last_status'))
+  local held, first_failure, last_failure, last_error, last_status, last_detail = unpack(redis.call('HMGET', E, 'held', 'first_failure_at',
+    'last_failure_at', 'last_error', 'last_status', 'last_detail'))
   return cjson.encode({
+    readAt = now, quietSeconds = limits().quiet_ms / 1000, failed = failed_count(),
+    failedSince = tonumber(redis.call('ZRANGE', base .. 'failed-at', 0, 0, 'WITHSCORES')[2]),
     state = h.is_paused and 'paused' or h.state, held = held == '1', owed = owed_count(), inFlight = in_flight(),
     oldestOwedAt = waiting_count() > 0 and oldest or nil, nextAttemptAt = at >= 0 and at or nil,
-    waitingReason = owed_count() > 0 and why or nil, overdueMs = math.floor(now - since), isConsistent = is_consistent,
-    catchUpUntil = h.catch_up_until >= 0 and h.catch_up_until or nil, failures = h.failures,
+    waitingReason = owed_count() > 0 and why or nil, overdueMs = math.floor(now - since),
+    catchUpLateMs = math.floor(now - needed), isConsistent = is_consistent,
+    catchUpUntil = h.catch_up_until > 0 and h.catch_up_until or nil, failures = h.failures,
     firstFailureAt = tonumber(first_failure), lastSuccessAt = h.last_success_at > 0 and h.last_success_at or nil,
     lastFailureAt = tonumber(last_failure), lastError = last_error or nil, lastStatus = tonumber(last_status),
+    lastDetail = last_detail ~= '' and last_detail or nil,
     lastChange = redis.call('LINDEX', base .. 'state-changes', 0) or nil,
   })
 end, {'no-writes'})

@@ -45,6 +45,7 @@ end)
 entry('setRequestHeaders', function(_, ARGV)
   remove_secrets('^header:')
   if #ARGV > 1 then redis.call('HSET', secrets_key(), unpack(ARGV, 2)) end
+  redis.call('HSET', E, 'headers_at', table.concat(redis.call('TIME'), '.'))
   return 1
 end)
 -- Replaces a sealed value by the same one, sealed with another key.

@@ -19,34 +19,46 @@ local function become(says, name, reason)
   note_change(from, reason, 'service')
   owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
 end
-local function settle_success(says, same_epoch, is_probe)
+-- Bounds the places of an endpoint that has recovered; 0: it has all of its places again.
+local function set_places(places)
+  redis.call('HSET', E, 'places', places)
+  health_read, limits_read = nil, nil
+end
+local function settle_success(says, same_epoch)
   local h = health()
   -- Readers need it only to the second, so a busy endpoint saves most of these writes.
-  if now - h.last_success_at >= 1000 then
+  if math.abs(now - h.last_success_at) >= 1000 then
     redis.call('HSET', E, 'last_success_at', now)
     h.last_success_at = now
   end
   if not same_epoch then return end
-  if h.state == 'failing' and is_probe then
+  if h.state == 'failing' then
     become(says, 'active', 'a probe succeeded')
-    pull_forward()
+    set_places(1)
+    due_all()
     -- Catch-up, which sleeps until the next probe, shows that the endpoint has recovered.
     if waiting_count() > 0 then alarm(now) end
-  elseif h.state == 'active' and h.failures > 0 then
+    return
+  end
+  -- One more with each success: 1, 2, 4, ... in the time of one answer each.
+  if h.places > 0 then set_places(h.places + 1 < limits().all_places and h.places + 1 or 0) end
+  if h.state == 'active' and h.failures > 0 then
     redis.call('HSET', E, 'failures', 0)
     redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
     health_read = nil
   end
 end
-local function settle_failure(says, same_epoch, is_probe, v)
+local function settle_failure(says, same_epoch, v)
   local state = health().state
   health_read = nil
-  redis.call('HSET', E, 'last_failure_at', now, 'last_error', v.error, 'last_status', v.status)
+  redis.call('HSET', E, 'last_failure_at', now, 'put_off_at', now, 'last_error', v.error, 'last_status', v.status,
+    'last_detail', cjson.decode(v.line).detail or '')
   if v.retry_after > 0 then
     redis.call('HSET', E, 'not_before', math.max(number('not_before'), now + v.retry_after))
   end
   -- A failure from before a recovery must not count towards the next suspension.
   if not same_epoch then return end
+  if number('places') > 1 then set_places(1) end
   local in_a_row = redis.call('HINCRBY', E, 'failures', 1)
   if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then
     redis.call('HSET', E, 'first_failure_clock', clock())
@@ -56,10 +68,9 @@ local function settle_failure(says, same_epoch, is_probe, v)
   elseif state == 'active' and in_a_row >= schedule.failingAfter then
     become(says, 'failing', in_a_row .. ' attempts failed in a row')
     redis.call('HSET', E, 'probe_step', 1, 'probe_at', now + delay_of(schedule.probeScheduleMs, 1, v.random))
-  elseif state == 'failing' and is_probe then
+  elseif state == 'failing' then
     local step = redis.call('HINCRBY', E, 'probe_step', 1)
     redis.call('HSET', E, 'probe_at', now + delay_of(schedule.probeScheduleMs, step, v.random))
-    redis.call('HDEL', E, 'probe')
     local fails_long = clock() - number('first_failure_clock') >= schedule.suspendAfterMs
     if fails_long and in_a_row >= schedule.suspendMinimumAttempts then
       become(says, 'suspended', 'it failed for too long, ' .. in_a_row .. ' attempts')
@@ -96,12 +107,11 @@ local function settle_attempt(v)
     return answer(state)
   end
   local h = health()
-  local same_url, same_epoch, last_success = h.generation == v.generation, h.epoch == v.epoch, h.last_success_at
+  local same_url, same_epoch, last_success = v.epoch >= h.url_epoch, h.epoch == v.epoch, h.last_success_at
   if is_counted and exists then add(changed, 'attempts', with_attempt(r[1], v.line)) end
   if same_url then
-    local is_probe = h.probe == v.nonce .. ' ' .. v.asset
-    if v.is_ok then settle_success(says, same_epoch, is_probe)
-    elseif is_counted then settle_failure(says, same_epoch, is_probe, v) end
+    if v.is_ok then settle_success(says, same_epoch)
+    elseif is_counted then settle_failure(says, same_epoch, v) end
   end
   if current ~= v.id then
     -- Superseded, cancelled or settled before. What replaced it is due now.
@@ -136,30 +146,34 @@ local function settle_attempt(v)
   local took_others = last_success > tonumber(r[4] or now)
   if clock_at_due - tonumber(r[3] or clock()) > schedule.retryWindowMs and health().state == 'active' and took_others then
     end_flight(v.asset)
+    note_failed(v.asset, v.id, f.lane, 'window')
     return ends('failed', 'window')
   end
   wait_again(v.asset, f, due)
   if failures > SHORT_RETRIES or r[6] == NO_WORKFLOW then alarm(due) end
   return answer('retry', due)
 end
--- Gives back an asset that was taken and not attempted, and counts nothing; it is due again at `due`, or (nil) in its former order.
+-- Gives back an asset that was taken and not attempted, and counts nothing; it is due again at `due`, or (nil) in its former order. The
+-- process that gives it back makes the next attempt, unless it ends.
 local function give_back(asset, nonce, due)
   local f = flight_of(asset)
   if not f or f.nonce ~= nonce then return end
   wait_again(asset, f, due)
-  if due then alarm(due) end
+  if not due then return end
+  redis.call('HSET', E, 'put_off_at', now)
+  alarm(due + lease_ms)
 end
--- Settles the verdicts of `turn`, from argument 9 on. Returns their answers.
+-- Settles the verdicts of `turn`, from argument 10 on. Returns their answers.
 local function settle_turn(ARGV)
-  schedule = ARGV[8] ~= '' and cjson.decode(ARGV[8]) or nil
-  local settled, i = {}, 10
-  for _ = 1, tonumber(ARGV[9]) do
+  schedule = ARGV[9] ~= '' and cjson.decode(ARGV[9]) or nil
+  local settled, i = {}, 11
+  for _ = 1, tonumber(ARGV[10]) do
     settled[#settled + 1] = settle_attempt({
-      asset = ARGV[i], id = ARGV[i + 1], nonce = ARGV[i + 2], generation = tonumber(ARGV[i + 3]),
-      epoch = tonumber(ARGV[i + 4]), is_ok = ARGV[i + 5] == '1', status = ARGV[i + 6], error = ARGV[i + 7],
-      retry_after = tonumber(ARGV[i + 8]), line = ARGV[i + 9], random = tonumber(ARGV[i + 10]),
+      asset = ARGV[i], id = ARGV[i + 1], nonce = ARGV[i + 2], epoch = tonumber(ARGV[i + 3]), is_ok = ARGV[i + 4] == '1',
+      status = ARGV[i + 5], error = ARGV[i + 6], retry_after = tonumber(ARGV[i + 7]), line = ARGV[i + 8],
+      random = tonumber(ARGV[i + 9]),
     })
-    i = i + 11
+    i = i + 10
   end
   for at = i, #ARGV, 3 do
     local in_ms = tonumber(ARGV[at + 2])
@@ -170,15 +184,16 @@ end
 
 -- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
 -- Redis refuses to others: each delivery frees some.
--- Arguments: lease, bound, drain rate, nonce, how many to take at most, nonces of calls whose answers were lost, JSON of the settings
---   ('' without a failure), number of verdicts and of each asset, id, nonce, generation, epoch, '1' if it is ok, status, error,
+-- Arguments: lease, bound, drain rate, nonce, how many to take at most, known version of the secrets, nonces of calls whose answers were lost, JSON of the settings
+--   ('' without a failure), number of verdicts and of each asset, id, nonce, epoch, '1' if it is ok, status, error,
 --   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, nonce, in how many ms it is due
 -- Answer: JSON of `Turned` of src/redis/owed/turn.ts
 -- Repeat: safe: a verdict counts once, by its nonce; what the lost call has taken is due when its lease ends, or when it is named as lost
 entry('turn', function(_, ARGV)
   read_bounds(ARGV)
   local settled = settle_turn(ARGV)
-  if ARGV[7] ~= '' then end_leases(' ' .. ARGV[7] .. ' ') end
+  if ARGV[8] ~= '' then end_leases(' ' .. ARGV[8] .. ' ') end
+  pull_forward()
   take()
   -- An empty list would be an object in JSON.
   return answer_taken({settled = #settled > 0 and settled or nil})

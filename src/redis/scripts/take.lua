@@ -1,19 +1,21 @@
 -- The one gate before every POST: why nothing may be sent now and until when, and the oldest due for the places that are free.
 
 -- Bounds of the caller: ms of a lease, drains per second, the name of the attempts that this call takes, and how many more it may take.
-local lease_ms, drain_per_second, nonce, left
+local lease_ms, drain_per_second, nonce, left, known_secrets
 -- The assets that this call has taken, as `Taken` of src/redis/owed/turn.ts has it.
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
--- Reads the first arguments of a call that may take: lease, bound, drain rate, nonce, how many to take at most.
+-- Reads the first arguments of a call that may take: lease, bound, drain rate, nonce, how many to take at most, and the version of the
+-- secrets that the caller knows.
 local function read_bounds(ARGV)
   lease_ms, given_bound, drain_per_second, nonce = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-  left = tonumber(ARGV[6])
+  left, known_secrets = tonumber(ARGV[6]), ARGV[7]
+  set_right()
 end
 -- Returns when a rate (one attempt every 1000/rate ms) allows the next attempt, at the time `at` that the last one noted. Unused
--- time is kept for `kept_ms`: a burst may be that long. A clock that was set back delays the attempt by one interval at most.
+-- time is kept for `kept_ms`: a burst may be that long.
 local function allowed_at(at, rate, kept_ms)
-  return math.max(math.min(at, now + 1000 / rate), now - kept_ms)
+  return math.max(noted(at, 1000 / rate + 1), now - kept_ms)
 end
 local function rate_time() return allowed_at(health().rate_at, limits().rate, 50) end
 local function drain_time() return allowed_at(health().drain_at, drain_per_second, 100) end
@@ -26,7 +28,8 @@ local function standing()
   if h.is_paused then return 'paused', -1 end
   if h.state == 'suspended' then return 'suspended', -1 end
   if h.state == 'failing' then
-    local at = math.max(h.probe_at, h.not_before, probe_end(h.probe) or 0)
+    -- One probe at a time: what is under way ends first.
+    local at = math.max(h.probe_at, h.not_before, select(2, leases()) or 0)
     if at > now then return 'failing', at end
   elseif h.not_before > now then return 'not_before', h.not_before end
   if in_flight() >= l.bound then return 'full', -1 end
@@ -42,7 +45,7 @@ end
 local function standing_of(lane, due)
   local why, at = standing()
   local is_own = why == 'due' or why == 'full' or why == 'rate' or why == 'not_before'
-  if is_own and due > math.max(now, at) then return 'retry', due end
+  if is_own and due > math.max(now, at) then return is_quiet(due) and 'quiet' or 'retry', due end
   if why ~= 'due' or health().state == 'failing' then return why, at end
   if lane == 'B' and in_flight() >= backfill_bound() then return 'full', -1 end
   if due < health().recovered_at and drain_time() > now then return 'rate', math.ceil(drain_time()) end
@@ -69,7 +72,7 @@ local function next_time()
   if at <= now then return now, 'due' end
   if drain_at > now and drain_at < at and earliest_due('-inf') < recovered_at then return drain_at, 'rate' end
   if at == FAR then return -1, 'full' end
-  return at, 'retry'
+  return math.ceil(at), is_quiet(at) and 'quiet' or 'retry'
 end
 
 local function use_rate(name, at, rate)
@@ -131,15 +134,13 @@ end
 local function take_probe()
   local lane = (first_due('L', '-inf') or FAR) <= (first_due('B', '-inf') or FAR) and 'L' or 'B'
   local asset = redis.call('ZRANGE', base .. LANES[lane], 0, 0)[1]
-  health().probe = nonce .. ' ' .. asset
-  redis.call('HSET', E, 'probe', health().probe)
   take_waiting(asset, lane)
 end
 -- Takes the oldest due under a lease, as many as the call may take.
 local function take()
   if left == 0 then return end
   -- Their processes have died.
-  if now >= health().leases_end and in_flight() > 0 then end_leases() end
+  if now >= noted(health().leases_end, LONGEST_LEASE) and in_flight() > 0 then end_leases() end
   if waiting_count() == 0 or standing() ~= 'due' then return end
   local l, h = limits(), health()
   if h.state == 'failing' then return take_probe() end
@@ -166,10 +167,15 @@ local function answer_taken(answer)
   answer.wakeCatchUp = needs_wake == 1
   if #taken > 0 then
     local h = health()
-    answer.generation, answer.epoch, answer.url = h.generation, h.epoch, limits().url
-    answer.secrets, answer.taken = {}, taken
-    local flat = redis.call('HGETALL', base .. 'signing-secrets')
-    for i = 1, #flat, 2 do answer.secrets[flat[i]] = flat[i + 1] end
+    answer.epoch, answer.url = h.epoch, limits().url
+    answer.taken = taken
+    -- Every change makes another version: of the signing secret itself, or of the time at which headers were set.
+    local version = (redis.call('HGET', base .. 'signing-secrets', 'current') or '') .. ' ' .. (field('headers_at') or '')
+    if version ~= known_secrets then
+      answer.secrets, answer.secretsVersion = {}, version
+      local flat = redis.call('HGETALL', base .. 'signing-secrets')
+      for i = 1, #flat, 2 do answer.secrets[flat[i]] = flat[i + 1] end
+    end
   end
   return cjson.encode(answer)
 end

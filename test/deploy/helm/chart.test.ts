@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deliverySettings, readConfig } from '../../../src/config.js';
 import { isBuilt } from './isBuilt.mjs';
@@ -16,6 +16,10 @@ const secrets = {
 const wrongService = 'apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {portss: []}\n';
 /** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
 const forcedAfterGraceMs = 10_000;
+
+const inNamespace = (name: string) => ({
+  namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
+});
 
 /** The files of a volume: the service checks whether a certificate can be read. */
 function withFiles(environment: Record<string, string>): Record<string, string> {
@@ -38,7 +42,7 @@ describe('the Helm chart', function () {
     for (const args of everyShape) await helm('lint', '--strict', '--quiet', chartDir, ...args);
   });
 
-  it('renders objects that the schemas of Kubernetes, the Prometheus Operator and KEDA allow', async () => {
+  it('renders objects that the schemas of Kubernetes and the Prometheus Operator allow', async () => {
     const monitored = ['monitoring.serviceMonitor.enabled=true', 'monitoring.prometheusRule.enabled=true'];
     const set = monitored.flatMap((value) => ['--set', value]);
     const all = await Promise.all(
@@ -121,14 +125,8 @@ describe('the Helm chart', function () {
     );
   });
 
-  it('scales by one method at a time, which sets the replicas', async () => {
-    const keda = ['--set', 'shape=apart', '--set', 'keda.enabled=true'];
-    const manifests = await rendered(...keda, '--set', 'config.TASK_QUEUE=news');
-    const [scaled] = ofKind(manifests, 'ScaledObject');
-    assert.deepEqual(
-      scaled?.spec.triggers.map(({ metadata }) => metadata.taskQueue),
-      ['news', 'news-upkeep'],
-    );
+  it('leaves the number of Pods to the autoscaler that a role has', async () => {
+    const manifests = await rendered('--set', 'shape=apart', '--set', 'worker.autoscaling.enabled=true');
     const replicas = ofKind(manifests, 'Deployment').map(({ metadata, spec }) => [
       metadata.name,
       spec.replicas,
@@ -137,9 +135,34 @@ describe('the Helm chart', function () {
       'rel-asset-update-api': 2,
       'rel-asset-update-worker': undefined,
     });
-    await assert.rejects(rendered(...keda, '--set', 'worker.autoscaling.enabled=true'), /enable one/);
-    await assert.rejects(rendered('--set', 'keda.enabled=true'), /needs shape apart/);
-    await assert.rejects(rendered(...keda, '--set', 'keda.minReplicas=0'), /minReplicas/);
+  });
+
+  it('lets the Pods reach the stores that the README’s installation names, each in its namespace', async () => {
+    const set = readFileSync(join(chartDir, 'README.md'), 'utf8').match(/--set config\.\S+/g) ?? [];
+    assert.equal(set.length, 2);
+    const cases: [string[], unknown[]][] = [
+      [set, [inNamespace('redis'), inNamespace('temporal')]],
+      [[], [{ podSelector: {} }, { podSelector: {} }]],
+      [
+        ['--set config.REDIS_URL=redis+cluster://a.stores.svc:6379'],
+        [inNamespace('stores'), { podSelector: {} }],
+      ],
+      [
+        ['--set config.TEMPORAL_ADDRESS=a.b.tmprl.cloud:7233'],
+        [{ podSelector: {} }, { namespaceSelector: {} }],
+      ],
+      [['--set config.REDIS_URL=null'], [{ namespaceSelector: {} }, { podSelector: {} }]],
+      [
+        ['--set networkPolicy.redisTo[0].ipBlock.cidr=10.9.0.0/24'],
+        [{ ipBlock: { cidr: '10.9.0.0/24' } }, { podSelector: {} }],
+      ],
+    ];
+    for (const [given, expected] of cases) {
+      const args = given.flatMap((one) => one.split(' '));
+      const [policy] = ofKind(await rendered(...args), 'NetworkPolicy');
+      const peers = policy?.spec.egress.slice(1, 3).map(({ to }) => to[0]);
+      assert.deepEqual(peers, expected, String(given));
+    }
   });
 
   it('refuses a secret in config, a setting in two places and an unknown value', async () => {
@@ -150,6 +173,12 @@ describe('the Helm chart', function () {
       ['config.REDIS_URL=redis://:x@redis:6379', /REDIS_URL/],
       ['secretEnv.PORT.name=a,secretEnv.PORT.key=b', /PORT is in config and in secretEnv/],
       ['secretEnv.SECRETS_KEY=x', /SECRETS_KEY/],
+      ['config.NOPE=1', /NOPE/],
+      ['config.WORKFLOWS_PER_SECOND=abc', /WORKFLOWS_PER_SECOND/],
+      ['secretEnv.SECRET_KEY.name=a,secretEnv.SECRET_KEY.key=b', /SECRET_KEY/],
+      ['fullnameOverride=UPPER', /fullnameOverride/],
+      ['all.autoscaling.enabled=true,all.autoscaling.minReplicas=9', /minReplicas is above maxReplicas/],
+      ['keda.enabled=true', /keda/],
       ['shapes=all', /shapes/],
       ['nameOverride=other', /nameOverride/],
       ['image.digest=sha256:short', /digest/],
@@ -166,7 +195,7 @@ describe('the Helm chart', function () {
       'NetworkPolicy',
     );
     const receivers = policy?.spec.egress.at(-1)?.to.map((to) => to.ipBlock?.cidr);
-    assert.deepEqual(receivers, ['0.0.0.0/0', '2000::/3', '10.1.0.0/16', '10.2.0.0/16']);
+    assert.deepEqual(receivers, ['0.0.0.0/0', '2000::/3', '64:ff9b::/96', '10.1.0.0/16', '10.2.0.0/16']);
     assert.deepEqual(policy?.spec.ingress.at(-1), {
       ports: [{ port: 'admin', protocol: 'TCP' }],
       from: [{ podSelector: { matchLabels: { app: 'prometheus' } } }],

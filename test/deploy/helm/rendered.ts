@@ -33,7 +33,6 @@ export interface Manifest {
     replicas?: number;
     template: { spec: PodSpec };
     selector: Record<string, string>;
-    triggers: { metadata: Record<string, string> }[];
     egress: { to: { ipBlock?: { cidr: string } }[] }[];
     ingress: unknown[];
   };

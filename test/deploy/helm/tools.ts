@@ -22,8 +22,8 @@ export const isKnown = (name: string): boolean =>
   name in environmentSchema.shape || /^(TEMPORAL_(API_KEY|TLS|GRPC_META)|OTEL_)/.test(name);
 
 export const chartDir = join(projectDir, 'deploy/helm/asset-update');
-/** The oldest that `Chart.yaml` allows, and the newest of the schemas. */
-export const kubernetesVersions = ['1.29.0', '1.37.0'];
+/** From the oldest that `Chart.yaml` allows to the newest of the schemas. */
+export const kubernetesVersions = Array.from({ length: 10 }, (_, i) => `1.${28 + i}.0`);
 
 /** @returns what it printed. @throws Error with its stderr where it fails */
 export async function helm(...args: string[]): Promise<string> {
@@ -59,6 +59,7 @@ async function kubernetesSchemas(): Promise<string> {
   const requirements = join(here, 'requirements.txt');
   const hash = createHash('sha256')
     .update(await readFile(requirements))
+    .update(kubernetesVersions.join())
     .digest('hex');
   return cached(`kubernetes-schemas-${hash.slice(0, 8)}`, async (home) => {
     await pip('python3', ['download', '--no-deps', '-d', home], requirements);

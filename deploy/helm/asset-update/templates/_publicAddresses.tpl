@@ -1,4 +1,4 @@
-{{/* What src/outgoing/address.ts calls public; test/deploy/helm/networkPolicy.test.ts compares the two. */}}
+{{/* Made by test/deploy/helm/generated.ts of what src/outgoing/address.ts calls public. */}}
 {{- define "asset-update.publicAddresses" -}}
 - ipBlock:
     cidr: 0.0.0.0/0
@@ -7,6 +7,9 @@
       - 10.0.0.0/8
       - 100.64.0.0/10
       - 127.0.0.0/8
+      - 161.26.0.0/16
+      - 166.8.0.0/14
+      - 168.63.129.16/32
       - 169.254.0.0/16
       - 172.16.0.0/12
       - 192.0.0.0/24
@@ -28,4 +31,27 @@
       - 2002::/16
       - 2620:4f:8000::/48
       - 3fff::/20
+- ipBlock:
+    cidr: 64:ff9b::/96
+    except:
+      - 64:ff9b::/104
+      - 64:ff9b::a00:0/104
+      - 64:ff9b::6440:0/106
+      - 64:ff9b::7f00:0/104
+      - 64:ff9b::a11a:0/112
+      - 64:ff9b::a608:0/110
+      - 64:ff9b::a83f:8110/128
+      - 64:ff9b::a9fe:0/112
+      - 64:ff9b::ac10:0/108
+      - 64:ff9b::c000:0/120
+      - 64:ff9b::c000:200/120
+      - 64:ff9b::c01f:c400/120
+      - 64:ff9b::c034:c100/120
+      - 64:ff9b::c058:6300/120
+      - 64:ff9b::c0a8:0/112
+      - 64:ff9b::c0af:3000/120
+      - 64:ff9b::c612:0/111
+      - 64:ff9b::c633:6400/120
+      - 64:ff9b::cb00:7100/120
+      - 64:ff9b::e000:0/99
 {{- end }}

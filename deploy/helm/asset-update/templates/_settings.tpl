@@ -3,10 +3,6 @@
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end }}
 {{- end }}
 
-{{- define "asset-update.taskQueue" -}}
-{{- default "notifications" .Values.config.TASK_QUEUE }}
-{{- end }}
-
 {{- define "asset-update.env" -}}
 {{- range $name, $value := .Values.config }}
 {{- if hasKey $.Values.secretEnv $name }}{{ fail (printf "%s is in config and in secretEnv" $name) }}{{ end }}
@@ -39,5 +35,26 @@ signal; 15 more are for closing connections and settling the work under way.
 {{- fail (printf "terminationGracePeriodSeconds must be at least %d with these settings" $least) }}
 {{- else }}
 {{- int $given }}
+{{- end }}
+{{- end }}
+
+{{/*
+Peers of a NetworkPolicy: those given, else what the address of the store says: service.namespace(.svc...) is in that namespace, a
+name without a dot in the release's own. An address elsewhere is covered by the rule of public addresses, or must be given.
+*/}}
+{{- define "asset-update.storePeers" -}}
+{{- $given := first . }}
+{{- $host := regexReplaceAll "^[a-z+]*:?//([^@]*@)?|[:,/].*$" (default "" (last .)) "" }}
+{{- $parts := splitList "." $host }}
+{{- if $given }}
+{{- toYaml $given }}
+{{- else if and (gt (len $parts) 1) (or (eq (len $parts) 2) (eq (index $parts 2) "svc")) }}
+- namespaceSelector:
+    matchLabels:
+      kubernetes.io/metadata.name: {{ index $parts 1 }}
+{{- else if and $host (eq (len $parts) 1) }}
+- podSelector: {}
+{{- else }}
+- namespaceSelector: {}
 {{- end }}
 {{- end }}

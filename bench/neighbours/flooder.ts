@@ -1,0 +1,40 @@
+/** A process: sends one request over many connections, again and again, until it is told to stop. */
+import { type Dispatcher, Pool } from 'undici';
+
+export interface Flood {
+  name: string;
+  baseUrl: string;
+  connections: number;
+  request: Omit<Dispatcher.RequestOptions, 'origin'>;
+}
+
+export type ToFlooder = { kind: 'flood'; flood: Flood } | { kind: 'end' };
+/** The answers by status. */
+export type FromFlooder = { kind: 'ready' } | { kind: 'ended'; statuses: Record<number, number> };
+
+let isOver = false;
+process.on('message', (message: ToFlooder) => {
+  if (message.kind === 'flood') void flood(message.flood);
+  else isOver = true;
+});
+process.on('disconnect', () => process.exit());
+tell({ kind: 'ready' });
+
+async function flood({ baseUrl, connections, request }: Flood): Promise<void> {
+  const pool = new Pool(baseUrl, { connections, pipelining: 1 });
+  const statuses: Record<number, number> = {};
+  const repeat = async () => {
+    while (!isOver) {
+      const { statusCode, body } = await pool.request(request);
+      await body.dump();
+      statuses[statusCode] = (statuses[statusCode] ?? 0) + 1;
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, repeat));
+  tell({ kind: 'ended', statuses });
+  await pool.close();
+}
+
+function tell(message: FromFlooder): void {
+  process.send?.(message);
+}

@@ -1,0 +1,50 @@
+/** Posts notifications from this machine, signed with the client's secret as the service signs them. */
+import { Webhook } from 'standardwebhooks';
+
+const atMostMs = 10_000;
+
+/**
+ * @typedef {object} Forwarded
+ * @property {string} platform_id
+ * @property {string} notification_id
+ * @property {string} updated_at
+ * @property {number | null} answered the status; null if there was no answer
+ * @property {string} [why] there was none
+ * @property {number} after_ms
+ */
+
+/**
+ * @param {object} options
+ * @param {string} options.to the URL of your own receiver
+ * @param {string} options.secret
+ * @param {string} options.clientToken
+ * @returns {(update: import('./updates.mjs').Update) => Promise<Forwarded>}
+ */
+export function createForwarder({ to, secret, clientToken }) {
+  const webhook = new Webhook(secret);
+  return async (update) => {
+    const { platform_id, notification_id: id } = update;
+    const body = JSON.stringify({ event: 'asset-update', platform_id });
+    const now = new Date();
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': 'asset-update-listen',
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+      'webhook-signature': webhook.sign(id, now, body),
+      'webhook-client-token': clientToken,
+    };
+    const began = performance.now();
+    const signal = AbortSignal.timeout(atMostMs);
+    const answer = await fetch(to, { method: 'POST', headers, body, signal, redirect: 'manual' }).then(
+      async (response) => {
+        await response.body?.cancel();
+        return { answered: response.status };
+      },
+      (/** @type {Error & { cause?: { code?: string } }} */ { message, cause }) => {
+        return { answered: null, why: cause?.code ?? message };
+      },
+    );
+    return { ...update, ...answer, after_ms: Math.round(performance.now() - began) };
+  };
+}

@@ -1,0 +1,53 @@
+/** Follows the updates of a client (`GET /updates`): shows what would be notified on a machine that nobody can reach. */
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** @typedef {{ platform_id: string, notification_id: string, updated_at: string }} Update */
+
+const waitSeconds = 20;
+const againMs = 2000;
+
+/** @typedef {{ url: string, token: string, clientToken: string }} Access to the updates of a client: the service's address, and an access token */
+
+/**
+ * Calls the service for a client. Status 0: there was no answer.
+ * @param {Access} access
+ * @param {string} path
+ * @param {Record<string, string>} [query]
+ * @returns {Promise<{ status: number, body: any }>}
+ */
+export async function ask({ url, token, clientToken }, path, query = {}) {
+  const asked = `${url.replace(/\/+$/, '')}/${path}?${new URLSearchParams({ client_token: clientToken, ...query })}`;
+  const headers = { authorization: `Bearer ${token}` };
+  const signal = AbortSignal.timeout((waitSeconds + 15) * 1000);
+  return await fetch(asked, { headers, signal, redirect: 'manual' })
+    .then(async (response) => ({ status: response.status, body: await response.json() }))
+    .catch((/** @type {Error} */ { message }) => ({ status: 0, body: { msg: message } }));
+}
+
+/**
+ * Shows each update from now on, one after the other, until the service refuses a call.
+ * @param {Access} access
+ * @param {(update: Update) => unknown} tell
+ * @param {(words: string) => void} say
+ * @returns {Promise<string>} the refusal
+ */
+export async function followUpdates(access, tell, say) {
+  let [cursor, earlier, isNow] = ['', 0, false];
+  for (;;) {
+    const query = { limit: '1000', wait: isNow ? String(waitSeconds) : '0', ...(cursor && { cursor }) };
+    const { status, body } = await ask(access, 'updates', query);
+    if (status === 200 && Array.isArray(body.updates)) {
+      cursor = body.next_cursor;
+      if (isNow) for (const update of body.updates) await tell(update);
+      else earlier += body.updates.length;
+      if (!isNow && !body.has_more) {
+        isNow = true;
+        say(`Follows the updates of ${access.clientToken}; ${earlier} earlier ones are not shown.`);
+      }
+      continue;
+    }
+    if (status !== 0 && status !== 200 && status !== 429 && status < 500) return `${status}: ${body.msg}`;
+    say(`No answer (${status || body.msg}): asking again in ${againMs / 1000} s.`);
+    await sleep(againMs);
+  }
+}

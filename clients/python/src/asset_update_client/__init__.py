@@ -1,0 +1,143 @@
+"""Publishes enrichment events to the asset-update service."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import time
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypedDict
+
+__all__ = ["CallRefused", "Event", "Publisher", "Result"]
+
+EVENTS_IN_A_CALL = 100  # the service takes 500
+BYTES_IN_A_CALL = 1_000_000  # the service takes 1 MiB
+
+
+class _Named(TypedDict, total=False):
+    event_id: str
+    priority: str
+    notify: bool
+
+
+class Event(_Named):
+    """An event as POST /enrichments takes it; `publish` makes an `event_id` where there is none."""
+
+    client_token: str
+    platform_id: str
+    segments: list[str]
+
+
+class Result(TypedDict, total=False):
+    """The service's answer to one event: with `notification` it was accepted, with `code` refused."""
+
+    event_id: str | None
+    notification: str
+    notification_id: str
+    held: str
+    reason: str
+    code: str
+    msg: str
+
+
+class CallRefused(Exception):
+    """The service refused a call, so none of its events was accepted."""
+
+
+class Publisher:
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        client_secret: str,
+        on_retry: Callable[[str, int], None] = lambda reason, events: None,
+    ) -> None:
+        """`on_retry` is told why a call is sent again, and how many events it has, once for each batch."""
+        self._url = url.rstrip("/")
+        self._credentials = {"client_id": client_id, "client_secret": client_secret}
+        self._on_retry = on_retry
+        self._token: str | None = None
+
+    def publish(self, events: Iterable[Event]) -> Iterator[tuple[Event, Result]]:
+        """Yields each event with its result, once the service has accepted or refused it.
+
+        Raises CallRefused.
+        """
+        batch: list[Event] = []
+        batch_bytes = 0
+        for given in events:
+            # Without an id, a repeat would count as another event.
+            event: Event = {**given, "event_id": given.get("event_id") or f"evt-{uuid.uuid4()}"}
+            event_bytes = len(json.dumps(event)) + len(", ")
+            if len(batch) == EVENTS_IN_A_CALL or batch_bytes + event_bytes > BYTES_IN_A_CALL:
+                yield from self._publish(batch)
+                batch, batch_bytes = [], 0
+            batch.append(event)
+            batch_bytes += event_bytes
+        yield from self._publish(batch)
+
+    def _publish(self, events: list[Event]) -> Iterator[tuple[Event, Result]]:
+        """Sends the events until each is accepted or refused: always with the same ids, so that none counts twice."""
+        failures = renewed = 0
+        while events:
+            status, answer, wait = self._post(events)
+            unknown: list[Event] = []
+            if status == 202:
+                # 202 is the answer to the call, not to each event: check every item.
+                for event, result in zip(events, answer["results"]):
+                    if result.get("code") == "temporarily_unavailable":
+                        unknown.append(event)
+                    else:
+                        yield event, result
+            elif status == 401 and self._token is not None and not renewed:
+                self._token, renewed, unknown = None, 1, events
+            elif status in (0, 408, 429) or status >= 500:
+                unknown = events
+                if failures == 0:
+                    self._on_retry(str(status or answer), len(events))
+            else:
+                raise CallRefused(f"{status} {answer}")
+            events = unknown
+            if events:
+                time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
+                failures += 1
+
+    def _post(self, events: list[Event]) -> tuple[int, Any, int]:
+        if self._token is None:
+            fields = {"grant_type": "none", "scope": "enrichments", **self._credentials}
+            form = {"content-type": "application/x-www-form-urlencoded"}
+            status, answer, wait = self._call("/oauth/access_token", urllib.parse.urlencode(fields), form)
+            if status != 200:
+                return status, answer, wait
+            self._token = answer["access_token"]
+        headers = {"content-type": "application/json", "authorization": f"Bearer {self._token}"}
+        return self._call("/enrichments", json.dumps({"events": events}), headers)
+
+    def _call(self, path: str, body: str, headers: dict[str, str]) -> tuple[int, Any, int]:
+        """Returns status, answer, and the seconds of Retry-After. Status 0: no answer, so the outcome is unknown."""
+        request = urllib.request.Request(self._url + path, body.encode(), headers, method="POST")
+        try:
+            with _opener.open(request, timeout=15) as answer:
+                text = answer.read().decode(errors="replace")
+                # A proxy may send a date instead of seconds.
+                retry_after = answer.headers.get("Retry-After") or ""
+                wait = int(retry_after) if retry_after.isdigit() else 0
+                return answer.status, json.loads(text) if answer.status < 300 else text, wait
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return 0, f"no answer ({error})", 0
+
+
+class _EveryAnswer(urllib.request.HTTPErrorProcessor):
+    """Hands over each answer as it is: a redirect would carry the token elsewhere, and turn the POST into a GET."""
+
+    def http_response(self, request: urllib.request.Request, response: Any) -> Any:
+        return response
+
+    https_response = http_response
+
+
+_opener = urllib.request.build_opener(_EveryAnswer)

@@ -1,0 +1,114 @@
+/**
+ * Paces calls in the memory of each process, so that nobody's flood takes the event loop from the others. An account's calls wait in
+ * its line, those without a known token in the line of the caller's network. A call that would wait for more than a second is refused.
+ * Two kinds have their own way: publishing is paced by what is accepted (delivery/accept.ts), and health checks are never refused,
+ * or a stranger could have the balancer take every process out.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../../config.js';
+import { type Quota, tooMany } from '../apiError.js';
+import { clientAddress, networkOf } from '../clientAddress.js';
+import type { ApiContext, ApiDeps, Step } from '../step.js';
+import { Remembered } from './limits.js';
+import { bearerToken } from './publisher.js';
+
+const maxWaitMs = 1000;
+const healthPerSecond = 1000;
+/** How many calls sending a file of the description costs as much as: they have up to 1.7 MB. */
+const weights: [path: RegExp, weight: number][] = [
+  [/^\/(openapi\.json|docs\/swagger)/, 30],
+  [/^\/docs/, 10],
+];
+
+/** Keeps the lines of one kind: each lets so many calls pass in a second, as many at once, and as many again after a wait. */
+class Lines {
+  /** By key, when the line is empty, ms. */
+  readonly #emptyAt = new Remembered<number>(10_000);
+  readonly #everyMs: number;
+
+  constructor(
+    readonly quota: Quota,
+    readonly isRefused = true,
+  ) {
+    this.#everyMs = (quota.windowSeconds * 1000) / quota.calls;
+  }
+
+  /** Joins a line, unless the wait is too long. @param weight the calls that it counts as @returns the wait, ms */
+  join(key: string, weight: number): number {
+    const nowMs = Date.now();
+    const emptyAt = Math.max(nowMs, this.#emptyAt.recall(key, nowMs) ?? 0) + this.#everyMs * weight;
+    const waitMs = Math.max(0, emptyAt - nowMs - this.quota.windowSeconds * 1000);
+    if (waitMs <= maxWaitMs) this.#emptyAt.remember(key, emptyAt, emptyAt);
+    return waitMs;
+  }
+
+  /** Gives a place back: the call was not one of those that this line is for. */
+  leave(key: string): void {
+    const emptyAt = this.#emptyAt.recall(key, Date.now());
+    if (emptyAt !== undefined) this.#emptyAt.remember(key, emptyAt - this.#everyMs, emptyAt - this.#everyMs);
+  }
+}
+
+const perSecond = (calls: number): Quota => ({ name: 'calls', calls, windowSeconds: 1 });
+
+/** Lines for the calls of a process. */
+export function createLines(config: Config) {
+  const accounts = new Lines(perSecond(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10)));
+  const strangers = new Lines(perSecond(config.strangersPerSecond));
+  const health = new Lines(perSecond(healthPerSecond), false);
+
+  async function join(ctx: Pick<ApiContext, 'req'>, lines: Lines, key: string, weight = 1): Promise<void> {
+    const waitMs = lines.join(key, weight);
+    if (waitMs > maxWaitMs && lines.isRefused) throw tooMany('Too many calls', lines.quota, waitMs);
+    if (waitMs > 0) await hold(ctx, Math.min(waitMs, maxWaitMs));
+  }
+
+  return {
+    /** Counts a call with the credentials of an account. @throws ApiError 429 */
+    account: (ctx: Pick<ApiContext, 'req'>, accountId: string) => join(ctx, accounts, accountId),
+    /** Paces every call. @param known the tokens found lately */
+    pace:
+      ({ findToken: { known } }: Pick<ApiDeps, 'findToken'>): Step =>
+      async (ctx, next) => {
+        const given = bearerToken(ctx) ?? queryToken(ctx.querystring);
+        const token = known(given);
+        const weight = weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
+        if (token !== undefined) {
+          const isPublishing = ctx.path === '/enrichments' && token.scopes.includes('enrichments');
+          if (!isPublishing) await join(ctx, accounts, token.accountId, weight);
+          return next();
+        }
+        if (ctx.path === '/healthz' || ctx.path === '/readyz') {
+          await join(ctx, health, '');
+          return next();
+        }
+        const network = networkOf(clientAddress(ctx.req, config.TRUSTED_PROXIES));
+        await join(ctx, strangers, network, weight);
+        await next();
+        // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
+        const isSomebody =
+          known(given) !== undefined || (ctx.path.startsWith('/oauth/') && ctx.status === 200);
+        if (isSomebody) strangers.leave(network);
+      },
+  };
+}
+
+const queryToken = (query: string): string | undefined => /(?:^|&)access_token=([\w-]+)/.exec(query)?.[1];
+
+/**
+ * Holds each 429 for about a second. Callers who repeat a refused call at once would otherwise take the event loop with refusals.
+ * Random, so that they do not all come again together.
+ */
+export const holdRefusals =
+  (heldMs: number): Step =>
+  async (ctx, next) => {
+    await next();
+    if (ctx.status === 429 && heldMs > 0) await hold(ctx, heldMs * (0.5 + Math.random()));
+  };
+
+/** Meanwhile nothing more is read from the connection, or a caller who sends requests without waiting would fill our memory. */
+async function hold({ req }: Pick<ApiContext, 'req'>, ms: number): Promise<void> {
+  req.socket.pause();
+  await sleep(ms);
+  req.socket.resume();
+}

@@ -1,0 +1,234 @@
+/** The calls under /operator: each carries out an operation for a program with a token, and is described like a call of the API. */
+import type Router from '@koa/router';
+import { z } from 'zod';
+import { hostInUrl } from '../addresses.js';
+import { ApiError, badParameter, unavailable } from '../api/apiError.js';
+import type { Description } from '../api/endpoint.js';
+import type { ErrorCode } from '../api/errors.js';
+import { describe } from '../api/reference/describe.js';
+import { packedFile } from '../api/reference/docs.js';
+import { openapi } from '../api/reference/openapi.js';
+import { limitNumber, notACursor, pageMembers, text } from '../api/reference/schemas.js';
+import type { ApiContext, Services } from '../api/step.js';
+import { jsonReader } from '../api/steps/body.js';
+import { checked } from '../api/steps/checked.js';
+import { urlCodes } from '../api/steps/checkUrl.js';
+import { bearerToken } from '../api/steps/publisher.js';
+import { readQuery } from '../api/steps/query.js';
+import { reasonText } from '../operator/input.js';
+import {
+  type Answer,
+  nameOf,
+  type Operation,
+  type Operator,
+  type Page,
+  Refused,
+} from '../operator/operation.js';
+import { groups, operations } from '../operator/operations.js';
+import { createOperator, deskAddress } from '../operator/operator.js';
+import { answerType } from '../operator/remote.js';
+import { TargetRefused } from '../outgoing/target.js';
+import { ChangeRefused } from '../redis/records/clients.js';
+import { findOperatorToken, isAllowed, type Role } from '../redis/records/operatorAccess.js';
+import { isTemporalUnavailable } from '../temporal/connection.js';
+
+const bodyAtMostBytes = 64 * 1024;
+const readJson = jsonReader(bodyAtMostBytes);
+
+/** Carries the calls out, and serves their description at /operator/openapi.json. */
+export function mountCalls(router: Router, services: Services): void {
+  for (const operation of operations) {
+    const { method, path } = describeCall(operation);
+    router[method](path, async (ctx) => {
+      ctx.set('Cache-Control', 'no-store');
+      const { name, role } = await requireToken(ctx as ApiContext, services);
+      requireRole(operation, role, `the token ${name}`);
+      const { input, reason, page } = await readInput(ctx as ApiContext, operation);
+      const warnings: string[] = [];
+      const warn = (line: string) => void warnings.push(line);
+      const operator = operatorOf(services, { role, who: `${name} (token)`, warn }, reason);
+      const answer = await carryOut(operation, operator, input, page);
+      ctx.body = present(operation, answer);
+      if (ctx.get('Accept') !== answerType) return;
+      ctx.body = { ...answer, warnings };
+      ctx.type = answerType;
+    });
+  }
+  router.get('/operator/openapi.json', async (ctx) => {
+    ctx.body = await description(ctx);
+  });
+}
+
+/** @throws ApiError 401 */
+async function requireToken(ctx: ApiContext, { db }: Services) {
+  const given = bearerToken(ctx);
+  const found = given === undefined ? undefined : await findOperatorToken(db, given);
+  if (found !== undefined) return found;
+  // RFC 6750, section 3.1: no error code if no credentials were given.
+  const [message, challenge] =
+    given === undefined
+      ? ['The token is missing: send Authorization: Bearer <token>', 'Bearer']
+      : ['The token is not valid, or no longer', 'Bearer error="invalid_token"'];
+  throw new ApiError('invalid_token', message, { 'WWW-Authenticate': challenge });
+}
+
+/** @throws ApiError 403 that names the role */
+export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Role, who: string): void {
+  if (isAllowed(role, needed)) return;
+  throw new ApiError('insufficient_role', `This needs the role ${needed}; ${who} has the role ${role}`);
+}
+
+/** Returns what operations work with in this process. */
+export function operatorOf(
+  services: Services,
+  own: Pick<Operator, 'role' | 'who' | 'warn'>,
+  reason: string | undefined,
+): Operator {
+  const { config, db, temporal } = services;
+  return createOperator(
+    {
+      ...own,
+      config: () => config,
+      db: async () => db,
+      temporal: async () => temporal,
+      sender: async () => services.sender,
+      temporalUi: () => config.TEMPORAL_UI_URL,
+      desk: () => deskAddress(config),
+      api: () => config.PUBLIC_URL ?? `http://${hostInUrl(config.HOST)}:${config.PORT}`,
+    },
+    reason,
+  );
+}
+
+/** Carries an operation out, with checked input. @throws ApiError for a refusal */
+export async function carryOut(
+  operation: Operation,
+  operator: Operator,
+  input: Record<string, unknown>,
+  page: Page,
+): Promise<Answer> {
+  try {
+    return await operation.run(operator, input, page);
+  } catch (err) {
+    if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
+    if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
+    if (err instanceof ChangeRefused) throw new ApiError('refused', err.message);
+    if (isTemporalUnavailable(err)) throw unavailable(err);
+    throw err;
+  }
+}
+
+const pageParameters = {
+  limit: limitNumber,
+  cursor: text('U0lURTAwNDI', 'Where to continue: the `next_cursor` of the page before.').optional(),
+};
+
+const nowhere = new Map<string, string>();
+
+const reasonMember = reasonText.describe('Why, for the audit.').optional();
+
+async function readInput(ctx: ApiContext, operation: Operation) {
+  const { input: schema, list, changes } = operation;
+  const known = [...Object.keys(schema.shape), ...(list ? Object.keys(pageParameters) : [])];
+  const { reason, limit, cursor, ...given }: Record<string, unknown> = changes
+    ? checked(z.record(z.string(), z.unknown()), await readJson(ctx.req))
+    : Object.fromEntries(readQuery(ctx.querystring, known, nowhere));
+  if (changes) readQuery(ctx.querystring, [], new Map(known.map((name) => [name, 'belongs in the body'])));
+  const own = 'limit' in schema.shape && limit !== undefined ? { ...given, limit } : given;
+  const isPaged = list !== undefined && ctx.get('Accept') !== answerType;
+  const page = checked(z.object(pageParameters), isPaged ? { limit, cursor } : {});
+  const after = page.cursor && Buffer.from(page.cursor, 'base64url').toString();
+  if (after === '') throw badParameter(`cursor ${notACursor}`);
+  return {
+    input: checkedInput(operation, own),
+    reason: checked(z.object({ reason: reasonMember }), { reason }).reason,
+    page: { limit: list && ctx.get('Accept') !== answerType ? page.limit : Number.POSITIVE_INFINITY, after },
+  };
+}
+
+/** Checks the input of an operation; the names of options and arguments in messages become those of members. @throws ApiError 400 */
+export function checkedInput({ input }: Operation, given: Record<string, unknown>): Record<string, unknown> {
+  try {
+    return checked(input.strict(), given);
+  } catch (err) {
+    if (!(err instanceof ApiError)) throw err;
+    throw badParameter(
+      err.message.replaceAll(/(?:--([a-z-]+)|<([a-z-]+)>)/g, (_, option, argument) =>
+        (option ?? argument).replaceAll('-', '_'),
+      ),
+    );
+  }
+}
+
+function present({ list }: Operation, { value, next }: Answer): unknown {
+  if (list === undefined) return value;
+  const more = next === undefined ? {} : { next_cursor: Buffer.from(next).toString('base64url') };
+  return { [list]: value, has_more: next !== undefined, ...more };
+}
+
+function describeCall(operation: Operation): Omit<Description, 'tag'> & { tag: string } {
+  const { input, answers, list, changes, role, does } = operation;
+  const words = nameOf(operation).split(' ');
+  const [first = '', ...rest] = words.flatMap((word) => word.split('-'));
+  const tag = words.length > 1 ? first : 'service';
+  const page = z.object({ [list ?? '']: z.array(answers), ...pageMembers(z.string()) });
+  const codes: ErrorCode[] = [
+    'invalid_token',
+    'insufficient_role',
+    'refused',
+    'unknown_account',
+    'unknown_client',
+  ];
+  return {
+    method: changes ? 'post' : 'get',
+    path: `/operator/${words.join('/')}`,
+    operationId: first + rest.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(''),
+    tag,
+    summary: does.charAt(0).toUpperCase() + does.slice(1),
+    description: `As the command \`operator ${operation.command}\`. Role: \`${role}\`.`,
+    security: 'token',
+    ...(changes
+      ? {
+          body: {
+            schema: z.strictObject({ ...input.shape, reason: reasonMember }),
+            examples: {},
+          },
+          after503: 'look whether it took effect, then repeat it.',
+        }
+      : { query: z.object({ ...input.shape, ...(list ? pageParameters : {}) }) }),
+    result: { what: 'The answer.', schema: list ? page : answers },
+    codes: [
+      ...codes,
+      ...(changes ? (['body_too_long', 'unsupported_media_type'] as const) : []),
+      'not_registered',
+      'unknown_notification',
+      'unknown_event',
+      ...('url' in input.shape ? urlCodes : []),
+      'temporarily_unavailable',
+    ],
+  };
+}
+
+const calls = operations.map(describeCall);
+
+const description = packedFile('json', () =>
+  JSON.stringify({
+    ...openapi,
+    info: {
+      ...openapi.info,
+      title: 'Asset update service: operators',
+      summary: 'What operators of the service may do.',
+      description:
+        'Programs of the company that runs the service. Make a token: `operator token create --name crm --role support`. A role may do what those before it may: `look`, `support`, `admin`. Errors have a `code` for programs.',
+    },
+    tags: Object.entries(groups).map(([name, does]) => ({ name, description: does })),
+    paths: describe(calls),
+    webhooks: undefined,
+    components: {
+      ...openapi.components,
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: 'A token of `operator token create`.' },
+      },
+    },
+  }),
+);

@@ -1,0 +1,147 @@
+/** The pages of a customer and of its sites: what the publisher sees, and what an operator may do. */
+import type { Middleware } from 'koa';
+import { ApiError } from '../api/apiError.js';
+import { sitesPart } from '../api/console/account.js';
+import { html, type Piece } from '../api/console/html.js';
+import { explainedAsset, listedNotifications, notificationBody } from '../api/console/notifications.js';
+import { overview } from '../api/console/overview.js';
+import { answerPage, type PartState, type SitePart, tabsOf } from '../api/console/page.js';
+import { redirect } from '../api/console/sessionCookie.js';
+import { count, healthNotice, operatorReader } from '../api/console/words.js';
+import { readEndpoint } from '../api/endpoints/clients.js';
+import type { Services, StepContext } from '../api/step.js';
+import { requireNotification } from '../api/steps/publisher.js';
+import { noticesClient } from '../ids.js';
+import { audit } from '../operator/audit.js';
+import { presentWorkflow } from '../operator/explain.js';
+import { findNotification } from '../redis/notifications/notifications.js';
+import { getAccount } from '../redis/records/accounts.js';
+import { getClient } from '../redis/records/clients.js';
+import { newestOf } from './auditPage.js';
+import { carryOut } from './calls.js';
+import { cardsOf, shownParts } from './forms.js';
+import { deskPage, type PersonState } from './people.js';
+
+/** GET /desk/accounts/{id} */
+export const customerPage = (services: Services): Middleware[] =>
+  deskPage(services, async (ctx) => {
+    const { id = '' } = ctx.params;
+    const found = await getAccount(services.db, id);
+    if (found === undefined) throw new ApiError('unknown_account', `There is no account ${id}`);
+    answerPage(ctx, {
+      title: found.name || id,
+      isLive: true,
+      body: [
+        html`<dl class="facts">
+<dt>Account</dt><dd><code>${id}</code>, ${found.disabled ? html`<span class="badge suspended">disabled</span>` : 'enabled'}</dd>
+<dt>Client id</dt><dd><code>${found.clientId}</code></dd>
+<dt>Scopes</dt><dd>${found.scopes.join(', ')}</dd>
+<dt>Notices</dt><dd><a href="/desk/clients/${noticesClient(id)}">its URL for notices</a></dd>
+</dl>
+<h2>Sites</h2>`,
+        await sitesPart(ctx, services.db, id, siteUrl),
+        cardsOf(ctx.state, { account_id: id, account: id, account_or_client: id }),
+        await history(ctx, id),
+      ],
+    });
+  });
+
+const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
+
+/** Shows the newest entries of the audit that name an account, a client or a notification. */
+async function history(ctx: StepContext<PersonState>, of: string): Promise<Piece> {
+  const input = { since: Date.now() - 30 * 86_400_000, of };
+  const answer = await carryOut(audit, ctx.state.operator(), input, { limit: Number.POSITIVE_INFINITY });
+  return html`<h2>Who did what</h2>${newestOf(answer, 20)}
+<p><a href="/desk/audit?of=${of}">All of it, in the audit</a></p>`;
+}
+
+type SiteState = PersonState & PartState;
+
+const tabs: { path: string; name: string; present: SitePart<SiteState> }[] = [
+  { path: '', name: 'Overview', present: overview },
+  { path: '/notifications', name: 'Notifications', present: listedNotifications },
+  { path: '/asset', name: 'Why was it not sent?', present: explainedAsset },
+  { path: '/actions', name: 'Change', present: actions },
+  { path: '/audit', name: 'Who did what', present: (ctx) => history(ctx, ctx.state.client.clientToken) },
+];
+
+/** GET /desk/clients/{site}, and the pages below. */
+export const sitePages = (services: Services): { path: string; page: Middleware[] }[] => [
+  ...tabs.map(({ path, present }) => ({
+    path,
+    page: sitePage(services, async (ctx) => {
+      const { here, client: site } = ctx.state;
+      answerPage(ctx, {
+        title: site.name || site.clientToken,
+        parent: { name: 'Customer', href: `/desk/accounts/${site.accountId}` },
+        isLive: true,
+        body: [
+          healthNotice(ctx.state, {
+            noun: 'video',
+            register: 'Its publisher registers one: POST /register_push_notifications.',
+            resume: html`resume it (<a href="${here}/actions">Change</a>)`,
+          }),
+          tabsOf(here, tabs, path),
+          await present(ctx, services),
+        ],
+      });
+    }),
+  })),
+  { path: '/notifications/:id', page: sitePage(services, (ctx) => notificationPage(ctx, services)) },
+];
+
+const sitePage = (services: Services, answer: (ctx: StepContext<SiteState>) => Promise<void>): Middleware[] =>
+  deskPage(services, async (ctx) => {
+    const { site = '' } = ctx.params;
+    const found = await getClient(services.db, site);
+    if (found === undefined) throw new ApiError('unknown_client', `There is no client ${site}`);
+    const session = { access: ctx.state.person.role === 'look' ? ('read' as const) : ('full' as const) };
+    const about = { client: found, session, here: siteUrl(site), reader: operatorReader };
+    Object.assign(ctx.state, about, await readEndpoint(services.db, site));
+    await answer(ctx as StepContext<SiteState>);
+  });
+
+/** Each change, with its consequences said before. */
+function actions({ state }: StepContext<SiteState>): Piece {
+  const { clientToken } = state.client;
+  const { owed } = state.health;
+  const waits =
+    owed === 0
+      ? 'Nothing waits now'
+      : `${count(owed, 'video')} ${owed === 1 ? 'waits and goes' : 'wait and go'} to the next URL`;
+  return cardsOf(
+    state,
+    { client_token: clientToken, account_or_client: clientToken },
+    {
+      'registration change': `${waits}.`,
+      'registration reset': `${waits}; until one is registered, nothing is sent.`,
+      'registration resume': owed > 0 && `${count(owed, 'video')} owed.`,
+      'client delete': 'This cannot be undone.',
+    },
+  );
+}
+
+async function notificationPage(ctx: StepContext<SiteState>, { db }: Services): Promise<void> {
+  const { client: site, here, operator } = ctx.state;
+  const n = await requireNotification(db, site, ctx.params.id);
+  answerPage(ctx, {
+    title: n.platformId,
+    parent: { name: site.name || site.clientToken, href: here },
+    isLive: true,
+    body: notificationBody(n, ctx.state, [
+      shownParts([{ facts: await presentWorkflow(operator(), n) }]),
+      html`<p><a href="${here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
+      cardsOf(ctx.state, { notification_id: n.notificationId }),
+    ]),
+  });
+}
+
+/** GET /desk/notifications/{id}: leads to the page below its site. */
+export const anyNotificationPage = (services: Services): Middleware[] =>
+  deskPage(services, async (ctx) => {
+    const { id = '' } = ctx.params;
+    const found = await findNotification(services.db, id);
+    if (found === undefined) throw new ApiError('unknown_notification', `There is no notification ${id}`);
+    redirect(ctx, `${siteUrl(found.clientToken)}/notifications/${id}`);
+  });

@@ -1,0 +1,103 @@
+/** One field that finds whatever an operator was told: a name, a token, a host, an id. */
+import type { Middleware } from 'koa';
+import { given } from '../api/console/access.js';
+import { html, type Piece } from '../api/console/html.js';
+import { answerPage } from '../api/console/page.js';
+import { redirect } from '../api/console/sessionCookie.js';
+import type { Services } from '../api/step.js';
+import { isClientToken, isNoticesClient } from '../ids.js';
+import { accountList } from '../operator/account.js';
+import { clientList } from '../operator/client.js';
+import type { Operator } from '../operator/operation.js';
+import { mapInPages } from '../promises.js';
+import { explainAsset } from '../redis/notifications/decisions.js';
+import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
+import { findNotification } from '../redis/notifications/notifications.js';
+import { accountIdOf, getAccount } from '../redis/records/accounts.js';
+import { getClient } from '../redis/records/clients.js';
+import { carryOut } from './calls.js';
+import { shownParts } from './forms.js';
+import { deskPage } from './people.js';
+
+/** What was found: pages, and how they are shown if there are several. */
+interface Found {
+  hrefs: string[];
+  shown: Piece;
+}
+
+const shownAtMost = 50;
+
+/** GET /desk/find: of a single match its page, at once. */
+export const findPage = (services: Services): Middleware[] =>
+  deskPage(services, async (ctx) => {
+    const asked = given(ctx, 'q')?.slice(0, 256);
+    const found = asked === undefined ? undefined : await find(services, ctx.state.operator(), asked);
+    const [only] = found?.hrefs ?? [];
+    if (only !== undefined && found?.hrefs.length === 1) return redirect(ctx, only);
+    answerPage(ctx, {
+      title: 'Find',
+      body: [
+        html`<form class="row" action="/desk/find"><div><label for="q">A customer or site by a part of its name; a client token; the host of a URL; the id of a notification, event, asset or workflow</label>
+<input id="q" name="q" value="${asked}" maxlength="256" autocomplete="off" spellcheck="false" required autofocus></div><button>Find</button></form>`,
+        found?.shown,
+        found?.hrefs.length === 0 && html`<p role="status">Nothing is called <code>${asked}</code>.</p>`,
+      ],
+    });
+  });
+
+async function find(services: Services, operator: Operator, asked: string): Promise<Found> {
+  const href = await pageOf(services, asked);
+  if (href !== undefined) return { hrefs: [href], shown: '' };
+  const lists = [accountList, clientList].map((list) =>
+    carryOut(list, operator, { name: asked }, { limit: shownAtMost }),
+  );
+  const answers = await Promise.all(lists);
+  const hrefs = answers
+    .flatMap(({ value }) => value as { account_id: string; client_token?: string }[])
+    .map((one) => (one.client_token ? siteUrl(one.client_token) : `/desk/accounts/${one.account_id}`));
+  if (hrefs.length === 0) return await findInTemporal(services, asked);
+  const more = answers.some(({ next }) => next) && html`<p>The first ${shownAtMost} of each are shown.</p>`;
+  const filled = answers.filter(({ value }) => (value as unknown[]).length > 0);
+  return { hrefs, shown: [...filled.map(({ shown }) => shownParts(shown)), more] };
+}
+
+const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
+
+/** Finds by an id. A workflow's id ends with a client token, or with a notification's id. */
+async function pageOf({ db }: Services, asked: string): Promise<string | undefined> {
+  const id = asked.split('/').at(-1) ?? asked;
+  if (/^msg_[\w-]{22}$/.test(id) && (await findNotification(db, id))) return `/desk/notifications/${id}`;
+  const account = await getAccount(db, id.startsWith('cid_') ? accountIdOf(id) : id);
+  if (account !== undefined) return `/desk/accounts/${account.accountId}`;
+  const isClient = isClientToken(id) || isNoticesClient(id);
+  return isClient && (await getClient(db, id)) ? siteUrl(id) : undefined;
+}
+
+/** Finds events and assets by the search attributes of their workflows. */
+async function findInTemporal({ db, temporal }: Services, asked: string): Promise<Found> {
+  const text = asked.replaceAll(/['"\\]/g, '');
+  const tokens = new Set<string>();
+  try {
+    const query = `EventId = "${text}" OR PlatformId = "${text}"`;
+    let seen = 0;
+    for await (const { searchAttributes } of temporal.workflow.list({ query })) {
+      for (const token of (searchAttributes.ClientToken ?? []) as string[]) tokens.add(token);
+      if (++seen === 20) break;
+    }
+  } catch {
+    const says = 'Temporal does not answer, so events and assets are not found by their ids alone.';
+    return { hrefs: [], shown: html`<div class="notice warn" role="status"><p>${says}</p></div>` };
+  }
+  const found = await mapInPages([...tokens], 20, async (token) => {
+    const event = await notificationOfEvent(db, token, asked);
+    if (event !== undefined) return `/desk/notifications/${event.notificationId}`;
+    const { lastEvent, knownSegments } = await explainAsset(db, token, asked);
+    const isKnown = lastEvent !== undefined || knownSegments > 0;
+    return isKnown ? `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(asked)}` : [];
+  });
+  const hrefs = found.flat();
+  return {
+    hrefs,
+    shown: html`<ul>${hrefs.map((href) => html`<li><a href="${href}">${href}</a></li>`)}</ul>`,
+  };
+}

@@ -1,0 +1,215 @@
+/** The form of an operation, and its answer as a page shows it. */
+import type { Middleware } from 'koa';
+import { z } from 'zod';
+import { badParameter } from '../api/apiError.js';
+import { type Html, html, type Piece } from '../api/console/html.js';
+import { actionForm, answerPage, noResult, table } from '../api/console/page.js';
+import type { Services, StepContext } from '../api/step.js';
+import { parseParameters } from '../api/steps/query.js';
+import { isNotificationId } from '../ids.js';
+import { placeholders, reasonText } from '../operator/input.js';
+import { argumentsOf, nameOf, type Operation } from '../operator/operation.js';
+import { groups, operations } from '../operator/operations.js';
+import { givenFacts, type Part, type Value } from '../operator/terminal.js';
+import { isAllowed, roles } from '../redis/records/operatorAccess.js';
+import { carryOut, checkedInput, requireRole } from './calls.js';
+import { deskPage, formStep, type PersonState, whoIs } from './people.js';
+
+const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
+
+interface FormOptions {
+  /** Values that the form does not ask for. */
+  given?: Readonly<Record<string, string>>;
+  label?: string;
+  /** Of a read: another page that shows the answer. */
+  action?: string;
+  /** What follows from it, said before it is done. */
+  before?: Piece;
+}
+
+/**
+ * Builds the form of an operation for a person: a field for each member of the input, and one for the reason of a change. Its answer
+ * appears in the page's #result. Nothing for a role that may not carry it out.
+ */
+export function operationForm(
+  { person, formToken }: Pick<PersonState, 'person' | 'formToken'>,
+  operation: Operation,
+  { given = {}, label, before, action = pathOf(operation) }: FormOptions = {},
+): Piece {
+  if (!isAllowed(person.role, operation.role)) return '';
+  const id = (member: string) => `${nameOf(operation).replaceAll(' ', '-')}-${member}`;
+  const members = Object.entries(operation.input.shape as Record<string, z.ZodType>);
+  const fields = members.map(([member, schema]) => {
+    const value = given[member];
+    if (value !== undefined) return html`<input type="hidden" name="${member}" value="${value}">`;
+    return field(id(member), member, schema);
+  });
+  const words = label ?? nameOf(operation);
+  const button = words.charAt(0).toUpperCase() + words.slice(1);
+  if (!operation.changes)
+    return html`<form class="row" action="${action}">${fields}<button>${button}</button></form>`;
+  const why = html`<div><label for="${id('reason')}">Why (one line, for the audit)</label><input id="${id('reason')}" name="reason" maxlength="200" autocomplete="off" required></div>`;
+  return [before && html`<p>${before}</p>`, actionForm(action, formToken, button, [fields, why])];
+}
+
+/**
+ * Builds the cards of every change about something, as far as the person may make it.
+ * @param about members of the input that the forms do not ask for
+ * @param before what follows from a change, by its name
+ */
+export function cardsOf(
+  state: PersonState,
+  about: Readonly<Record<string, string>>,
+  before: Readonly<Record<string, Piece>> = {},
+): Piece {
+  const isAbout = ({ changes, input }: Operation) =>
+    changes && Object.keys(input.shape).some((member) => member in about);
+  // What only an admin may do, such as a deletion, stands last.
+  const sorted = operations.filter(isAbout).sort((a, b) => roles.indexOf(a.role) - roles.indexOf(b.role));
+  const cards = sorted.map((one) => {
+    const form = operationForm(state, one, { given: about, before: before[nameOf(one)] });
+    const title = sentence(nameOf(one)).slice(0, -1);
+    return (
+      form !== '' &&
+      html`<section class="card"><h2>${title}</h2><p>${sentence(one.does)}</p>${form}</section>`
+    );
+  });
+  return cards.some(Boolean)
+    ? [noResult, html`<div class="cards">${cards}</div>`]
+    : html`<div class="notice"><p>Your role may look, but not change or send anything.</p></div>`;
+}
+
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+
+function field(id: string, member: string, schema: z.ZodType): Html {
+  const isRequired = !schema.safeParse(undefined).success;
+  const label = sentence(schema.description ?? member.replaceAll('_', ' ')).slice(0, -1);
+  if (placeholders.get(schema)?.takes === '')
+    return html`<div><label><input type="checkbox" name="${member}" value="true"> ${label}</label></div>`;
+  const inner = schema instanceof z.ZodOptional || schema instanceof z.ZodDefault ? schema.unwrap() : schema;
+  const control =
+    inner instanceof z.ZodEnum
+      ? html`<select id="${id}" name="${member}">${!isRequired && html`<option value="">any</option>`}${inner.options.map((one) => html`<option>${String(one)}</option>`)}</select>`
+      : html`<input id="${id}" name="${member}" maxlength="2048" autocomplete="off" spellcheck="false" ${isRequired && html`required`}>`;
+  return html`<div><label for="${id}">${label}</label>${control}</div>`;
+}
+
+/** Shows the parts of an answer. */
+export const shownParts = (parts: readonly Part[]): Piece => parts.map(shownPart);
+
+function shownPart(part: Part): Piece {
+  if (typeof part === 'string') return part.split('\n').map((line) => html`<p>${line}</p>`);
+  if ('lead' in part) {
+    return html`<div class="notice ${part.tone}"><p class="lead"><strong>${part.lead}</strong> ${part.text}</p></div>`;
+  }
+  if ('facts' in part) {
+    const facts = givenFacts(part.facts).map(
+      ([name, value]) => html`<dt>${name}</dt><dd>${shownValue(name, value)}</dd>`,
+    );
+    return html`${part.title && html`<h3>${part.title}</h3>`}<dl class="facts">${facts}</dl>`;
+  }
+  const { head, rows, none } = part;
+  if (rows.length === 0) return html`<p>${none}</p>`;
+  const titles = head.map((name) => (name === '' ? 'Level' : sentence(name.toLowerCase()).slice(0, -1)));
+  const cells = rows.map((row) => ({ cells: row.map((value, i) => shownValue(titles[i] ?? '', value)) }));
+  return table(titles.join(', '), titles, cells);
+}
+
+const ofClients = ['client token', 'client_token', 'client', 'worst'];
+
+/** Shows a value: what has a page leads there. */
+function shownValue(name: string, value: Value): Piece {
+  const text = String(value ?? '');
+  const href =
+    (isNotificationId(text) && `/desk/notifications/${text}`) ||
+    (/^acc_[\w-]+$/.test(text) && `/desk/accounts/${text}`) ||
+    (ofClients.includes(name.toLowerCase()) && /^[\w-]+$/.test(text) && `/desk/clients/${text}`) ||
+    (name === 'workflow_url' && /^https?:/.test(text) && text);
+  return href ? html`<a href="${href}">${text}</a>` : text;
+}
+
+/** GET /desk/do: the form of every operation that the person may carry out. */
+export const allOperations = (services: Services): Middleware[] =>
+  deskPage(services, (ctx) => {
+    const { person } = ctx.state;
+    const allowed = operations.filter(({ role }) => isAllowed(person.role, role));
+    const groupOf = (one: Operation) =>
+      groups[nameOf(one).split(' ')[0] ?? ''] ?? 'the service and its accounts';
+    const body = [...new Set(allowed.map(groupOf))].map(
+      (does) =>
+        html`<h2>${sentence(does).slice(0, -1)}</h2><ul>${allowed
+          .filter((one) => groupOf(one) === does)
+          .map((one) => html`<li><a href="${pathOf(one)}">${nameOf(one)}</a>: ${one.does}</li>`)}</ul>`,
+    );
+    answerPage(ctx, { title: 'All operations', body });
+  });
+
+/** The page of each operation, and the answer to its form. */
+export const operationPages = (services: Services) =>
+  operations.map((operation) => ({
+    path: pathOf(operation),
+    page: operationPage(services, operation),
+    form: operation.changes ? operationAnswer(services, operation) : undefined,
+  }));
+
+const shownAtMost = 200;
+
+/** Shows the form of an operation; of a read, with its answer if everything that it needs is given. */
+const operationPage = (services: Services, operation: Operation): Middleware[] =>
+  deskPage(services, async (ctx) => {
+    const { person, operator } = ctx.state;
+    requireRole(operation, person.role, whoIs(person));
+    const query = new Map(parseParameters(ctx.querystring));
+    const cursor = query.get('cursor');
+    query.delete('cursor');
+    const given = Object.fromEntries([...query].filter(([, value]) => value !== ''));
+    const isAsked = query.size > 0 || operation.input.safeParse({}).success;
+    const read =
+      operation.changes || !isAsked
+        ? undefined
+        : await carryOut(operation, operator(), checkedInput(operation, given), {
+            limit: shownAtMost,
+            after: cursor,
+          });
+    const next = read?.next && new URLSearchParams({ ...given, cursor: read.next });
+    answerPage(ctx, {
+      title: nameOf(operation),
+      parent: { name: 'All operations', href: '/desk/do' },
+      body: [
+        html`<p>${sentence(operation.does)}</p>`,
+        operationForm(
+          ctx.state,
+          operation,
+          operation.changes ? { given: givenArguments(operation, given) } : {},
+        ),
+        operation.changes
+          ? noResult
+          : html`<div id="result">${warned(ctx)}${read && shownParts(read.shown)}</div>`,
+        next && html`<p><a href="${ctx.path}?${String(next)}" rel="next">More</a></p>`,
+      ],
+    });
+  });
+
+/** Arguments that the address of the page has already named. */
+const givenArguments = (operation: Operation, given: Record<string, string>) =>
+  Object.fromEntries(Object.entries(given).filter(([member]) => argumentsOf(operation).has(member)));
+
+const operationAnswer = (services: Services, operation: Operation): Middleware[] =>
+  formStep(services, async (ctx, form) => {
+    const { person, operator } = ctx.state;
+    requireRole(operation, person.role, whoIs(person));
+    const { reason = '', form_token: _, ...fields } = Object.fromEntries(form);
+    if (reason === '') throw badParameter('The reason is missing: say in one line why');
+    if (!reasonText.safeParse(reason).success)
+      throw badParameter('The reason must be one line of at most 200 characters');
+    const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ''));
+    const page = { limit: Number.POSITIVE_INFINITY };
+    const { shown } = await carryOut(operation, operator(reason), checkedInput(operation, given), page);
+    answerPage(ctx, {
+      title: nameOf(operation),
+      body: html`<div id="result" class="notice good" role="status" tabindex="-1">${warned(ctx)}${shownParts(shown)}</div>`,
+    });
+  });
+
+const warned = ({ state }: StepContext<PersonState>): Piece =>
+  state.warnings.map((line) => html`<p>${line}</p>`);

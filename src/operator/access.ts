@@ -1,0 +1,137 @@
+/** Who may come in at the operators' door: tokens of programs, and links for people. */
+import { z } from 'zod';
+import { flag as isSo, text, time } from '../api/reference/schemas.js';
+import {
+  createOperatorToken,
+  createPersonLink,
+  endPersonSessions,
+  listOperatorTokens,
+  type OperatorToken,
+  revokeOperatorToken,
+  roles,
+  tokenNamePattern,
+} from '../redis/records/operatorAccess.js';
+import { choice, flag, option, spanMs } from './input.js';
+import { type Answer, answer, cutPage, listed, operation, Refused } from './operation.js';
+import { moment, shownOf } from './terminal.js';
+
+const tokenName = z
+  .string()
+  .regex(tokenNamePattern, 'The name of a token is 1 to 64 of A-Z a-z 0-9 _ -.')
+  .meta({ examples: ['crm'] });
+const role = choice(roles);
+const lifetime = z
+  .string()
+  .meta({ examples: ['90d'] })
+  .transform((given, { addIssue }) => {
+    const ms = spanMs(given);
+    if (ms !== undefined && ms > 0) return ms;
+    addIssue('Give for how long it is valid: 12h, 90d.');
+    return z.NEVER;
+  });
+
+const described = z.object({
+  name: tokenName,
+  role: z.enum(roles),
+  created_at: time(),
+  expires_at: time().nullable(),
+  last_used_at: time('To a minute.').nullable(),
+});
+
+const present = (token: OperatorToken): z.output<typeof described> => ({
+  name: token.name,
+  role: token.role,
+  created_at: new Date(token.createdAtMs).toISOString(),
+  expires_at: moment(token.expiresAtMs),
+  last_used_at: moment(token.lastUsedAtMs),
+});
+
+export const tokenCreate = operation({
+  command: 'token create',
+  does: 'make a token with which a program comes in; it is shown only once',
+  role: 'admin',
+  input: z.object({
+    name: option('<name>', 'name of the program, for the audit', tokenName),
+    role: option('<role>', 'what it may do; each role may do what those before it may', role),
+    expires: option(
+      '<span>',
+      'for how long it is valid, such as 90d (default: until revoked)',
+      lifetime.optional(),
+    ),
+  }),
+  answers: described
+    .pick({ name: true, role: true, expires_at: true })
+    .extend({ token: text('crm.Zx0…', 'Shown only once.') }),
+  async run(operator, { name, role, expires: forMs }) {
+    const token = await operator.change((db) => createOperatorToken(db, { name, role, forMs }));
+    if (token === undefined)
+      throw new Refused(`There is a token ${name}: revoke it first, or choose another name.`);
+    const expires_at = moment(forMs && Date.now() + forMs);
+    await operator.record('token create', name, null, { role, expires_at });
+    const made = { name, role, token, expires_at };
+    return answer(made, ...shownOf(made), 'The token is shown only once: store it now.');
+  },
+});
+
+export const tokenList = operation({
+  command: 'token list',
+  does: 'list the tokens of programs, with their last use',
+  role: 'admin',
+  changes: false,
+  input: z.object({}),
+  answers: described,
+  list: 'tokens',
+  async run(operator, _, asked) {
+    const all = await listOperatorTokens(await operator.db());
+    const { page, next } = cutPage(all, asked, ({ name }) => name);
+    const none = 'There are no tokens: token create --name NAME --role ROLE';
+    return listed(page.map(present), { columns: Object.keys(described.shape).join(' '), none, next });
+  },
+});
+
+export const tokenRevoke = operation({
+  command: 'token revoke <name>',
+  does: 'end a token immediately',
+  role: 'admin',
+  input: z.object({ name: tokenName }),
+  answers: z.object({ name: tokenName, revoked: isSo(true) }),
+  async run(operator, { name }) {
+    const isRevoked = await operator.change((db) => revokeOperatorToken(db, name));
+    if (!isRevoked) throw new Refused(`There is no token ${name}.`);
+    await operator.record('token revoke', name, null, { revoked: true });
+    return answer({ name, revoked: true }, `The token ${name} has ended.`);
+  },
+});
+
+export const deskLink = operation({
+  command: 'desk',
+  does: "print a link that opens the operators' pages once, within 15 minutes",
+  role: 'admin',
+  input: z.object({
+    name: option(
+      '<name>',
+      'whom it lets in, for the audit (default: you)',
+      z.string().min(1).max(64).optional(),
+    ),
+    role: option('<role>', 'what the person may do', role.default('admin')),
+    end: flag('end every session and unused link of people instead'),
+  }),
+  answers: z.object({
+    role: z.enum(roles).optional(),
+    url: text('http://127.0.0.1:9464/desk/open#dG9rZW4').optional(),
+    expires_at: time().optional(),
+    ended: isSo(true).optional(),
+  }),
+  async run(operator, { name = operator.who.replace(/ \(.*/, ''), role, end }): Promise<Answer> {
+    if (end) {
+      await operator.record('desk end', 'desk', null, null);
+      await operator.change(endPersonSessions);
+      return answer({ ended: true }, 'Every session and link of people has ended.');
+    }
+    // Recorded first, so that no link exists without a record.
+    await operator.record('desk', name, null, { role });
+    const person = { name, role, how: 'link' as const };
+    const { token, expiresAtMs } = await createPersonLink(await operator.db(), person);
+    return answer({ role, url: `${operator.desk()}/desk/open#${token}`, expires_at: moment(expiresAtMs) });
+  },
+});

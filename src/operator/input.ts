@@ -1,0 +1,101 @@
+/** The inputs of operations. Options of a command, parameters of a call and fields of a form are texts: each schema also takes these. */
+import { z } from 'zod';
+import { isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
+import { readTime } from '../times.js';
+
+interface Placeholder {
+  /** Such as `<n>`; empty for a flag. */
+  takes: string;
+  /** The option may be given several times. */
+  isList?: boolean;
+}
+
+/** By the schema of a member, the placeholder of its option. */
+export const placeholders = z.registry<Placeholder>();
+
+/** Declares a member that an option gives. */
+export function option<Schema extends z.ZodType>(
+  takes: string,
+  description: string,
+  schema: Schema,
+  { isList = false } = {},
+): Schema {
+  const described = schema.describe(description);
+  placeholders.add(described, { takes, isList });
+  return described;
+}
+
+const texts: Record<string, unknown> = { true: true, false: false, on: true, '': false };
+
+export const flag = (description: string) =>
+  option('', description, z.preprocess((given) => texts[String(given)] ?? given, z.boolean()).default(false));
+
+/** A program that repeats a call that may have taken effect gives this. */
+export const ifAbsent = flag('answer the one of this name or token if there is one, and create none');
+
+const checkedText = (isValid: (text: string) => boolean, message: string, example: string) =>
+  z
+    .string()
+    .refine(isValid, message)
+    .meta({ examples: [example] });
+
+/** Why an operator makes a change: one line. */
+export const reasonText = z
+  .string()
+  .trim()
+  .regex(/^[^\p{Cc}\p{Cf}]{1,200}$/u, 'A reason is one line of 1 to 200 characters.')
+  .meta({ examples: ['ticket 4711'] });
+
+/** Any text of people: a name, or a part of one. */
+export const nameText = z.string().meta({ examples: ['Some Media'] });
+
+const tokenMessage = 'A client token is 1 to 64 of A-Z a-z 0-9 _ -.';
+export const clientToken = checkedText(isClientToken, tokenMessage, 'SITE0042');
+/** The token of any client, including clients of notices. */
+export const anyClient = checkedText(
+  (text) => isNoticesClient(text) || isClientToken(text),
+  tokenMessage,
+  'SITE0042',
+);
+export const notificationId = checkedText(
+  isNotificationId,
+  'A notification id is msg_ followed by 22 characters.',
+  'msg_3q2-7wABAgMEBQYHCAkKCw',
+);
+export const accountId = z.string().meta({ examples: ['acc_7Qd2mVx0aB1c'] });
+
+/** A whole number, or one of the words. */
+export const wholeNumber = (message: string, { from = 1, to = Number.MAX_SAFE_INTEGER } = {}) =>
+  z.preprocess(
+    (given) => (/^\d{1,15}$/.test(String(given)) ? Number(given) : given),
+    z
+      .int(message)
+      .min(from, message)
+      .max(to, message)
+      .meta({ examples: [from] }),
+  );
+
+const unitMs: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** Returns the ms of `90s`, `15m`, `2h`, `3d`, `1w`; undefined for another text. */
+export function spanMs(text: string): number | undefined {
+  const [, n, unit] = /^(\d+(?:\.\d+)?)([smhdw])$/.exec(text) ?? [];
+  return unit === undefined ? undefined : Number(n) * (unitMs[unit] ?? 0);
+}
+
+/** A time: `2026-11-21` (UTC), `2026-11-21T14:00:00Z`, or how long ago: `90s`, `15m`, `2h`, `3d`, `1w`. Its output is ms. */
+export const when = z
+  .string()
+  .meta({ examples: ['2026-11-21T14:00:00Z'] })
+  .transform((text, { addIssue }) => {
+    const ago = spanMs(text);
+    if (ago !== undefined) return Date.now() - ago;
+    const read = readTime(text);
+    if (typeof read === 'number') return read;
+    addIssue(`The time ${read}. Or say how long ago: 15m, 2h, 3d.`);
+    return z.NEVER;
+  });
+
+/** One of the words of a list. */
+export const choice = <const Words extends readonly [string, ...string[]]>(words: Words) =>
+  z.enum(words, `Allowed choices are ${words.join(', ')}.`);

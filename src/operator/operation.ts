@@ -1,0 +1,155 @@
+/**
+ * Operations of operators, each declared once: the command line, the calls under /operator and the pages of the desk are made
+ * from the declarations, and carry them out.
+ */
+import type { Client as TemporalClient } from '@temporalio/client';
+import type { z } from 'zod';
+import type { ErrorCode } from '../api/errors.js';
+import type { Config } from '../config.js';
+import { messageOf } from '../log.js';
+import type { Sender } from '../outgoing/post.js';
+import { originOf } from '../outgoing/target.js';
+import type { Db } from '../redis/connection/db.js';
+import { explainRefusals, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
+import { type Account, getAccount } from '../redis/records/accounts.js';
+import { type Client, getClient } from '../redis/records/clients.js';
+import type { Role } from '../redis/records/operatorAccess.js';
+import { type Part, shownOf, tableOf } from './terminal.js';
+
+export interface Answer {
+  /** JSON. */
+  value: unknown;
+  /** The same for people. */
+  shown: readonly Part[];
+  /** Of a list: where the next page begins. */
+  next?: string;
+  /** Why the exit status of the command is 1, although there is an answer. */
+  failed?: string;
+}
+
+/** Answers with a value, and with how people read it: by default the value's members. */
+export const answer = (value: object, ...shown: Part[]): Answer => ({
+  value,
+  shown: shown.length > 0 ? shown : shownOf(value),
+});
+
+/** Answers with a page of a list, of which people read a table. @param next where the next page begins */
+export const listed = (
+  value: readonly object[],
+  { columns, none, next }: { columns: string; none: string; next?: string },
+): Answer => ({ value, shown: [tableOf(value, none, columns.split(' '))], ...(next && { next }) });
+
+/** The page of a list that is asked for; a command on the stores asks for one page without an end. */
+export interface Page {
+  limit: number;
+  after?: string;
+}
+
+/** Cuts a page from a whole list. @param idOf a text that is unique */
+export function cutPage<T>(all: readonly T[], { limit, after }: Page, idOf: (one: T) => string) {
+  const from = after === undefined ? 0 : all.findIndex((one) => idOf(one) === after) + 1;
+  if (after !== undefined && from === 0) throw notACursor();
+  const page = all.slice(from, from + limit);
+  const last = page.at(-1);
+  return { page, next: from + limit < all.length && last !== undefined ? idOf(last) : undefined };
+}
+
+export const notACursor = (): Refused =>
+  new Refused('cursor is not a next_cursor of this call', 'invalid_request');
+
+/** What an operation works with. */
+export interface Operator {
+  role: Role;
+  config(): Config;
+  db(): Promise<Db>;
+  temporal(): Promise<TemporalClient>;
+  /** Sends requests to receivers. */
+  sender(): Promise<Sender>;
+  /** Returns the address of Temporal's UI; undefined if it is unknown. */
+  temporalUi(): string | undefined;
+  /** Return where callers reach the service, and where operators do. */
+  api(): string;
+  desk(): string;
+  /** The operator's name, and how the operator came in. */
+  who: string;
+  /** Tells the operator something beside the answer. */
+  warn(line: string): void;
+  /** Makes a change; resolves once the change is on Redis' disk. */
+  change<T>(write: (db: Db) => Promise<T>): Promise<T>;
+  /** Records a change under the operator's name. */
+  record(what: string, target: string, before: unknown, after: unknown): Promise<void>;
+  /**
+   * Wakes the client's catch-up, after the change itself. Without Temporal this warns and returns: the sweep finds the
+   * client within 30 seconds.
+   */
+  wake(clientToken: string): Promise<void>;
+  workflowIds(): Promise<ReturnType<typeof import('../temporal/workflowIds.js').workflowIds>>;
+}
+
+export interface Operation<Input extends z.ZodObject = z.ZodObject> {
+  /** The words of the command, then its arguments, which are the first members of the input: `client set <token>`. */
+  command: string;
+  does: string;
+  role: Role;
+  /** True: it changes or sends something, asks for a reason, and is in the audit; by default if whoever may only look may not. */
+  changes: boolean;
+  input: Input;
+  answers: z.ZodType;
+  /** The name of the list that a call answers page by page; `answers` is the schema of one entry. */
+  list?: string;
+  run(operator: Operator, input: z.output<Input>, page: Page): Promise<Answer>;
+}
+
+export const operation = <Input extends z.ZodObject>(
+  of: Omit<Operation<Input>, 'changes'> & { changes?: boolean },
+): Operation => ({ changes: of.role !== 'look', ...of }) as unknown as Operation;
+
+/** Returns the words of an operation's command without its arguments. */
+export const nameOf = ({ command }: Pick<Operation, 'command'>): string => command.replace(/ [<[].*/, '');
+
+/** Returns the arguments of a command by the members of the input that take them, each as it is written: `<token>`. */
+export function argumentsOf({ command, input }: Pick<Operation, 'command' | 'input'>): Map<string, string> {
+  const members = Object.keys(input.shape);
+  const words = command.match(/[<[][^>\]]*[>\]]/g) ?? [];
+  return new Map(words.map((word, i) => [members[i] ?? '', word]));
+}
+
+/** The operation is understood but not carried out. The message is for the operator. */
+export class Refused extends Error {
+  override name = 'Refused';
+  constructor(
+    message: string,
+    readonly code: ErrorCode = 'refused',
+  ) {
+    super(message);
+  }
+}
+
+/** Returns a URL as a role may see it: whoever may only look sees its scheme and host, because the rest may hold a secret. */
+export const shownUrl = ({ role }: Pick<Operator, 'role'>, url: string): string =>
+  role === 'look' ? originOf(url) : url;
+
+/** @throws Refused if there is no such account */
+export async function requireAccount(operator: Operator, id: string): Promise<Account> {
+  const account = await getAccount(await operator.db(), id);
+  if (account === undefined) throw new Refused(`There is no account ${id}.`, 'unknown_account');
+  return account;
+}
+
+/** @throws Refused if there is no such client */
+export async function requireClient(operator: Operator, clientToken: string): Promise<Client> {
+  const client = await getClient(await operator.db(), clientToken);
+  if (client === undefined) throw new Refused(`There is no client ${clientToken}.`, 'unknown_client');
+  return client;
+}
+
+/** Returns why an operation was not carried out, for the operator. */
+export function explainError(err: unknown): string {
+  if (err instanceof Refused) return err.message;
+  if (isRedisUnavailable(err)) {
+    const [why] = explainRefusals([refusalOf(err)]);
+    return `${why?.says} The command may or may not have taken effect. ${why?.todo}`;
+  }
+  const reason = messageOf(err);
+  return reason.charAt(0).toUpperCase() + reason.slice(1);
+}

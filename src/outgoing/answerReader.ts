@@ -1,0 +1,208 @@
+import type { DetailOf } from './details.js';
+import { AttemptFailed } from './failures.js';
+
+export interface AnswerEvents {
+  /** The status line of the answer, not of a 1xx before it. */
+  onStatus(status: number): void;
+  /** The headers have ended, or are not read any further. */
+  onHeaders(retryAfter: string | undefined): void;
+  /** A view of the bytes read. */
+  onBody(bytes: Buffer): void;
+}
+
+/** The most bytes of 1xx answers, status line, headers, trailers and sizes of chunks: four times what common clients take. */
+const maxHeadBytes = 64 * 1024;
+const statusLine = /^HTTP\/1\.\d +([1-9]\d\d)(?: .*)?$/;
+const begins = 'HTTP/1.';
+
+/** `#left` bytes of a body follow in `sized` and `chunk`, and all until the end of the connection in `rest`. */
+type State = 'status' | 'headers' | 'sized' | 'size' | 'chunk' | 'chunk end' | 'trailers' | 'rest' | 'over';
+
+/**
+ * Reads the answer to one request. Its status line is what counts: whatever is wrong with the rest (a folded or broken header,
+ * contradictory lengths, a line without CR, bytes after the end) only ends the connection. Only an answer in
+ * which everything is as RFC 9112 has it lets the connection be used again.
+ */
+export class AnswerReader {
+  /** A byte of this answer has come. */
+  hasBegun = false;
+  /** Time that the server says it keeps the connection (`Keep-Alive`). */
+  keptMs = Number.POSITIVE_INFINITY;
+  #state: State = 'status';
+  #isRegular = true;
+  #line = '';
+  #headBytes = 0;
+  #status = 0;
+  #isPersistent = true;
+  #left = 0;
+  /** The last header, whose value may go on in the next line. */
+  #header = '';
+  readonly #headers = new Map<string, string>();
+
+  constructor(readonly events: AnswerEvents) {}
+
+  get isOver(): boolean {
+    return this.#state === 'over';
+  }
+
+  /** The answer was read whole and nothing came after it, so that another request may follow. */
+  get isReusable(): boolean {
+    return this.isOver && this.#isRegular && this.#isPersistent;
+  }
+
+  /** Reads what has come. @throws AttemptFailed if it is no answer in HTTP/1 */
+  read(bytes: Buffer): void {
+    let at = 0;
+    while (at < bytes.length && !this.isOver) {
+      const isBody = this.#state === 'sized' || this.#state === 'chunk' || this.#state === 'rest';
+      at = isBody ? this.#readBody(bytes, at) : this.#readLine(bytes, at);
+    }
+    if (at < bytes.length) this.#isRegular = false;
+  }
+
+  /** The connection has ended. @throws AttemptFailed if there is no status */
+  end(): void {
+    if (this.#status === 0) throw broken(this.hasBegun ? 'closed_in_status_line' : 'closed_without_answer');
+    this.#stop();
+  }
+
+  #readLine(bytes: Buffer, from: number): number {
+    const end = bytes.indexOf(10, from);
+    const to = end < 0 ? bytes.length : end;
+    this.#line += bytes.toString('latin1', from, to);
+    this.#headBytes += to - from + 1;
+    if (this.#state === 'status') this.#checkBeginning();
+    if (this.#headBytes > maxHeadBytes) {
+      if (this.#status === 0) throw broken('endless_interim');
+      this.#stop();
+    } else if (end >= 0) {
+      const line = this.#line;
+      this.#line = '';
+      if (line.endsWith('\r')) this.#takeLine(line.slice(0, -1));
+      else {
+        this.#isRegular = false;
+        this.#takeLine(line);
+      }
+    }
+    return to + 1;
+  }
+
+  /** Says as early as possible that this is not HTTP/1: a server of another protocol may wait for more of the request. */
+  #checkBeginning(): void {
+    const beginning = this.#line.slice(0, begins.length);
+    if (beginning === '' || beginning === '\r') return;
+    if (!begins.startsWith(beginning)) throw broken(otherProtocol(this.#line));
+    this.hasBegun = true;
+  }
+
+  #takeLine(line: string): void {
+    switch (this.#state) {
+      case 'status':
+        this.#takeStatus(line);
+        break;
+      case 'headers':
+        if (line === '') this.#endHeaders();
+        else this.#takeHeader(line);
+        break;
+      case 'size':
+        this.#left = /^[\da-f]{1,12} *(;.*)?$/i.test(line) ? Number.parseInt(line, 16) : Number.NaN;
+        if (Number.isNaN(this.#left)) this.#stop();
+        else this.#state = this.#left === 0 ? 'trailers' : 'chunk';
+        break;
+      case 'chunk end':
+        if (line === '') this.#state = 'size';
+        else this.#stop();
+        break;
+      case 'trailers':
+        if (line === '') this.#state = 'over';
+    }
+  }
+
+  #takeStatus(line: string): void {
+    // Some servers send a CRLF more after a body.
+    if (line === '') this.#isRegular = false;
+    else {
+      const status = Number(statusLine.exec(line)?.[1]);
+      if (Number.isNaN(status)) throw broken('not_http');
+      if (status === 101) throw broken('switching_protocols');
+      this.#state = 'headers';
+      this.#isPersistent = !line.startsWith('HTTP/1.0');
+      if (status < 200) return;
+      this.#status = status;
+      this.events.onStatus(status);
+    }
+  }
+
+  #takeHeader(line: string): void {
+    const colon = line.indexOf(':');
+    const isFolded = line.startsWith(' ') || line.startsWith('\t');
+    const name = isFolded ? this.#header : line.slice(0, Math.max(colon, 0)).trim().toLowerCase();
+    const value = line.slice(isFolded ? 0 : colon + 1).trim();
+    const before = this.#headers.get(name);
+    if (isFolded || !regularHeader.test(line) || (before !== undefined && name === 'content-length'))
+      this.#isRegular = false;
+    this.#header = name;
+    if (colon < 0 && !isFolded) return;
+    const isAgain = before !== undefined && name !== 'content-length' && name !== 'retry-after';
+    if (isFolded) this.#headers.set(name, `${before ?? ''} ${value}`);
+    else if (before === undefined || isAgain)
+      this.#headers.set(name, isAgain ? `${before}, ${value}` : value);
+  }
+
+  #endHeaders(): void {
+    if (this.#status === 0) {
+      this.#headers.clear();
+      this.#state = 'status';
+      return;
+    }
+    const length = this.#headers.get('content-length');
+    const coding = this.#headers.get('transfer-encoding');
+    const connection = this.#headers.get('connection') ?? '';
+    if (/\bclose\b/i.test(connection)) this.#isPersistent = false;
+    else if (/\bkeep-alive\b/i.test(connection)) this.#isPersistent = true;
+    const kept = /\btimeout *= *(\d+)/i.exec(this.#headers.get('keep-alive') ?? '')?.[1];
+    if (kept !== undefined) this.keptMs = Number(kept) * 1000;
+    this.events.onHeaders(this.#headers.get('retry-after'));
+    if (this.#status === 204 || this.#status === 304) {
+      // Some servers send the body, or the end of a chunked one, all the same and later.
+      if (coding !== undefined || (length ?? '0') !== '0') this.#isRegular = false;
+      this.#state = 'over';
+    } else if (coding !== undefined) {
+      if (length !== undefined || !/^chunked$/i.test(coding)) this.#isRegular = false;
+      this.#state = /chunked$/i.test(coding) ? 'size' : 'rest';
+    } else if (length !== undefined && /^\d{1,15}$/.test(length)) {
+      this.#left = Number(length);
+      this.#state = this.#left === 0 ? 'over' : 'sized';
+    } else this.#state = 'rest';
+  }
+
+  #readBody(bytes: Buffer, from: number): number {
+    const to = this.#state === 'rest' ? bytes.length : Math.min(bytes.length, from + this.#left);
+    this.events.onBody(bytes.subarray(from, to));
+    this.#left -= to - from;
+    if (this.#left === 0 && this.#state === 'sized') this.#state = 'over';
+    if (this.#left === 0 && this.#state === 'chunk') this.#state = 'chunk end';
+    return to;
+  }
+
+  /** Reads no further. */
+  #stop(): void {
+    if (this.#state === 'headers') this.events.onHeaders(this.#headers.get('retry-after'));
+    this.#isRegular = false;
+    this.#state = 'over';
+  }
+}
+
+/** A token, a colon, and visible characters, blanks, tabs or bytes above ASCII (RFC 9110, section 5). */
+const regularHeader = /^[!#$%&'*+.^_`|~\w-]+:[\t\x20-\x7e\x80-\xff]*$/;
+
+function broken(detail: DetailOf<'protocol'>): AttemptFailed {
+  return new AttemptFailed('protocol', { detail });
+}
+
+function otherProtocol(text: string): DetailOf<'protocol'> {
+  // The first frame of an HTTP/2 server is SETTINGS (RFC 9113, section 3.4), before or without a GOAWAY.
+  if (text.startsWith('\0\0') && ['\x04', '\x07'].includes(text.charAt(3))) return 'http2_only';
+  // An alert of TLS (RFC 8446, section 5.1).
+  return text.startsWith('\x15\x03') ? 'https_expected' : 'not_http';
+}

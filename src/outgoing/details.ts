@@ -1,0 +1,193 @@
+/** What went wrong in an attempt, below its class, and what to do about it: codes of the service's own, made from an error's code and never from its text. */
+
+/** The error class of a failed attempt, in the contract's words. */
+export const attemptErrors = [
+  'dns',
+  'connect',
+  'tls',
+  'timeout',
+  'http_status',
+  'redirect',
+  'blocked_address',
+  'protocol',
+] as const;
+export type AttemptError = (typeof attemptErrors)[number];
+
+type Words = readonly [does: string, advice: string];
+const records = 'Correct the name’s DNS records (A, AAAA).';
+const nameServers = 'Repair the domain’s name servers: they must answer to everybody.';
+const firewall = 'Let us in at every firewall; check the address in DNS.';
+const renew = 'Renew the certificate (or its intermediate), and reload the server.';
+const publicAuthority = 'Use a certificate of a public authority.';
+const handshakeLog = 'See the server’s or the load balancer’s log.';
+const brokenLog =
+  'See the log of the server and of each proxy before it: something crashed or cut the connection.';
+const finalStatus = 'Answer with a status from 200 on, in HTTP/1.1.';
+const wrongUrl = 'Scheme and port of the URL do not fit: have the right URL registered.';
+const elsewhere = 'The URL leads to where we never send: correct DNS, or have a public https URL registered.';
+
+/**
+ * Every detail of each class (`http_status` and `redirect` have the status instead): what the receiver does, and what to do about it.
+ * docs/guides/receivers.md says the same.
+ */
+const words = {
+  dns: {
+    no_such_name: ['has a name that does not exist', records],
+    no_address: ['has a name without an address', records],
+    name_server_failed: ['has name servers that answer with an error', nameServers],
+    name_server_silent: ['has name servers that do not answer', nameServers],
+  },
+  connect: {
+    refused: ['refuses connections', 'Start the server; check the port in the URL.'],
+    reset: ['resets connections', firewall],
+    unreachable: ['cannot be reached', firewall],
+    no_answer: ['does not answer to connections', firewall],
+    proxy_found_no_way: ['cannot be reached', firewall],
+  },
+  tls: {
+    certificate_expired: ['has a certificate that has expired', renew],
+    certificate_not_yet_valid: ['has a certificate that is not valid yet', renew],
+    certificate_name: [
+      'has a certificate for another name',
+      'Use a certificate that names the URL’s host, and choose it by SNI.',
+    ],
+    certificate_incomplete: [
+      'sends a certificate without its issuer',
+      'Send the intermediates too. Browsers may have them already.',
+    ],
+    certificate_self_signed: ['has a certificate that has signed itself', publicAuthority],
+    certificate_unknown_authority: ['has a certificate of an authority that we do not know', publicAuthority],
+    certificate_revoked: ['has a certificate that was revoked', renew],
+    certificate_invalid: [
+      'has a certificate that is not accepted',
+      'Use a certificate for servers, with an RSA key of at least 2,048 bits or an elliptic curve.',
+    ],
+    client_certificate_wanted: [
+      'wants a certificate from us',
+      'Require none for this URL: the signature says who sends.',
+    ],
+    tls_version: ['speaks only old versions of TLS', 'Enable TLS 1.2 or 1.3 with the usual ciphers.'],
+    tls_cipher: ['shares no cipher with us', 'Enable TLS 1.2 or 1.3 with the usual ciphers.'],
+    tls_name_unknown: [
+      'does not know its name in the handshake',
+      'Configure the server for the URL’s host (SNI).',
+    ],
+    http2_only: ['speaks HTTP/2 only', 'Enable HTTP/1.1 too.'],
+    not_tls: ['does not speak TLS', wrongUrl],
+    handshake_broken: ['breaks off the TLS handshake', handshakeLog],
+  },
+  timeout: {
+    during_lookup: ['has name servers that do not answer in time', nameServers],
+    during_connect: ['does not answer to connections in time', firewall],
+    during_handshake: ['does not end the TLS handshake in time', handshakeLog],
+    during_answer: ['does not answer in time', 'Answer first, work afterwards.'],
+  },
+  http_status: {},
+  redirect: {},
+  blocked_address: {
+    not_public: ['has an address that is not public', elsewhere],
+    own_address: ['has an address of this service', elsewhere],
+    http_not_allowed: ['is not reached by https', elsewhere],
+  },
+  protocol: {
+    closed_without_answer: ['closes the connection without an answer', brokenLog],
+    reset_without_answer: ['resets the connection without an answer', brokenLog],
+    closed_in_status_line: ['closes the connection in the first line of its answer', brokenLog],
+    not_http: ['does not answer in HTTP', finalStatus],
+    http2_only: ['speaks HTTP/2 only', 'Enable HTTP/1.1 too.'],
+    https_expected: ['expects https', wrongUrl],
+    switching_protocols: ['switches to another protocol (101)', finalStatus],
+    endless_interim: ['sends interim answers (1xx) without end', finalStatus],
+    request_invalid: ['cannot be sent the request', 'Set your headers again.'],
+  },
+} as const satisfies Record<AttemptError, Record<string, Words>>;
+
+export type DetailOf<E extends AttemptError> = keyof (typeof words)[E] & string;
+export type AttemptDetail = { [E in AttemptError]: DetailOf<E> }[AttemptError];
+
+const byDetail: Record<string, Words> = Object.assign({}, ...Object.values(words));
+
+/** Every detail once, in the order of the classes. */
+export const allDetails = Object.keys(byDetail) as AttemptDetail[];
+
+export const detailsOf = (error: AttemptError): string[] => Object.keys(words[error]);
+
+const signature =
+  'Compare its signing secret with that of this site, and verify the raw body. If a gateway in front of it asks for a key, set that as a header of your own.';
+const path =
+  'Compare the path of the URL with that of your receiver. If it has moved, your account manager can change the URL.';
+const adviceByStatus: Record<number, string> = {
+  401: signature,
+  403: signature,
+  404: path,
+  405: path,
+  410: 'It says with 410 that this URL is gone for good: answer 2xx there again, or ask your account manager to change the URL.',
+};
+
+/** Says what a receiver does that fails an attempt, and what to do about it. */
+export function explainFailure(failed: { error?: string; detail?: string; status?: number }) {
+  const { error, detail = '', status } = failed;
+  if (status === undefined) {
+    const [does, advice] = byDetail[detail] ?? ['fails', ''];
+    return { does, advice };
+  }
+  const otherwise =
+    error === 'redirect'
+      ? 'We do not follow: ask your account manager to register the final URL.'
+      : 'Look into the log of your server at that time.';
+  return { does: `answers ${status}`, advice: adviceByStatus[status] ?? otherwise };
+}
+
+/** Returns the detail of a lookup's error. @param code of c-ares */
+export function dnsDetail(code: string): DetailOf<'dns'> {
+  if (code === 'ENOTFOUND' || code === 'EBADNAME') return 'no_such_name';
+  if (code === 'ENODATA') return 'no_address';
+  return ['ETIMEOUT', 'ECONNREFUSED', 'ECANCELLED'].includes(code)
+    ? 'name_server_silent'
+    : 'name_server_failed';
+}
+
+/** Returns the detail of a failed connection. @param code of the system */
+export function connectDetail(code: string): DetailOf<'connect'> {
+  if (code === 'ECONNREFUSED') return 'refused';
+  if (code === 'ETIMEDOUT') return 'no_answer';
+  return code === 'ECONNRESET' || code === 'EPIPE' ? 'reset' : 'unreachable';
+}
+
+/** The first row that fits a code of Node or OpenSSL decides. Alerts about a certificate concern ours: we have none. */
+const tlsCodes: readonly [RegExp, DetailOf<'tls'>][] = [
+  [/^CERT_HAS_EXPIRED$/, 'certificate_expired'],
+  [/^CERT_NOT_YET_VALID$/, 'certificate_not_yet_valid'],
+  [/ALTNAME_INVALID|HOSTNAME_MISMATCH/, 'certificate_name'],
+  [/^DEPTH_ZERO_SELF_SIGNED_CERT$/, 'certificate_self_signed'],
+  [/^UNABLE_TO_VERIFY_LEAF_SIGNATURE$/, 'certificate_incomplete'],
+  [
+    /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|CERT_UNTRUSTED|CERT_REJECTED)$/,
+    'certificate_unknown_authority',
+  ],
+  [/^CERT_REVOKED$/, 'certificate_revoked'],
+  [
+    /CERTIFICATE_REQUIRED|ALERT_(BAD|NO|UNSUPPORTED|UNKNOWN)_CERTIFICATE|ALERT_CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_ACCESS_DENIED/,
+    'client_certificate_wanted',
+  ],
+  [/NO_APPLICATION_PROTOCOL/, 'http2_only'],
+  [
+    /PROTOCOL_VERSION|UNSUPPORTED_PROTOCOL|UNKNOWN_PROTOCOL|WRONG_SSL_VERSION|INAPPROPRIATE_FALLBACK/,
+    'tls_version',
+  ],
+  [
+    /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|RECORD_LAYER_FAILURE|UNEXPECTED_MESSAGE/,
+    'not_tls',
+  ],
+  [
+    /HANDSHAKE_FAILURE|INSUFFICIENT_SECURITY|CIPHER|NO_SHARED|SIGNATURE_ALGORITHM|LEGACY|TOO_SMALL|TOO_WEAK|CURVE/,
+    'tls_cipher',
+  ],
+  [/UNRECOGNIZED_NAME/, 'tls_name_unknown'],
+  [/^(ERR_SSL_.*|EPROTO|ECONNRESET|EPIPE|unknown error)$/, 'handshake_broken'],
+];
+
+/** Returns the detail of a failed handshake or of a certificate that was refused. @param code of Node or OpenSSL */
+export function tlsDetail(code: string): DetailOf<'tls'> {
+  return tlsCodes.find(([pattern]) => pattern.test(code))?.[1] ?? 'certificate_invalid';
+}

@@ -1,0 +1,150 @@
+/**
+ * What a process has learned of its Redis by using it, server by server: the one object that /readyz, `status`, `doctor`, the metrics
+ * and the log ask. Servers are named in a cluster only.
+ */
+import type { Logger } from '../../log.js';
+import {
+  explainRefusals,
+  isAnswer,
+  isLasting,
+  isOfCommand,
+  needsSomebody,
+  type RedisReason,
+  type Refusal,
+  refusalOf,
+} from './unavailable.js';
+
+/** From the last `INFO` of a server; what it did not say is absent. */
+export interface ServerFacts {
+  usedBytes?: number | undefined;
+  /** 0: no limit of its own. */
+  limitBytes?: number | undefined;
+  evictedKeys?: number | undefined;
+  policy?: string | undefined;
+  keepsLog?: boolean | undefined;
+  replicas?: number | undefined;
+}
+
+export interface Refused extends Refusal {
+  server: string;
+}
+
+export class StoreHealth {
+  #refused = new Map<string, Refused>();
+  #learning: Promise<Refused[]> | undefined;
+  /** The connections that failed last, by their names. */
+  readonly #away = new Map<string, Refusal>();
+  readonly facts = new Map<string, ServerFacts>();
+  /** The servers without an append-only file. */
+  readonly notDurable = new Set<string>();
+  /** The marks of the installation by their keys, as this process last saw them (mark.ts). */
+  readonly marks = new Map<string, string>();
+  /** The mark of the installation is gone: no claim is made. */
+  isEmptied = false;
+
+  /** @param observe called for each command that failed, and each connection */
+  constructor(
+    readonly log: Logger,
+    readonly observe: (reason: RedisReason) => void = () => {},
+  ) {}
+
+  /** Notes a command that a server refused. The log has each reason once, when it begins. */
+  note(err: unknown, server = ''): void {
+    const refused = { ...refusalOf(err), server };
+    this.observe(refused.reason);
+    if (this.#learning !== undefined || !isAnswer(refused) || this.#refused.has(keyOf(refused))) return;
+    this.#refused.set(keyOf(refused), refused);
+    this.#tell([refused]);
+  }
+
+  /** Replaces what was noted by what a try of everything finds. There is one try at a time. */
+  learn(tryAll: () => Promise<Refused[]>): Promise<Refused[]> {
+    this.#learning ??= this.#learn(tryAll).finally(() => {
+      this.#learning = undefined;
+    });
+    return this.#learning;
+  }
+
+  async #learn(tryAll: () => Promise<Refused[]>): Promise<Refused[]> {
+    const found = await tryAll();
+    const before = this.#refused;
+    this.#refused = new Map(found.map((one) => [keyOf(one), one]));
+    // Why a connection fails is told by `connected`.
+    this.#tell(found.filter((one) => isAnswer(one) && !before.has(keyOf(one))));
+    const ended = [...before.values()].filter((one) => isAnswer(one) && !this.#refused.has(keyOf(one)));
+    for (const { server, reason, commands } of explainRefusals(ended)) {
+      this.log.info({ ...(server && { server }), reason, commands }, 'redis no longer refuses this');
+    }
+    return found;
+  }
+
+  noteEmptied(isEmptied: boolean): void {
+    if (isEmptied && !this.isEmptied) this.#tell([{ reason: 'emptied', server: '' }]);
+    if (!isEmptied && this.isEmptied) this.log.warn('the store is as it should be again');
+    this.isEmptied = isEmptied;
+  }
+
+  #tell(refused: readonly Refused[]): void {
+    for (const { says, todo, lasts, server, reason, commands } of explainRefusals(refused)) {
+      this.log[lasts ? 'error' : 'warn']({ ...(server && { server }), reason, commands, do: todo }, says);
+    }
+  }
+
+  /** Returns what the servers refuse, as of the last use of it. */
+  refused(): Refused[] {
+    return [...this.#refused.values()];
+  }
+
+  /** Returns the reasons why calls fail, and connections. */
+  reasons(): RedisReason[] {
+    const now = [...this.#away.values(), ...this.refused()].map(({ reason }) => reason);
+    return [...new Set(this.isEmptied ? ['emptied' as const, ...now] : now)];
+  }
+
+  /** Returns whether calls fail although the servers answer, until somebody acts. A full Redis still answers reads, and delivers. */
+  get isRefusing(): boolean {
+    return this.isEmptied || this.refused().some((one) => needsSomebody(one) && stopsCalls(one));
+  }
+
+  /** Notes that a connection failed, or answers (without `err`). */
+  connected(name: string, err?: unknown): void {
+    const server = name === '' ? {} : { server: name };
+    if (err === undefined) {
+      if (this.#away.delete(name)) this.log.info(server, 'redis is back');
+      return;
+    }
+    const refusal = refusalOf(err);
+    this.observe(refusal.reason);
+    const known = this.#away.get(name);
+    // The end of a connection says less than the refusal before it.
+    const saysLess = !isAnswer(refusal) && refusal.code === undefined;
+    if (known !== undefined && (known.reason === refusal.reason || saysLess)) return;
+    this.#away.set(name, refusal);
+    const [explained] = explainRefusals([refusal]);
+    const told = { ...server, reason: refusal.reason, do: explained?.todo };
+    this.log.warn(told, `redis is away: ${explained?.says}`);
+  }
+
+  /** Forgets a server that is no longer part of the cluster. */
+  forget(name: string): void {
+    this.#away.delete(name);
+    this.facts.delete(name);
+    this.notDurable.delete(name);
+  }
+
+  /** Returns why a command found no connection: the error of the connection if there is one. */
+  behind(err: unknown, name = ''): Refusal {
+    const refusal = refusalOf(err);
+    if (refusal.reason !== 'away' && refusal.reason !== 'timeout') return refusal;
+    const known = this.#away.get(name);
+    if (known !== undefined || refusal.reason === 'timeout') return known ?? refusal;
+    return this.refused().find(isLasting) ?? [...this.#away.values()][0] ?? refusal;
+  }
+}
+
+/** Refusals of one reason are one, unless each command needs a right of its own. */
+const keyOf = (refused: Refused): string =>
+  `${refused.server} ${refused.reason} ${isOfCommand(refused.reason) ? refused.command : ''}`;
+
+/** INFO serves only those who look after the store. */
+export const stopsCalls = ({ command }: Refusal): boolean => command !== 'INFO';

@@ -1,0 +1,94 @@
+/**
+ * The mark of an installation in its store: the layout of the keys, and an id. A store that has lost its data has no mark, or one that
+ * another process has made since: then nothing is claimed until the data is back, or an operator says that the store is meant to be
+ * empty. In a cluster each range of slots has a mark, since a node may lose its part alone.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Db } from './db.js';
+import { rangeTags } from './nodes.js';
+import { RedisUnavailable } from './unavailable.js';
+
+/** The layout of the keys that this release reads and writes. */
+const layoutVersion = 1;
+
+const lost = 'lost ';
+const idIn = (mark: string): string => mark.split(' ')[1] ?? '';
+
+const marksOf = ({ nodes, global }: Db): string[] =>
+  nodes.isCluster ? rangeTags.map(global.layoutBeside) : [global.layout];
+
+/** Returns a mark of each server. */
+const samplesOf = (db: Db): string[] =>
+  db.nodes.primaries().flatMap((node) => marksOf(db).find((key) => db.nodes.ownerOf(key) === node) ?? []);
+
+/** Marks an empty store with this layout. @throws with a message for the operator if the store has another one */
+export async function markStore(db: Db): Promise<void> {
+  const { marks } = db.health;
+  const id = randomUUID();
+  await Promise.all(
+    marksOf(db).map(async (key) => {
+      // A full Redis refuses the write.
+      if ((await db.redis.exists(key)) === 0) await db.redis.setnx(key, `${layoutVersion} ${id}`);
+      const mark = await db.redis.get(key);
+      if (mark === null) return;
+      const layout = Number(mark.split(' ')[0]);
+      if (!mark.startsWith(lost) && layout !== layoutVersion) {
+        throw new Error(
+          `the store has layout ${layout}; this release knows layout ${layoutVersion}. Use the release that wrote it.`,
+        );
+      }
+      marks.set(key, mark);
+    }),
+  );
+  await checkMarks(db);
+}
+
+/** Notes whether the store has lost its data, and says so to the other processes. @throws errors of Redis */
+export async function checkMarks(db: Db): Promise<void> {
+  const { health } = db;
+  const found = await Promise.all(samplesOf(db).map((key) => isLost(db, key)));
+  health.noteEmptied(found.includes(true));
+}
+
+async function isLost(db: Db, key: string): Promise<boolean> {
+  const { marks } = db.health;
+  const known = marks.get(key);
+  const mark = await db.redis.get(key);
+  if (mark?.startsWith(lost)) return true;
+  if (mark === null) {
+    // A full Redis had no place for it.
+    if (known === undefined) return false;
+    await db.redis.setnx(key, lost + idIn(known));
+    return true;
+  }
+  const isSame =
+    known === undefined || known === mark || known.startsWith(lost) || mark.endsWith(` after ${idIn(known)}`);
+  if (isSame) marks.set(key, mark);
+  else await db.redis.set(key, lost + idIn(known));
+  return !isSame;
+}
+
+/** @throws RedisUnavailable if the store has lost its data */
+export function requireData({ health }: Pick<Db, 'health'>): void {
+  if (health.isEmptied) throw new RedisUnavailable('the store has lost its data');
+}
+
+/** Says how the store stands: `unmarked`: no process has begun on it, or it was emptied while none ran. */
+export async function readMarks(db: Db): Promise<'marked' | 'unmarked' | 'lost'> {
+  const found = await Promise.all(samplesOf(db).map((key) => db.redis.get(key)));
+  if (found.some((mark) => mark?.startsWith(lost))) return 'lost';
+  return found.includes(null) ? 'unmarked' : 'marked';
+}
+
+/** Says that a store that has lost its data is meant to be empty. @returns false if it has lost none */
+export async function acceptEmpty(db: Db): Promise<boolean> {
+  const keys = marksOf(db);
+  const marks = await Promise.all(keys.map((key) => db.redis.get(key)));
+  if (!marks.some((mark) => mark?.startsWith(lost))) return false;
+  const id = randomUUID();
+  const known = marks.find((mark) => mark !== null);
+  await Promise.all(
+    keys.map((key, i) => db.redis.set(key, `${layoutVersion} ${id} after ${idIn(marks[i] ?? known ?? '')}`)),
+  );
+  return true;
+}

@@ -1,0 +1,191 @@
+/** What the service needs of Redis (docs/reference/needs.md), tried by doing it: at the start, by `status` and by `doctor`. */
+import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import { ConfigError } from '../../config.js';
+import type { Db } from './db.js';
+import { type Refused, type ServerFacts, stopsCalls } from './health.js';
+import { evaluate, loadLibrary } from './library.js';
+import { checkMarks } from './mark.js';
+import { firstAnswer, nameOf, rangeTags } from './nodes.js';
+import { explainRefusals, ignore, isAnswer, RedisUnavailable, refusalOf } from './unavailable.js';
+
+/**
+ * Every command that is sent or that a script runs, each so that its answer is not empty. `$` begins a key, which no other
+ * process touches and which ends by itself.
+ */
+const examples = `
+TIME
+SET $s v EX 60|GET $s|EXISTS $s|PEXPIRE $s 60000|PTTL $s|PERSIST $s|GETDEL $s|SETNX $s v|EXPIRE $s 60
+INCR $n|EXPIRE $n 60|INCRBY $n 1|EVAL return(1) 1 $n|EVALSHA ${createHash('sha1').update('return(1)').digest('hex')} 1 $n
+HSET $h a 1 b 2 c 3|EXPIRE $h 60|HSETNX $h d 4|HGET $h a|HMGET $h a b|HGETALL $h|HKEYS $h|HVALS $h|HLEN $h|HEXISTS $h a
+HINCRBY $h a 1|HRANDFIELD $h|HDEL $h a
+SADD $t a b c d|EXPIRE $t 60|SCARD $t|SMEMBERS $t|SMISMEMBER $t a|SRANDMEMBER $t|SSCAN $t 0|SPOP $t|SREM $t a
+ZADD $z 1 a 2 b 3 c|EXPIRE $z 60|ZCARD $z|ZCOUNT $z 0 9|ZRANGE $z 0 9|ZRANGEBYSCORE $z 0 9|ZREVRANGE $z 0 9|ZREVRANGEBYSCORE $z 9 0|ZSCORE $z b|ZSCAN $z 0
+ZPOPMIN $z|ZREM $z b|ZREMRANGEBYSCORE $z 0 9
+LPUSH $l a|EXPIRE $l 60|LINDEX $l 0|LRANGE $l 0 9|LTRIM $l 0 9
+XADD $x * a 1|EXPIRE $x 60|XLEN $x|XRANGE $x - +|XREVRANGE $x + -
+UNLINK $n $h $t|DEL $s $l $x`;
+
+const needed = examples.trim().split(/[\n|]/);
+const expiry = 'HEXPIRE $h 60 FIELDS 1 b';
+const others = ['ECHO', 'EXEC', 'FCALL', 'FUNCTION', 'INFO', 'MULTI', 'PSUBSCRIBE', 'PUBLISH', 'WAITAOF'];
+const nameIn = (example: string): string => example.split(' ', 1)[0] as string;
+
+/** The commands that the service needs of every store; a cluster needs CLUSTER too, and SEGMENT_RETENTION_DAYS needs HEXPIRE. */
+export const neededCommands = [...new Set([...needed.map(nameIn), ...others])].sort();
+
+/** Uses each server as the service does, and has the health learn what is refused. */
+export function tryNeeds(db: Db): Promise<Refused[]> {
+  return db.health.learn(async () => {
+    const { nodes, health } = db;
+    const tags = nodes
+      .primaries()
+      .map((server) => [server, rangeTags.find((tag) => nodes.ownerOf(`{${tag}}`) === server)] as const);
+    const owners = tags.flatMap(([server, tag]) => (tag === undefined ? [] : [tryServer(db, server, tag)]));
+    if (owners.length > 0) return (await Promise.all(owners)).flat();
+    return [{ ...health.behind(new RedisUnavailable("Cluster isn't ready")), server: '' }];
+  });
+}
+
+/** @param tag of keys that the server owns */
+async function tryServer(db: Db, redis: Redis, tag: string): Promise<Refused[]> {
+  const { isCluster } = db.nodes;
+  const server = isCluster ? nameOf(redis) : '';
+  try {
+    if ((await redis.echo('here')) !== 'here') throw new RedisUnavailable('ECHO answers nothing');
+  } catch (err) {
+    return [{ command: 'ECHO', ...db.health.behind(err, server), server }];
+  }
+  const id = randomUUID();
+  const key = (name: string) => `${db.prefix}need-${id}-${name}:{${tag}}`;
+  const call = ([command = '', ...words]: string[]) =>
+    redis.call(
+      command,
+      words.map((word) => (word.startsWith('$') ? key(word.slice(1)) : word)),
+    );
+  const own = { redis, nodes: { ...db.nodes, ownerOf: () => redis }, clockOffsetMs: () => 0 };
+  const tries: [command: string, done: Promise<unknown>][] = [
+    ...[...needed.slice(0, -2), ...(db.keepSegmentsSeconds > 0 ? [expiry] : []), ...needed.slice(-2)].map(
+      (example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))],
+    ),
+    ['INFO', readFacts(redis).then((facts) => db.health.facts.set(server, facts))],
+    ['FUNCTION', loadLibrary(redis)],
+    ['PUBLISH', publish(db, redis)],
+    ['PSUBSCRIBE', apart(redis, (own) => own.psubscribe(db.client('*').updates))],
+    ['MULTI', apart(redis, (own) => tryTransaction(own, key('s')))],
+    ['FCALL', evaluate(own, 'mark', [key('mark')], [])],
+    // Keys of a cluster's other nodes.
+    ...(isCluster ? [] : rangeTags.filter((_, i) => i % 16 === 0)).map(
+      (other): [string, Promise<unknown>] => ['EXISTS', redis.exists(`${db.prefix}need:{${other}}`)],
+    ),
+  ];
+  if (db.confirms) {
+    tries.push(['WAITAOF', redis.call('WAITAOF', 0, 0, 0)]);
+    tries.push(['WAITAOF', db.durably((durable) => durable.redis.set(key('durable'), '', 'EX', 60)).safe]);
+  }
+  const refused: Refused[] = [];
+  for (const [i, one] of (await Promise.allSettled(tries.map(([, done]) => done))).entries()) {
+    const command = tries[i]?.[0];
+    // After a write that was not made, reads find nothing.
+    const isNothing = one.status === 'fulfilled' && refused.length === 0 && isEmpty(one.value);
+    if (one.status === 'rejected') refused.push({ command, ...refusalOf(one.reason), server });
+    else if (isNothing) refused.push({ command, reason: 'command', server });
+  }
+  // A bug of the service is not for an operator to find here.
+  return refused.filter(({ reason }) => reason !== 'other');
+}
+
+const publish = (db: Db, redis = db.redis) => redis.publish(db.client('need').updates, '');
+
+/** Tries what changes the state of a connection on one of its own. */
+async function apart(redis: Redis, attempt: (own: Redis) => Promise<unknown>): Promise<void> {
+  const own = redis.duplicate({ lazyConnect: false, enableOfflineQueue: true, retryStrategy: () => null });
+  own.on('error', ignore);
+  await attempt(own).finally(() => own.disconnect());
+}
+
+async function tryTransaction(own: Redis, key: string): Promise<void> {
+  if ((await own.call('MULTI')) !== 'OK') throw new RedisUnavailable('MULTI answers nothing');
+  const [, executed] = await Promise.all([own.call('GET', key), own.call('EXEC')]);
+  if (!Array.isArray(executed)) throw new RedisUnavailable('EXEC answers nothing');
+}
+
+const isEmpty = (answer: unknown): boolean =>
+  answer === null || (Array.isArray(answer) && answer.length === 0);
+
+/** Reads the store's own account of its memory. @throws errors of Redis */
+async function readFacts(redis: Redis): Promise<ServerFacts> {
+  const info = String(await redis.info());
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];
+  const number = (name: string) => (field(name) === undefined ? undefined : Number(field(name)));
+  const facts = {
+    usedBytes: number('used_memory'),
+    limitBytes: number('maxmemory'),
+    evictedKeys: number('evicted_keys'),
+    policy: field('maxmemory_policy') || undefined,
+    keepsLog: field('aof_enabled') === undefined ? undefined : field('aof_enabled') === '1',
+    replicas: number('connected_slaves'),
+  };
+  if (facts.usedBytes === undefined) throw new RedisUnavailable('INFO answers nothing');
+  return facts;
+}
+
+/**
+ * Waits until every server serves: logs why it waits. A full Redis serves: it delivers.
+ * @param ended stops waiting
+ * @throws ConfigError with all that waiting does not cure; AbortError
+ */
+export async function untilServed(db: Db, where: string, ended: AbortSignal): Promise<void> {
+  for (let saidAt = performance.now() - sayEveryMs + 1000; ; ) {
+    const found = (await tryNeeds(db)).filter((one) => stopsCalls(one) && one.reason !== 'full');
+    const explained = explainRefusals(found);
+    const lasting = explained.filter(({ lasts }) => lasts);
+    // On a busy machine some of the commands may have found no answer yet: the message has all.
+    if (lasting.length > 0 && found.every(isAnswer)) {
+      const lines = lasting.map(({ server, says, todo }) => `  ${server && `${server}: `}${says} ${todo}`);
+      throw new ConfigError(`Redis at ${where} cannot serve:\n${lines.join('\n')}`);
+    }
+    if (found.length === 0) return;
+    if (performance.now() - saidAt >= sayEveryMs) {
+      saidAt = performance.now();
+      const reasons = explained.map(({ reason, server }) => (server === '' ? reason : `${reason} ${server}`));
+      db.health.log.warn({ reasons, says: explained[0]?.says, do: explained[0]?.todo }, 'waiting for Redis');
+    }
+    await sleep(retryMs, undefined, { signal: ended });
+  }
+}
+
+const sayEveryMs = 5000;
+const retryMs = 20;
+
+/** Looks at the store every few seconds: it may refuse, or lose its data, while nobody calls. */
+export function watchStore(db: Db, everyMs = 5000): { stop(): void } {
+  const look = async () => {
+    if (db.health.refused().length > 0) return await tryNeeds(db);
+    const written =
+      db.confirms && db.durably(({ redis }) => redis.set(`${db.prefix}need-durable`, '', 'EX', 60));
+    const facts = db.nodes.primaries().map(async (server) => {
+      const name = db.nodes.isCluster ? nameOf(server) : '';
+      await readFacts(server).then(
+        (found) => db.health.facts.set(name, found),
+        (err: unknown) => db.health.note(err, name),
+      );
+    });
+    // Scripts do without PUBLISH, and hide that it is refused.
+    await Promise.all([...facts, written ? written.safe : undefined, publish(db)]);
+  };
+  const timer = setInterval(() => {
+    look()
+      .then(() => checkMarks(db))
+      .catch(ignore);
+  }, everyMs);
+  timer.unref();
+  return { stop: () => clearInterval(timer) };
+}
+
+/** Resolves if a server answers and refuses nothing that calls need. @throws if not */
+export async function servesCalls(db: Db): Promise<void> {
+  await firstAnswer(db.nodes, (server) => server.echo(''));
+  if (db.health.isRefusing) throw new RedisUnavailable('Redis refuses what calls need');
+}

@@ -1,0 +1,83 @@
+/** Lets callers wait for a client's next update, whichever process claims its event: over one subscription, at no cost for Redis. */
+import type { Redis } from 'ioredis';
+import type { Db } from '../connection/db.js';
+import { runScript } from '../connection/library.js';
+
+export function createUpdateWaits(db: Db) {
+  /** By the channel of the client. */
+  const waiting = new Map<string, Set<() => void>>();
+  let subscribing: Promise<unknown> | undefined;
+
+  function wake(channel: string): void {
+    for (const goOn of waiting.get(channel) ?? []) goOn();
+  }
+
+  /** Begins the subscription with the first caller who waits. @throws errors of Redis; the next caller tries again */
+  async function subscribe(): Promise<void> {
+    subscribing ??= open().catch((err: unknown) => {
+      subscribing = undefined;
+      throw err;
+    });
+    await subscribing;
+  }
+
+  async function open(): Promise<void> {
+    // A connection with a subscription takes no commands; a cluster opens one beside its others.
+    const own = db.nodes.isCluster
+      ? db.redis
+      : db.redis.duplicate({ lazyConnect: false, enableOfflineQueue: true });
+    if (own !== db.redis) closeWith(db.redis, own);
+    own.on('pmessage', (_pattern: string, channel: string) => wake(channel));
+    try {
+      await own.psubscribe(db.client('*').updates.replaceAll(/[[\]?\\]/g, '\\$&'));
+    } catch (err) {
+      db.health.note(err);
+      if (own !== db.redis) own.disconnect();
+      throw err;
+    }
+    own.on('ready', () => {
+      // What was said in between is lost: all look again.
+      for (const channel of waiting.keys()) wake(channel);
+    });
+  }
+
+  function closeWith(redis: Redis, own: Redis): void {
+    own.on('error', (err: Error) => db.health.note(err));
+    redis.once('end', () => own.disconnect());
+  }
+
+  return {
+    /** Returns how many callers wait. */
+    waiting: (): number => [...waiting.values()].reduce((sum, callers) => sum + callers.size, 0),
+    /**
+     * Resolves as soon as there may be an entry of the client's feed after `position`; else after `waitMs`, or when `signal` aborts.
+     * @returns false if nothing may be new @throws errors of Redis
+     */
+    async next(clientToken: string, position: string, waitMs: number, signal: AbortSignal): Promise<boolean> {
+      await subscribe();
+      const { updates: channel } = db.client(clientToken);
+      let timer: NodeJS.Timeout | undefined;
+      const callers = waiting.get(channel) ?? new Set();
+      waiting.set(channel, callers);
+      let goOn = () => {};
+      let giveUp = () => {};
+      const found = new Promise<boolean>((resolve) => {
+        goOn = () => resolve(true);
+        giveUp = () => resolve(false);
+      });
+      callers.add(goOn);
+      try {
+        const isThere = (await runScript(db, 'awaitUpdates', clientToken, [position, waitMs])) === 1;
+        if (isThere || signal.aborted) return isThere;
+        signal.addEventListener('abort', giveUp, { once: true });
+        timer = setTimeout(giveUp, waitMs);
+        return await found;
+      } finally {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', giveUp);
+        callers.delete(goOn);
+        if (callers.size === 0) waiting.delete(channel);
+      }
+    },
+  };
+}

@@ -1,0 +1,154 @@
+/**
+ * Who may come in at the operators' door: tokens of programs, links that work once, and sessions of people. Redis holds only the
+ * SHA-256 of each secret.
+ */
+import { timingSafeEqual } from 'node:crypto';
+import { type Db, nowOf } from '../connection/db.js';
+import { randomSecret, secretHash } from './accounts.js';
+import { findKept, keepForSecret, useKept } from './kept.js';
+
+/** Each may do what those before it may. */
+export const roles = ['look', 'support', 'admin'] as const;
+export type Role = (typeof roles)[number];
+
+export const isAllowed = (role: Role, needed: Role): boolean => roles.indexOf(role) >= roles.indexOf(needed);
+
+/** A token is `<name>.<43 characters>`. */
+export const tokenNamePattern = /^[A-Za-z0-9_-]{1,64}$/;
+
+export interface OperatorToken {
+  name: string;
+  role: Role;
+  createdAtMs: number;
+  expiresAtMs?: number;
+  /** To a minute. */
+  lastUsedAtMs?: number;
+}
+
+type StoredToken = Omit<OperatorToken, 'name' | 'lastUsedAtMs'> & { hash: string };
+
+/** Makes a token, which is only in the answer; undefined if there is one of this name. */
+export async function createOperatorToken(
+  db: Db,
+  { name, role, forMs }: { name: string; role: Role; forMs?: number },
+): Promise<string | undefined> {
+  const token = `${name}.${randomSecret()}`;
+  const createdAtMs = nowOf(db);
+  const expiresAtMs = forMs && createdAtMs + forMs;
+  const stored: StoredToken = { role, createdAtMs, expiresAtMs, hash: secretHash(token) };
+  const isNew = await db.redis.hsetnx(db.global.operatorTokens, name, JSON.stringify(stored));
+  return isNew === 1 ? token : undefined;
+}
+
+/** Lists every token that was not revoked, by name; expired ones too. */
+export async function listOperatorTokens(db: Db): Promise<OperatorToken[]> {
+  const [tokens, used] = await Promise.all([
+    db.redis.hgetall(db.global.operatorTokens),
+    db.redis.hgetall(db.global.operatorTokensUsed),
+  ]);
+  return Object.keys(tokens)
+    .sort()
+    .map((name) => {
+      const { hash: _, ...token } = JSON.parse(tokens[name] ?? '') as StoredToken;
+      return { name, ...token, ...(used[name] && { lastUsedAtMs: Number(used[name]) }) };
+    });
+}
+
+/** @returns false if there is no token of this name */
+export async function revokeOperatorToken(db: Db, name: string): Promise<boolean> {
+  await db.redis.hdel(db.global.operatorTokensUsed, name);
+  return (await db.redis.hdel(db.global.operatorTokens, name)) === 1;
+}
+
+const usedEveryMs = 60_000;
+
+/** Returns what a token allows, and notes its use; undefined if it is unknown, revoked or expired. */
+export async function findOperatorToken(db: Db, token: string): Promise<OperatorToken | undefined> {
+  const name = token.slice(0, token.lastIndexOf('.'));
+  if (token.length > 128 || !tokenNamePattern.test(name)) return undefined;
+  const { operatorTokens, operatorTokensUsed } = db.global;
+  const [found, used] = await Promise.all([
+    db.redis.hget(operatorTokens, name),
+    db.redis.hget(operatorTokensUsed, name),
+  ]);
+  if (found === null) return undefined;
+  const { hash, ...stored } = JSON.parse(found) as StoredToken;
+  const nowMs = nowOf(db);
+  if (!timingSafeEqual(Buffer.from(hash), Buffer.from(secretHash(token)))) return undefined;
+  if (stored.expiresAtMs !== undefined && stored.expiresAtMs <= nowMs) return undefined;
+  if (nowMs - Number(used ?? 0) > usedEveryMs) await db.redis.hset(operatorTokensUsed, name, nowMs);
+  return { name, ...stored };
+}
+
+/** A person whom a link or the identity provider has let in. */
+export interface Person {
+  name: string;
+  role: Role;
+  how: 'link' | 'signed in';
+}
+
+const linkMs = 15 * 60_000;
+/** As a session of the console. */
+export const personSessionMs = 8 * 3_600_000;
+
+/** Links and sessions begun earlier than the last end of all are void: each carries the number of ends before it. */
+const endsBefore = async (db: Db): Promise<number> => Number(await db.redis.get(db.global.operatorEnds));
+
+type StoredPerson = Person & { ends: number };
+
+async function stillPerson(db: Db, kept: StoredPerson | undefined): Promise<Person | undefined> {
+  if (kept === undefined) return undefined;
+  const { ends, ...person } = kept;
+  return ends === (await endsBefore(db)) ? person : undefined;
+}
+
+/** Makes the token of a link that begins one session, within 15 minutes. */
+export async function createPersonLink(
+  db: Db,
+  person: Person,
+): Promise<{ token: string; expiresAtMs: number }> {
+  const stored: StoredPerson = { ...person, ends: await endsBefore(db) };
+  const token = await keepForSecret(db, db.global.operatorLink, stored, linkMs);
+  return { token, expiresAtMs: Date.now() + linkMs };
+}
+
+/** Uses a link up; undefined if it is unknown, used or expired. */
+export async function usePersonLink(db: Db, token: string): Promise<Person | undefined> {
+  return stillPerson(db, await useKept<StoredPerson>(db, db.global.operatorLink, token));
+}
+
+/** Begins a session. @returns its secret */
+export async function beginPersonSession(db: Db, person: Person): Promise<string> {
+  const stored: StoredPerson = { ...person, ends: await endsBefore(db) };
+  return keepForSecret(db, db.global.operatorSession, stored, personSessionMs);
+}
+
+export async function findPersonSession(db: Db, secret: string): Promise<Person | undefined> {
+  return stillPerson(db, await findKept<StoredPerson>(db, db.global.operatorSession, secret));
+}
+
+export async function endPersonSession(db: Db, secret: string): Promise<void> {
+  await db.redis.del(db.global.operatorSession(secretHash(secret)));
+}
+
+/** What a sign-in at the identity provider is checked against when the browser comes back. */
+export interface SignIn {
+  verifier: string;
+  state: string;
+  nonce: string;
+}
+
+export const signInMs = 10 * 60_000;
+
+/** Keeps a sign-in that has begun. @returns the secret of its browser */
+export const keepSignIn = (db: Db, signIn: SignIn): Promise<string> =>
+  keepForSecret(db, db.global.operatorSignIn, signIn, signInMs);
+
+/** Returns a sign-in, once. */
+export const useSignIn = (db: Db, secret: string): Promise<SignIn | undefined> =>
+  useKept(db, db.global.operatorSignIn, secret);
+
+/** Ends every session and unused link of people. */
+export async function endPersonSessions(db: Db): Promise<void> {
+  await db.redis.incr(db.global.operatorEnds);
+}

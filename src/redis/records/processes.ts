@@ -1,0 +1,38 @@
+/** The processes of the installation that start workflows. Each says every few seconds that it runs. */
+import { randomBytes } from 'node:crypto';
+import type { Logger } from '../../log.js';
+import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/library.js';
+
+const sayEveryMs = 5_000;
+/** A process that was killed counts for so long. */
+export const silentAfterMs = 15_000;
+
+/** Counts this process among those that run. Resolves once it knows the others. */
+export async function joinProcesses(db: Db, log: Logger) {
+  const key = db.global.processes;
+  const id = randomBytes(9).toString('base64url');
+  let running = 1;
+
+  async function say(): Promise<void> {
+    try {
+      const answer = await evaluate(db, 'countProcesses', [key], [id, silentAfterMs]);
+      const [count, hadTime] = answer as [number, number];
+      running = hadTime === 1 ? count : Math.max(running, count);
+    } catch (err) {
+      log.debug({ err }, 'the running processes could not be counted');
+    }
+  }
+
+  await say();
+  const timer = setInterval(() => void say(), sayEveryMs);
+  return {
+    /** Returns how many run, this one included: 1 or more. While Redis is unavailable, and just after, it does not sink. */
+    count: (): number => running,
+    /** Says that this process starts no more workflows. */
+    async close(): Promise<void> {
+      clearInterval(timer);
+      await db.redis.zrem(key, id).catch(() => {});
+    },
+  };
+}

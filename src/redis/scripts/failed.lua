@@ -1,0 +1,43 @@
+-- Keeps the assets whose newest notification has failed, beside what is owed (`failed`, `failed-at`; notification.lua).
+
+-- Removes entries that are older than `kept_ms`, at most 200, and has the rest expire with the newest.
+local function trim_failed(kept_ms)
+  if failed_count() == 0 then return end
+  for _, asset in ipairs(redis.call('ZRANGEBYSCORE', base .. 'failed-at', '-inf', now - kept_ms, 'LIMIT', 0, 200)) do
+    drop_failed(asset)
+  end
+  for _, key in ipairs({'failed', 'failed-at'}) do redis.call('PEXPIRE', base .. key, kept_ms) end
+end
+-- Notes that the notification of an asset has failed, and owes the notice of that: at most one waits. The notifications of clients of
+-- notices, which have a body, are not kept.
+local function note_failed(asset, id, lane, reason)
+  local accepted_at, event, body = unpack(redis.call('HMGET', record(id), 'accepted_at', 'event', 'body'))
+  if body then return end
+  local packed = string.format('%s %s %s %s %s', id, reason, lane, accepted_at or now, event or '')
+  local added = redis.call('HSET', base .. 'failed', asset, packed)
+  failed_assets = failed_assets and failed_assets + added
+  redis.call('ZADD', base .. 'failed-at', now, asset)
+  local waiting_notice = field('failed_notice')
+  owe_notice('failed_notice', 'notifications.failed', reason, waiting_notice and cjson.decode(waiting_notice).since or now, 0)
+end
+
+-- Makes failed assets owed again, the oldest first, and writes their records anew where these are gone.
+-- Arguments: since, until (ms, of the failure), count (at most so many)
+-- Answer: {how many are owed again, how many failed in that time are left}
+-- Repeat: safe: a repeat continues with those that are left
+entry('recoverFailed', function(_, ARGV)
+  local assets = redis.call('ZRANGEBYSCORE', base .. 'failed-at', ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
+  for _, asset in ipairs(assets) do
+    local f = failed_of(asset)
+    if redis.call('EXISTS', record(f.id)) == 1 then reopen(f.id)
+    else
+      local fields = {'asset', asset, 'event', f.event, 'accepted_at', f.accepted_at, 'group', NO_WORKFLOW}
+      if f.lane == 'B' then add(fields, 'priority', 'backfill') end
+      redis.call('HSET', record(f.id), unpack(fields))
+      list(f.id, f.accepted_at)
+    end
+    owe(asset, f.id, f.lane)
+  end
+  trim_list()
+  return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
+end)

@@ -1,0 +1,125 @@
+/** The only place that finds out why Temporal does not serve, with words for people. The libraries hide most reasons of a connection. */
+import { connect as connectTcp } from 'node:net';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { Connection } from '@temporalio/client';
+import type { TemporalConnectionOptions } from '../addresses.js';
+
+const keys = 'TEMPORAL_API_KEY (or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH)';
+
+const reasons = {
+  away: ['Temporal does not answer.', 'Start it, or correct TEMPORAL_ADDRESS.'],
+  unknown_host: ['The host name in TEMPORAL_ADDRESS cannot be looked up.', 'Correct TEMPORAL_ADDRESS.'],
+  speaks_tls: ['The port of Temporal expects TLS.', 'Set TEMPORAL_TLS=true.'],
+  tls: [
+    'No TLS connection to Temporal can be made.',
+    'The port may speak no TLS (then leave TEMPORAL_TLS out); its certificate must name the host (TEMPORAL_TLS_SERVER_NAME) and TEMPORAL_TLS_SERVER_CA_CERT_PATH its authority; it may want a client certificate.',
+  ],
+  credentials: ['Temporal does not accept who calls (UNAUTHENTICATED).', `Correct ${keys}.`],
+  right: ['Temporal refuses this caller the call (PERMISSION_DENIED).', `Give it rights: ${keys}.`],
+  namespace: ['Temporal has no such namespace.', 'Create it, or correct TEMPORAL_NAMESPACE.'],
+  limit: ['A limit of the namespace is reached (RESOURCE_EXHAUSTED).', 'Raise it.'],
+  not_ready: ['Temporal is not ready: it accepts connections, and answers no call.', 'Look at its log.'],
+  other: ['Temporal refuses a call.', 'Look at its log.'],
+} as const;
+
+export type TemporalReason = keyof typeof reasons;
+const lasting: readonly TemporalReason[] = ['speaks_tls', 'tls', 'credentials', 'right', 'namespace'];
+
+export interface TemporalRefusal {
+  reason: TemporalReason;
+  says: string;
+  todo: string;
+  /** Waiting does not cure it. */
+  lasts: boolean;
+}
+
+/** gRPC's codes */
+const byCode: Record<number, TemporalReason> = { 5: 'namespace', 7: 'right', 8: 'limit', 16: 'credentials' };
+
+/** Finds out why a call or a connection failed; tries a connection of its own if no answer said why. */
+export async function explainTemporal(
+  err: unknown,
+  options: TemporalConnectionOptions,
+): Promise<TemporalRefusal> {
+  const known = byCode[grpcCodeOf(err) ?? 0];
+  const tried: Tried = known === undefined ? await tryConnection(options) : { reason: known };
+  const { reason, code } = tried.reason === 'not_ready' ? await askVersion(options) : tried;
+  const [says, todo] = reasons[reason];
+  const named = code === undefined ? says : `${says.slice(0, -1)} (${code}).`;
+  return { reason, says: named, todo, lasts: lasting.includes(reason) };
+}
+
+interface Tried {
+  reason: TemporalReason;
+  code?: string | undefined;
+}
+
+/** A worker's connection hides the code with which a server refuses it. */
+async function askVersion(options: TemporalConnectionOptions): Promise<Tried> {
+  const connection = Connection.lazy(options);
+  try {
+    await connection.withDeadline(Date.now() + greetWithinMs, () =>
+      connection.workflowService.getSystemInfo({}),
+    );
+    return { reason: 'not_ready' };
+  } catch (err) {
+    return { reason: byCode[grpcCodeOf(err) ?? 0] ?? 'not_ready' };
+  } finally {
+    await connection.close();
+  }
+}
+
+async function tryConnection({ address, tls }: TemporalConnectionOptions): Promise<Tried> {
+  const [, host = '', port = '7233'] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(address) ?? [];
+  const to = { host, port: Number(port) };
+  if (tls) {
+    const { serverNameOverride, serverRootCACertificate, clientCertPair } = tls === true ? {} : tls;
+    const ca = serverRootCACertificate === undefined ? {} : { ca: Buffer.from(serverRootCACertificate) };
+    const own = clientCertPair && {
+      cert: Buffer.from(clientCertPair.crt),
+      key: Buffer.from(clientCertPair.key),
+    };
+    const servername = serverNameOverride ?? host;
+    return await greet({ ...to, ...ca, ...own, servername });
+  }
+  const plain = await greet(to, false);
+  if (plain.reason !== 'away' || plain.code === 'ECONNREFUSED') return plain;
+  // Whoever speaks TLS ends a connection that does not.
+  const { code } = await greet({ ...to, rejectUnauthorized: false });
+  return code === undefined ? { reason: 'speaks_tls' } : plain;
+}
+
+/** What a client of HTTP/2 sends first: the preface, and a frame of settings. */
+const preface = Buffer.concat([
+  Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+  Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
+]);
+const greetWithinMs = 2000;
+
+function greet(options: ConnectionOptions & { host: string; port: number }, isTls = true): Promise<Tried> {
+  return new Promise((resolve) => {
+    const socket = isTls ? connectTls({ ...options, ALPNProtocols: ['h2'] }) : connectTcp(options);
+    const end = (tried: Tried) => {
+      socket.destroy();
+      resolve(tried);
+    };
+    socket.setTimeout(greetWithinMs, () => end({ reason: 'away', code: 'ETIMEDOUT' }));
+    socket.once(isTls ? 'secureConnect' : 'connect', () => socket.write(preface));
+    socket.once('data', () => end({ reason: 'not_ready' }));
+    socket.once('close', () => end({ reason: isTls ? 'tls' : 'away', code: 'ECONNRESET' }));
+    socket.once('error', ({ code = '' }: NodeJS.ErrnoException) => {
+      const unknown = ['ENOTFOUND', 'EAI_AGAIN'].includes(code);
+      const isAway = !isTls || /^E(CONNREFUSED|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/.test(code);
+      end({ reason: unknown ? 'unknown_host' : isAway ? 'away' : 'tls', code });
+    });
+  });
+}
+
+/** Returns the gRPC code of an error or of its cause. */
+export function grpcCodeOf(err: unknown): number | undefined {
+  for (let e = err; e instanceof Error; e = e.cause) {
+    const { code } = e as Error & { code?: unknown };
+    if (typeof code === 'number') return code;
+  }
+  return undefined;
+}

@@ -1,0 +1,191 @@
+/** Whatever a caller can make Redis keep has a bound in docs/capacity.md: every described call is made many times, then each key is looked at. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createClient } from '../../src/redis/records/clients.js';
+import { keysMatching } from '../keysMatching.js';
+import { type Receiver, startReceiver } from '../receiver.js';
+import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
+import { paths } from './reference/described.js';
+
+interface Operation {
+  parameters: { name: string; in: string; example: unknown }[];
+  requestBody?: { content: Record<string, { examples: Record<string, { value: Record<string, unknown> }> }> };
+}
+
+interface Bound {
+  atMost: { count: number; isEntries: boolean; of: string } | undefined;
+  endsWithinMs: number | undefined;
+}
+
+const rounds = 40;
+const clientsOfAccount = 3;
+const unitMs: Record<string, number> = { s: 1000, min: 60_000, h: 3_600_000, days: 86_400_000 };
+
+/** The bounds by the names of keys, as docs/capacity.md has them. */
+function readBounds(): Map<string, Bound> {
+  const [, table = ''] =
+    /\n\| key of Redis [^\n]*\n\|[-|]*\n((\|.*\n)+)/.exec(readFileSync('docs/capacity.md', 'utf8')) ?? [];
+  const rows = table.split('\n').map((line) => line.split('|').map((cell) => cell.trim()));
+  return new Map(
+    rows.flatMap(([, names = '', , most = '', ends = '']) => {
+      const [, count, entries, of] =
+        /^([\d,]+) (?:(entr(?:y|ies)) )?of (?:an?|all)\b ?(\w*)/.exec(most) ?? [];
+      const [, time, unit = ''] = /(\d+) (s|min|h|days)\b/.exec(ends) ?? [];
+      const bound = {
+        atMost: count
+          ? { count: Number(count.replace(',', '')), isEntries: entries !== undefined, of: of ?? '' }
+          : undefined,
+        endsWithinMs: time && !/after|ones/.test(ends) ? Number(time) * (unitMs[unit] ?? 0) : undefined,
+      };
+      return [...names.matchAll(/`([^`]+)`/g)].map(([, name = '']) => [name, bound] as const);
+    }),
+  );
+}
+
+describe('a flood of every call that /openapi.json describes', function () {
+  this.timeout(180_000);
+  let h: Harness;
+  let receiver: Receiver;
+  let customer: Customer;
+  const tokens: string[] = [];
+  const clients: string[] = [];
+  const notifications = ['none'];
+  const statuses = new Map<string, Map<number, number>>();
+
+  before(async () => {
+    receiver = await startReceiver();
+    h = await startHarness(
+      { ACCOUNT_RATE_PER_SECOND: '10000', TOKEN_RATE_PER_SECOND: '10000', TRUSTED_PROXIES: '127.0.0.1/32' },
+      'all',
+      { lookup: async () => [{ address: '127.0.0.1', family: 4 }] },
+    );
+    await h.startWorker();
+    customer = await newCustomer(h, ['push_notifications', 'enrichments']);
+    for (let i = 0; i < clientsOfAccount; i++) {
+      const of = { accountId: customer.account_id, name: 'Site' };
+      clients.push((await createClient(h.db, of)).clientToken);
+      tokens.push(await newToken(h, customer));
+    }
+    // The first registers its URL in the flood.
+    for (const client of clients.slice(1)) {
+      await h.registerUrl(client, receiver.url);
+      notifications.push((await h.publish({ client, asset: 'first', eventId: 'first' })).id);
+    }
+  });
+  after(() => h.close());
+
+  /** Other values in each round: of a stranger in every fourth, else of the customer. */
+  function inRound(name: string, example: unknown, round: number): string {
+    const client = clients[round % clients.length] ?? '';
+    const known: Record<string, string | undefined> = {
+      client_id: customer.client_id,
+      client_secret: customer.client_secret,
+      client_token: client,
+      url: `${receiver.url}?${round}`,
+      notification_id: notifications[round % clients.length],
+      id: notifications[round % clients.length],
+      scope: 'push_notifications',
+      token: tokens[0],
+      platform_id: `asset-${round % 50}`,
+      event_id: `event-${round}`,
+      since: '2026-01-01T00:00:00Z',
+      until: new Date().toISOString(),
+      limit: '2',
+      cursor: '',
+    };
+    if (round % 4 === 3 && typeof example === 'string' && !/_at$|since|until/.test(name))
+      return `made-up-${round}`;
+    return known[name] ?? String(example);
+  }
+
+  async function call(method: string, path: string, operation: Operation, round: number): Promise<void> {
+    const url = new URL(h.url);
+    // What a call reads was there before; what the flood makes is also removed by the flood.
+    url.pathname = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+      method === 'GET' && /^(platform|event)_id$/.test(name) ? 'first' : inRound(name, 'x', round),
+    );
+    for (const { name, in: where, example } of operation.parameters) {
+      const value = where === 'query' && inRound(name, example, round);
+      if (value) url.searchParams.set(name, value);
+    }
+    const [[type = '', { examples }] = ['', { examples: {} }]] = Object.entries(
+      operation.requestBody?.content ?? {},
+    );
+    const [example] = Object.values<{ value: Record<string, unknown> }>(examples);
+    const given = Object.entries(example?.value ?? {}).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? inRound(name, value, round) : name === 'segments' ? [`s-${round}`] : value,
+    ]);
+    const body = Object.fromEntries(given) as Record<string, string>;
+    const answer = await fetch(url, {
+      method,
+      redirect: 'manual',
+      headers: {
+        ...(path.startsWith('/oauth') ? {} : { authorization: `Bearer ${tokens[round % tokens.length]}` }),
+        'x-forwarded-for': round % 2 ? `2001:db8:${round}::${round}` : `2001:db8::${round}`,
+        ...(example && { 'content-type': type }),
+      },
+      ...(example && { body: type.includes('json') ? JSON.stringify(body) : new URLSearchParams(body) }),
+    });
+    await answer.arrayBuffer();
+    const seen = statuses.get(`${method} ${path}`) ?? new Map<number, number>();
+    statuses.set(`${method} ${path}`, seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1));
+  }
+
+  it('leaves no key without a bound, and none beyond it', async () => {
+    const calls = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => [method.toUpperCase(), path, operation] as const),
+    );
+    for (let round = 0; round < rounds; round++) {
+      // A token that is revoked would end the flood of the others.
+      if (round % 10 === 0) tokens[0] = await newToken(h, customer);
+      await Promise.all(
+        calls.map(([method, path, of]) => call(method, path, of as unknown as Operation, round)),
+      );
+    }
+    const failed = [...statuses].filter(
+      ([, seen]) => ![...seen.keys()].some((status) => status < 400 || status === 429),
+    );
+    assert.deepEqual(failed, [], 'each call is carried out, or is over its rate');
+    assert.ok([...statuses.values()].every((seen) => ![...seen.keys()].some((status) => status >= 500)));
+
+    const bounds = readBounds();
+    const counts = new Map<string, number>();
+    const owners: Record<string, number> = { '': 1, account: 1, client: 1, asset: rounds, event: rounds };
+    for (const key of await keysMatching(h.db, `${h.prefix}*`)) {
+      const [, client = '', kind = ''] = /^(\{[^}]*\}:)?([a-z-]+)/.exec(key.slice(h.prefix.length)) ?? [];
+      const bound = bounds.get(kind);
+      assert.ok(bound, `docs/capacity.md has no bound for ${key}`);
+      const { atMost, endsWithinMs } = bound;
+      assert.ok(atMost || endsWithinMs, `${kind} has neither a number nor an end`);
+      const { isEntries = false, of = '', count = 0 } = atMost ?? {};
+      if (endsWithinMs !== undefined) {
+        const leftMs = await h.db.redis.pttl(key);
+        assert.ok(leftMs !== -1 && leftMs <= endsWithinMs, `${key} ends in ${leftMs} ms`);
+      }
+      const owner = client || /acc_\w+/.exec(key)?.[0] || '';
+      const sum = (counts.get(`${owner}${kind}`) ?? 0) + (isEntries ? await sizeOf(key) : 1);
+      counts.set(`${owner}${kind}`, sum);
+      // Streams are trimmed by whole nodes of 100 entries.
+      const most = count * (owners[of] ?? 1) * (isEntries ? 1.1 : 1);
+      if (atMost) assert.ok(sum <= most, `${sum} of ${kind}, at most ${most}`);
+    }
+    assert.ok(counts.size > 30, `${counts.size}`);
+  });
+
+  async function sizeOf(key: string): Promise<number> {
+    const { redis } = h.db;
+    switch (await redis.type(key)) {
+      case 'stream':
+        return redis.xlen(key);
+      case 'hash':
+        return redis.hlen(key);
+      case 'zset':
+        return redis.zcard(key);
+      case 'set':
+        return redis.scard(key);
+      default:
+        return redis.llen(key).catch(() => 1);
+    }
+  }
+});

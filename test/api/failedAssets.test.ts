@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { noticesClient } from '../../src/ids.js';
+import { readCounts } from '../../src/redis/records/counts.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import { createSigningSecret } from '../../src/redis/records/secrets.js';
+import { runSweep } from '../../src/upkeep/sweep.js';
+import { box, toldOf } from '../notices/scene.js';
+import { startReceiver, until } from '../receiver.js';
+import { type Customer, type Harness, type Json, newCustomer, startHarness } from '../service.js';
+
+const days = 86_400_000;
+
+describe('failed assets', () => {
+  let h: Harness;
+  let customer: Customer;
+  before(async () => {
+    h = await startHarness({ ACCOUNT_RATE_PER_SECOND: '10000' });
+    await h.startWorker();
+  });
+  after(() => h.close());
+
+  const read = async (path: string) => (await customer.call('GET', path)).body;
+  const recover = async () =>
+    (await customer.call('POST', '/notifications/recover', { since: '2026-01-01T00:00:00Z' })).body;
+  const pause = (isPaused: boolean) => setPaused(h.db, customer.client_token, isPaused);
+
+  /** Registers a new customer's URL, and has so many assets fail. */
+  async function fail(url: string, count: number): Promise<void> {
+    customer = await newCustomer(h);
+    await customer.register(url);
+    await pause(true);
+    const client = customer.client_token;
+    await Promise.all(
+      Array.from({ length: count }, (_, i) => h.publish({ client, asset: `lost-${i}`, eventId: `an-${i}` })),
+    );
+    h.skip(31 * days);
+    await h.wake(client);
+    await until('all failed', async () => (await read('/push_notifications')).failed === count, 60_000);
+  }
+
+  it('are all listed and recovered, however many came after them and even without their records', async () => {
+    const receiver = await startReceiver();
+    await fail(receiver.url, 450);
+    assert.equal((await read('/push_notifications')).owed, 0);
+    const keys = h.db.client(customer.client_token);
+    // As 14 days or 10,000 newer ones would.
+    const listed = await h.db.redis.zrange(keys.notifications, 0, '-1');
+    await h.db.redis.del(keys.notifications, ...listed.slice(0, 400).map((id) => keys.notification(id)));
+    const found: Json[] = [];
+    for (let cursor = ''; ; ) {
+      const page = await read(`/notifications?state=failed&limit=200${cursor && `&cursor=${cursor}`}`);
+      found.push(...(page.notifications as Json[]));
+      if (page.has_more === false) break;
+      cursor = String(page.next_cursor);
+    }
+    assert.equal(new Set(found.map(({ platform_id }) => platform_id)).size, 450);
+    for (const one of found) assert.deepEqual([one.state, one.reason], ['failed', 'expired']);
+    const [one] = (await read('/notifications?state=failed&platform_id=lost-7')).notifications as Json[];
+    assert.deepEqual([one?.event_id, one?.platform_id], ['an-7', 'lost-7']);
+    const newer = await h.publish({ client: customer.client_token, asset: 'lost-8' });
+    assert.equal((await read('/push_notifications')).failed, 449, 'a newer event takes its place');
+    await pause(false);
+    assert.deepEqual(await recover(), { count: 449, more: 0 });
+    await until('each arrived', () => receiver.received.length === 450, 60_000);
+    assert.equal((await read('/push_notifications')).failed, 0);
+    assert.deepEqual(receiver.idsOf('lost-7'), [one?.notification_id], 'its id is the same');
+    assert.deepEqual(receiver.idsOf('lost-8'), [newer.id]);
+  });
+
+  it('make one notice with their count, however many steps they end in, and are counted for the alert', async () => {
+    const [receiver, told] = [await startReceiver(), await startReceiver()];
+    await fail(receiver.url, 450);
+    await setNoticesUrl(h.db, box, customer.account_id, told.url);
+    const secret = await createSigningSecret(h.db, box, noticesClient(customer.account_id));
+    for (let i = 0; i < 3; i++) {
+      // Each minute a sweep looks at all clients.
+      h.skip(61_000);
+      await runSweep(h.deps);
+    }
+    const [notice] = await toldOf(told, customer.client_token, 'notifications.failed', secret);
+    const { at, since, ...said } = notice as unknown as Record<string, string>;
+    assert.deepEqual(said, {
+      event: 'notifications.failed',
+      account_id: customer.account_id,
+      client_token: customer.client_token,
+      reason: 'expired',
+      count: 450,
+      owed: 0,
+    });
+    assert.ok(Date.parse(since ?? '') <= Date.parse(at ?? ''));
+    assert.equal(told.received.length, 1);
+    assert.equal((await readCounts(h.db)).endpoints?.failedAssets, 450);
+    await pause(false);
+    assert.deepEqual(await recover(), { count: 450, more: 0 });
+    h.skip(61_000);
+    await runSweep(h.deps);
+    assert.equal((await readCounts(h.db)).endpoints?.failedAssets, 0);
+  });
+
+  it('are forgotten after FAILED_RETENTION_DAYS', async () => {
+    const receiver = await startReceiver();
+    await fail(receiver.url, 3);
+    h.skip(91 * days);
+    assert.deepEqual((await read('/notifications?state=failed')).notifications, []);
+    assert.deepEqual(await recover(), { count: 0, more: 0 });
+    await h.publish({ client: customer.client_token, asset: 'new' });
+    await h.wake(customer.client_token);
+    await until('they are removed', async () => (await read('/push_notifications')).failed === 0);
+  });
+});

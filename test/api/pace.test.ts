@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
+import { paths } from './reference/described.js';
+
+const lookedUp = { lookup: async () => [{ address: '127.0.0.1', family: 4 as const }] };
+
+describe('the pace of calls in one process', () => {
+  let h: Harness;
+  let platform: Customer;
+
+  before(async () => {
+    const settings = {
+      TRUSTED_PROXIES: '127.0.0.1/32',
+      ACCOUNT_RATE_PER_SECOND: '0.5',
+      strangersPerSecond: 20,
+    };
+    h = await startHarness(settings, 'api', lookedUp);
+    platform = await newCustomer(h, ['enrichments']);
+  });
+  after(() => h.close());
+
+  let network = 0;
+  /** Sends a call so many times at once. @returns the answers, and the seconds that they took */
+  async function flood(count: number, path: string, init: RequestInit = {}, from = `203.0.113.${++network}`) {
+    const begun = performance.now();
+    const answers = await Promise.all(
+      Array.from({ length: count }, async () => {
+        const headers = { 'x-forwarded-for': from, ...(init.headers as Record<string, string>) };
+        const answer = await fetch(h.url + path, { ...init, headers });
+        await answer.arrayBuffer();
+        return answer;
+      }),
+    );
+    return { answers, seconds: (performance.now() - begun) / 1000 };
+  }
+  const refusedOf = (answers: Response[]) =>
+    answers.filter((one) => one.status === 429 && one.headers.get('ratelimit-policy')?.startsWith('"calls"'));
+  const bearer = (token: string) => ({
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+  });
+
+  it('lets an account make its calls of a second, whichever they are, and refuses those that would wait for longer than a second', async () => {
+    const ofAccount = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods as Record<string, { security?: unknown[] }>)
+        .filter(([, { security = [] }]) => security.length > 0)
+        .map(([method]) => [method.toUpperCase(), path] as const),
+    );
+    assert.ok(ofAccount.length > 20, `${ofAccount.length}`);
+    const customer = await newCustomer(h);
+    const headers = bearer(customer.token);
+    assert.equal((await customer.call('GET', '/notices')).status, 404);
+    const begun = performance.now();
+    const answers: Response[] = [];
+    for (const [method, path] of ofAccount) {
+      const body = method === 'GET' || method === 'DELETE' ? {} : { body: '{}' };
+      answers.push(
+        ...(await flood(3, path.replaceAll(/\{\w+\}/g, 'none'), { method, headers, ...body })).answers,
+      );
+    }
+    const paced = await flood(50, '/push_notifications', { headers });
+    const seconds = (performance.now() - begun) / 1000;
+    const refused = refusedOf([...answers, ...paced.answers]);
+    const carriedOut = answers.length + paced.answers.length - refused.length;
+    assert.ok(refused.length > 0);
+    assert.ok(carriedOut <= 11 + 5 * seconds, `${carriedOut} in ${seconds} s`);
+    assert.equal(refused[0]?.headers.get('ratelimit-policy'), '"calls";q=5;w=1');
+    assert.match(refused[0]?.headers.get('retry-after') ?? '', /^[12]$/);
+
+    const [neighbour, event] = [
+      await newCustomer(h),
+      { event_id: 'an-1', client_token: customer.client_token, platform_id: 'a', segments: ['x'] },
+    ];
+    assert.equal((await neighbour.call('GET', '/clients')).status, 200);
+    await flood(1, '/enrichments', { method: 'POST', headers: bearer(platform.token) });
+    const published = await flood(50, '/enrichments', {
+      method: 'POST',
+      headers: bearer(platform.token),
+      body: JSON.stringify(event),
+    });
+    assert.deepEqual([...new Set(published.answers.map((one) => one.status))], [202]);
+  });
+
+  for (const [what, path, init, weight = 1] of [
+    ['bad tokens', '/clients', { headers: bearer('x'.repeat(60)) }],
+    [
+      'bad tokens at publishing',
+      '/enrichments',
+      { method: 'POST', headers: bearer('x'.repeat(60)), body: '{}' },
+    ],
+    ['bad requests with a bad token', '/clients?nope=1', { headers: bearer('x'.repeat(60)) }],
+    ['the description, of which one counts as thirty', '/openapi.json', {}, 30],
+    ['pages, of which one counts as ten', '/docs/errors', {}, 10],
+    ['paths that are not there', '/nowhere', {}],
+  ] as const) {
+    it(`lets strangers of one network make their calls of a second: ${what}`, async () => {
+      const from = `203.0.113.${++network}`;
+      const { answers, seconds } = await flood(120, path, init, from);
+      const refused = refusedOf(answers);
+      assert.ok(refused.length > 0);
+      const carriedOut = (answers.length - refused.length) * weight;
+      assert.ok(carriedOut <= 40 + weight + 20 * seconds, `${carriedOut} in ${seconds} s`);
+      // From the same network, as behind a proxy that is not trusted.
+      const known = await flood(5, '/enrichments', { method: 'POST', headers: bearer(platform.token) }, from);
+      const health = await flood(5, '/readyz', {}, from);
+      assert.deepEqual(refusedOf([...known.answers, ...health.answers]), []);
+      const elsewhere = await flood(weight === 1 ? 5 : 1, path, init);
+      assert.deepEqual(refusedOf(elsewhere.answers), []);
+    });
+  }
+
+  it('counts no call that turns out to be of an account towards its network', async () => {
+    const customer = await newCustomer(h);
+    for (let i = 0; i < 10; i++) {
+      await Promise.all(Array.from({ length: 10 }, () => newToken(h, customer)));
+    }
+    assert.deepEqual(refusedOf((await flood(5, '/nowhere', {}, '127.0.0.1')).answers), []);
+  });
+
+  it('refuses no health check', async () => {
+    const { answers } = await flood(100, '/readyz');
+    assert.deepEqual([...new Set(answers.map((one) => one.status))], [200]);
+  });
+
+  it('answers a refused call late', async () => {
+    const slow = await startHarness(
+      { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.1' },
+      'api',
+    );
+    try {
+      const customer = await newCustomer(slow);
+      await customer.call('GET', '/clients');
+      const begun = performance.now();
+      assert.equal((await customer.call('GET', '/clients')).status, 429);
+      assert.ok(performance.now() - begun >= 199);
+    } finally {
+      await slow.close();
+    }
+  });
+});

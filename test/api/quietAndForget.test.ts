@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { listCalls } from '../../src/redis/records/audit.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Customer, type Harness, type Json, newCustomer, sharedHarness } from '../service.js';
+
+/** Known segments may also be forgotten by age: then the record of an earlier notification answers a repeat. */
+const settings = { SEGMENT_RETENTION_DAYS: '60' };
+
+describe('a video and its notification', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let customer: Customer;
+  let platform: Customer;
+
+  before(async () => {
+    h = await sharedHarness(settings);
+    platform = await newCustomer(h, ['enrichments']);
+  });
+  beforeEach(async () => {
+    receiver = await startReceiver();
+    customer = await newCustomer(h);
+    await customer.register(receiver.url);
+  });
+
+  const read = async (path: string) => (await customer.call('GET', path)).body;
+  const audited = async (what: string) =>
+    (await listCalls(h.db)).filter((one) => one.clientToken === customer.client_token && one.what === what);
+  const publish = async (
+    asset: string,
+    event: Partial<{ eventId: string; segments: string[] }> & Json = {},
+  ) => h.publish({ client: customer.client_token, asset, ...event });
+
+  describe('PUT /push_notifications/quiet_period', () => {
+    const setQuiet = (seconds: unknown) =>
+      customer.call('PUT', '/push_notifications/quiet_period', { seconds });
+
+    it('makes one POST of five events, by the newest, at the end of the period that the first began', async () => {
+      assert.deepEqual((await setQuiet(2)).body, { seconds: 2 });
+      const began = Date.now();
+      const ids: string[] = [];
+      for (let i = 0; i < 5; i++) ids.push((await publish('vid-1')).id);
+      const { waiting_reason: why, next_attempt_at: at } = await read(`/notifications/${ids[4]}`);
+      assert.equal(why, 'quiet');
+      assert.ok(Date.parse(String(at)) <= began + 2000 + (Date.now() - began));
+      await until('it was sent', () => receiver.received.length > 0);
+      assert.ok(Date.now() - began >= 2000);
+      await h.noneOwed(customer.client_token);
+      assert.deepEqual(receiver.idsOf('vid-1'), [ids[4]]);
+      assert.equal((await read(`/notifications/${ids[0]}`)).superseded_by, ids[1]);
+      assert.equal((await read('/push_notifications')).quiet_seconds, 2);
+      assert.deepEqual((await audited('quiet period set'))[0]?.about, { seconds: 2 });
+    });
+
+    it('leaves silent events silent, keeps its time in a pause, and is ended for one asset by redeliver', async () => {
+      await setQuiet(3600);
+      assert.equal((await publish('vid-1', { notify: false })).kind, 'silent');
+      await setPaused(h.db, customer.client_token, true);
+      const { id } = await publish('vid-1');
+      assert.equal((await read(`/notifications/${id}`)).waiting_reason, 'paused');
+      await setPaused(h.db, customer.client_token, false);
+      assert.equal((await read(`/notifications/${id}`)).waiting_reason, 'quiet');
+      await customer.call('POST', `/notifications/${id}/redeliver`);
+      await h.delivered(customer.client_token, id);
+      await setQuiet(0);
+      await h.delivered(customer.client_token, (await publish('vid-2', { priority: 'backfill' })).id);
+    });
+
+    it('answers 400 for anything but 0 to 3,600', async () => {
+      for (const wrong of [-1, 3601, 1.5, '60', null, undefined])
+        assert.equal((await setQuiet(wrong)).status, 400, String(wrong));
+    });
+  });
+
+  describe('DELETE /assets/{platform_id}', () => {
+    const forget = async (asset: string, by: Customer = platform) =>
+      by.call('DELETE', `/assets/${asset}?client_token=${customer.client_token}`);
+
+    it('forgets what was known: each event of before is new again, once', async () => {
+      const events = [
+        { eventId: 'an-1', segments: ['a'] },
+        { eventId: 'an-2', segments: ['a', 'b'] },
+      ];
+      for (const event of events)
+        await h.delivered(customer.client_token, (await publish('vid-1', event)).id);
+      const { body } = await forget('vid-1');
+      assert.deepEqual(body, { platform_id: 'vid-1', known_segments: 2 });
+      assert.equal((await read('/assets/vid-1')).code, 'unknown_asset');
+      for (const [i, event] of [...events, ...events].entries()) {
+        const { id, kind } = await publish('vid-1', event);
+        assert.equal(kind, i < 2 ? 'queued' : i === 2 ? 'no_new_segments' : 'ended');
+        await h.delivered(customer.client_token, id);
+      }
+      assert.equal(receiver.received.length, 4);
+      const [call] = await audited('asset forget');
+      assert.deepEqual([call?.accountId, call?.about], [platform.account_id, { platform_id: 'vid-1' }]);
+    });
+
+    it('cancels what is owed or under way, and says so; a repeat finds nothing', async () => {
+      await setPaused(h.db, customer.client_token, true);
+      const { id } = await publish('vid-1');
+      assert.deepEqual((await forget('vid-1')).body, {
+        platform_id: 'vid-1',
+        known_segments: 1,
+        cancelled: id,
+      });
+      assert.equal((await read(`/notifications/${id}`)).state, 'cancelled');
+      assert.deepEqual((await forget('vid-1')).body, { platform_id: 'vid-1', known_segments: 0 });
+      await setPaused(h.db, customer.client_token, false);
+      await h.wake(customer.client_token);
+      await h.noneOwed(customer.client_token);
+      assert.equal(receiver.received.length, 0);
+    });
+
+    it('takes only a token with the scope enrichments, of any account', async () => {
+      const { status, body } = await forget('vid-1', customer);
+      assert.deepEqual([status, body.code], [403, 'insufficient_scope']);
+      const unknown = await platform.call('DELETE', '/assets/vid-1?client_token=nobody');
+      assert.deepEqual([unknown.status, unknown.body.code], [404, 'unknown_client']);
+    });
+  });
+});

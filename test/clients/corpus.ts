@@ -1,0 +1,113 @@
+/** The programs of test/clients/corpus: real clients of each language, each run as `<program> <client>`. */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cp, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { cached } from '../../local/cached.js';
+import { makeVenv } from '../pythonPackages.js';
+
+const run = promisify(execFile);
+const folder = join(import.meta.dirname, 'corpus');
+
+export interface Language {
+  name: string;
+  /** Succeeds where it can run; the same as in test/skips.json. */
+  runtime: [command: string, ...args: string[]];
+  /** Fetches its packages at first use. @returns the program and its first arguments */
+  prepare(): Promise<[command: string, ...args: string[]]>;
+  /** HTTP clients: each gets a token, publishes, sends a body that is too long, and one to a call that takes none. */
+  http: string[];
+  /** OAuth clients: each gets a token. */
+  oauth?: string[];
+}
+
+export const languages: Language[] = [
+  {
+    name: 'shell',
+    runtime: ['curl', '--version'],
+    prepare: async () => ['sh', join(folder, 'callers.sh')],
+    http: ['curl'],
+  },
+  {
+    name: 'Node',
+    runtime: ['npm', '--version'],
+    async prepare() {
+      const home = await made('node', ['package.json', 'package-lock.json', 'callers.mjs'], async (cwd) => {
+        await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd });
+      });
+      return [process.execPath, join(home, 'callers.mjs')];
+    },
+    http: ['fetch', 'node:http', 'axios', 'got', 'node-fetch', 'superagent'],
+    oauth: [...inBothWays('openid-client', 'oauth4webapi', 'simple-oauth2'), 'node-oauth'],
+  },
+  {
+    name: 'Python',
+    runtime: ['python3', '-c', 'import sys; sys.exit(sys.version_info < (3, 11))'],
+    async prepare() {
+      const home = await made('.', ['requirements.txt'], (cwd) =>
+        makeVenv(cwd, join(folder, 'requirements.txt')),
+      );
+      return [join(home, 'bin/python3'), join(folder, 'callers.py')];
+    },
+    http: ['urllib', 'Requests', 'httpx', 'aiohttp'],
+    oauth: inBothWays('Authlib', 'requests-oauthlib'),
+  },
+  {
+    name: 'Go',
+    runtime: ['go', 'version'],
+    async prepare() {
+      const home = await made('go', ['go.mod', 'go.sum', 'callers.go'], async (cwd) => {
+        await run('go', ['build', '-mod=readonly', '-o', 'callers', '.'], { cwd });
+      });
+      return [join(home, 'callers')];
+    },
+    http: ['net/http', 'net/http, Expect'],
+    oauth: ['x/oauth2', 'x/oauth2, Basic', 'x/oauth2, fields'],
+  },
+  {
+    name: 'Java',
+    runtime: ['mvn', '--version'],
+    async prepare() {
+      const home = await made('java', ['pom.xml', 'Callers.java'], async (cwd) => {
+        const copy = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies';
+        await run('mvn', ['-q', '-B', copy, '-DoutputDirectory=lib'], { cwd });
+        await run('javac', ['-cp', 'lib/*', '-d', 'lib', 'Callers.java'], { cwd });
+      });
+      return ['java', '-cp', `${home}/lib/*:${home}/lib`, 'Callers'];
+    },
+    // Without expectContinue(true): before Java 17.0.17 java.net.http then waits for ever for a 100 that a refusal has no
+    // need of (JDK-8286171).
+    http: ['java.net.http', 'OkHttp', 'Spring RestClient', 'Spring WebClient'],
+    oauth: inBothWays('Spring Security'),
+  },
+  {
+    name: 'PHP',
+    runtime: ['php', '-r', "exit(extension_loaded('curl') ? 0 : 1);"],
+    prepare: async () => ['php', join(folder, 'callers.php')],
+    http: ['curl', 'streams'],
+  },
+  {
+    name: 'Ruby',
+    runtime: ['ruby', '--version'],
+    prepare: async () => ['ruby', join(folder, 'callers.rb')],
+    http: ['Net::HTTP'],
+  },
+];
+
+function inBothWays(...clients: string[]): string[] {
+  return clients.flatMap((one) => [`${one}, Basic`, `${one}, fields`]);
+}
+
+/** A folder under `.cache/` with these files and what `install` adds, once for each content. */
+async function made(name: string, files: string[], install: (cwd: string) => Promise<void>): Promise<string> {
+  const hash = createHash('sha256').update(`${name} ${process.version}`);
+  for (const file of files) hash.update(await readFile(join(folder, name, file)));
+  return cached(
+    `clients-${process.platform}-${process.arch}-${hash.digest('hex').slice(0, 12)}`,
+    async (home) => {
+      for (const file of files) await cp(join(folder, name, file), join(home, file));
+      await install(home);
+    },
+  );
+}

@@ -1,0 +1,56 @@
+/** The dashboards under the types that Grafana generates from its schema, which also refuse a member that they do not know. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { projectDir } from '../../src/operator/npmStart.js';
+
+const composable = '@grafana/schema/dist/esm/raw/composable';
+const types = `
+import type { Dashboard, DataSourceRef, Panel, RowPanel } from '@grafana/schema';
+import type { Options as Stat } from '${composable}/stat/panelcfg/x/StatPanelCfg_types.gen';
+import type { FieldConfig, Options as Series } from '${composable}/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen';
+/** As JSON: an enum is one of its values, and what has a default may be absent. */
+type Json<T> = T extends string ? \`\${T}\` : T extends (infer E)[] ? Json<E>[] : T extends object ? { [K in keyof T]?: Json<T[K]> } : T;
+type Target = { refId: string; datasource: DataSourceRef; expr: string; legendFormat: string; range: boolean };
+type Of<Type extends string, Options, Custom> = Json<Omit<Panel<Options, Custom>, 'type' | 'targets' | 'options'>> &
+  { type: Type; targets: Target[]; options: Json<Options> };
+type Panels = Of<'stat', Stat, Record<string, never>> | Of<'timeseries', Series, FieldConfig> | Json<RowPanel>;
+export const dashboard: Json<Omit<Dashboard, 'panels'>> & { panels: Panels[] } =`;
+
+describe('The dashboards of deploy/grafana', () => {
+  // In the project's folder, where the package is found.
+  const dir = mkdtempSync(join(projectDir, 'dist/grafana-'));
+  after(() => rmSync(dir, { recursive: true }));
+
+  const read = (name: string) => readFileSync(join(projectDir, `deploy/grafana/${name}.json`), 'utf8');
+  function errorsOf(json: string): string {
+    const file = join(dir, 'check.mts');
+    writeFileSync(file, types + json);
+    const options = [
+      '--ignoreConfig',
+      '--noEmit',
+      '--strict',
+      '--skipLibCheck',
+      '--module',
+      'nodenext',
+      '--types',
+      '',
+    ];
+    const tsc = join(projectDir, 'node_modules/typescript/bin/tsc');
+    return spawnSync(process.execPath, [tsc, ...options, file], { encoding: 'utf8' }).stdout;
+  }
+
+  for (const name of ['deliveries', 'processes'])
+    it(`are valid: ${name}`, () => assert.equal(errorsOf(read(name)), '')).timeout(60_000);
+
+  it('would not be with a wrong word', () => {
+    const wrong = [
+      ['"drawStyle": "line"', '"drawStyle": "lines"'],
+      ['"colorMode"', '"colourMode"'],
+      ['"graphTooltip": 1', '"graphTooltip": 7'],
+    ] as const;
+    for (const [right, other] of wrong)
+      assert.match(errorsOf(read('deliveries').replace(right, other)), /error TS/, other);
+  }).timeout(60_000);
+});

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { type DeskScene, startDesk } from './scene.js';
+
+const script = join(import.meta.dirname, '../../examples/back-office/customers.mjs');
+
+describe('examples/back-office: a hundred customers', () => {
+  let scene: DeskScene;
+  before(async () => {
+    scene = await startDesk();
+  });
+  after(() => scene.close());
+
+  async function takeOn(customers: readonly object[]) {
+    const child = spawn(process.execPath, [script], {
+      env: { OPERATOR_URL: scene.url, OPERATOR_TOKEN: scene.tokens.admin },
+    });
+    child.stdin.end(customers.map((one) => `${JSON.stringify(one)}\n`).join(''));
+    const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    assert.equal(err, '');
+    return out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+  }
+
+  const customers = Array.from({ length: 100 }, (_, i) => ({
+    name: `Media ${i}`,
+    sites: [{ name: `Site ${i}`, token: `BACK-${i}` }],
+  }));
+
+  it('are taken on once, however often the script runs, at the same time too', async () => {
+    const [first, second] = await Promise.all([takeOn(customers), takeOn(customers)]);
+    for (const [i, { account_id, client_secret }] of (await takeOn(customers)).entries()) {
+      assert.equal(client_secret, undefined);
+      const same = [...first, ...second].filter((one) => one.account_id === account_id);
+      assert.equal(same.filter((one) => one.client_secret !== undefined).length, 1, `${i}`);
+    }
+    const { cli } = scene;
+    const accounts: { name: string }[] = await cli.json('account', 'list', '--name', 'Media ');
+    assert.equal(accounts.filter(({ name }) => /^Media \d+$/.test(name)).length, 100);
+    const sites: { account_id: string }[] = await cli.json('client', 'list', '--name', 'BACK-');
+    assert.equal(new Set(sites.map(({ account_id }) => account_id)).size, 100);
+    const stranger = (await cli.json('account', 'create', '--name', 'Other')).account_id;
+    const other = [
+      'client',
+      'create',
+      '--account',
+      stranger,
+      '--name',
+      'X',
+      '--token',
+      'BACK-1',
+      '--if-absent',
+    ];
+    assert.equal((await cli.run(other)).status, 1, 'the token of another account');
+  });
+
+  it('are taken on by a script of 30 lines', async () => {
+    assert.ok(readFileSync(script, 'utf8').trim().split('\n').length <= 30);
+    const others = customers.map(({ name }, i) => ({
+      name: `New ${name}`,
+      sites: [{ name: 'Site', token: `NEW-${i}` }],
+    }));
+    const [begunMs, begun] = [performance.now(), process.cpuUsage()];
+    await takeOn(others);
+    const perSecond = Math.round(100_000 / (performance.now() - begunMs));
+    const { user, system } = process.cpuUsage(begun);
+    const cpuMs = ((user + system) / 100_000).toFixed(1);
+    if (process.env.TEST_LOG) console.log(`${perSecond} new customers a second, ${cpuMs} ms of CPU each`);
+  });
+});

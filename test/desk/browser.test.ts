@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import type { Browser, Page } from 'playwright-core';
+import type { Role } from '../../src/redis/records/operatorAccess.js';
+import {
+  assertAccessible,
+  openWatchedPage,
+  screens,
+  startChromium,
+  takePicture,
+} from '../console/chromium.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Customer, newCustomer, patient } from '../service.js';
+import { type DeskScene, newPersonLink, startDesk } from './scene.js';
+
+describe('desk: in a browser', () => {
+  let browser: Browser;
+  let scene: DeskScene;
+  let customer: Customer;
+  let [broken, repaired]: Receiver[] = [];
+  before(async function () {
+    const started = await startChromium();
+    if (started === undefined) return this.skip();
+    browser = started;
+    scene = await startDesk(patient as Record<string, string>);
+    await scene.h.startWorker();
+  });
+  after(async () => {
+    await browser?.close();
+    await scene?.close();
+  });
+
+  /** A site whose receiver answers 503, and that is owed three videos. */
+  beforeEach(async () => {
+    const { h } = scene;
+    [broken, repaired] = [await startReceiver(), await startReceiver()];
+    broken.answer = () => 503;
+    customer = await newCustomer(h);
+    await customer.register(`${broken.url}?key=url-secret`);
+    for (const asset of ['vid-7', 'vid-8', 'vid-9'])
+      await h.publish({ client: customer.client_token, asset });
+    await until('all failed', async () => (await h.endpoint(customer.client_token)).failures >= 3);
+  });
+
+  async function comeIn(role: Role, options: Parameters<Browser['newContext']>[0] = {}) {
+    const opened = await openWatchedPage(browser, options);
+    await opened.page.goto(await newPersonLink(scene, role, 'Ada'));
+    await opened.page.waitForURL(`${scene.url}/desk`);
+    return opened;
+  }
+
+  it('lets a support person find a customer, say why a video was not sent, change the URL, and find oneself in the audit', async () => {
+    const { page, complaints } = await comeIn('support', { viewport: { width: 1280, height: 900 } });
+    const link = (name: string) => page.getByRole('link', { name, exact: true });
+    const begunMs = Date.now();
+    await page.getByText('It is them.').waitFor();
+    await link('Find').click();
+    await page.getByLabel('A customer or site').fill('xample Si');
+    await page.keyboard.press('Enter');
+
+    await page.getByText(/Its server answers 503 since .* 3 videos wait/).waitFor();
+    await link('Why was it not sent?').click();
+    await page.getByLabel('Asset').fill('vid-9');
+    await page.getByRole('button', { name: 'Explain' }).click();
+    await page.getByText(/It is on its way: .*503/).waitFor();
+
+    await link('Change').first().click();
+    await page.getByText('3 videos wait and go to the next URL.').waitFor();
+    const card = page.locator('section', { hasText: 'Replace the URL immediately' });
+    await card.getByLabel('The new URL').fill(repaired?.url ?? '');
+    await card.getByLabel('Why').fill('ticket 4711: they moved');
+    await card.getByRole('button').click();
+    await page.locator('#result', { hasText: repaired?.url }).waitFor();
+    await page.getByText('Its server accepts what we send').waitFor();
+    assert.equal(repaired?.received.length, 3);
+
+    await link('Audit').click();
+    const entry = page.getByRole('row', {
+      name: /Ada \(link\) registration change .*ticket 4711: they moved/,
+    });
+    await entry.first().waitFor();
+    assert.ok(Date.now() - begunMs < 60_000);
+    assert.ok(!(await page.content()).includes('url-secret'));
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it('shows whoever may look no path of a URL and no form that changes something', async () => {
+    const { page } = await comeIn('look');
+    const site = `${scene.url}/desk/clients/${customer.client_token}`;
+    for (const path of ['', '/notifications', '/actions', '/audit']) {
+      await page.goto(site + path);
+      assert.ok(!(await page.content()).includes('url-secret'), path);
+      assert.equal(await page.locator('form[method=post]:not([action$=sign_out])').count(), 0, path);
+    }
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByText('You are signed out').waitFor();
+    await page.goto(site);
+    await page.getByText('You are not signed in').waitFor();
+    await page.context().close();
+  });
+
+  it('keeps nobody out of a page: axe finds nothing and nothing scrolls sideways, on any screen', async () => {
+    const { client_token: client, account_id } = customer;
+    const { id } = await scene.h.publish({ client, asset: 'vid-10' });
+    const site = `/desk/clients/${client}`;
+    const paths = {
+      now: '/desk',
+      find: '/desk/find?q=Example',
+      customer: `/desk/accounts/${account_id}`,
+      site,
+      notifications: `${site}/notifications`,
+      asset: `${site}/asset?platform_id=vid-9`,
+      change: `${site}/actions`,
+      history: `${site}/audit`,
+      notification: `${site}/notifications/${id}`,
+      audit: '/desk/audit',
+      operations: '/desk/do',
+      create: '/desk/do/account/create',
+      doctor: '/desk/do/doctor',
+      nowhere: '/desk/nowhere',
+      open: '/desk/open',
+    };
+    const { dark: _, phone: __, ...those } = screens;
+    for (const [screen, options] of Object.entries(those)) {
+      const { page } = await comeIn('admin', options);
+      for (const [name, path] of Object.entries(paths)) await visit(page, path, `${name}-${screen}`);
+      await page.context().close();
+    }
+  }).timeout(180_000);
+
+  async function visit(page: Page, path: string, name: string): Promise<void> {
+    await page.goto(scene.url + path);
+    await takePicture(page, `desk-${name}`);
+    await assertAccessible(page, `${path}, ${name}`);
+  }
+});

@@ -1,0 +1,334 @@
+import assert from 'node:assert/strict';
+import { nameOf, type Operation } from '../../src/operator/operation.js';
+import { operations } from '../../src/operator/operations.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
+import { Visitor } from '../console/visitor.js';
+import { type DeskScene, newPersonLink, newSite, type Site, startDesk } from './scene.js';
+
+/** What each operation is tried with: arguments and options of the command, and the same as members. */
+const inputs: Record<string, (site: Site) => Record<string, unknown>> = {
+  'account create': () => ({ name: 'New Media', scope: ['push_notifications', 'signing_secrets'] }),
+  'account list': () => ({}),
+  'account rotate-secret': ({ account_id }) => ({ account_id, now: true }),
+  'account set': ({ account_id }) => ({ account_id, scope: ['enrichments'] }),
+  'account disable': ({ account_id }) => ({ account_id }),
+  'account enable': ({ account_id }) => ({ account_id }),
+  'client create': ({ account_id, client }) => ({ account: account_id, name: 'Site', token: `${client}-2` }),
+  'client list': ({ account_id }) => ({ account: account_id, state: 'paused' }),
+  'client set': ({ client }) => ({ client_token: client, max_in_flight: 3, max_per_second: 'default' }),
+  'client delete': ({ client }) => ({ client_token: client }),
+  'registration show': ({ client }) => ({ client_token: client }),
+  'registration reset': ({ client }) => ({ client_token: client }),
+  'registration change': ({ client }) => ({
+    client_token: client,
+    url: 'http://127.0.0.1:9/new?key=new-secret',
+  }),
+  'registration pause': ({ client }) => ({ client_token: client }),
+  'registration resume': ({ client }) => ({ client_token: client }),
+  'notification list': ({ client }) => ({ client, limit: 1 }),
+  'notification show': ({ id }) => ({ notification_id: id }),
+  'notification redeliver': ({ id }) => ({ notification_id: id }),
+  'notification cancel': ({ id }) => ({ notification_id: id }),
+  'notification recover': ({ client }) => ({ client_token: client, since: '3d', dry_run: true }),
+  'registration test': ({ client }) => ({ client_token: client }),
+  'registration check': ({ client }) => ({ client_token: client }),
+  'notification replay': ({ client }) => ({ client_token: client, since: '3d', dry_run: true }),
+  explain: ({ client }) => ({ client_token: client, platform_id: 'vid-1' }),
+  status: () => ({}),
+  doctor: () => ({}),
+  audit: ({ client }) => ({ since: '1h', of: client }),
+  console: ({ client }) => ({ account_or_client: client, read: true }),
+  desk: () => ({ role: 'support' }),
+  'token create': ({ client }) => ({ name: client, role: 'look', expires: '1d' }),
+  'token list': () => ({}),
+  'token revoke': () => ({ name: 'nobody' }),
+  'secrets reencrypt': () => ({}),
+  'secrets rotate': ({ client }) => ({ client_token: client }),
+  'store accept-empty': () => ({}),
+};
+
+/** Of operations that this installation gives no reason to carry out. */
+const refusals: Record<string, string> = {
+  'token revoke': 'There is no token nobody.',
+  'store accept-empty': 'The store has not lost its data.',
+};
+
+const secretUrl = 'http://127.0.0.1:9/hook?key=url-secret';
+
+describe('operations of operators', () => {
+  let scene: DeskScene;
+  const visitors = {} as Record<Role, Visitor>;
+  before(async () => {
+    scene = await startDesk();
+    for (const role of roles) {
+      visitors[role] = new Visitor(scene.url);
+      await visitors[role].post('/desk/open', { link: await newPersonLink(scene, role, role) });
+    }
+  });
+  after(() => scene.close());
+
+  /** A site whose deliveries are paused, so that its notification stays. */
+  async function pausedSite(): Promise<Site> {
+    const site = await newSite(scene, secretUrl);
+    await setPaused(scene.h.db, site.client, true);
+    return site;
+  }
+  const inputOf = (operation: Operation, site: Site) => inputs[nameOf(operation)]?.(site) ?? {};
+  const pathOf = (operation: Operation) => `/operator/${nameOf(operation).replaceAll(' ', '/')}`;
+
+  /** The words of the command, made from the members of the input. */
+  function wordsOf(operation: Operation, input: Record<string, unknown>): string[] {
+    const args = (operation.command.match(/[<[]/g) ?? []).length;
+    const members = Object.keys(operation.input.shape);
+    const options = Object.entries(input).filter(([member]) => members.indexOf(member) >= args);
+    return [
+      ...nameOf(operation).split(' '),
+      ...members
+        .slice(0, args)
+        .flatMap((member) => (input[member] === undefined ? [] : [String(input[member])])),
+      ...options.flatMap(([member, value]) => {
+        const option = `--${member.replaceAll('_', '-')}`;
+        return value === true ? [option] : [value].flat().flatMap((one) => [option, String(one)]);
+      }),
+    ];
+  }
+
+  function called(operation: Operation, role: (typeof roles)[number], input: Record<string, unknown>) {
+    if (operation.changes) return scene.call(role, 'POST', pathOf(operation), { ...input, reason: 'a test' });
+    const query = new URLSearchParams(input as Record<string, string>);
+    return scene.call(role, 'GET', `${pathOf(operation)}?${query}`);
+  }
+
+  /** Makes answers about different sites, at different times, comparable. */
+  function comparable(value: unknown, { account_id, client_id, client, id }: Site): unknown {
+    let text = JSON.stringify(value);
+    for (const [name, one] of Object.entries({ client, id, account_id, client_id }))
+      text = text.replaceAll(one, name);
+    const changing = [
+      'client_secret',
+      // Under load an event may have the workflow of a group.
+      'workflow_id',
+      'url',
+      'token',
+      'found',
+      'who',
+      'milliseconds',
+      'calls',
+      'calls_failed',
+      'reencrypted',
+      'unchanged',
+    ];
+    const ofCalls = ['request_id', 'token_fingerprint', 'why'];
+    return JSON.parse(
+      text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'time').replaceAll(/(acc|cid|evt|msg)_[\w-]+/g, '$1'),
+      (name, one) => (ofCalls.includes(name) ? undefined : changing.includes(name) ? '…' : one),
+    );
+  }
+
+  it('are all tried below', () => {
+    assert.deepEqual(Object.keys(inputs).sort(), operations.map(nameOf).sort());
+  });
+
+  for (const operation of operations) {
+    const name = nameOf(operation);
+
+    it(`${name}: the command, the command over HTTP and the call answer the same`, async () => {
+      const sites = await Promise.all([pausedSite(), pausedSite(), pausedSite()]);
+      const [here, there, asked] = sites.map((site) => inputOf(operation, site)) as [object, object, object];
+      const ran = await scene.cli.run([...wordsOf(operation, { ...here }), '--json']);
+      const ranThere = await scene.there('admin', [...wordsOf(operation, { ...there }), '--json']);
+      const call = await called(operation, 'admin', { ...asked });
+      if (refusals[name] !== undefined) {
+        const refusal = `${refusals[name]}\n`;
+        assert.deepEqual(
+          [ran, ranThere],
+          [0, 1].map(() => ({ status: 1, stdout: '', stderr: refusal })),
+        );
+        assert.deepEqual([call.status, call.body.code], [409, 'refused']);
+        return;
+      }
+      assert.deepEqual([ran.status, ranThere.status], [ran.status, ran.status], ranThere.stderr);
+      const answer = operation.list === undefined ? call.body : call.body[operation.list];
+      const [first, second, third] = [JSON.parse(ran.stdout), JSON.parse(ranThere.stdout), answer].map(
+        (value, i) => comparable(value, sites[i] as Site),
+      );
+      // Lists of everything also have what the tests before this one made.
+      if (['account list', 'token list'].includes(name))
+        return assert.ok((second as []).length >= (first as []).length);
+      if (name === 'status') return assert.equal((second as { verdict: string }).verdict, 'us');
+      assert.deepEqual(second, first);
+      assert.deepEqual(third, first);
+      const schema = operation.list === undefined ? operation.answers : operation.answers.array();
+      assert.equal(schema.safeParse(answer).error, undefined);
+    });
+
+    it(`${name}: is refused by every door to a role that may not do it, and the role is named`, async () => {
+      const site = await pausedSite();
+      const input = inputOf(operation, site);
+      for (const role of roles.filter((one) => !isAllowed(one, operation.role))) {
+        const { status, body } = await called(operation, role, input);
+        const says = `This needs the role ${operation.role}; the token ${role} has the role ${role}`;
+        assert.deepEqual([status, body.code, body.msg], [403, 'insufficient_role', says]);
+        const ran = await scene.there(role, wordsOf(operation, input));
+        assert.deepEqual(ran, { status: 1, stdout: '', stderr: `${says}.\n` });
+      }
+    });
+
+    it(`${name}: has a page, with a form for who may, which carries it out`, async () => {
+      const site = await pausedSite();
+      const input = inputOf(operation, site);
+      const path = `/desk/do/${name.replaceAll(' ', '/')}`;
+      const fields = Object.fromEntries(
+        Object.entries(input).map(([member, value]) => [member, [value].flat().join(' ')]),
+      );
+      for (const role of roles) {
+        const page = await visitors[role].get(
+          `${path}?${operation.changes ? '' : new URLSearchParams(fields)}`,
+        );
+        const isDue = isAllowed(role, operation.role);
+        assert.deepEqual(
+          [page.status, page.html.includes(`This needs the role ${operation.role}`)],
+          [isDue ? 200 : 403, !isDue],
+        );
+        if (role === 'look') assert.doesNotMatch(page.html, /url-secret|whsec_/);
+      }
+      if (!operation.changes) return;
+      const form = await visitors.admin.get(path);
+      const done = await visitors.admin.submit(form, path, { ...fields, reason: 'a test' });
+      const shown = await visitors.look.post(path, { ...fields, reason: 'a test' });
+      assert.deepEqual(
+        [done.status, shown.status],
+        [refusals[name] === undefined ? 200 : 409, 403],
+        done.html,
+      );
+    });
+
+    it(`${name}: shows a role no secret that is not due to it`, async () => {
+      const site = await pausedSite();
+      const input = inputOf(operation, site);
+      if (isAllowed('look', operation.role)) {
+        const { text } = await called(operation, 'look', input);
+        const { stdout } = await scene.there('look', wordsOf(operation, input));
+        for (const shown of [text, stdout])
+          for (const secret of ['url-secret', 'whsec_', site.client_secret])
+            assert.ok(!shown.includes(secret));
+      } else if (isAllowed('support', operation.role)) {
+        const { text } = await called(operation, 'support', input);
+        for (const secret of ['whsec_', 'client_secret', site.client_secret])
+          assert.ok(!text.includes(secret));
+      }
+    });
+  }
+
+  it('are described at /operator/openapi.json, each with its role, and nothing that is named there is missing', async () => {
+    const text = await (await fetch(`${scene.url}/operator/openapi.json`)).text();
+    const { paths, components } = JSON.parse(text);
+    for (const operation of operations) {
+      const { description, responses } = paths[pathOf(operation)][operation.changes ? 'post' : 'get'];
+      assert.match(description, new RegExp(`Role: \`${operation.role}\``));
+      assert.ok(responses[200].content['application/json'].schema);
+    }
+    for (const [, kind = '', name = ''] of text.matchAll(/#\/components\/(\w+)\/(\w+)/g))
+      assert.ok(components[kind][name], name);
+  });
+
+  it('are recorded with who did it, how the operator came in, and why', async () => {
+    const { client } = await pausedSite();
+    const input = { client_token: client, reason: 'ticket 4711' };
+    assert.equal((await scene.call('support', 'POST', '/operator/registration/resume', input)).status, 200);
+    const { body } = await scene.call('look', 'GET', `/operator/audit?of=${client}`);
+    const { who, what, before, after, why } = body.entries.at(-1);
+    assert.deepEqual(
+      [who, what, before, after, why],
+      ['support (token)', 'registration resume', { state: 'paused' }, { state: 'active' }, 'ticket 4711'],
+    );
+    const text = JSON.stringify((await scene.call('look', 'GET', '/operator/audit')).body);
+    for (const secret of ['url-secret', 'new-secret', 'whsec_', ...Object.values(scene.tokens)])
+      assert.ok(!text.includes(secret));
+  });
+
+  it('refuse a wrong call like the API, before anything is done', async () => {
+    const { client } = await pausedSite();
+    const pause = '/operator/registration/pause';
+    for (const [method, path, body, status, says] of [
+      ['POST', pause, {}, 400, 'client_token: is missing'],
+      ['POST', pause, { client_token: client, more: 1 }, 400, 'body: the member "more" is unknown'],
+      ['POST', pause, { client_token: client, reason: 'a\nb' }, 400, /reason: A reason is one line/],
+      [
+        'POST',
+        '/operator/client/set',
+        { client_token: client },
+        400,
+        /Give max_in_flight, max_per_second or quiet_seconds/,
+      ],
+      ['POST', '/operator/registration/change', { client_token: client, url: 'ftp://x' }, 400, /./],
+      ['POST', pause, { client_token: 'nobody' }, 404, 'There is no client nobody'],
+      ['GET', pause, undefined, 405, /not allowed/],
+      ['GET', '/operator/client/list?nmae=x', undefined, 400, 'The parameter nmae is not known'],
+      ['GET', '/operator/client/list?state=broken', undefined, 400, /state: Allowed choices are/],
+      ['GET', '/operator/client/list?limit=0', undefined, 400, /limit: must be a number from 1 to 200/],
+      ['GET', '/operator/account/list?cursor=eA', undefined, 400, /cursor/],
+      ['GET', '/operator/nothing', undefined, 404, /nothing/],
+    ] as const) {
+      const answer = await scene.call('admin', method, path, body);
+      assert.equal(answer.status, status, `${path} ${answer.text}`);
+      assert.match(answer.body.msg, says instanceof RegExp ? says : new RegExp(`^${says}$`));
+    }
+    for (const authorization of ['', 'Bearer admin.x', `Bearer ${scene.tokens.admin.slice(0, -1)}`]) {
+      const { status, body, headers } = await scene.call('admin', 'GET', '/operator/status', undefined, {
+        authorization,
+      });
+      assert.deepEqual([status, body.code], [401, 'invalid_token']);
+      assert.match(headers.get('www-authenticate') ?? '', /^Bearer/);
+    }
+    assert.equal((await fetch(`${scene.h.url}/operator/status`)).status, 404, "not on the callers' port");
+  });
+
+  it('list page by page, in an order in which nothing is left out', async () => {
+    for (const path of [
+      '/operator/account/list?',
+      '/operator/client/list?',
+      '/operator/audit?',
+      '/operator/notification/list?',
+    ]) {
+      const list = path.split('/').at(2) === 'audit?' ? 'entries' : `${path.split('/')[2]}s`;
+      const { body: whole } = await scene.call('look', 'GET', `${path}limit=200`);
+      const paged: unknown[] = [];
+      for (let cursor = ''; ; ) {
+        const { body } = await scene.call('look', 'GET', `${path}limit=7${cursor && `&cursor=${cursor}`}`);
+        paged.push(...body[list]);
+        if (!body.has_more) break;
+        cursor = body.next_cursor;
+      }
+      const idOf = (one: unknown) => {
+        const { next_attempt_at: _, waiting_reason: __, ...same } = one as Record<string, unknown>;
+        return same;
+      };
+      assert.deepEqual(paged.slice(0, whole[list].length).map(idOf), whole[list].map(idOf), path);
+      assert.equal(new Set(paged.map((one) => JSON.stringify(idOf(one)))).size, paged.length, path);
+    }
+  });
+
+  it('of a token end with it: an expired one, and a revoked one at once; the list shows the last use', async () => {
+    const { cli, url } = scene;
+    const create = (...more: string[]) => cli.json('token', 'create', '--role', 'look', ...more);
+    const { token } = await create('--name', 'crm');
+    const { token: brief } = await create('--name', 'brief', '--expires', '0.1s');
+    const asked = async (given: string) =>
+      (await fetch(`${url}/operator/status`, { headers: { authorization: `Bearer ${given}` } })).status;
+    assert.equal(await asked(token), 200);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.equal(await asked(brief), 401);
+    const again = await cli.run(['token', 'create', '--name', 'crm', '--role', 'admin']);
+    assert.deepEqual(
+      [again.status, again.stderr],
+      [1, 'There is a token crm: revoke it first, or choose another name.\n'],
+    );
+    const found = (await cli.json('token', 'list')).find(({ name }: { name: string }) => name === 'crm');
+    assert.ok(Date.now() - Date.parse(found.last_used_at) < 60_000);
+    await cli.json('token', 'revoke', 'crm');
+    assert.equal(await asked(token), 401);
+    assert.ok(!JSON.stringify(await cli.db.redis.hgetall(cli.db.global.operatorTokens)).includes(token));
+  });
+});

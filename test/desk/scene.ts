@@ -1,0 +1,93 @@
+/** The operators' door of a service, and customers to try operations on. */
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createDesk } from '../../src/desk/desk.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import {
+  createOperatorToken,
+  createPersonLink,
+  type Role,
+  roles,
+} from '../../src/redis/records/operatorAccess.js';
+import { type Cli, openCli, registeredClient } from '../operator/cli.js';
+import { type Harness, startHarness } from '../service.js';
+
+export type DeskScene = Awaited<ReturnType<typeof startDesk>>;
+
+export async function startDesk(settings: Record<string, string> = {}) {
+  const cli: Cli = await openCli(settings);
+  const h: Harness = await startHarness({ ...(cli.env as Record<string, string>), ...settings });
+  const server = createServer(createDesk(h.apiDeps).callback()).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const made = roles.map(async (role) => [role, await createOperatorToken(h.db, { name: role, role })]);
+  const tokens = Object.fromEntries(await Promise.all(made)) as Record<Role, string>;
+  return {
+    cli,
+    h,
+    url,
+    tokens,
+    /** Calls with a token of a role, as a program does. */
+    async call(
+      role: Role,
+      method: string,
+      path: string,
+      body?: unknown,
+      headers: Record<string, string> = {},
+    ) {
+      const answer = await fetch(url + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${tokens[role]}`,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        body: body === undefined ? undefined : JSON.stringify(body),
+      });
+      const text = await answer.text();
+      return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) };
+    },
+    /** Runs a command on a machine that reaches the operators' door and nothing else. */
+    there: (role: Role, args: readonly string[]) =>
+      cli.run(args, {
+        env: {
+          OPERATOR_URL: url,
+          OPERATOR_TOKEN: tokens[role],
+          ...{ REDIS_URL: 'redis://127.0.0.1:1', TEMPORAL_ADDRESS: '127.0.0.1:1', SECRETS_KEY: undefined },
+        },
+      }),
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await h.close();
+    },
+  };
+}
+
+/** A link that lets a person in. */
+export async function newPersonLink({ h, url }: Pick<DeskScene, 'h' | 'url'>, role: Role, name: string) {
+  const { token } = await createPersonLink(h.db, { name, role, how: 'link' });
+  return `${url}/desk/open#${token}`;
+}
+
+let count = 0;
+
+/** An account with a site whose URL holds a secret, and that is owed a video. */
+export async function newSite({ cli, h }: Pick<DeskScene, 'cli' | 'h'>, url: string) {
+  const n = ++count;
+  const account = await createAccount(h.db, { name: `Media ${n}` });
+  const client = await registeredClient(cli, account.account_id, `SITE-${n}-${cli.prefix.slice(0, 20)}`, url);
+  const { id } = await h.publish({ client, asset: 'vid-1', eventId: 'an-1' });
+  return { ...account, client, id } as Site;
+}
+
+export interface Site {
+  account_id: string;
+  client_id: string;
+  client_secret: string;
+  client: string;
+  /** Of a notification. */
+  id: string;
+}

@@ -1,0 +1,98 @@
+/** What `status` and `doctor` say of a server that speaks TLS and is reached without, or the reverse: what the socket said. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
+import { createServer } from 'node:tls';
+import { startGrpcProxy } from '../grpcProxy.js';
+import { servers } from '../servers.js';
+import { openCli, type Ran } from './cli.js';
+
+const folder = join(import.meta.dirname, '../temporal/certificate');
+/** Names localhost. */
+const certificate = join(folder, 'certificate.pem');
+
+describe('operator: status and doctor name the reason of a server', () => {
+  const plainPort = () => Number(new URL(servers().redisUrl).port);
+  const key = readFileSync(join(folder, 'key.pem'));
+  const door = createServer({ key, cert: readFileSync(certificate) }, (inside) => {
+    const outside = connect(plainPort(), '127.0.0.1');
+    inside.pipe(outside).pipe(inside);
+    for (const one of [inside, outside]) one.on('error', () => undefined);
+  });
+  let redis: number;
+  let proxy: Awaited<ReturnType<typeof startGrpcProxy>>;
+  let temporal: string;
+  before(async () => {
+    await once(door.listen(0, '127.0.0.1'), 'listening');
+    redis = (door.address() as AddressInfo).port;
+    proxy = await startGrpcProxy(servers().temporalAddress, true);
+    temporal = proxy.address.replace(/.*:/, '');
+  });
+  after(async () => {
+    door.close();
+    await proxy.close();
+  });
+
+  const rows: Record<string, [env: () => NodeJS.ProcessEnv, redis: RegExp, temporal: RegExp]> = {
+    'whose authority is unknown': [
+      () => ({
+        REDIS_URL: `rediss://localhost:${redis}`,
+        TEMPORAL_ADDRESS: `localhost:${temporal}`,
+        TEMPORAL_TLS: 'true',
+      }),
+      /No TLS connection to Redis can be made \(DEPTH_ZERO_SELF_SIGNED_CERT\).* NODE_EXTRA_CA_CERTS /s,
+      /No TLS connection to Temporal can be made \(DEPTH_ZERO_SELF_SIGNED_CERT\).*TEMPORAL_TLS_SERVER_CA_CERT_PATH/s,
+    ],
+    'whose certificate names another host': [
+      () => ({
+        REDIS_URL: `rediss://127.0.0.1:${redis}`,
+        NODE_EXTRA_CA_CERTS: certificate,
+        TEMPORAL_ADDRESS: `127.0.0.1:${temporal}`,
+        TEMPORAL_TLS_SERVER_CA_CERT_PATH: certificate,
+      }),
+      /No TLS connection to Redis can be made \(ERR_TLS_CERT_ALTNAME_INVALID\)/,
+      /No TLS connection to Temporal can be made \(ERR_TLS_CERT_ALTNAME_INVALID\)/,
+    ],
+    'that speaks no TLS': [
+      () => ({
+        REDIS_URL: `rediss://127.0.0.1:${plainPort()}`,
+        TEMPORAL_ADDRESS: servers().temporalAddress,
+        TEMPORAL_TLS: 'true',
+      }),
+      /ETIMEDOUT.*If REDIS_URL begins with rediss:\/\/, its port may speak no TLS/s,
+      /No TLS connection to Temporal can be made \(ERR_SSL_WRONG_VERSION_NUMBER\)/,
+    ],
+    'that expects TLS': [
+      () => ({ REDIS_URL: `redis://127.0.0.1:${redis}`, TEMPORAL_ADDRESS: `127.0.0.1:${temporal}` }),
+      /Redis closes the connection without an answer.*If its port expects TLS, begin REDIS_URL with rediss:\/\//s,
+      /The port of Temporal expects TLS\..*Set TEMPORAL_TLS=true/s,
+    ],
+  };
+  /** Each takes the 5 s for which a command waits for a server. */
+  let runs: Promise<Record<string, Ran[]>>;
+  before(() => {
+    const run = async ([what, [env]]: [string, (typeof rows)[string] & {}]) => {
+      const cli = await openCli(env());
+      const alone = env().NODE_EXTRA_CA_CERTS !== undefined;
+      return [what, await Promise.all(['status', 'doctor'].map((name) => cli.run([name], { alone })))];
+    };
+    runs = Promise.all(Object.entries(rows).map(run)).then(Object.fromEntries);
+  });
+  for (const [what, [, ...says]] of Object.entries(rows)) {
+    it(what, async () => {
+      const [status, doctor] = (await runs)[what] ?? [];
+      for (const words of says) assert.match(String(doctor?.stdout), words);
+      assert.equal(doctor?.status, 1);
+      assert.match(String(status?.stderr), /^It is us\. /);
+      assert.match(String(status?.stderr), says[0]);
+    });
+  }
+
+  it('whose address is a URL', async () => {
+    const cli = await openCli({ TEMPORAL_ADDRESS: `https://127.0.0.1:${temporal}` });
+    const { stdout } = await cli.run(['doctor']);
+    assert.match(stdout, /^fail .*TEMPORAL_ADDRESS must be host:port, without https:/m);
+  });
+});

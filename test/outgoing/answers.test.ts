@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
+import { noContent, requestTo, useNetwork } from './rawReceiver.js';
+
+const ok = 'HTTP/1.1 200 OK\r\n';
+const body = 'content-length: 2\r\n\r\nok';
+const times = (count: number) => Array.from({ length: count }, (_, i) => i);
+
+/** What is odd about an answer with this status line, and whether the connection is used again. */
+const oddities: [what: string, after: string, isKept?: boolean][] = [
+  ...['Server', 'Content-Type', 'Retry-After', 'Connection', 'X-A'].flatMap((name): typeof oddities => [
+    [`folds ${name} with a blank`, `${name}: a\r\n b\r\n${body}`],
+    [`folds ${name} with a tab`, `${name}: a;\r\n\tb\r\n c\r\n${body}`],
+    [`has a blank before the colon of ${name}`, `${name} : a\r\n${body}`],
+    [`has no colon after ${name}`, `${name}\r\n${body}`],
+    [`has a control character in ${name}`, `${name}: a\x01b\x00\r\n${body}`],
+    [`has a bare CR in ${name}`, `${name}: a\rb\r\n${body}`],
+    [
+      `has ${name} with 20 KiB in ten pieces`,
+      `${`${name}: ${'x'.repeat(2_048)}\r\n`.repeat(10)}${body}`,
+      true,
+    ],
+    [`has ${name} twice`, `${name}: a\r\n${name}: a\r\n${body}`, true],
+  ]),
+  ['folds before the first header', ` folded\r\n${body}`],
+  ['has a header without a name', `: a\r\n${body}`],
+  ['has bytes above ASCII', `x: \xe9\xff\r\n${body}`, true],
+  ['has an empty value', `x:\r\n${body}`, true],
+  ['repeats an equal Content-Length', `content-length: 2\r\n${body}`],
+  ['has another Content-Length too', `content-length: 3\r\n${body}`],
+  ['lists its Content-Length', 'content-length: 2, 2\r\n\r\nok'],
+  ['has a Content-Length that is no number', 'content-length: two\r\n\r\nok'],
+  ['has a negative Content-Length', 'content-length: -2\r\n\r\nok'],
+  [
+    'has Content-Length and chunks',
+    `transfer-encoding: chunked\r\ncontent-length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
+  ],
+  ['has chunks', 'transfer-encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\nx: y\r\n\r\n', true],
+  ['has a chunk of a wrong size', 'transfer-encoding: chunked\r\n\r\n2\r\nokay\r\n0\r\n\r\n'],
+  ['has a chunk without a size', 'transfer-encoding: chunked\r\n\r\nx\r\nok\r\n0\r\n\r\n'],
+  ['has another coding', 'transfer-encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'],
+  ['has more than its Content-Length', `${body}!`],
+  ['has a whole second answer', `${body}${ok}${body}`],
+  ['closes', `connection: close\r\n${body}`],
+  ['offers an upgrade', `upgrade: h2,h2c\r\nconnection: Upgrade, Keep-Alive\r\n${body}`, true],
+  ['keeps the connection for a second', `keep-alive: timeout=1\r\n${body}`],
+  ['keeps the connection for a minute', `keep-alive: timeout=60, max=5\r\n${body}`, true],
+];
+
+describe('an answer counts by its status line', () => {
+  const { start, sending } = useNetwork();
+
+  /** Sends two POSTs in turn, and returns the results and the number of connections. */
+  async function exchange(answer: string | ((socket: Socket, count: number) => unknown)) {
+    const does = typeof answer === 'string' ? (s: Socket) => s.write(answer, 'latin1') : answer;
+    const receiver = await start({ answer: does });
+    const sender = sending();
+    const results = [await sender.post(requestTo(receiver.url)), await sender.post(requestTo(receiver.url))];
+    const requests = receiver.received().split('POST ').length - 1;
+    return { results, accepted: receiver.accepted(), requests };
+  }
+
+  for (const status of [200, 503])
+    for (const [what, after, isKept = false] of oddities)
+      it(`${status}, also if it ${what}; the connection is ${isKept ? 'kept' : 'closed'}`, async () => {
+        const { results, accepted, requests } = await exchange(`HTTP/1.1 ${status} X\r\n${after}`);
+        assert.deepEqual(
+          results.map((r) => [r.ok, r.status]),
+          [0, 1].map(() => [status === 200, status]),
+        );
+        assert.deepEqual([accepted, requests], [isKept ? 1 : 2, 2]);
+      });
+
+  it('after any number of each 1xx but 101, in one segment or in many', async () => {
+    const codes = times(100).map((i) => 100 + i);
+    const interim = (code: number) => `HTTP/1.1 ${code} Soon\r\n${code % 2 ? 'link: </a>\r\n' : ''}\r\n`;
+    const final = `${ok}${body}`;
+    await Promise.all(
+      codes
+        .filter((code) => code !== 101)
+        .flatMap((code) =>
+          [1, 2, 300].map(async (count) => {
+            const whole = await exchange(interim(code).repeat(count) + final);
+            assert.deepEqual([whole.results.map((r) => r.ok), whole.accepted], [[true, true], 1], `${code}`);
+          }),
+        ),
+    );
+    const { results } = await exchange(async (socket) => {
+      for (const byte of interim(100) + interim(103) + final) {
+        socket.write(byte);
+        await new Promise(setImmediate);
+      }
+    });
+    assert.deepEqual(
+      results.map((r) => r.ok),
+      [true, true],
+    );
+  });
+
+  it('so bytes after the end of a 204 or 304, 0 to 20 ms later, spoil no other POST', async () => {
+    const framings = [
+      'transfer-encoding: chunked',
+      'transfer-encoding: gzip',
+      'content-length: 5',
+      'content-length: 0',
+      '',
+    ];
+    const ends = ['0\r\n\r\n', '\r\n', 'ok', '5\r\nhello\r\n0\r\n\r\n'];
+    await Promise.all(
+      [204, 304].flatMap((status) =>
+        framings.flatMap((framing) =>
+          ends.map(async (end, i) => {
+            const head = `HTTP/1.1 ${status} X\r\n${framing === '' ? '' : `${framing}\r\n`}\r\n`;
+            const receiver = await start({
+              answer: (s, count) => {
+                s.write(head);
+                const afterMs = (count + i) % 21;
+                setTimeout(() => s.writable && s.write(end), afterMs);
+              },
+            });
+            const sender = sending();
+            for (const _ of times(21)) {
+              const { status: got, error } = await sender.post(requestTo(receiver.url));
+              assert.deepEqual(
+                [got, error],
+                [status, status === 204 ? undefined : 'redirect'],
+                `${framing} ${end}`,
+              );
+            }
+          }),
+        ),
+      ),
+    );
+  });
+
+  it('of its own: on a kept connection whatever else comes first has the POST sent once more', async () => {
+    for (const late of ['0\r\n\r\n', 'ok', '\0', '{}', '220 x\r\n']) {
+      const { results, accepted, requests } = await exchange((s, count) => {
+        if (count === 2) s.write(late);
+        s.write(noContent);
+      });
+      assert.deepEqual([results.map((r) => r.ok), accepted, requests], [[true, true], 2, 3], late);
+    }
+  });
+});

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { namesBy } from './dnsServer.js';
+import { noContent, requestTo, useNetwork } from './rawReceiver.js';
+
+describe('a receiver whose name moves', () => {
+  const { start, sending } = useNetwork();
+  const host = 'hooks.customer.example';
+
+  /** Posts one by one to a busy old server, until `done`; the name is moved after the first. */
+  async function move(
+    lookup: (moved: boolean) => Promise<readonly string[]>,
+    done: (posts: number, toNew: number) => boolean,
+  ) {
+    let moved = false;
+    const old = await start({ answer: (s) => s.write(noContent) });
+    const fresh = await start({ host: '127.0.0.2', port: old.port, answer: (s) => s.write(noContent) });
+    const names = namesBy(async () =>
+      (await lookup(moved)).map((address) => ({ address, family: 4, ttlSeconds: 1 })),
+    );
+    const sender = sending({ names });
+    const requests = () => fresh.received().split('POST ').length - 1;
+    const failed: unknown[] = [];
+    for (let posts = 1; !done(posts, requests()); posts++) {
+      const result = await sender.post(requestTo(`http://${host}:${old.port}/`));
+      if (!result.ok) failed.push(result);
+      moved = true;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return { failed, toOld: old.accepted(), toNew: requests() };
+  }
+
+  it('is followed within about the TTL though the old server is kept busy, and no attempt fails', async () => {
+    const { failed, toOld, toNew } = await move(
+      async (moved) => [moved ? '127.0.0.2' : '127.0.0.1'],
+      (_, toNew) => toNew > 0,
+    );
+    assert.deepEqual([failed, toOld, toNew], [[], 1, 1]);
+  });
+
+  it('keeps its connection where the address is still one of several', async () => {
+    const { failed, toOld, toNew } = await move(
+      async (moved) => (moved ? ['127.0.0.2', '127.0.0.1'] : ['127.0.0.1']),
+      (posts) => posts > 120,
+    );
+    assert.deepEqual([failed, toOld, toNew], [[], 1, 0]);
+  });
+
+  it('keeps its connection while its name server is silent or broken', async () => {
+    let asked = 0;
+    const { failed, toOld } = await move(
+      async (moved) => {
+        asked++;
+        if (moved) throw Object.assign(new Error('broken'), { code: 'ESERVFAIL' });
+        return ['127.0.0.1'];
+      },
+      () => asked > 1,
+    );
+    assert.deepEqual([failed, toOld], [[], 1]);
+  });
+
+  it('is judged again: an address that is not public ends the connection', async () => {
+    const old = await start({ answer: (s) => s.write(noContent) });
+    let address = '127.0.0.1';
+    const sender = sending({ names: namesBy(async () => [{ address, family: 4, ttlSeconds: 1 }]) });
+    const post = () => sender.post(requestTo(`http://${host}:${old.port}/`));
+    assert.equal((await post()).ok, true);
+    address = '10.0.0.7';
+    let last = await post();
+    while (last.ok) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      last = await post();
+    }
+    assert.deepEqual([last.error, last.detail], ['blocked_address', 'not_public']);
+  });
+});

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { OutgoingProxy } from '../../src/outgoing/proxy.js';
+import { loopbackNames, namesBy } from './dnsServer.js';
+import { certificate, noContent, requestTo, startRawReceiver, useNetwork } from './rawReceiver.js';
+
+/** A proxy that answers a CONNECT as a test wants; `tunnel` opens the tunnel to 127.0.0.1. */
+async function startProxy(
+  answer: (target: string, head: string, socket: Socket) => 'tunnel' | string | undefined,
+) {
+  const heads: string[] = [];
+  const receiver = await startRawReceiver({
+    onConnection: (socket) =>
+      socket.once('data', (bytes) => {
+        const head = String(bytes);
+        heads.push(head);
+        const target = head.split(' ')[1] ?? '';
+        const said = answer(target, head, socket);
+        if (said !== 'tunnel') return said !== undefined && socket.write(said);
+        const to = connect(Number(target.split(':').at(-1)), '127.0.0.1', () => {
+          socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
+          socket.pipe(to).pipe(socket);
+        });
+        to.on('error', () => socket.destroy());
+      }),
+  });
+  return { ...receiver, heads };
+}
+
+const refusedNowhere = 'HTTP/1.1 403 Forbidden\r\n\r\n';
+
+describe('a receiver behind an outgoing proxy', () => {
+  const { start, sending } = useNetwork();
+  const proxies: { close(): Promise<void> }[] = [];
+  afterEach(async () => {
+    for (const proxy of proxies.splice(0)) await proxy.close();
+  });
+  const through = async (...[answer]: Parameters<typeof startProxy>) => {
+    const proxy = await startProxy(answer);
+    proxies.push(proxy);
+    return proxy;
+  };
+  const using = ({ port }: { port: number }, resolves = false) =>
+    new OutgoingProxy(`http://me:p%40ss@127.0.0.1:${port}`, resolves);
+
+  for (const tls of [false, true])
+    for (const resolves of [false, true])
+      it(`gets POSTs through a tunnel to ${resolves ? 'its name' : 'its judged address'}${tls ? ', over TLS' : ''}`, async () => {
+        const proxy = await through(() => 'tunnel');
+        const receiver = await start({ tls, answer: (s) => s.write(noContent) });
+        const names = resolves ? namesBy(() => assert.fail('the name is looked up')) : loopbackNames;
+        const sender = sending({ names, ca: certificate, proxy: using(proxy, resolves) });
+        const url = `${tls ? 'https' : 'http'}://receiver.example:${receiver.port}/a`;
+        const results = [await sender.post(requestTo(url)), await sender.post(requestTo(url))];
+        assert.deepEqual(
+          results.map(({ ok, remoteAddress }) => [ok, remoteAddress]),
+          [0, 1].map(() => [true, resolves ? undefined : '127.0.0.1']),
+        );
+        const [head = '', ...more] = proxy.heads;
+        assert.deepEqual(more, []);
+        const target = `${resolves ? 'receiver.example' : '127.0.0.1'}:${receiver.port}`;
+        assert.ok(head.startsWith(`CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n`));
+        assert.ok(head.includes(`proxy-authorization: Basic ${btoa('me:p@ss')}\r\n`));
+        assert.ok(!receiver.received().includes('proxy-'));
+      });
+
+  for (const status of [502, 503, 504])
+    it(`fails as connect where the proxy says ${status}, after each address`, async () => {
+      const proxy = await through(() => `HTTP/1.1 ${status} No way\r\n\r\n`);
+      const addresses = ['127.0.0.1', '127.0.0.2'];
+      const names = namesBy(async () => addresses.map((address) => ({ address, family: 4 })));
+      const { error, detail, ours } = await sending({ names, proxy: using(proxy) }).post(
+        requestTo('http://receiver.example:9/'),
+      );
+      assert.deepEqual([error, detail, ours], ['connect', 'proxy_found_no_way', undefined]);
+      assert.equal(proxy.heads.length, 2);
+    });
+
+  const faults: [what: string, answer: Parameters<typeof startProxy>[0]][] = [
+    ...[400, 401, 403, 405, 407, 429, 500].map((status): [string, () => string] => [
+      `answers ${status}`,
+      () => `HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`,
+    ]),
+    ['speaks another protocol', () => '220 mail.example\r\n'],
+    ['closes', (_target, _head, socket) => void socket.end()],
+    ['resets', (_target, _head, socket) => void socket.resetAndDestroy()],
+    ['is silent', () => undefined],
+  ];
+  for (const [what, answer] of faults)
+    it(`is not to blame where the proxy ${what}`, async () => {
+      const proxy = await through(answer);
+      const sender = sending({ proxy: using(proxy), timeoutMs: what === 'is silent' ? 300 : 20_000 });
+      const { ok, ours } = await sender.post(requestTo('http://127.0.0.1:9/'));
+      assert.deepEqual([ok, ours], [false, 'proxy']);
+    });
+
+  it('is not to blame where there is no proxy at its address', async () => {
+    const proxy = await through(() => undefined);
+    await proxy.close();
+    const { ours } = await sending({ proxy: using(proxy) }).post(requestTo('http://127.0.0.1:9/'));
+    assert.equal(ours, 'proxy');
+    assert.equal(await using(proxy).fault(), 'it cannot be reached');
+  });
+
+  it('times out itself where the proxy answers others', async () => {
+    const proxy = await through((target) => (target === '127.0.0.1:1' ? refusedNowhere : undefined));
+    const { error, detail, ours } = await sending({ proxy: using(proxy), timeoutMs: 300 }).post(
+      requestTo('http://127.0.0.1:9/'),
+    );
+    assert.deepEqual([error, detail, ours], ['timeout', 'during_connect', undefined]);
+    assert.equal(await using(proxy).fault(), undefined);
+  });
+
+  it('is never asked for by an address that is not allowed', async () => {
+    const proxy = await through(() => 'tunnel');
+    const { error } = await sending({ proxy: using(proxy) }).post(requestTo('http://10.0.0.7/'));
+    assert.equal(error, 'blocked_address');
+    assert.deepEqual(proxy.heads, []);
+  });
+});

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { connect, createServer, type Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
+
+/** Whether a ClientHello (RFC 8446, section 4.1.2) offers a session: `pre_shared_key`, or a `session_ticket` that is not empty. */
+function offersSession(hello: Buffer): boolean {
+  let at = 9 + 2 + 32;
+  at += 1 + hello.readUInt8(at);
+  at += 2 + hello.readUInt16BE(at);
+  at += 1 + hello.readUInt8(at);
+  const end = at + 2 + hello.readUInt16BE(at);
+  for (at += 2; at < end; at += 4 + hello.readUInt16BE(at + 2)) {
+    const type = hello.readUInt16BE(at);
+    if (type === 41 || (type === 35 && hello.readUInt16BE(at + 2) > 0)) return true;
+  }
+  return false;
+}
+
+describe('a receiver that refuses to resume a TLS session', () => {
+  const { start, sending } = useNetwork();
+
+  const refusals: [what: string, does: (socket: Socket) => unknown][] = [
+    ...[10, 40, 47, 51, 80].map((alert): (typeof refusals)[0] => [
+      `with alert ${alert}`,
+      (s) => s.end(Buffer.from([21, 3, 3, 0, 2, 2, alert])),
+    ]),
+    ['by closing', (s) => s.end()],
+    ['by a reset', (s) => s.resetAndDestroy()],
+  ];
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const)
+    for (const [what, does] of refusals)
+      it(`${what} (${version}) gets every notification within its attempt, also those that come together`, async () => {
+        const behind = await start({
+          tls: { ...ownKey, minVersion: version, maxVersion: version },
+          answer: (s) => s.write(noContent),
+        });
+        let refused = 0;
+        const front = createServer((socket) => {
+          socket.on('error', () => undefined);
+          socket.once('data', (hello) => {
+            if (offersSession(hello)) {
+              refused++;
+              return does(socket);
+            }
+            const to = connect(behind.port, '127.0.0.1', () => {
+              to.write(hello);
+              socket.pipe(to).pipe(socket);
+            });
+            to.on('error', () => socket.destroy());
+          });
+        });
+        await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
+        const { port } = front.address() as { port: number };
+        const sender = sending();
+        const post = () => sender.post(requestTo(`https://127.0.0.1:${port}/`));
+        const results = [await post(), ...(await Promise.all(Array.from({ length: 16 }, post)))];
+        front.close();
+        assert.deepEqual(new Set(results.map(({ error }) => error)), new Set([undefined]));
+        assert.ok(refused > 0, 'a session is offered');
+      });
+
+  it('after the handshake gets it over a new session', async () => {
+    let refused = 0;
+    const receiver = await start({
+      tls: true,
+      answer: (s) => {
+        if (!(s as TLSSocket).isSessionReused()) return s.write(noContent);
+        refused++;
+        return s.destroy();
+      },
+    });
+    const sender = sending();
+    const post = () => sender.post(requestTo(receiver.url));
+    const results = [await post(), ...(await Promise.all([post(), post(), post()]))];
+    assert.deepEqual(new Set(results.map(({ error }) => error)), new Set([undefined]));
+    assert.ok(refused > 0);
+  });
+});

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
+import type { TlsOptions } from 'node:tls';
+import { type AttemptDetail, detailsOf } from '../../src/outgoing/details.js';
+import { type Certificate, issueCertificate } from './certificates.js';
+import { loopbackNames } from './dnsServer.js';
+import { noContent, requestTo, useNetwork } from './rawReceiver.js';
+
+const host = 'hooks.customer.example';
+const root = issueCertificate({ name: 'Root', isAuthority: true });
+const stranger = issueCertificate({ name: 'Stranger', isAuthority: true });
+const middle = root.issue({ name: 'Middle', isAuthority: true });
+const expiredMiddle = root.issue({ name: 'Old middle', isAuthority: true, untilDays: -1, fromDays: -9 });
+const good = root.issue({ name: host });
+const chain = (...certificates: Certificate[]): TlsOptions => ({
+  key: certificates[0]?.key,
+  cert: certificates.map(({ cert }) => cert).join(''),
+});
+const clientAuthentication = '2b06010505070302';
+const old = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' } as const;
+const wantsCertificate = { requestCert: true, rejectUnauthorized: true };
+
+const servers: [what: string, options: TlsOptions, detail: AttemptDetail | undefined][] = [
+  ['is good', chain(good), undefined],
+  ['has its intermediate', chain(middle.issue({ name: host }), middle), undefined],
+  [
+    'is for one of several names',
+    chain(root.issue({ name: 'x', names: ['a.example', '*.customer.example'] })),
+    undefined,
+  ],
+  ['has expired', chain(root.issue({ name: host, fromDays: -9, untilDays: -1 })), 'certificate_expired'],
+  [
+    'has an intermediate that has expired',
+    chain(expiredMiddle.issue({ name: host }), expiredMiddle),
+    'certificate_expired',
+  ],
+  ['is not valid yet', chain(root.issue({ name: host, fromDays: 1 })), 'certificate_not_yet_valid'],
+  ...[['other.example'], ['customer.example'], ['*.example'], ['*.hooks.customer.example']].map(
+    (names): (typeof servers)[0] => [
+      `is for ${names}`,
+      chain(root.issue({ name: host, names })),
+      'certificate_name',
+    ],
+  ),
+  ['has signed itself', chain(issueCertificate({ name: host })), 'certificate_self_signed'],
+  ['lacks its intermediate', chain(middle.issue({ name: host })), 'certificate_incomplete'],
+  [
+    'is of an unknown authority, which is shown',
+    chain(stranger.issue({ name: host }), stranger),
+    'certificate_unknown_authority',
+  ],
+  [
+    'is of an unknown authority, which is not shown',
+    ((m) => chain(m.issue({ name: host }), m))(stranger.issue({ name: 'M', isAuthority: true })),
+    'certificate_unknown_authority',
+  ],
+  [
+    'has a key that is too short',
+    { ...chain(root.issue({ name: host, rsaBits: 768 })), ...old },
+    'certificate_invalid',
+  ],
+  [
+    'is for clients only',
+    chain(root.issue({ name: host, usage: clientAuthentication })),
+    'certificate_invalid',
+  ],
+  ['is used with TLS 1.0 only', { ...chain(good), ...old, maxVersion: 'TLSv1' }, 'tls_version'],
+  ['is used with TLS 1.1 only', { ...chain(good), ...old, maxVersion: 'TLSv1.1' }, 'tls_version'],
+  ['is used with TLS 1.2 only', { ...chain(good), maxVersion: 'TLSv1.2' }, undefined],
+  ['is used with HTTP/2 only', { ...chain(good), ALPNProtocols: ['h2'] }, 'http2_only'],
+  [
+    'is used with no common cipher',
+    { ...chain(good), maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES128-GCM-SHA256' },
+    'tls_cipher',
+  ],
+  ...(['TLSv1.2', 'TLSv1.3'] as const).map((version): (typeof servers)[0] => [
+    `is used by a server that wants one of ours, ${version}`,
+    { ...chain(good), ...wantsCertificate, minVersion: version, maxVersion: version },
+    'client_certificate_wanted',
+  ]),
+];
+
+describe('a receiver over TLS', () => {
+  const { start, sending } = useNetwork();
+  const post = async (port: number) =>
+    sending({ ca: root.cert, names: loopbackNames }).post(requestTo(`https://${host}:${port}/`));
+
+  for (const [what, tls, detail] of servers)
+    it(`whose certificate ${what} ends as ${detail ?? 'delivered'}`, async () => {
+      const receiver = await start({ tls, answer: (s) => s.write(noContent) });
+      const result = await post(receiver.port);
+      assert.deepEqual(
+        [result.error, result.detail],
+        detail === undefined ? [undefined, undefined] : ['tls', detail],
+      );
+    });
+
+  it('may have a dot at the end of its name', async () => {
+    const { port } = await start({ tls: chain(good), answer: (s) => s.write(noContent) });
+    const sender = sending({ ca: root.cert, names: loopbackNames });
+    assert.equal((await sender.post(requestTo(`https://${host}.:${port}/`))).status, 204);
+  });
+
+  const refusals: [what: string, does: (socket: Socket) => unknown, detail: AttemptDetail][] = [
+    ['speaks HTTP without TLS', (s) => s.end('HTTP/1.1 400 Bad Request\r\n\r\n'), 'not_tls'],
+    ['speaks SMTP', (s) => s.end('220 mail.example ESMTP\r\n'), 'not_tls'],
+    ['closes', (s) => s.end(), 'handshake_broken'],
+    ['resets', (s) => s.resetAndDestroy(), 'handshake_broken'],
+    ...(
+      [
+        [40, 'tls_cipher'],
+        [42, 'client_certificate_wanted'],
+        [48, 'client_certificate_wanted'],
+        [49, 'client_certificate_wanted'],
+        [70, 'tls_version'],
+        [71, 'tls_cipher'],
+        [80, 'handshake_broken'],
+        [112, 'tls_name_unknown'],
+        [116, 'client_certificate_wanted'],
+        [120, 'http2_only'],
+      ] as const
+    ).map(([alert, detail]): (typeof refusals)[0] => [
+      `refuses with alert ${alert}`,
+      (s) => s.end(Buffer.from([21, 3, 3, 0, 2, 2, alert])),
+      detail,
+    ]),
+  ];
+  for (const [what, does, detail] of refusals)
+    it(`that ${what} in the handshake ends as ${detail}`, async () => {
+      const receiver = await start({ onConnection: (s) => s.once('data', () => does(s)) });
+      const result = await post(receiver.port);
+      assert.deepEqual([result.error, result.detail], ['tls', detail]);
+    });
+
+  it('has a detail for each alert', async () => {
+    let alert = 0;
+    const receiver = await start({
+      onConnection: (s) => s.once('data', () => s.end(Buffer.from([21, 3, 3, 0, 2, 2, alert]))),
+    });
+    for (; alert < 128; alert++) {
+      const { error, detail } = await post(receiver.port);
+      assert.equal(error, 'tls', `${alert}`);
+      assert.ok(detailsOf('tls').includes(detail ?? ''), `${alert} ${detail}`);
+    }
+  });
+});

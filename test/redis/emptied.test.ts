@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { Redis } from 'ioredis';
+import { openCli } from '../operator/cli.js';
+import { startOwnRedis } from '../ownRedis.js';
+import { type Service, startService } from '../program.js';
+import { until } from '../receiver.js';
+import type { Json } from '../service.js';
+
+describe('A store that has lost its data under a running service', () => {
+  let redis: Awaited<ReturnType<typeof startOwnRedis>>;
+  let direct: Redis;
+  let service: Service;
+  let cli: Awaited<ReturnType<typeof openCli>>;
+  before(async () => {
+    redis = await startOwnRedis();
+    direct = new Redis(redis.url);
+    service = await startService({ REDIS_URL: redis.url });
+    const { prefix, taskQueue } = service;
+    cli = await openCli({ REDIS_URL: redis.url, KEY_PREFIX: prefix, TASK_QUEUE: taskQueue });
+  });
+  after(async () => {
+    await service.stop();
+    direct.disconnect();
+    await redis.stop();
+  });
+
+  const token = () => fetch(`${service.url}/oauth/access_token`, { method: 'POST' });
+
+  it('accepts nothing, says so everywhere, in processes that start later too, until an operator says that it may be empty', async () => {
+    assert.equal((await token()).status, 415);
+    await assert.rejects(cli.json('store', 'accept-empty'), /has not lost its data/);
+    await direct.flushall();
+    await until('calls are refused', async () => (await token()).status === 503);
+    assert.match(
+      service.said(),
+      /"level":50,.*"reason":"emptied".*disaster\.md.*The store has lost its data/,
+    );
+    const ready = await fetch(`${service.url}/readyz`);
+    assert.deepEqual([ready.status, ((await ready.json()) as Json).reasons], [503, ['emptied']]);
+    const metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();
+    assert.match(metrics, /^asset_update_redis_data_lost 1$/m);
+    assert.match((await cli.run(['status'])).stdout, /^It is us\. The store has lost its data/);
+    assert.match(
+      (await cli.run(['doctor'])).stdout,
+      /^ {2}redis data: docs\/guides\/disaster\.md#loss-of-a-store/m,
+    );
+    const clients = (await direct.keys('*')).filter((key) => key.includes('{SITE'));
+    assert.deepEqual(clients, []);
+    await cli.json('store', 'accept-empty');
+    await until('it serves', async () => (await token()).status === 415);
+    assert.match((await cli.run(['audit'])).stdout, /store accept-empty/);
+    const { stdout } = await cli.run(['status']);
+    assert.doesNotMatch(stdout, /lost its data/);
+    // It serves, but calls have failed.
+    assert.match(stdout, /^It is us\. \d+ % of the calls of the last 3 minutes failed by us \(\d+ of \d+ /);
+  });
+
+  it('warns of keys that it evicts, as status and doctor say without CONFIG', async () => {
+    await direct.config('SET', 'maxmemory-policy', 'allkeys-lru');
+    await direct.call('ACL', 'SETUSER', 'managed', 'on', '>pw', '~*', '&*', '+@all', '-config');
+    const env = { REDIS_URL: redis.url.replace('//', '//managed:pw@') };
+    for (const command of ['status', 'doctor']) {
+      const { stdout } = await cli.run([command], { env });
+      assert.match(stdout, /Redis evicts keys when it is full \(maxmemory-policy allkeys-lru\)/);
+    }
+    await direct.config('SET', 'maxmemory-policy', 'noeviction');
+  });
+});

@@ -1,0 +1,316 @@
+/** Every command of the service, refused one at a time. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdir, rmdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { freePort } from '../../local/ports.js';
+import type { RedisServer } from '../../local/redis.js';
+import { readConfig } from '../../src/config.js';
+import { projectDir } from '../../src/operator/npmStart.js';
+import { checkRedis } from '../../src/operator/redisChecks.js';
+import { closeDb, type Db, openDb } from '../../src/redis/connection/db.js';
+import { scriptCommands } from '../../src/redis/connection/library.js';
+import { markStore } from '../../src/redis/connection/mark.js';
+import {
+  neededCommands,
+  servesCalls,
+  tryNeeds,
+  untilServed,
+  watchStore,
+} from '../../src/redis/connection/needs.js';
+import { openCli } from '../operator/cli.js';
+import { startOwnRedis } from '../ownRedis.js';
+import { startReceiver, until } from '../receiver.js';
+import { type RespProxy, startRespProxy, type Words } from '../respProxy.js';
+import { bounds } from '../servers.js';
+import { keptLog, startHarness } from '../service.js';
+
+/** As Redis, its ACL and providers say that a command is not to be had; `refused`: in words that nobody has seen yet. */
+const ways: [reason: string, words: (command: string) => Words][] = [
+  ['command', (command) => `ERR unknown command '${command}', with args beginning with: 'secret' `],
+  [
+    'command',
+    (command) => `ERR Command is not available: '${command}'. See https://example.com/compatibility`,
+  ],
+  ['right', (command) => `NOPERM this user has no permissions to run the '${command.toLowerCase()}' command`],
+  ['refused', () => 'ERR computer says no to secret'],
+  ['limit', () => 'ERR max daily request limit exceeded. Limit: 10000, Usage: 10000'],
+  ['command', () => []],
+];
+
+describe('A command that the store refuses', () => {
+  let server: RedisServer;
+  let proxy: RespProxy;
+  let direct: Redis;
+  let db: Db;
+  const { log, lines } = keptLog();
+  const asUser = () => `redis://limited:pw@127.0.0.1:${server.port}`;
+  const open = (url: string) => openDb({ url, prefix: 'needs-', bounds, log });
+
+  before(async () => {
+    server = await startOwnRedis();
+    proxy = await startRespProxy(server.url);
+    direct = new Redis(server.url);
+    await direct.call('ACL', 'SETUSER', 'limited', 'on', '>pw', '~*', '&*', '+@all');
+    db = open(proxy.url);
+    await untilServed(db, 'here', new AbortController().signal);
+    await markStore(db);
+  });
+  after(async () => {
+    closeDb(db);
+    direct.disconnect();
+    await proxy.stop();
+    await server.stop();
+  });
+
+  it('is among those that are tried, whichever the code or a script sends', async () => {
+    const known = new Set((await direct.call('COMMAND', 'LIST')) as string[]);
+    const files = readdirSync(join(projectDir, 'src'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => join(projectDir, 'src', name));
+    const limiter = join(projectDir, 'node_modules/rate-limiter-flexible/lib/RateLimiterRedis.js');
+    const sent = [...files, limiter].flatMap((file) =>
+      [
+        ...readFileSync(file, 'utf8').matchAll(
+          /\b(?:redis|server|node|own)\.(?:call\(')?(\w+?)(?:Stream)?\b/gi,
+        ),
+      ].map(([, name]) => String(name).toLowerCase()),
+    );
+    const used = new Set([
+      ...sent.filter((name) => known.has(name)).map((name) => name.toUpperCase()),
+      ...scriptCommands,
+    ]);
+    // Only doctor asks CONFIG, and does without it; HEXPIRE is for a setting.
+    const missing = [...used].filter((name) => ![...neededCommands, 'CONFIG', 'HEXPIRE'].includes(name));
+    assert.ok(used.size > 40, `${used.size} were found`);
+    assert.deepEqual(missing, []);
+  });
+
+  /** What the log, `status` and `doctor` say of a command. */
+  async function heard(command: string, tried: Db) {
+    const findings = await checkRedis(tried, readConfig({}));
+    const amiss = findings.filter(({ level }) => level !== 'ok').map((one) => `${one.found} ${one.todo}`);
+    return { found: tried.health.refused(), said: JSON.stringify(lines), amiss: amiss.join('\n'), command };
+  }
+
+  function check({ found, said, amiss, command }: Awaited<ReturnType<typeof heard>>, reason: string) {
+    assert.ok(
+      found.some((one) => one.reason === reason && one.command === command),
+      `${command}: ${JSON.stringify(found)}`,
+    );
+    for (const text of [said, amiss]) {
+      assert.match(text, new RegExp(`\\b${command}\\b`), `${command}: ${text}`);
+      assert.doesNotMatch(text, /secret/, 'words of a stranger');
+    }
+    if (command === 'WAITAOF' && reason !== 'limit' && reason !== 'refused')
+      assert.match(amiss, /REDIS_DURABILITY=trusted/);
+  }
+
+  for (const [reason, words] of ways) {
+    it(`as ${JSON.stringify(words('X'))} is named in log, status and doctor: ${reason}`, async () => {
+      // How a refusal is worded matters to no command: the others are tried by one way, and by a right below.
+      const tried = neededCommands.filter((_, i) => words === ways[0]?.[1] || i % 8 === 0);
+      for (const command of tried) {
+        // ioredis cannot read such an answer to a subscription; what stands for EXEC here is queued.
+        if (command === 'EXEC' || (command === 'PSUBSCRIBE' && words('').length === 0)) continue;
+        lines.length = 0;
+        proxy.refused.set(command, words(command));
+        try {
+          check(await heard(command, db), reason);
+        } finally {
+          proxy.refused.clear();
+        }
+      }
+      assert.deepEqual(await tryNeeds(db), [], 'nothing is refused any more');
+    }).timeout(60_000);
+  }
+
+  it('by a right that the user lacks is named, and ends a start, which INFO alone does not', async () => {
+    for (const command of neededCommands) {
+      await direct.call('ACL', 'SETUSER', 'limited', `-${command.toLowerCase()}`);
+      lines.length = 0;
+      const own = open(asUser());
+      try {
+        const starts = untilServed(own, 'here', new AbortController().signal);
+        if (command === 'INFO') await starts;
+        else
+          await assert.rejects(
+            starts,
+            new RegExp(`^ConfigError: Redis at here cannot serve:[^]*\\b${command}\\b`),
+          );
+        check(await heard(command, own), 'right');
+      } finally {
+        closeDb(own);
+        await direct.call('ACL', 'SETUSER', 'limited', `+${command.toLowerCase()}`);
+      }
+    }
+  }).timeout(60_000);
+
+  it('is none for a user with the rights of docs/reference/needs.md', async () => {
+    const page = readFileSync(join(projectDir, 'docs/reference/needs.md'), 'utf8');
+    const line = String(/^ACL SETUSER asset-update .*$/m.exec(page))
+      .replaceAll('PREFIX', 'acl-')
+      .replace('PASSWORD', 'pw');
+    const [, ...words] = line.split(' ');
+    await direct.call('ACL', ...words);
+    const settings = { REDIS_URL: `redis://asset-update:pw@127.0.0.1:${server.port}`, KEY_PREFIX: 'acl-' };
+    const h = await startHarness(settings);
+    try {
+      await untilServed(h.db, 'here', new AbortController().signal);
+      await h.startWorker();
+      const receiver = await startReceiver();
+      const client = await h.newClient(receiver.url);
+      const { id } = await h.publish({ client, asset: 'vid-1' });
+      await h.delivered(client, id);
+      await h.sweep();
+    } finally {
+      await h.close();
+    }
+    await assert.rejects(new Redis(settings.REDIS_URL, { retryStrategy: () => null }).flushall(), /NOPERM/);
+  });
+
+  it('is none while other processes try the same', async () => {
+    const all = Array.from({ length: 4 }, () => open(server.url));
+    try {
+      await Promise.all(
+        all.map(async (one) => {
+          await untilServed(one, 'here', new AbortController().signal);
+          for (let i = 0; i < 50; i++) assert.deepEqual(await tryNeeds(one), []);
+        }),
+      );
+      const left = (await direct.keys('needs-need-*')).filter((key) => !/need-durable/.test(key));
+      for (const key of left) assert.ok((await direct.ttl(key)) > 0, key);
+    } finally {
+      for (const one of all) closeDb(one);
+    }
+  });
+
+  it('in a script, which goes on without it, is named while nobody calls', async () => {
+    const own = open(asUser());
+    await untilServed(own, 'here', new AbortController().signal);
+    const watching = watchStore(own, 50);
+    await direct.call('ACL', 'SETUSER', 'limited', '-publish');
+    lines.length = 0;
+    await until('it is known', async () => own.health.reasons().includes('right'));
+    assert.match(JSON.stringify(lines), /"commands":\["PUBLISH"\]/);
+    await direct.call('ACL', 'SETUSER', 'limited', '+publish');
+    await until('it is allowed again', async () => own.health.reasons().length === 0);
+    watching.stop();
+    closeDb(own);
+  });
+
+  it('is every write, at once, while only connections that confirm writes find no place (maxclients)', async () => {
+    const own = open(server.url);
+    await untilServed(own, 'here', new AbortController().signal);
+    const watching = watchStore(own, 50);
+    const kept = await Promise.all([own.redis, direct].map((one) => one.call('CLIENT', 'ID')));
+    const all = String(await direct.call('CLIENT', 'LIST')).matchAll(/^id=(\d+)/gm);
+    await direct.config('SET', 'maxclients', kept.length);
+    lines.length = 0;
+    try {
+      for (const [, id] of all)
+        if (!kept.includes(Number(id))) await direct.call('CLIENT', 'KILL', 'ID', `${id}`);
+      await until('it is known', async () => own.health.reasons().includes('connections'));
+      assert.match(JSON.stringify(lines), /accepts no further connections \(maxclients\)/);
+      await assert.rejects(servesCalls(own));
+      const cli = await openCli({ REDIS_URL: server.url });
+      const told = await Promise.all(['status', 'doctor'].map((command) => cli.run([command])));
+      for (const { stdout, stderr } of told)
+        assert.match(stdout + stderr, /accepts no further connections \(maxclients\)/);
+    } finally {
+      await direct.config('SET', 'maxclients', 10_000);
+    }
+    await until('it serves again', async () => own.health.reasons().length === 0);
+    watching.stop();
+    closeDb(own);
+  });
+
+  it('never leads to "All is well"', async () => {
+    const cli = await openCli({ REDIS_URL: proxy.url, KEY_PREFIX: 'needs-' });
+    for (const [command, words] of [
+      ['WAITAOF', 'ERR Command is not available'],
+      ['HSET', 'NOPERM no'],
+      ['INFO', 'ERR unknown command'],
+      ['ZSCAN', 'ERR nothing that anybody has read before'],
+    ] as const) {
+      proxy.refused.set(command, words);
+      const ran = await cli.run(['status']);
+      proxy.refused.clear();
+      assert.match(
+        ran.stdout + ran.stderr,
+        new RegExp(`^It is us\\. [^]*${command}`),
+        ran.stdout + ran.stderr,
+      );
+    }
+  });
+});
+
+describe('A store that refuses writes', () => {
+  const snapshot = 'snapshot.rdb';
+  let server: Awaited<ReturnType<typeof startOwnRedis>>;
+  let db: Db;
+  before(async () => {
+    server = await startOwnRedis(['--dbfilename', snapshot]);
+    db = openDb({ url: server.url, prefix: 'needs-', bounds, log: keptLog().log });
+    await untilServed(db, 'here', new AbortController().signal);
+    await markStore(db);
+  });
+  after(async () => {
+    closeDb(db);
+    await server.stop();
+  });
+
+  const set = (name: string, value: string | number) => db.redis.config('SET', name, value);
+  const saved = (status: 'ok' | 'err') =>
+    until(`the last snapshot: ${status}`, async () => {
+      const info = await db.redis.info('persistence');
+      return info.includes('rdb_bgsave_in_progress:0') && info.includes(`rdb_last_bgsave_status:${status}`);
+    });
+  const cases: Record<string, [says: RegExp, begin: () => Promise<unknown>, end: () => Promise<unknown>]> = {
+    'it is full': [
+      /Redis is full \(maxmemory\)\. Events, tokens and registrations are answered 503\./,
+      () => set('maxmemory', 1_000_000),
+      () => set('maxmemory', 0),
+    ],
+    'its disk failed': [
+      /Redis refuses writes because its last write to disk failed\./,
+      async () => {
+        // A snapshot cannot replace a folder.
+        await mkdir(join(server.dir, snapshot));
+        await set('save', '3600 1');
+        await db.redis.bgsave();
+        await saved('err');
+      },
+      async () => {
+        await rmdir(join(server.dir, snapshot));
+        await db.redis.bgsave();
+        await saved('ok');
+      },
+    ],
+    'too few replicas are connected': [
+      /Redis refuses writes: too few replicas are connected \(min-replicas-to-write\)\./,
+      () => set('min-replicas-to-write', 1),
+      () => set('min-replicas-to-write', 0),
+    ],
+    'it is a replica': [
+      /Redis refuses writes: it is a replica, and REDIS_URL must lead to the primary\./,
+      async () => db.redis.replicaof('127.0.0.1', await freePort()),
+      () => until('it is the primary', () => db.redis.replicaof('NO', 'ONE').catch(() => false)),
+    ],
+  };
+  for (const [what, [says, begin, end]] of Object.entries(cases)) {
+    it(`because ${what} is us, in status, and not any more once it accepts them`, async () => {
+      const cli = await openCli({ REDIS_URL: server.url, KEY_PREFIX: 'needs-' });
+      await begin();
+      try {
+        const status = await cli.json('status');
+        assert.equal(status.verdict, 'us');
+        for (const text of [status.because, status.redis]) assert.match(text, says);
+      } finally {
+        await end();
+      }
+      await until('it accepts them', async () => (await tryNeeds(db)).length === 0);
+    });
+  }
+});

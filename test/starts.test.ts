@@ -1,0 +1,203 @@
+/** Processes that start on servers as others have them. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { connect, createServer } from 'node:net';
+import { Redis } from 'ioredis';
+import { freePort } from '../local/ports.js';
+import type { RedisCluster } from '../local/redisCluster.js';
+import { startGrpcProxy } from './grpcProxy.js';
+import { openCli } from './operator/cli.js';
+import { startOwnCluster, startOwnRedis } from './ownRedis.js';
+import { beginService, startService } from './program.js';
+import { newPublisher, type Publisher } from './publisher.js';
+import { startReceiver, until } from './receiver.js';
+import { servers } from './servers.js';
+
+type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
+
+async function publishOne(publisher: Publisher): Promise<void> {
+  const receiver = await startReceiver();
+  const client = await publisher.newClient();
+  await publisher.register(client, String(receiver.url));
+  await publisher.publish(client, 'vid-1');
+  await until('it is delivered', async () => receiver.received.length === 1);
+}
+
+describe('A process whose store cannot serve', () => {
+  let redis: OwnRedis;
+  let cluster: RedisCluster;
+  let direct: Redis;
+
+  before(async () => {
+    redis = await startOwnRedis(['--databases', '1']);
+    cluster = await startOwnCluster(10_000);
+    direct = new Redis(redis.url);
+    await direct.config('SET', 'requirepass', 'the-password');
+    await direct.call(
+      'ACL',
+      'SETUSER',
+      'limited',
+      'on',
+      '>pw',
+      '~*',
+      '&*',
+      '+@all',
+      '-@blocking',
+      '-function',
+    );
+  });
+  after(async () => {
+    direct.disconnect();
+    await cluster.stop();
+    await redis.stop();
+  });
+
+  const at = (credentials: string, rest = '') => `redis://${credentials}127.0.0.1:${redis.port}${rest}`;
+  const rows: Record<string, [url: () => string, named: RegExp, says?: RegExp]> = {
+    'lacks rights': [
+      () => at('limited:pw@'),
+      /WAITAOF/,
+      /user run FUNCTION, WAITAOF.*ACL SETUSER.*REDIS_DURABILITY=trusted: the service then answers without asking/,
+    ],
+    'lacks the database': [() => at(':the-password@', '/5'), /does not have the database/],
+    'refuses the password': [() => at(':wrong@'), /refuses the user or the password/],
+    'wants a password': [() => at(''), /refuses the user or the password/],
+    'has no such user': [() => at('nobody:the-password@'), /refuses the user or the password/],
+    'is a node of a cluster': [
+      () => `redis://127.0.0.1:${cluster.nodes[0]?.server.port}`,
+      /The server is a node of a cluster/,
+      /The server is a node of a cluster\. Begin REDIS_URL with redis\+cluster:\/\//,
+    ],
+    'is no cluster': [
+      () => `redis+cluster://:the-password@127.0.0.1:${redis.port}`,
+      /a single Redis, not a node of a cluster/,
+      /a single Redis, not a node of a cluster\. Begin REDIS_URL with redis:\/\//,
+    ],
+  };
+  for (const [what, [url, named, says = named]] of Object.entries(rows)) {
+    it(`ends in one message if it ${what}, and status and doctor say it`, async () => {
+      const REDIS_URL = url();
+      const cli = await openCli({ REDIS_URL });
+      const [ended, status, doctor] = await Promise.all([
+        startService({ REDIS_URL }).then(
+          () => assert.fail('it started'),
+          (err: Error) => err.message,
+        ),
+        cli.run(['status']),
+        cli.run(['doctor']),
+      ]);
+      assert.match(ended, /Redis at redis(s|\+cluster)?:\/\/127\.0\.0\.1:\d+(\/5)? cannot serve:\n/);
+      assert.doesNotMatch(ended, /\n +at /, 'a stack');
+      const said = [ended, `${status.stdout}${status.stderr}`, `${doctor.stdout}${doctor.stderr}`];
+      assert.match(ended, says);
+      for (const text of said) assert.match(text, named, text);
+      assert.match(said[1] ?? '', /^It is us\. /);
+      assert.equal(doctor.status, 1);
+      for (const text of said) assert.doesNotMatch(text, /the-password|wrong/);
+    });
+  }
+
+  it('starts with a trusted store that cannot confirm writes', async () => {
+    await direct.call('ACL', 'SETUSER', 'limited', '+function');
+    const service = await startService({ REDIS_URL: at('limited:pw@'), REDIS_DURABILITY: 'trusted' });
+    assert.equal(await service.stop(), 0);
+  });
+});
+
+describe('Redis 7.0, as Debian 12 has it', () => {
+  const binary = 'redis-server-7.0';
+  let redis: OwnRedis;
+  before(async function () {
+    if (spawnSync(binary, ['--version']).status !== 0) this.skip();
+    redis = await startOwnRedis([], undefined, binary);
+  });
+  after(() => redis?.stop());
+
+  it('cannot confirm writes: a start is refused, and works with a trusted store', async () => {
+    const env = { REDIS_URL: redis.url };
+    await assert.rejects(
+      startService(env),
+      /cannot serve:\n +The server refuses WAITAOF: it is older than Redis 7\.2.*REDIS_DURABILITY=trusted/,
+    );
+    const service = await startService({ ...env, REDIS_DURABILITY: 'trusted' });
+    await publishOne(await newPublisher(service, redis.url));
+    const cli = await openCli({ ...env, KEY_PREFIX: service.prefix, TASK_QUEUE: service.taskQueue });
+    assert.match((await cli.run(['doctor'])).stdout, /^fail .*refuses WAITAOF/m);
+    const trusted = await cli.run(['doctor'], {
+      env: { REDIS_DURABILITY: 'trusted', SECRETS_KEY: `k1:${service.secretsKey}` },
+    });
+    assert.equal(trusted.status, 0, trusted.stdout);
+    assert.equal(await service.stop(), 0);
+  });
+});
+
+describe('A process whose store is away when it starts', () => {
+  it('answers 503 with the reason in /readyz and the log, serves once the store comes, and ends at SIGTERM before', async () => {
+    const port = await freePort();
+    const env = { REDIS_URL: `redis://127.0.0.1:${port}` };
+    const [patient, impatient] = await Promise.all([beginService(env), beginService(env)]);
+    for (const one of [patient, impatient]) {
+      await one.until('it waits', async () => /waiting for Redis/.test(one.said()));
+    }
+    assert.equal(await impatient.stop(), 0);
+    const ready = await fetch(`${patient.url}/readyz`);
+    assert.deepEqual(
+      [ready.status, await ready.json()],
+      [503, { status: 'not ready', redis: false, temporal: true, reasons: ['away'] }],
+    );
+    assert.equal((await fetch(`${patient.url}/healthz`)).status, 200);
+    const call = await fetch(`${patient.url}/oauth/access_token`, { method: 'POST' });
+    assert.deepEqual([call.status, Boolean(call.headers.get('retry-after'))], [503, true]);
+    const redis = await startOwnRedis([], port);
+    await patient.until('it serves', async () => (await fetch(`${patient.url}/readyz`)).ok);
+    assert.equal(await patient.stop(), 0);
+    await redis.stop();
+  });
+
+  it('ends at SIGTERM too if the store leaves later', async () => {
+    const redis = await startOwnRedis();
+    const service = await startService({ REDIS_URL: redis.url });
+    await redis.stop();
+    assert.equal(await service.stop(), 0);
+  });
+});
+
+describe('A process whose Temporal', () => {
+  it('is away when it starts serves and delivers, and works once Temporal comes', async () => {
+    const port = await freePort();
+    const service = await startService({ TEMPORAL_ADDRESS: `127.0.0.1:${port}` });
+    assert.match(service.said(), /waiting for Temporal: Temporal does not answer \(ECONNREFUSED\)/);
+    await publishOne(await newPublisher(service));
+    // Temporal comes.
+    const [host, to] = servers().temporalAddress.split(':');
+    const door = createServer((inside) => {
+      const outside = connect(Number(to), host);
+      inside.pipe(outside).pipe(inside);
+      for (const one of [inside, outside]) one.on('error', () => undefined);
+    }).listen(port, '127.0.0.1');
+    await until('a worker runs', async () =>
+      (await (await fetch(`${service.adminUrl}/metrics`)).text()).includes('asset_update_upkeep_under_way'),
+    );
+    assert.equal(await service.stop(), 0);
+    door.close();
+  });
+
+  for (const [code, reason] of [
+    [16, /waiting alone does not cure: .*UNAUTHENTICATED/],
+    [7, /waiting alone does not cure: .*PERMISSION_DENIED/],
+  ] as const) {
+    it(`answers ${code}: the process serves, says that waiting does not cure it, and ends at SIGTERM`, async () => {
+      const proxy = await startGrpcProxy(servers().temporalAddress);
+      proxy.answer = () => code;
+      const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
+      assert.match(service.said(), reason);
+      const cli = await openCli({ TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: service.prefix });
+      const words = reason.source.split('.*')[1] ?? '';
+      for (const command of ['status', 'doctor']) {
+        assert.match((await cli.run([command])).stdout, new RegExp(words), command);
+      }
+      assert.equal(await service.stop(), 0);
+      await proxy.close();
+    });
+  }
+});
