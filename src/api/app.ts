@@ -16,7 +16,7 @@ import { openapiEndpoint } from './reference/openapi.js';
 import type { ApiDeps, Services, Step } from './step.js';
 import { whileDropping } from './steps/body.js';
 import { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
-import { createLines, holdRefusals } from './steps/pace.js';
+import { createLines, holdRefusals, oneByOne } from './steps/pace.js';
 import { tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
@@ -29,6 +29,7 @@ export function createApi(services: Services): Koa {
     countCall: accountLimits(db, config.ACCOUNT_RATE_PER_SECOND),
     failures: createFailureLimits(db),
     paceAccount: lines.account,
+    inTurn: oneByOne(),
     usedUp: new Remembered<number>(10_000),
     auditedTokens: new Remembered<true>(10_000),
   };

@@ -141,6 +141,8 @@ interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
   by?: keyof typeof tokens;
   query?: Query;
   body?: Description['body'] & { schema: Body; atMostBytes: number };
+  /** Reads a list of up to 10,000 notifications: such calls of an account are carried out one after another. */
+  isLong?: true;
   /** Returns false for a call that does not count towards the rate. */
   isCounted?: (call: Call<z.output<Query>, z.output<Body>>) => boolean;
   /** Returns the body of the answer. */
@@ -160,6 +162,7 @@ const tokenEndpoint =
   ) =>
   <Query extends z.ZodObject, Body extends z.ZodType>({
     by = 'any',
+    isLong,
     isCounted = () => true,
     answer,
     ...of
@@ -178,6 +181,8 @@ const tokenEndpoint =
       } as Call<z.output<Query>, z.output<Body>> & About;
       if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, call.token);
       if (rate && isCounted(call)) await deps.countCall(call.ctx, rate, call.token.accountId);
+      const { ctx, token } = call;
+      if (isLong) return deps.inTurn(ctx, token.accountId, async () => answer(deps, call));
       return answer(deps, call);
     };
     return {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from '../../src/redis/records/clients.js';
 import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
 
@@ -58,6 +59,30 @@ describe('a rate per account', () => {
     }
     assert.equal((await (await newCustomer(h)).call('GET', '/clients')).status, 200, 'another account');
     assert.equal((await register('https://apart.example/')).status, 200, 'another kind');
+  });
+
+  it('carries out the calls of an account that read a list one after another, in each process', async () => {
+    const { redis } = h.db;
+    const send = redis.sendCommand;
+    let reading = 0;
+    const together: number[] = [];
+    redis.sendCommand = (command, ...rest) => {
+      const answer = send.call(redis, command, ...rest) as Promise<unknown>;
+      if (!String(command.args[0]).startsWith('listPage')) return answer;
+      together.push(++reading);
+      return answer.finally(() => sleep(50)).finally(() => reading--);
+    };
+    const answers = await Promise.all([
+      customer.call('GET', '/notifications'),
+      customer.call('GET', '/events/an-1'),
+      customer.call('GET', '/notifications?state=cancelled'),
+    ]);
+    redis.sendCommand = send;
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 404, 200],
+    );
+    assert.deepEqual(together, [1, 1, 1]);
   });
 
   it('bounds calls that look up a name: none of them looks up a name beyond it', async () => {

@@ -35,8 +35,9 @@ const cookiesOf = ({ config }: Pick<ApiDeps, 'config'>) => sessionCookies('conso
 /** Composes a page of the account: it takes a session, and counts towards the account's rate of pages. */
 export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: Step<State>[]): Middleware[] {
   const countPage: Step<SessionState> = async (ctx, next) => {
-    await deps.countCall(ctx, 'console', ctx.state.token.accountId);
-    await next();
+    const { accountId } = ctx.state.token;
+    await deps.countCall(ctx, 'console', accountId);
+    await deps.inTurn(ctx, accountId, next);
   };
   return composePage<State>(requireSession(deps), countPage, ...steps);
 }

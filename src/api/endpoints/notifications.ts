@@ -71,6 +71,7 @@ export const notificationsEndpoint = clientEndpoint({
     }),
   },
   rate: 'records',
+  isLong: true,
   answer: async ({ db }, { client, query: asked }) => {
     const found = await readPage(db, client.clientToken, asked);
     const { notifications, cursor: next_cursor, listedSince } = found;
@@ -141,6 +142,7 @@ export const eventEndpoint = clientEndpoint({
   result: { what: 'The notification.', schema: notification },
   codes: ['unknown_event'],
   rate: 'records',
+  isLong: true,
   answer: async ({ db }, { ctx, client }) => {
     const { event_id: eventId = '' } = ctx.params;
     const isId = eventIdPattern.test(eventId);

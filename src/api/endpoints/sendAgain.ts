@@ -71,7 +71,7 @@ export const resumeEndpointEndpoint = clientEndpoint({
   },
 });
 
-/** About 2 s of work for Redis, in many steps. */
+/** About 1 s of work for Redis, in steps over 3 s. */
 const recoveredAtMost = 20_000;
 
 interface RangeCall extends Pick<Description, 'path' | 'operationId' | 'summary' | 'after503' | 'result'> {
@@ -106,6 +106,7 @@ function rangeEndpoint({ ended, defaultUntil, what, makeOwed, description, ...of
     description: `${description} One call in 5 s for each client, bursts of 5; with \`dry_run\` it counts as a read only.`,
     body: { schema: range, examples, atMostBytes: 16 * 1024 },
     rate: 'records',
+    isLong: true,
     answer: async (deps, call) => {
       const { clientToken } = call.client;
       const { since, until, dry_run: dryRun = false } = call.body;

@@ -93,6 +93,30 @@ export function createLines(config: Config) {
   };
 }
 
+/**
+ * Returns a function that carries out an account's long calls one after another. Each is many short steps: those of a burst, taken at
+ * once, would leave Redis and the event loop no time for others.
+ */
+export function oneByOne() {
+  const lastOf = new Map<string, Promise<unknown>>();
+  return async <T>({ state }: Pick<ApiContext, 'state'>, key: string, work: () => Promise<T>): Promise<T> => {
+    const joinedAt = performance.now();
+    const ahead = lastOf.get(key);
+    const turn = (async () => {
+      await ahead;
+      state.waitedMs = performance.now() - joinedAt;
+      return await work();
+    })();
+    const ended = turn.catch(() => {});
+    lastOf.set(key, ended);
+    try {
+      return await turn;
+    } finally {
+      if (lastOf.get(key) === ended) lastOf.delete(key);
+    }
+  };
+}
+
 const queryToken = (query: string): string | undefined => /(?:^|&)access_token=([\w-]+)/.exec(query)?.[1];
 
 /**

@@ -1,5 +1,5 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
-import { mapInPages } from '../../promises.js';
+import { mapInPages, restSince } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 import type { NotificationState } from '../owed/standing.js';
@@ -51,6 +51,9 @@ interface Entry {
   position: Position;
   notificationId: string;
   acceptedAt: number;
+  /** Of a delivered one, in the order of acceptance: its asset, and the time of the delivery, ms. */
+  platformId?: string;
+  endedAt?: number;
   /** What is known of a failed notification even if its record is gone. */
   failed?: ListedNotification;
 }
@@ -117,15 +120,17 @@ export async function* listedEntries(db: Db, clientToken: string, filter: Match)
   const isBounded = orderOf(filter) === 'accepted' && !isBehind(behind, latest);
   let position: Position | undefined = isBounded ? latest : behind;
   while (position !== undefined) {
+    const begunAt = performance.now();
     const page: Entries = await readPage(db, clientToken, position, filter);
     yield page;
     position = page.end;
+    if (position !== undefined) await restSince(begunAt);
   }
 }
 
 /** The script's answer; `last`: absent if no more follow. */
 interface Page {
-  entries?: (Position & Pick<Entry, 'notificationId' | 'acceptedAt'> & { failed?: FailedEntry })[];
+  entries?: (Position & Omit<Entry, 'position' | 'failed'> & { failed?: FailedEntry })[];
   last?: Position;
 }
 

@@ -1,10 +1,10 @@
 /** Makes notifications due or owed again, or cancels them, for operators and publishers. */
 import { assetSlot } from '../../ids.js';
+import { restSince } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import { listedEntries, listedSince } from './notificationPages.js';
-import { readRecords } from './notifications.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
 export async function cancelNotification(
@@ -61,12 +61,14 @@ export async function recoverFailed(
   }
   await announceClaims(db, clientToken);
   for (let count = 0; ; ) {
+    const begunAt = performance.now();
     const step = Math.min(recoveredPerStep, atMost - count);
     const answer = await runScript(db, 'recoverFailed', clientToken, [from, until, step]);
     const [recovered, more] = answer as [number, number];
     count += recovered;
     if (more === 0 || count >= atMost) return { count, more };
     progress(count);
+    await restSince(begunAt);
   }
 }
 
@@ -108,11 +110,8 @@ async function oweAgain(
   const seen = new Set<string>();
   let count = 0;
   for await (const { entries } of listedEntries(db, clientToken, { state: 'delivered' })) {
-    const ids = entries.map(({ notificationId }) => notificationId);
-    const assets = (await readRecords(db, clientToken, ids)).flatMap((record) => {
-      if (record?.state !== 'delivered' || seen.has(record.platformId)) return [];
-      const { platformId, notificationId, endedAt = 0 } = record;
-      if (endedAt < since || endedAt > until) return [];
+    const assets = entries.flatMap(({ notificationId, platformId = '', endedAt = 0 }) => {
+      if (endedAt < since || endedAt > until || seen.has(platformId)) return [];
       seen.add(platformId);
       const { bucket, field } = assetSlot(platformId);
       return [platformId, notificationId, bucket, field];
