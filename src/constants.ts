@@ -22,6 +22,8 @@ export const constants = {
   strangersPerSecond: 300,
   /** How long a 429 is held: a caller who repeats refused calls at once takes nobody's time (api/steps/pace.ts). */
   heldRefusalMs: secondMs,
+  /** How long an account's call that reads many records waits for those before it, in one process (api/steps/pace.ts). */
+  longestTurnMs: 10 * secondMs,
   /** Enough for several thousand requests a second to a receiver that answers in 100 ms (docs/capacity.md). */
   connectionsPerOrigin: 512,
   /** With 16,000 connections of callers and those of the stores a process stays within 20,000 open files (docs/reference/limits.md). */

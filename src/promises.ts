@@ -38,4 +38,5 @@ export async function mapInPages<T, R>(
 }
 
 /** Rests after a step of long work, begun at a time of `performance`: for two thirds of it Redis and the event loop are others'. */
-export const restSince = (begunAt: number): Promise<void> => sleep(2 * (performance.now() - begunAt));
+export const restSince = (begunAt: number, atMostMs = Number.POSITIVE_INFINITY): Promise<void> =>
+  sleep(Math.min(atMostMs, 2 * (performance.now() - begunAt)));

@@ -29,7 +29,7 @@ export function createApi(services: Services): Koa {
     countCall: accountLimits(db, config.ACCOUNT_RATE_PER_SECOND),
     failures: createFailureLimits(db),
     paceAccount: lines.account,
-    inTurn: oneByOne(),
+    inTurn: oneByOne(config),
     usedUp: new Remembered<number>(10_000),
     auditedTokens: new Remembered<true>(10_000),
   };

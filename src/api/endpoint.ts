@@ -141,7 +141,7 @@ interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
   by?: keyof typeof tokens;
   query?: Query;
   body?: Description['body'] & { schema: Body; atMostBytes: number };
-  /** Reads a list of up to 10,000 notifications: such calls of an account are carried out one after another. */
+  /** Reads many records: such calls of an account are carried out one after another. */
   isLong?: true;
   /** Returns false for a call that does not count towards the rate. */
   isCounted?: (call: Call<z.output<Query>, z.output<Body>>) => boolean;
@@ -182,7 +182,8 @@ const tokenEndpoint =
       if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, call.token);
       if (rate && isCounted(call)) await deps.countCall(call.ctx, rate, call.token.accountId);
       const { ctx, token } = call;
-      if (isLong) return deps.inTurn(ctx, token.accountId, async () => answer(deps, call));
+      if (isLong)
+        return deps.inTurn(ctx, `${token.accountId} ${of.operationId}`, async () => answer(deps, call));
       return answer(deps, call);
     };
     return {

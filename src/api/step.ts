@@ -3,7 +3,6 @@ import type { StartedParts } from '../compose.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
 import type { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
-import type { oneByOne } from './steps/pace.js';
 import type { tokenFinder } from './steps/publisher.js';
 
 export interface Readiness {
@@ -31,8 +30,8 @@ export interface ApiDeps extends Services {
   countCall: ReturnType<typeof accountLimits>;
   /** Counts a call with an account's credentials in this process. @throws ApiError 429 */
   paceAccount: (ctx: Pick<ApiContext, 'req'>, accountId: string) => Promise<void>;
-  /** Carries out an account's long calls one after another. */
-  inTurn: ReturnType<typeof oneByOne>;
+  /** Carries out the long calls of one line one after another. @throws ApiError 429 */
+  inTurn: <T>(ctx: Pick<ApiContext, 'state'>, line: string, work: () => Promise<T>) => Promise<T>;
   failures: ReturnType<typeof createFailureLimits>;
   /** Client ids whose rate of tokens is used up, with the time until when (ms). */
   usedUp: Remembered<number>;

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from '../../src/redis/records/clients.js';
 import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
 
 const quota = 5;
+
+const since = '2026-01-01T00:00:00Z';
+const ofRecords = [
+  { method: 'GET', path: '/clients' },
+  { method: 'GET', path: '/notifications' },
+  { method: 'GET', path: '/events/an-1' },
+  { method: 'GET', path: '/updates' },
+  { method: 'POST', path: '/notifications/recover', body: { since, dry_run: true } },
+  { method: 'POST', path: '/notifications/replay', body: { since, dry_run: true } },
+];
 
 describe('a rate per account', () => {
   /** Two processes of one installation. */
@@ -42,15 +51,7 @@ describe('a rate per account', () => {
       assert.equal(answer.headers.get('ratelimit-policy'), `"records";q=${quota};w=10`);
       assert.match(answer.headers.get('ratelimit') ?? '', new RegExp(`^"records";r=${left};t=([1-9]|10)$`));
     }
-    for (const [method, path] of [
-      ['GET', '/clients'],
-      ['GET', '/notifications'],
-      ['GET', '/events/an-1'],
-      ['GET', '/updates'],
-      ['POST', '/notifications/recover'],
-      ['POST', '/notifications/replay'],
-    ] as const) {
-      const body = method === 'POST' ? { since: '2026-01-01T00:00:00Z' } : undefined;
+    for (const { method, path, body } of ofRecords) {
       const refused = await customer.call(method, path, body);
       assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests'], path);
       const [, seconds] = /^"records";r=0;t=(\d+)$/.exec(refused.headers.get('ratelimit') ?? '') ?? [];
@@ -59,30 +60,6 @@ describe('a rate per account', () => {
     }
     assert.equal((await (await newCustomer(h)).call('GET', '/clients')).status, 200, 'another account');
     assert.equal((await register('https://apart.example/')).status, 200, 'another kind');
-  });
-
-  it('carries out the calls of an account that read a list one after another, in each process', async () => {
-    const { redis } = h.db;
-    const send = redis.sendCommand;
-    let reading = 0;
-    const together: number[] = [];
-    redis.sendCommand = (command, ...rest) => {
-      const answer = send.call(redis, command, ...rest) as Promise<unknown>;
-      if (!String(command.args[0]).startsWith('listPage')) return answer;
-      together.push(++reading);
-      return answer.finally(() => sleep(50)).finally(() => reading--);
-    };
-    const answers = await Promise.all([
-      customer.call('GET', '/notifications'),
-      customer.call('GET', '/events/an-1'),
-      customer.call('GET', '/notifications?state=cancelled'),
-    ]);
-    redis.sendCommand = send;
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [200, 404, 200],
-    );
-    assert.deepEqual(together, [1, 1, 1]);
   });
 
   it('bounds calls that look up a name: none of them looks up a name beyond it', async () => {
@@ -128,4 +105,27 @@ describe('GET /clients, page by page', () => {
     assert.deepEqual(sizes, [5, 50, 1]);
     assert.deepEqual(seen, [customer.client_token, ...names].sort());
   });
+});
+
+describe('calls of an account that read many records', () => {
+  let h: Harness;
+
+  before(async () => {
+    h = await startHarness({ ACCOUNT_RATE_PER_SECOND: '10000', longestTurnMs: 0 }, 'api');
+  });
+  after(() => h.close());
+
+  for (const { method, path, body } of ofRecords) {
+    it(`wait for their turn, and are refused if that takes too long: ${method} ${path}`, async () => {
+      const [customer, other] = [await newCustomer(h), await newCustomer(h)];
+      const [theirs, ...answers] = await Promise.all(
+        [other, ...Array(8).fill(customer)].map((one: Customer) => one.call(method, path, body)),
+      );
+      assert.notEqual(theirs?.status, 429, 'another account');
+      const refused = answers.filter(({ status }) => status === 429);
+      assert.ok(refused.length > 0 && refused.length < answers.length, `${refused.length} refused`);
+      assert.equal(refused[0]?.headers.get('ratelimit-policy'), '"turns";q=1;w=1');
+      assert.match(String(refused[0]?.body.msg), /wait for their turn/);
+    });
+  }
 });

@@ -37,7 +37,7 @@ export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: S
   const countPage: Step<SessionState> = async (ctx, next) => {
     const { accountId } = ctx.state.token;
     await deps.countCall(ctx, 'console', accountId);
-    await deps.inTurn(ctx, accountId, next);
+    await deps.inTurn(ctx, `${accountId} console`, next);
   };
   return composePage<State>(requireSession(deps), countPage, ...steps);
 }

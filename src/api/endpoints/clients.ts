@@ -42,6 +42,7 @@ export const clientsEndpoint = accountEndpoint({
   }),
   result: { what: 'One page.', schema: z.object({ clients: z.array(oneClient), ...pageMembers(cursor) }) },
   rate: 'records',
+  isLong: true,
   answer: async ({ db }, { token, query }) => {
     const after = query.cursor?.slice('c.'.length);
     const page = await pageOfClients(db, token.accountId, { after, limit: query.limit });

@@ -52,7 +52,11 @@ export const updatesEndpoint = clientEndpoint({
     const read = async (position?: string) => {
       const from = { limit, after: position };
       // A crash of Redis must not lose an update that this reader has seen: the reader's position would be gone.
-      const page = await deps.db.durably((own) => readUpdates(own, client.clientToken, from)).safe;
+      const page = await deps.inTurn(
+        ctx,
+        `${client.accountId} updates`,
+        () => deps.db.durably((own) => readUpdates(own, client.clientToken, from)).safe,
+      );
       if (page === undefined) throw new ApiError('cursor_expired', expired);
       return page;
     };
@@ -91,7 +95,7 @@ async function isNew(
   } finally {
     closing?.removeEventListener('abort', end);
     res.off('close', end);
-    state.waitedMs = performance.now() - begun;
+    state.waitedMs = (state.waitedMs ?? 0) + performance.now() - begun;
   }
 }
 

@@ -6,6 +6,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config.js';
+import { restSince } from '../../promises.js';
 import { type Quota, tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import type { ApiContext, ApiDeps, Step } from '../step.js';
@@ -93,29 +94,42 @@ export function createLines(config: Config) {
   };
 }
 
+const turns: Quota = { name: 'turns', calls: 1, windowSeconds: 1 };
+const longestRestMs = 100;
+
 /**
- * Returns a function that carries out an account's long calls one after another. Each is many short steps: those of a burst, taken at
- * once, would leave Redis and the event loop no time for others.
+ * Returns a function that carries out the long calls of one line one after another. Taken at once, those of a burst would leave Redis
+ * and the event loop no time for others; so they rest in between. A call that has waited too long is refused.
  */
-export function oneByOne() {
-  const lastOf = new Map<string, Promise<unknown>>();
-  return async <T>({ state }: Pick<ApiContext, 'state'>, key: string, work: () => Promise<T>): Promise<T> => {
+export function oneByOne({ longestTurnMs }: Pick<Config, 'longestTurnMs'>) {
+  const lastOf = new Map<string, Promise<void>>();
+  return <T>({ state }: Pick<ApiContext, 'state'>, line: string, work: () => Promise<T>): Promise<T> => {
     const joinedAt = performance.now();
-    const ahead = lastOf.get(key);
+    const ahead = lastOf.get(line);
+    let begunAt = joinedAt;
     const turn = (async () => {
-      await ahead;
-      state.waitedMs = performance.now() - joinedAt;
+      if (ahead !== undefined) {
+        await ahead;
+        begunAt = performance.now();
+      }
+      const waitedMs = begunAt - joinedAt;
+      state.waitedMs = (state.waitedMs ?? 0) + waitedMs;
+      if (waitedMs > longestTurnMs)
+        throw tooMany('Too many calls of this account wait for their turn', turns, longestTurnMs);
       return await work();
     })();
-    const ended = turn.catch(() => {});
-    lastOf.set(key, ended);
-    try {
-      return await turn;
-    } finally {
-      if (lastOf.get(key) === ended) lastOf.delete(key);
-    }
+    const ended = turn
+      .then(noResult, noResult)
+      .then(() => restSince(begunAt, longestRestMs))
+      .then(() => {
+        if (lastOf.get(line) === ended) lastOf.delete(line);
+      });
+    lastOf.set(line, ended);
+    return turn;
   };
 }
+
+const noResult = () => {};
 
 const queryToken = (query: string): string | undefined => /(?:^|&)access_token=([\w-]+)/.exec(query)?.[1];
 
