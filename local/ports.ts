@@ -68,7 +68,7 @@ export class PortPlan {
 
   /** @throws Error if the port is taken */
   async exactly(variable: string, port: number, host: string): Promise<number> {
-    if (await isPortTaken(port, host)) {
+    if ((await isPortTaken(port, host)) || !(await claim(port))) {
       throw new Error(
         `port ${port} is taken: stop the process that listens there, or set ${variable} to another port`,
       );

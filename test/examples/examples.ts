@@ -1,13 +1,14 @@
 /** How each receiver under `examples/` is prepared and run, as its first line says, beside what the tests need. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readFile, rename } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached } from '../../local/cached.js';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { makeVenv } from '../pythonPackages.js';
+import { atEnd } from '../servers.js';
 
 const run = promisify(execFile);
 const examples = join(projectDir, 'examples');
@@ -54,7 +55,7 @@ export const allExamples: Example[] = [
     source: 'receiver.go',
     runtime: ['go', 'version'],
     async prepare() {
-      const cwd = await mkdtemp(join(tmpdir(), 'example-go-'));
+      const cwd = await temporary('example-go');
       const program = join(cwd, 'receiver');
       await run('go', ['build', '-mod=readonly', '-o', program, '.'], { cwd: join(examples, 'go') });
       return { command: program, args: [], cwd };
@@ -65,7 +66,7 @@ export const allExamples: Example[] = [
     source: 'receiver.php',
     runtime: ['php', '-r', "exit(extension_loaded('pdo_sqlite') ? 0 : 1);"],
     async prepare(port) {
-      const cwd = await mkdtemp(join(tmpdir(), 'example-php-'));
+      const cwd = await temporary('example-php');
       const args = ['-S', `127.0.0.1:${port}`, join(examples, 'php/receiver.php')];
       return { command: 'php', args, cwd };
     },
@@ -83,7 +84,7 @@ export const allExamples: Example[] = [
     source: 'Receiver.cs',
     runtime: ['dotnet', '--version'],
     async prepare(port) {
-      const cwd = await mkdtemp(join(tmpdir(), 'example-csharp-'));
+      const cwd = await temporary('example-csharp');
       await run('dotnet', [
         'publish',
         join(examples, 'csharp'),
@@ -134,13 +135,20 @@ export const allExamples: Example[] = [
     source: 'receiver.php',
     runtime: ['php', '-r', "exit(file_exists('/usr/share/php/Illuminate/autoload.php') ? 0 : 1);"],
     async prepare(port) {
-      const cwd = await mkdtemp(join(tmpdir(), 'example-laravel-'));
+      const cwd = await temporary('example-laravel');
       await cp(join(projectDir, 'test/examples/laravel/index.php'), join(cwd, 'index.php'));
       await cp(join(examples, 'laravel/receiver.php'), join(cwd, 'NotificationController.php'));
       return { command: 'php', args: ['-S', `127.0.0.1:${port}`, 'index.php'], cwd };
     },
   },
 ];
+
+/** A folder that is removed after the last test. */
+async function temporary(name: string): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), `${name}-`));
+  atEnd(() => rm(dir, { recursive: true, force: true }));
+  return dir;
+}
 
 /** A folder under `.cache/` with the files of an example and what `install` puts there, once for each content. */
 async function installed(
