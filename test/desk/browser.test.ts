@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Browser, Page } from 'playwright-core';
+import { readAttempts } from '../../src/redis/records/attemptHistory.js';
 import type { Role } from '../../src/redis/records/operatorAccess.js';
 import {
   assertAccessible,
@@ -102,6 +103,10 @@ describe('desk: in a browser', () => {
   it('keeps nobody out of a page: axe finds nothing and nothing scrolls sideways, on any screen', async () => {
     const { client_token: client, account_id } = customer;
     const { id } = await scene.h.publish({ client, asset: 'vid-10' });
+    await scene.h.sweep();
+    await until('the attempts are counted', async () =>
+      (await readAttempts(scene.h.db)).some(({ failed }) => 'http_status' in failed),
+    );
     const site = `/desk/clients/${client}`;
     const paths = {
       now: '/desk',
