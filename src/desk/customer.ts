@@ -16,7 +16,7 @@ import { audit } from '../operator/audit.js';
 import { presentWorkflow } from '../operator/explain.js';
 import { findNotification } from '../redis/notifications/notifications.js';
 import { getAccount } from '../redis/records/accounts.js';
-import { getClient } from '../redis/records/clients.js';
+import { type Client, getClient } from '../redis/records/clients.js';
 import { newestOf } from './auditPage.js';
 import { carryOut } from './calls.js';
 import { cardsOf, shownParts } from './forms.js';
@@ -56,7 +56,7 @@ async function history(ctx: StepContext<PersonState>, of: string): Promise<Piece
 <p><a href="/desk/audit?of=${of}">All of it, in the audit</a></p>`;
 }
 
-type SiteState = PersonState & PartState;
+type SiteState = PersonState & PartState & { client: Client };
 
 const tabs: { path: string; name: string; present: SitePart<SiteState> }[] = [
   { path: '', name: 'Overview', present: overview },
@@ -104,7 +104,7 @@ const sitePage = (services: Services, answer: (ctx: StepContext<SiteState>) => P
 
 /** Each change, with its consequences said before. */
 function actions({ state }: StepContext<SiteState>): Piece {
-  const { clientToken } = state.client;
+  const { clientToken, maxInFlight = 'default', maxPerSecond = 'default', quietSeconds = 0 } = state.client;
   const { owed } = state.health;
   const waits =
     owed === 0
@@ -117,7 +117,8 @@ function actions({ state }: StepContext<SiteState>): Piece {
       'registration change': `${waits}.`,
       'registration reset': `${waits}; until one is registered, nothing is sent.`,
       'registration resume': owed > 0 && `${count(owed, 'video')} owed.`,
-      'client delete': 'This cannot be undone.',
+      'client set': `Now: in flight ${maxInFlight}, a second ${maxPerSecond}, quiet period ${quietSeconds} s.`,
+      'client delete': `This cannot be undone.${owed > 0 ? ` It cancels ${count(owed, 'owed video')}.` : ''}`,
     },
   );
 }

@@ -66,6 +66,7 @@ describe('desk: in a browser', () => {
 
     await link('Change').first().click();
     await page.getByText('3 videos wait and go to the next URL.').waitFor();
+    await page.getByText('Now: in flight default, a second default, quiet period 0 s.').waitFor();
     const card = page.locator('section', { hasText: 'Replace the URL immediately' });
     await card.getByLabel('The new URL').fill(repaired?.url ?? '');
     await card.getByLabel('Why').fill('ticket 4711: they moved');
