@@ -11,7 +11,7 @@ import { anyNotificationPage, customerPage, sitePages } from './customer.js';
 import { findPage } from './find.js';
 import { allOperations, operationPages } from './forms.js';
 import { nowPage } from './now.js';
-import { openEndpoint, openPage, openPageOf, signOutEndpoint } from './people.js';
+import { deskPage, openEndpoint, openPageOf, signOutEndpoint } from './people.js';
 import { callbackEndpoint, signInEndpoint } from './signIn.js';
 
 export function createDesk(services: Services): Koa {
@@ -31,6 +31,9 @@ export function createDesk(services: Services): Koa {
   return app;
 }
 
+/** Leaves the answer at 404, on a page with the links of the desk. */
+const nothing = () => {};
+
 function mountPages(router: Router, services: Services): void {
   router.get('/desk/open', ...openPageOf(services));
   router.post('/desk/open', ...openEndpoint(services));
@@ -49,5 +52,5 @@ function mountPages(router: Router, services: Services): void {
     router.get(path, ...page);
     if (form) router.post(path, ...form);
   }
-  router.get('/desk/*nowhere', ...openPage());
+  router.get('/desk/*nowhere', ...deskPage(services, nothing));
 }

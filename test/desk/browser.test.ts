@@ -94,6 +94,8 @@ describe('desk: in a browser', () => {
       assert.ok(!(await page.content()).includes('url-secret'), path);
       assert.equal(await page.locator('form[method=post]:not([action$=sign_out])').count(), 0, path);
     }
+    await page.goto(`${scene.url}/desk/nowhere`);
+    await page.getByRole('link', { name: 'Audit' }).waitFor();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByText('You are signed out').waitFor();
     await page.goto(site);
