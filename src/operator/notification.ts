@@ -130,6 +130,9 @@ export const notificationCancel = operation({
   },
 });
 
+/** In 30 s: a connection without a byte is closed after 60. */
+const recoveredAtMost = 200_000;
+
 export const notificationRecover = range('recover', {
   does: 'make failed notifications owed again, unless the asset has a newer one',
   ended: 'failed',
@@ -139,8 +142,8 @@ export const notificationRecover = range('recover', {
       if (count % 5000 === 0) operator.warn(`${count} are owed again so far.`);
     };
     const given = { ...span, until };
-    const { count } = await operator.change((db) => recoverFailed(db, client, given, undefined, said));
-    return { count, until };
+    const found = await operator.change((db) => recoverFailed(db, client, given, recoveredAtMost, said));
+    return { ...found, until };
   },
 });
 
@@ -159,7 +162,7 @@ interface RangeOperation {
     operator: Operator,
     clientToken: string,
     span: { since: number; until?: number; dryRun: boolean },
-  ): Promise<{ count: number; until: number; listedSince?: number }>;
+  ): Promise<{ count: number; until: number; more?: number; listedSince?: number }>;
 }
 
 /** Declares an operation that makes notifications which ended in a span of time owed again. */
@@ -179,22 +182,24 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
       client_token: anyClient,
       count: whole(17),
       dry_run: isSo(false),
+      more: whole(3, 'Set if so many are left: repeat it.').optional(),
       listed_since: time('Set if earlier deliveries may be missing.').optional(),
     }),
     async run(operator, { client_token, since, until: asked, dry_run }) {
       await requireClient(operator, client_token);
       const span = { since, until: asked, dryRun: dry_run };
-      const { count, until, listedSince } = await makeOwed(operator, client_token, span);
+      const { count, until, more = 0, listedSince } = await makeOwed(operator, client_token, span);
       if (!dry_run) {
         const times = { since: moment(since), until: moment(until) };
         await operator.record(`notification ${verb}`, client_token, times, { count });
         if (count > 0) await operator.wake(client_token);
       }
       const listed_since = moment(listedSince);
+      const left = more > 0 ? ` ${more} are left: repeat it.` : '';
       const short = listed_since ? ` Deliveries before ${listed_since} may be missing.` : '';
       return answer(
-        { client_token, count, dry_run, ...(listed_since && { listed_since }) },
-        `${count} ${dry_run ? 'would be' : 'are'} owed again.${short}`,
+        { client_token, count, dry_run, ...(more > 0 && { more }), ...(listed_since && { listed_since }) },
+        `${count} ${dry_run ? 'would be' : 'are'} owed again.${left}${short}`,
       );
     },
   });
