@@ -8,9 +8,11 @@ import {
   createSigningSecret,
   previousSigningSecretMs,
   readSecrets,
+  reencryptSigningSecrets,
   rotateSigningSecret,
+  setRequestHeaders,
 } from '../../src/redis/records/secrets.js';
-import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+import { type DeliveryClient, newDeliveryClient, ok } from './deliveryClient.js';
 
 describe('secrets at rest', () => {
   const older = { id: 'k1', key: randomBytes(32) };
@@ -41,7 +43,8 @@ describe('secrets at rest', () => {
 });
 
 describe('a client’s signing secrets', () => {
-  const box = createSecretBox([{ id: 'k1', key: randomBytes(32) }]);
+  const keys = [{ id: 'k1', key: randomBytes(32) }];
+  const box = createSecretBox(keys);
   let client: DeliveryClient;
   beforeEach(async () => {
     client = await newDeliveryClient();
@@ -73,6 +76,28 @@ describe('a client’s signing secrets', () => {
     assert.deepEqual(await inUse(), [fourth, third]);
     const { signingSecrets: key } = client.db.client(client.clientToken);
     assert.equal((await client.db.redis.hkeys(key)).length, 2);
+  });
+
+  it('are those of the moment at which an attempt is taken, after each change', async () => {
+    const { db, clientToken } = client;
+    const newer = createSecretBox([{ id: 'k2', key: randomBytes(32) }, ...keys]);
+    const changes = [
+      async () => {},
+      rotated,
+      () => setRequestHeaders(db, box, clientToken, { 'x-api-key': 'a' }),
+      () => setRequestHeaders(db, box, clientToken, {}),
+      () => reencryptSigningSecrets(db, newer),
+    ];
+    for (const change of changes) {
+      await change();
+      const stored = await db.redis.hgetall(db.client(clientToken).signingSecrets);
+      for (const platformId of ['vid-1', 'vid-2']) {
+        const [taken] = (await client.claims([client.event({ platformId })])).taken;
+        assert.ok(taken);
+        assert.deepEqual(taken.secrets, stored);
+        await client.settle(taken, ok);
+      }
+    }
   });
 });
 

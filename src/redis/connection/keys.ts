@@ -41,7 +41,7 @@ import { recordKeptDays } from '../../constants.js';
  *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
  *   leases_end                    when the first lease ended or ends, as of the last look at all of them
  *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate
- *   headers_at                    when the client's request headers were set, s and us: with the signing secret the secrets' version
+ *   secrets_at                    the version of the client's secrets: when the last of them changed, s and us
  *   updates_awaited_until         until when a caller of GET /updates waits (updateWaits.ts)
  *   state_notice, secret_notice, failed_notice  JSON of a notice that is not claimed yet (records/notices.ts)
  *   notice_number                 of the last notice

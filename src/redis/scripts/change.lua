@@ -18,7 +18,7 @@ entry('register', function(_, ARGV)
     new_url()
     note_change('not_registered', 'registered', 'publisher')
   end
-  redis.call('HSETNX', secrets_key(), 'current', ARGV[5])
+  add_secret(ARGV[5])
   return 'stored'
 end)
 -- Marks a client's URL as answered, so that no other call takes it over.

@@ -14,9 +14,9 @@ local NUMBERS = {'not_before', 'probe_at', 'epoch', 'url_epoch', 'rate_at', 'dra
   'updates_awaited_until'}
 local function health()
   if health_read then return health_read end
-  local e = redis.call('HMGET', E, 'state', 'paused', 'held', unpack(NUMBERS))
-  health_read = {state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1'}
-  for i = 1, #NUMBERS do health_read[NUMBERS[i]] = tonumber(e[i + 3] or 0) end
+  local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'secrets_at', unpack(NUMBERS))
+  health_read = {state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', secrets_at = e[4] or ''}
+  for i = 1, #NUMBERS do health_read[NUMBERS[i]] = tonumber(e[i + 4] or 0) end
   local h = health_read
   h.set_back_by = math.max(h.put_off_at, h.recovered_at) - now
   h.recovered_at = noted(h.recovered_at, 0)

@@ -6,11 +6,17 @@ local function remove_secrets(pattern)
     if string.find(name, pattern) then redis.call('HDEL', secrets_key(), name) end
   end
 end
+-- Makes another version of the secrets, which processes remember.
+local function note_secrets() redis.call('HSET', E, 'secrets_at', table.concat(redis.call('TIME'), '.')) end
+-- Stores a signing secret, if the client has none.
+local function add_secret(sealed)
+  if redis.call('HSETNX', secrets_key(), 'current', sealed) == 1 then note_secrets() end
+end
 -- Stores a client's first signing secret.
 -- Arguments: sealed
 -- Answer: the stored secret
 entry('createSigningSecret', function(_, ARGV)
-  redis.call('HSETNX', secrets_key(), 'current', ARGV[2])
+  add_secret(ARGV[2])
   return redis.call('HGET', secrets_key(), 'current')
 end)
 -- Stores another signing secret; the former one still signs for a while. Refused while the most previous ones still sign.
@@ -34,6 +40,7 @@ entry('rotateSigningSecret', function(_, ARGV)
   end
   if old and signing >= tonumber(ARGV[5]) then return {0, first - now} end
   redis.call('HSET', S, 'current', ARGV[2])
+  note_secrets()
   owe_secret_notice('the signing secret was rotated' .. (ends_now and ', earlier ones have ended' or ''))
   if not old or ends_now then return {1} end
   local till = now + tonumber(ARGV[3])
@@ -45,7 +52,7 @@ end)
 entry('setRequestHeaders', function(_, ARGV)
   remove_secrets('^header:')
   if #ARGV > 1 then redis.call('HSET', secrets_key(), unpack(ARGV, 2)) end
-  redis.call('HSET', E, 'headers_at', table.concat(redis.call('TIME'), '.'))
+  note_secrets()
   return 1
 end)
 -- Replaces a sealed value by the same one, sealed with another key.
@@ -54,5 +61,6 @@ end)
 entry('reencrypt', function(_, ARGV)
   if redis.call('HGET', secrets_key(), ARGV[2]) ~= ARGV[3] then return 0 end
   redis.call('HSET', secrets_key(), ARGV[2], ARGV[4])
+  note_secrets()
   return 1
 end)

@@ -169,10 +169,8 @@ local function answer_taken(answer)
     local h = health()
     answer.epoch, answer.url = h.epoch, limits().url
     answer.taken = taken
-    -- Every change makes another version: of the signing secret itself, or of the time at which headers were set.
-    local version = (redis.call('HGET', base .. 'signing-secrets', 'current') or '') .. ' ' .. (field('headers_at') or '')
-    if version ~= known_secrets then
-      answer.secrets, answer.secretsVersion = {}, version
+    if h.secrets_at ~= known_secrets or known_secrets == '' then
+      answer.secrets, answer.secretsVersion = {}, h.secrets_at
       local flat = redis.call('HGETALL', base .. 'signing-secrets')
       for i = 1, #flat, 2 do answer.secrets[flat[i]] = flat[i + 1] end
     end
