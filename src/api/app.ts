@@ -16,7 +16,7 @@ import { openapiEndpoint } from './reference/openapi.js';
 import type { ApiDeps, Services, Step } from './step.js';
 import { whileDropping } from './steps/body.js';
 import { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
-import { createLines, holdRefusals, oneByOne } from './steps/pace.js';
+import { createLines, holdRefusal, oneByOne } from './steps/pace.js';
 import { tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
@@ -76,9 +76,12 @@ export function createEdge(
 ): Koa {
   const app = new Koa();
   app.use(nameRequest);
-  app.use(holdRefusals(heldRefusalMs));
+  app.use(async (ctx, next) => {
+    await next();
+    if (ctx.status === 429) await holdRefusal(ctx, heldRefusalMs);
+    if (ctx.status === 413) readOn(ctx);
+  });
   app.use(observe(log, metrics, count));
-  app.use(readOn);
   app.use(answerErrors(log));
   app.use(checkHead);
   // Errors after the answer was handed over, such as a caller that hung up.
@@ -124,14 +127,12 @@ function answerErrors(log: Logger): Step {
 }
 
 /** Has the rest of a body that is too long read before the connection is closed, whoever has refused it. */
-const readOn: Step = async (ctx, next) => {
-  await next();
-  if (ctx.status !== 413) return;
+function readOn(ctx: Context): void {
   const text = typeof ctx.body === 'string' ? ctx.body : JSON.stringify(ctx.body);
   ctx.body = Readable.from(whileDropping(ctx.req, text));
   ctx.length = Buffer.byteLength(text);
   ctx.set('Connection', 'close');
-};
+}
 
 /** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller both are the same. */
 const unanswered = (status: number): ApiError =>

@@ -114,26 +114,30 @@ export const enrichmentsEndpoint = endpoint({
   ],
   answer: async (deps, { ctx }) => {
     requireScope(await deps.findToken(bearerToken(ctx)), platformScope);
-    return traced(deps.tracing, ctx, async (trace) => {
-      const body = (await readJson(ctx.req)) ?? null;
-      const isBatch = typeof body === 'object' && body !== null && 'events' in body;
-      return isBatch ? acceptBatch(deps, body, trace) : acceptOne(deps, body, trace);
-    });
+    const { tracing } = deps;
+    return tracing === undefined
+      ? accept(deps, ctx)
+      : traced(tracing, ctx, (trace) => accept(deps, ctx, trace));
   },
 });
+
+async function accept(deps: ApiDeps, { req }: ApiContext, trace?: Traceparent) {
+  const body = (await readJson(req)) ?? null;
+  const isBatch = typeof body === 'object' && body !== null && 'events' in body;
+  return isBatch ? await acceptBatch(deps, body, trace) : await acceptOne(deps, body, trace);
+}
 
 /**
  * Traces work for a request, in the trace of the caller's `traceparent` if there is one. It follows the check of the token:
  * a stranger's traceparent would decide what is sampled. The span has the route and the status, never the query, a header or
  * the body.
- * @param work gets the traceparent of the span; undefined if tracing is off
+ * @param work gets the traceparent of the span
  */
 async function traced<T>(
-  tracing: Tracing | undefined,
+  tracing: Tracing,
   ctx: ApiContext,
   work: (trace?: Traceparent) => Promise<T>,
 ): Promise<T> {
-  if (tracing === undefined) return work();
   const given = ctx.req.headers.traceparent;
   const span = tracing.begin('POST /enrichments', {
     kind: 'SERVER',
@@ -223,17 +227,19 @@ async function acceptItem(
     acceptedAt: Date.now() + db.clockOffsetMs(),
     trace: span?.traceparent,
   });
-  const claim = await withTimeout(claiming, answerWithinMs, () => {
-    throw unavailable('no answer in time');
-  }).catch((err: unknown) => {
+  try {
+    const claim = await withTimeout(claiming, answerWithinMs, () => {
+      throw unavailable('no answer in time');
+    });
+    const { result, answer } = presentClaim(claim, event.eventId, event.notificationId);
+    metrics.eventAnswered(result);
+    span?.end({ 'asset_update.result': result });
+    return answer;
+  } catch (err) {
     metrics.eventAnswered('unknown');
     span?.end({}, 'unknown');
     throw err;
-  });
-  const { result, answer } = presentClaim(claim, event.eventId, event.notificationId);
-  metrics.eventAnswered(result);
-  span?.end({ 'asset_update.result': result });
-  return answer;
+  }
 }
 
 /**

@@ -70,26 +70,22 @@ export function createLines(config: Config) {
     /** Paces every call. @param known the tokens found lately */
     pace:
       ({ findToken: { known } }: Pick<ApiDeps, 'findToken'>): Step =>
-      async (ctx, next) => {
+      (ctx, next) => {
         const given = bearerToken(ctx) ?? queryToken(ctx.querystring);
         const token = known(given);
+        if (ctx.path === '/enrichments' && token?.scopes.includes('enrichments')) return next();
+        if (ctx.path === '/healthz' || ctx.path === '/readyz') return join(ctx, health, '').then(next);
         const weight = weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
-        if (token !== undefined) {
-          const isPublishing = ctx.path === '/enrichments' && token.scopes.includes('enrichments');
-          if (!isPublishing) await join(ctx, accounts, token.accountId, weight);
-          return next();
-        }
-        if (ctx.path === '/healthz' || ctx.path === '/readyz') {
-          await join(ctx, health, '');
-          return next();
-        }
+        if (token !== undefined) return join(ctx, accounts, token.accountId, weight).then(next);
         const network = networkOf(clientAddress(ctx.req, config.TRUSTED_PROXIES));
-        await join(ctx, strangers, network, weight);
-        await next();
-        // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
-        const isSomebody =
-          known(given) !== undefined || (ctx.path.startsWith('/oauth/') && ctx.status === 200);
-        if (isSomebody) strangers.leave(network);
+        return join(ctx, strangers, network, weight)
+          .then(next)
+          .then(() => {
+            // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
+            const isSomebody =
+              known(given) !== undefined || (ctx.path.startsWith('/oauth/') && ctx.status === 200);
+            if (isSomebody) strangers.leave(network);
+          });
       },
   };
 }
@@ -134,15 +130,12 @@ const noResult = () => {};
 const queryToken = (query: string): string | undefined => /(?:^|&)access_token=([\w-]+)/.exec(query)?.[1];
 
 /**
- * Holds each 429 for about a second. Callers who repeat a refused call at once would otherwise take the event loop with refusals.
+ * Holds a 429 for about a second. Callers who repeat a refused call at once would otherwise take the event loop with refusals.
  * Random, so that they do not all come again together.
  */
-export const holdRefusals =
-  (heldMs: number): Step =>
-  async (ctx, next) => {
-    await next();
-    if (ctx.status === 429 && heldMs > 0) await hold(ctx, heldMs * (0.5 + Math.random()));
-  };
+export async function holdRefusal(ctx: Pick<ApiContext, 'req'>, heldMs: number): Promise<void> {
+  if (heldMs > 0) await hold(ctx, heldMs * (0.5 + Math.random()));
+}
 
 /** Meanwhile nothing more is read from the connection, or a caller who sends requests without waiting would fill our memory. */
 async function hold({ req }: Pick<ApiContext, 'req'>, ms: number): Promise<void> {

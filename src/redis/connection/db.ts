@@ -12,14 +12,7 @@ import { durableWrites, type Written } from './durable.js';
 import { StoreHealth } from './health.js';
 import { clientKeys, globalKeys } from './keys.js';
 import { type Nodes, nameOf, openNodes } from './nodes.js';
-import {
-  ignore,
-  isLasting,
-  isLoaded,
-  isNotLoaded,
-  type RedisReason,
-  RedisUnavailable,
-} from './unavailable.js';
+import { isLasting, isLoaded, isNotLoaded, type RedisReason, RedisUnavailable } from './unavailable.js';
 
 /** A client's secrets as Redis stores them (redis/records/secrets.ts). */
 export interface KnownSecrets {
@@ -103,15 +96,11 @@ export function openDb(options: DbOptions): Db {
     knownSecrets: new Map(),
     clockOffsetMs,
     client: (clientToken) => clientKeys(prefix, clientToken),
-    durably: (write) => {
-      const written = writeDurably((own) => {
+    durably: (write) =>
+      writeDurably((own) => {
         if (own !== redis) observeCommands(own, watched);
         return write({ ...db, redis: own });
-      });
-      // The answer's own error is noted with its command.
-      written.answer.then(() => written.safe.catch((err: unknown) => health.note(err))).catch(ignore);
-      return written;
-    },
+      }),
   };
   return db;
 }

@@ -83,10 +83,7 @@ export function durableWrites(redis: Redis, settings: Settings) {
         return answer;
       });
     const answer = write(trusted ? redis : own);
-    const safe = answer.then(async (given) => {
-      await Promise.all(confirmations);
-      return given;
-    });
+    const safe = answer.then((given) => Promise.all(confirmations).then(() => given));
     // Its reader may give up before.
     safe.catch(ignore);
     return { answer, safe };
@@ -200,7 +197,7 @@ class DurableServer {
     const safe = withTimeout(confirming, endsAt - performance.now(), () => {
       throw unconfirmed();
     });
-    safe.catch(ignore);
+    safe.catch((err) => this.settings.health.note(err, this.#name));
     redis.stream.uncork();
     for (const [i, { resolve, reject }] of writes.entries()) {
       answers[i]?.then((answer) => resolve({ answer, safe }), reject);
