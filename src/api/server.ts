@@ -68,6 +68,8 @@ export async function listen(
     },
     answer,
   );
+  // A caller that has sent all of its requests may say so before it is answered.
+  Object.assign(server, { httpAllowHalfOpen: true });
   server.on('checkExpectation', answer);
   server.on('checkContinue', (req, res) => {
     // A call asks for the body once it reads it: a refusal by the head alone comes before (RFC 9110, section 10.1.1).
@@ -79,7 +81,10 @@ export async function listen(
     });
     answer(req, res);
   });
-  server.on('clientError', (err, socket) => refuseBytes(err, socket, underWay.get(socket as Socket)));
+  server.on('clientError', (err: ParserError, socket) =>
+    refuseBytes(err, socket, underWay.get(socket as Socket)),
+  );
+  server.on('connect', (_, socket) => refuseBytes({ code: 'CONNECT' }, socket));
   server.on('connection', (socket) => {
     socket.once('close', () => underWay.delete(socket));
   });
@@ -116,10 +121,10 @@ function endUnlessSent(res: ServerResponse, withinMs: number): void {
 }
 
 /**
- * Answers requests that the HTTP parser refuses, in the form of every other error, and closes the connection.
+ * Answers requests that never reach the app, in the form of every other error, and closes the connection.
  * @param answer the answer under way on this connection, if any
  */
-function refuseBytes(err: ParserError, socket: Duplex, answer: ServerResponse | undefined): void {
+function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse): void {
   if (!socket.writable || err.code === 'ECONNRESET' || answer?.headersSent) {
     socket.destroy();
     return;
@@ -148,13 +153,15 @@ function describeBytes({ code = '', rawPacket, bytesParsed }: ParserError): stri
   return `The request is not valid HTTP/1.1${where}`;
 }
 
-interface ParserError extends NodeJS.ErrnoException {
+interface ParserError {
+  code?: string;
   rawPacket?: Buffer;
   bytesParsed?: number;
 }
 
-/** By the codes of Node's HTTP server and of its parser, llhttp. */
+/** By the codes of Node's HTTP server and of its parser, llhttp, or a method. */
 const refusals: Record<string, [ErrorCode, string]> = {
+  CONNECT: ['malformed_request', 'CONNECT is for a proxy, and this is none'],
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request took too long'],
   HPE_HEADER_OVERFLOW: ['headers_too_long', 'The path, the query and the headers are too long'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['body_too_long', 'The body is too long'],

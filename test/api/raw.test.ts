@@ -105,7 +105,7 @@ describe('bad input on a raw socket', () => {
     'a header of 40 KiB': [() => head('GET /healthz', `x-long: ${'x'.repeat(40_000)}`), 431],
     '6,000 parameters': [() => get(`/clients?${numbered(6_000)}`), 400],
     'a path of dots': [() => head('GET /../../etc/passwd'), 404],
-    CONNECT: [() => head('CONNECT elsewhere.example:443')],
+    CONNECT: [() => head('CONNECT elsewhere.example:443'), 400],
     'Expect: 100-continue': [() => post(event(''), 'expect: 100-continue'), 404],
     'names like properties, and NUL, in a form': [
       () => {
@@ -171,6 +171,21 @@ describe('bad input on a raw socket', () => {
       await closed;
       assert.deepEqual(statusesIn(heard()), [413], begin.slice(0, 20));
       if (begin.includes('/enrichments')) assertProblem(heard());
+    }
+  });
+
+  it('answers a caller that closes its side after the request, or amid it', async () => {
+    for (const [sent, ...statuses] of [
+      [get('/clients'), 200],
+      [get('/updates?client_token=NOBODY&wait=20'), 404],
+      [post(event('')), 404],
+      [bare('GET /healthz', 'host: x').repeat(3), 200, 200, 200],
+      [post(event('')).subarray(0, -1), 400],
+      ['GET /healthz HTTP/1.1\r\nho', 400],
+    ] as const) {
+      const { socket, closed } = callRaw(service.url, sent);
+      socket.end();
+      assert.deepEqual(statusesIn(await closed), statuses, sent.toString());
     }
   });
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { claimOnly } from '../../src/redis/owed/claim.js';
 import { until } from '../receiver.js';
 import { arrivedEvent, type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
+import { callRaw, statusesIn } from './rawCaller.js';
 
 interface Page {
   updates: { platform_id: string; notification_id: string; updated_at: string }[];
@@ -148,6 +149,13 @@ describe('GET /updates', () => {
       impatient.abort();
       await assert.rejects(call);
       await until('nobody waits', () => waiting() === 0);
+      const closing = callRaw(
+        url,
+        `GET ${url.slice(h.url.length)} HTTP/1.1\r\nhost: x\r\nauthorization: ${headers.authorization}\r\n\r\n`,
+      );
+      await until('it waits', () => waiting() === 1);
+      closing.socket.end();
+      assert.deepEqual(statusesIn(await closing.closed), [200]);
     });
 
     it('has callers look again when the subscription was cut, and tells them of the next update', async () => {

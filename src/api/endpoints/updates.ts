@@ -79,7 +79,7 @@ export const updatesEndpoint = clientEndpoint({
 /** Waits for an update until the time is over, the caller hangs up or the process ends. @returns whether there may be one */
 async function isNew(
   { updateWaits, closing }: ApiDeps,
-  { res, state }: ApiContext,
+  { req: { socket }, state }: ApiContext,
   { clientToken }: Subject,
   position: string,
   seconds: number,
@@ -87,14 +87,14 @@ async function isNew(
   const begun = performance.now();
   const ended = new AbortController();
   const end = () => ended.abort();
-  if (closing?.aborted || res.closed) end();
+  if (closing?.aborted || socket.readableEnded || socket.closed) end();
   closing?.addEventListener('abort', end, { once: true });
-  res.once('close', end);
+  socket.once('end', end).once('close', end);
   try {
     return await updateWaits.next(clientToken, position, seconds * 1000, ended.signal);
   } finally {
     closing?.removeEventListener('abort', end);
-    res.off('close', end);
+    socket.off('end', end).off('close', end);
     state.waitedMs = (state.waitedMs ?? 0) + performance.now() - begun;
   }
 }
