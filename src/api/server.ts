@@ -84,7 +84,11 @@ export async function listen(
   server.on('clientError', (err: ParserError, socket) =>
     refuseBytes(err, socket, underWay.get(socket as Socket)),
   );
-  server.on('connect', (_, socket) => refuseBytes({ code: 'CONNECT' }, socket));
+  server.on('connect', (_, socket) => {
+    // Node no longer listens to it.
+    socket.on('error', () => socket.destroy());
+    refuseBytes({ code: 'CONNECT' }, socket);
+  });
   server.on('connection', (socket) => {
     socket.once('close', () => underWay.delete(socket));
   });

@@ -189,6 +189,15 @@ describe('bad input on a raw socket', () => {
     }
   });
 
+  it('outlives callers that reset their connection after the request', async () => {
+    for (let i = 0; i < 200; i++) {
+      const { socket, closed } = callRaw(service.url, head(i % 2 ? 'GET /healthz' : 'CONNECT x.example:443'));
+      await new Promise((resolve) => socket.once('connect', resolve));
+      setTimeout(() => socket.resetAndDestroy(), i % 5);
+      if (i % 5 === 4) await closed;
+    }
+  });
+
   it('names the header that base64 has broken into lines', async () => {
     for (const end of ['\n', '\r\n', '\r\n ']) {
       const heard = await callRaw(service.url, head('GET /clients', `authorization: Basic abc${end}def`))
