@@ -85,7 +85,9 @@ async function look(operator: Operator) {
   // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
   await import('@temporalio/client');
   const db = await operator.db();
-  const [redis, temporal] = await Promise.all([askRedis(db), askTemporal(operator)]);
+  // One after the other: connecting to Temporal blocks it too.
+  const redis = await askRedis(db);
+  const temporal = await askTemporal(operator);
   const problems = [...redis.amiss.map(({ found }) => found), ...describeLosses(db)];
   const reading = Promise.all([readCounts(db), readCalls(db), readClients(db)]);
   const [{ ended }, calls, { clients, broken }] = await reading.catch((err: unknown) => {
