@@ -86,7 +86,7 @@ function nodesIn(hosts: string, defaultPort: number, message: string) {
     const [, v6, name, port = defaultPort] =
       /^(?:\[([0-9a-f:]+)\]|([^\s:,@/?[\]]+))(?::(\d{1,5}))?$/i.exec(text.trim()) ?? [];
     const host = v6 ?? name;
-    if (host === undefined) throw new RangeError(message);
+    if (host === undefined || Number(port) > 65_535) throw new RangeError(message);
     return { host, port: Number(port) };
   });
 }

@@ -63,6 +63,7 @@ describe('REDIS_URL', () => {
       [{ REDIS_URL: 'http://:secret@a' }, /REDIS_URL: must start with redis:/],
       [{ REDIS_URL: 'redis://:secret@a/abc' }, /REDIS_URL: .*database with a number/],
       [{ REDIS_URL: 'redis://:secret@a:99999999' }, /REDIS_URL: must be redis:/],
+      [{ REDIS_URL: 'redis://:secret@a:65536' }, /REDIS_URL: must be redis:/],
     ] as const) {
       assert.throws(
         () => readConfig(env),

@@ -44,7 +44,12 @@ export async function startSentinels(options: { dir: string; binary: string }) {
   };
 }
 
-async function startSentinel(dir: string, binary: string, port: number, primary: number): Promise<Child> {
+export async function startSentinel(
+  dir: string,
+  binary: string,
+  port: number,
+  primary: number,
+): Promise<Child> {
   const own = join(dir, `sentinel-${port}`);
   await mkdir(own, { recursive: true });
   const config = join(own, 'sentinel.conf');

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { connect, createServer } from 'node:net';
 import { Redis } from 'ioredis';
+import type { Child } from '../local/child.js';
 import { freePort } from '../local/ports.js';
 import type { RedisCluster } from '../local/redisCluster.js';
 import { startGrpcProxy } from './grpcProxy.js';
@@ -11,6 +12,7 @@ import { startOwnCluster, startOwnRedis } from './ownRedis.js';
 import { beginService, startService } from './program.js';
 import { newPublisher, type Publisher } from './publisher.js';
 import { startReceiver, until } from './receiver.js';
+import { startSentinel } from './redisSentinels.js';
 import { servers } from './servers.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
@@ -26,10 +28,14 @@ async function publishOne(publisher: Publisher): Promise<void> {
 describe('A process whose store cannot serve', () => {
   let redis: OwnRedis;
   let cluster: RedisCluster;
+  let sentinel: Child;
+  let sentinelPort: number;
   let direct: Redis;
 
   before(async () => {
     redis = await startOwnRedis(['--databases', '1']);
+    sentinelPort = await freePort();
+    sentinel = await startSentinel(redis.dir, redis.binary, sentinelPort, redis.port);
     cluster = await startOwnCluster(10_000);
     direct = new Redis(redis.url);
     await direct.config('SET', 'requirepass', 'the-password');
@@ -49,6 +55,7 @@ describe('A process whose store cannot serve', () => {
   after(async () => {
     direct.disconnect();
     await cluster.stop();
+    await sentinel.stop();
     await redis.stop();
   });
 
@@ -73,6 +80,20 @@ describe('A process whose store cannot serve', () => {
       /a single Redis, not a node of a cluster/,
       /a single Redis, not a node of a cluster\. Begin REDIS_URL with redis:\/\//,
     ],
+    'is no Redis': [() => `redis://${servers().temporalAddress}`, /What answers is no Redis/],
+    'is no Redis, nor a cluster': [
+      () => `redis+cluster://${servers().temporalAddress}`,
+      /What answers is no Redis/,
+    ],
+    'is a Sentinel': [() => `redis://127.0.0.1:${sentinelPort}`, /Redis 7\.2, a Sentinel, or/],
+    'is no Sentinel': [
+      () => `redis+sentinel://127.0.0.1:${redis.port}/x?sentinel_password=the-password`,
+      /names no Sentinels, or the Sentinels have no primary/,
+    ],
+    'is a Sentinel without the primary': [
+      () => `redis+sentinel://127.0.0.1:${sentinelPort}/x`,
+      /names no Sentinels, or the Sentinels have no primary/,
+    ],
   };
   for (const [what, [url, named, says = named]] of Object.entries(rows)) {
     it(`ends in one message if it ${what}, and status and doctor say it`, async () => {
@@ -86,7 +107,10 @@ describe('A process whose store cannot serve', () => {
         cli.run(['status']),
         cli.run(['doctor']),
       ]);
-      assert.match(ended, /Redis at redis(s|\+cluster)?:\/\/127\.0\.0\.1:\d+(\/5)? cannot serve:\n/);
+      assert.match(
+        ended,
+        /Redis at redis(\+cluster|\+sentinel)?:\/\/127\.0\.0\.1:\d+(\/5|\/x)? cannot serve:\n/,
+      );
       assert.doesNotMatch(ended, /\n +at /, 'a stack');
       const said = [ended, `${status.stdout}${status.stderr}`, `${doctor.stdout}${doctor.stderr}`];
       assert.match(ended, says);
@@ -102,6 +126,25 @@ describe('A process whose store cannot serve', () => {
     const service = await startService({ REDIS_URL: at('limited:pw@'), REDIS_DURABILITY: 'trusted' });
     assert.equal(await service.stop(), 0);
   });
+});
+
+describe('A process that cannot listen', () => {
+  const rows: Record<string, () => Record<string, string>> = {
+    PORT: () => ({ PORT: String(servers().temporalAddress.split(':')[1]) }),
+    HOST: () => ({ HOST: 'nosuch.invalid' }),
+    ADMIN_HOST: () => ({ ADMIN_HOST: '192.0.2.1' }),
+  };
+  for (const [name, env] of Object.entries(rows)) {
+    it(`says so in one sentence, with ${name}`, async () => {
+      await assert.rejects(startService(env()), ({ message }: Error) => {
+        assert.match(
+          message,
+          /ended: cannot listen on \S+, port \d+: .*\. HOST, PORT, ADMIN_HOST and ADMIN_PORT say where\.\n/,
+        );
+        return true;
+      });
+    });
+  }
 });
 
 describe('Redis 7.0, as Debian 12 has it', () => {

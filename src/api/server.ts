@@ -4,7 +4,7 @@ import { createServer, type RequestListener, type ServerResponse, STATUS_CODES }
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type Koa from 'koa';
-import type { Config } from '../config.js';
+import { type Config, ConfigError } from '../config.js';
 import { ApiError, presentProblem } from './apiError.js';
 import type { ErrorCode } from './errors.js';
 
@@ -36,7 +36,7 @@ export const connectionLimits = {
   connections: 16_000,
 };
 
-/** @throws if the port is taken */
+/** @throws ConfigError if it cannot listen there */
 export async function listen(
   config: Pick<Config, 'HOST' | 'PORT'>,
   app: Koa,
@@ -95,7 +95,12 @@ export async function listen(
   server.setTimeout(limits.silenceMs);
   server.maxConnections = limits.connections;
   server.listen(config.PORT, config.HOST);
-  await once(server, 'listening');
+  await once(server, 'listening').catch(({ code }: NodeJS.ErrnoException) => {
+    const where = `cannot listen on ${config.HOST}, port ${config.PORT}`;
+    throw new ConfigError(
+      `${where}: ${unheard[code ?? ''] ?? code}. HOST, PORT, ADMIN_HOST and ADMIN_PORT say where.`,
+    );
+  });
 
   function drain(): void {
     draining = true;
@@ -116,6 +121,13 @@ export async function listen(
     },
   };
 }
+
+const unheard: Record<string, string> = {
+  EADDRINUSE: 'another process or server listens there',
+  EADDRNOTAVAIL: 'this machine does not have the address',
+  EACCES: 'the user of this process may not',
+  ENOTFOUND: 'the name cannot be looked up',
+};
 
 /** Closes the connection of a caller that has not read its answer in time: unread bytes stay in our memory. */
 function endUnlessSent(res: ServerResponse, withinMs: number): void {

@@ -73,7 +73,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
     const known = err instanceof ServerAway ? err.todo : undefined;
     return [finding(check, 'fail', explainError(err), known ?? `Correct ${todo}, or start the server.`)];
   };
-  // As in status.ts.
+  // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
   await import('@temporalio/client');
   const redis = operator.db().then((db) => checkRedis(db, config));
   const temporal = operator.temporal().then((client) => checkTemporal(client, config));

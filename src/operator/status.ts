@@ -82,10 +82,8 @@ export const status = operation({
 });
 
 async function look(operator: Operator) {
-  // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
-  await import('@temporalio/client');
   const db = await operator.db();
-  // One after the other: connecting to Temporal blocks it too.
+  // Temporal later: loading its client blocks this process, on a busy machine for longer than Redis may take to answer.
   const redis = await askRedis(db);
   const temporal = await askTemporal(operator);
   const problems = [...redis.amiss.map(({ found }) => found), ...describeLosses(db)];

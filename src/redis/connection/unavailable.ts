@@ -41,16 +41,12 @@ const reasons = {
     says: `Redis refuses writes: too few replicas are connected (min-replicas-to-write). ${refused}`,
     todo: 'Connect more replicas, or lower min-replicas-to-write.',
   },
-  timeout: {
-    words: /Command timed out/,
-    says: 'Redis does not answer in time.',
-    todo: server,
-  },
   silent: {
-    words: /ETIMEDOUT/,
+    words: /ETIMEDOUT|sentinels are unreachable.*timed out/,
     says: 'No connection to Redis comes about in time.',
     todo: 'Check its host and the network. If REDIS_URL begins with rediss://, its port may speak no TLS.',
   },
+  timeout: { words: /Command timed out/, says: 'Redis does not answer in time.', todo: server },
   not_ready: {
     // "Function not found": while a slot is being moved, its new server may lack the scripts.
     words:
@@ -68,6 +64,18 @@ const reasons = {
     words: /cluster support disabled|unknown command.*\bcluster\b/i,
     says: 'The server is a single Redis, not a node of a cluster.',
     todo: 'Begin REDIS_URL with redis:// (rediss:// for TLS).',
+    lasts: true,
+  },
+  not_redis: {
+    words: /Unknown RESP type/,
+    says: 'What answers is no Redis.',
+    todo: 'Correct host and port of REDIS_URL; if the port expects TLS, begin it with rediss://.',
+    lasts: true,
+  },
+  no_primary: {
+    words: /No such master|unknown command.*\bsentinel\b/i,
+    says: 'REDIS_URL names no Sentinels, or the Sentinels have no primary of that name.',
+    todo: 'Name the Sentinels (usually port 26379) and their name of the primary: SENTINEL MASTERS lists it.',
     lasts: true,
   },
   database: {
@@ -107,8 +115,8 @@ const reasons = {
   },
   command: {
     words:
-      /unknown (redis )?(sub)?command|not (available|allowed|supported|implemented|enabled)|unsupported|disabled|unknown subcommand|answers nothing/i,
-    says: 'The server refuses COMMAND: it is older than Redis 7.2, or its provider has no such command.',
+      /unknown (redis )?(sub)?command|not (available|allowed|supported|implemented|enabled)|unsupported|disabled|answers nothing/i,
+    says: 'The server refuses COMMAND: it is older than Redis 7.2, a Sentinel, or its provider has no such command.',
     todo: `${needs} says what the service needs.`,
     lasts: true,
   },
