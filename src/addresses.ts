@@ -1,4 +1,5 @@
 /** Reads where the servers are: Redis by REDIS_URL, Temporal by the variables TEMPORAL_*, the service by its HOST. */
+import { existsSync } from 'node:fs';
 import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 
 interface Credentials {
@@ -106,12 +107,16 @@ export function readTemporalVariables(given: Record<string, string>): {
   if (!/^(true|false|1|0)$/.test(given.TEMPORAL_TLS ?? 'true')) {
     throw new Error('TEMPORAL_TLS: must be true or false');
   }
+  // It takes a file that does not exist for an empty one.
+  if (!existsSync(given.TEMPORAL_CONFIG_FILE ?? '.'))
+    throw new Error('TEMPORAL_CONFIG_FILE: there is no such file');
   // A user's file for the `temporal` command must not affect the service.
   const disableFile = given.TEMPORAL_CONFIG_FILE === undefined && given.TEMPORAL_PROFILE === undefined;
   try {
     const { namespace, connectionOptions } = loadClientConnectConfig({ overrideEnvVars: given, disableFile });
     const { address = '127.0.0.1:7233', tls = false, ...others } = connectionOptions;
-    if (address.includes('/'))
+    const read = /^(?:\[[\da-f:.]+\]|[^\s:/[\]]+)(?::(\d+))?$/i.exec(address);
+    if (read === null || Number(read[1] ?? 0) > 65_535)
       throw new Error('TEMPORAL_ADDRESS must be host:port, without https://; TEMPORAL_TLS=true turns TLS on');
     return { namespace, connection: { address, tls, ...others } };
   } catch (err) {

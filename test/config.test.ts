@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { readConfig, redisOptions } from '../src/config.js';
 
 describe('the settings', () => {
@@ -13,6 +15,20 @@ describe('the settings', () => {
       'what is no name, address or range',
       ['https://api.example.com', 'api.example.com:443', '10.0.0.0/99', '1.2.3', '-a.com'],
     ],
+    [
+      'TEMPORAL_ADDRESS',
+      'what is no host and port',
+      [
+        ':7233',
+        'temporal:65536',
+        'https://temporal:7233',
+        'temporal:7233/x',
+        'a b:7233',
+        '::1',
+        'a:7233,b:7233',
+      ],
+    ],
+    ['TEMPORAL_CONFIG_FILE', 'no such file', [join(tmpdir(), 'nowhere', 'temporal.toml')]],
     ['SECRETS_KEY', 'the key id "plain", which marks what is not encrypted', [key('plain')]],
     ['SECRETS_KEY', '"plain" behind another key', [`${key('k1')},${key('plain')}`]],
     ['SECRETS_KEY', 'one key id twice', [`${key('k1')},${key('k1')}`]],

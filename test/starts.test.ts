@@ -1,7 +1,9 @@
 /** Processes that start on servers as others have them. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { connect, createServer } from 'node:net';
+import { Connection } from '@temporalio/client';
 import { Redis } from 'ioredis';
 import type { Child } from '../local/child.js';
 import { freePort } from '../local/ports.js';
@@ -9,7 +11,7 @@ import type { RedisCluster } from '../local/redisCluster.js';
 import { startGrpcProxy } from './grpcProxy.js';
 import { openCli } from './operator/cli.js';
 import { startOwnCluster, startOwnRedis } from './ownRedis.js';
-import { beginService, startService } from './program.js';
+import { beginService, type Service, startService } from './program.js';
 import { newPublisher, type Publisher } from './publisher.js';
 import { startReceiver, until } from './receiver.js';
 import { startSentinel } from './redisSentinels.js';
@@ -206,6 +208,11 @@ describe('A process whose store is away when it starts', () => {
 });
 
 describe('A process whose Temporal', () => {
+  const untilItWorks = ({ adminUrl }: Service) =>
+    until('a worker runs', async () =>
+      (await (await fetch(`${adminUrl}/metrics`)).text()).includes('asset_update_upkeep_under_way'),
+    );
+
   it('is away when it starts serves and delivers, and works once Temporal comes', async () => {
     const port = await freePort();
     const service = await startService({ TEMPORAL_ADDRESS: `127.0.0.1:${port}` });
@@ -218,11 +225,22 @@ describe('A process whose Temporal', () => {
       inside.pipe(outside).pipe(inside);
       for (const one of [inside, outside]) one.on('error', () => undefined);
     }).listen(port, '127.0.0.1');
-    await until('a worker runs', async () =>
-      (await (await fetch(`${service.adminUrl}/metrics`)).text()).includes('asset_update_upkeep_under_way'),
-    );
+    await untilItWorks(service);
     assert.equal(await service.stop(), 0);
     door.close();
+  });
+
+  it('has no such namespace serves and delivers, and works once it is created', async () => {
+    const namespace = `late-${randomUUID()}`;
+    const service = await startService({ TEMPORAL_NAMESPACE: namespace });
+    assert.match(service.said(), /waiting alone does not cure: Temporal has no such namespace/);
+    await publishOne(await newPublisher(service));
+    const connection = await Connection.connect({ address: servers().temporalAddress });
+    const workflowExecutionRetentionPeriod = { seconds: 86_400 as never };
+    await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
+    await connection.close();
+    await untilItWorks(service);
+    assert.equal(await service.stop(), 0);
   });
 
   for (const [code, reason] of [

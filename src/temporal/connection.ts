@@ -108,8 +108,8 @@ export async function untilAvailable<T>(
   }
 }
 
-/** gRPC: denied, unauthenticated. */
-const refusedCodes = new Set([7, 16]);
+/** gRPC: no such namespace, denied, unauthenticated. */
+const refusedCodes = new Set([5, 7, 16]);
 
 /** Classes of failed calls to Temporal. `limit`: a limit of the namespace is reached. */
 export const temporalErrorClasses = ['away', 'limit', 'other'] as const;

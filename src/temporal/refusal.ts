@@ -18,7 +18,10 @@ const reasons = {
   right: ['Temporal refuses this caller the call (PERMISSION_DENIED).', `Give it rights: ${keys}.`],
   namespace: ['Temporal has no such namespace.', 'Create it, or correct TEMPORAL_NAMESPACE.'],
   limit: ['A limit of the namespace is reached (RESOURCE_EXHAUSTED).', 'Raise it.'],
-  not_ready: ['Temporal is not ready: it accepts connections, and answers no call.', 'Look at its log.'],
+  not_ready: [
+    'Temporal is not ready, or is another server: it accepts connections, and answers no call.',
+    'Look at its log, or correct TEMPORAL_ADDRESS.',
+  ],
   other: ['Temporal refuses a call.', 'Look at its log.'],
 } as const;
 
