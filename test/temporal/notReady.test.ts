@@ -4,7 +4,7 @@ import { readConfig } from '../../src/config.js';
 import { type CallObserver, connect, createTemporalClient } from '../../src/temporal/connection.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { startService } from '../program.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { servers } from '../servers.js';
 
 describe('A Temporal', () => {
   it('that accepts connections and answers nothing in time counts as away', async () => {
@@ -42,10 +42,5 @@ describe('A Temporal', () => {
     } finally {
       await proxy.close();
     }
-  });
-
-  it('without the namespace ends such a process with a message', async () => {
-    const nowhere = startService({ TEMPORAL_NAMESPACE: uniquePrefix() });
-    await assert.rejects(nowhere, /it ended: [\s\S]*not found/i);
   });
 });
