@@ -26,10 +26,11 @@ const wrong = {
   encoded:
     'has a user or a password that is not percent-encoded: write , as %2C, @ as %40, # as %23, / as %2F, ? as %3F and % as %25',
   several: 'names several nodes: begin with redis+cluster:// or redis+sentinel://',
-  single: 'must be redis://host:port, or redis://host:port/database with a number',
+  single: 'must be redis://host:port, or redis://host:port/database with a number, and no options',
   cluster: 'must be redis+cluster://host:port of one or several nodes of the cluster, separated by commas',
   clusterDb: 'must name no database: a cluster has only 0',
-  sentinel: 'must be redis+sentinel://host:port,host:port/master-name[/db]',
+  sentinel:
+    'must be redis+sentinel://host:port,host:port/master-name[/db], with no options but sentinel_username and sentinel_password',
 };
 
 /**
@@ -51,8 +52,9 @@ export function readRedisAddress(url: string): RedisAddress {
   }
   if (kind === 'sentinel') {
     const [, name, db = '0', query] = /^\/([^/?]+)(?:\/(\d+))?\/?(?:\?(.*))?$/.exec(rest) ?? [];
-    if (name === undefined) throw new RangeError(wrong.sentinel);
     const asked = new URLSearchParams(query);
+    const isKnown = [...asked.keys()].every((key) => /^sentinel_(username|password)$/.test(key));
+    if (name === undefined || !isKnown) throw new RangeError(wrong.sentinel);
     const sentinel = {
       username: asked.get('sentinel_username') || undefined,
       password: asked.get('sentinel_password') || undefined,
@@ -61,7 +63,7 @@ export function readRedisAddress(url: string): RedisAddress {
     return { kind, nodes, name: decodeURIComponent(name), db: Number(db), sentinel, ...common };
   }
   if (hosts.includes(',')) throw new RangeError(wrong.several);
-  if (!/^(\/\d*)?(\?.*)?$/s.test(rest)) throw new RangeError(wrong.single);
+  if (!/^(\/\d*)?$/.test(rest)) throw new RangeError(wrong.single);
   if (hosts !== '') nodesIn(hosts, 6379, wrong.single);
   return { kind: 'single', url };
 }

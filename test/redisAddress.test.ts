@@ -64,6 +64,10 @@ describe('REDIS_URL', () => {
       [{ REDIS_URL: 'redis://:secret@a/abc' }, /REDIS_URL: .*database with a number/],
       [{ REDIS_URL: 'redis://:secret@a:99999999' }, /REDIS_URL: must be redis:/],
       [{ REDIS_URL: 'redis://:secret@a:65536' }, /REDIS_URL: must be redis:/],
+      [{ REDIS_URL: 'redis://:secret@a/0?commandTimeout=9' }, /REDIS_URL: .*no options/],
+      [{ REDIS_URL: 'rediss://:secret@a?ssl_cert_reqs=none' }, /REDIS_URL: .*no options/],
+      [{ REDIS_URL: 'redis+cluster://:secret@a?db=1' }, /REDIS_URL: .*database/],
+      [{ REDIS_URL: 'redis+sentinel://:secret@a/x?db=1' }, /REDIS_URL: .*no options but sentinel/],
     ] as const) {
       assert.throws(
         () => readConfig(env),
