@@ -66,9 +66,18 @@ describe('a video and its notification', () => {
       await h.delivered(customer.client_token, (await publish('vid-2', { priority: 'backfill' })).id);
     });
 
-    it('answers 400 for anything but 0 to 3,600', async () => {
-      for (const wrong of [-1, 3601, 1.5, '60', null, undefined])
-        assert.equal((await setQuiet(wrong)).status, 400, String(wrong));
+    it('answers 400 for anything but 0 to 3,600, and says what it must be', async () => {
+      for (const [wrong, says] of [
+        [-1, 'must be at least 0'],
+        [3601, 'must be at most 3600'],
+        [1.5, 'must be a whole number'],
+        ['60', 'must be a number'],
+        [null, 'must be a number'],
+        [undefined, 'is missing'],
+      ]) {
+        const { status, body } = await setQuiet(wrong);
+        assert.deepEqual([status, body.msg], [400, `seconds: ${says}`]);
+      }
     });
   });
 

@@ -46,8 +46,9 @@ const inOurWords =
       case 'invalid_value':
         return `must be ${issue.values.join(' or ')}${orNot}`;
       case 'too_small':
-        return 'must not be empty';
+        return issue.origin === 'number' ? `must be at least ${issue.minimum}` : 'must not be empty';
       case 'too_big':
+        if (issue.origin === 'number') return `must be at most ${issue.maximum}`;
         return `must have at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'items'}`;
       default:
         return 'is not valid';
@@ -74,6 +75,8 @@ function isOptional(schema: z.ZodType, path: readonly PropertyKey[] = []): boole
 
 const types: Record<string, string> = {
   string: 'a string',
+  number: 'a number',
+  int: 'a whole number',
   boolean: 'true or false',
   array: 'a list',
   object: 'an object',
