@@ -25,7 +25,7 @@ const plainText = (maxLength: number) =>
       message: `must not be longer than ${maxLength} characters`,
       abort: true,
     })
-    .refine(noControl, 'must not have control characters')
+    .refine(noControl, 'must not have control characters or half of a surrogate pair')
     // The refinements in JSON Schema's terms, for the API's description.
     .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
 
