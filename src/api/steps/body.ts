@@ -16,10 +16,10 @@ export const formTypes = [urlencoded, multipart];
 
 /** Reads the fields of a form, trimmed. @throws ApiError 400, 413, 415 */
 export async function readForm(req: IncomingMessage): Promise<Parameters> {
-  const { 'content-type': contentType = '', 'content-encoding': encoding } = req.headers;
+  const { 'content-type': contentType = '', 'content-encoding': encoding = '' } = req.headers;
   const type = mediaType(contentType);
   if (!formTypes.includes(type)) throw unsupported(`The content type must be ${urlencoded} or ${multipart}`);
-  if (encoding !== undefined) throw unsupported('A form must not have a Content-Encoding');
+  if (encoding) throw unsupported('A form must not have a Content-Encoding');
   const charset = requireKnownCharset(contentType);
   const bytes = await readBytes(req, formAtMostBytes);
   const isLatin = charset === 'iso-8859-1' || charset === 'latin1';
@@ -93,8 +93,8 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
     }
     if (!/^utf-?8$/.test(charsetOf(contentType) ?? 'utf-8'))
       throw unsupported('The charset of JSON is UTF-8');
-    // RFC 9110, section 8.4.1: names in any case, and x-gzip is gzip. koa-body knows only these.
-    const encoding = named.trim().toLowerCase().replace('x-gzip', 'gzip');
+    // RFC 9110, sections 5.6.1 and 8.4.1: names in any case, x-gzip is gzip, and an empty list names none. koa-body knows only these.
+    const encoding = named.trim().toLowerCase().replace('x-gzip', 'gzip') || 'identity';
     if (!encodings.includes(encoding)) throw unsupported('The Content-Encoding must be gzip, deflate or br');
     req.headers['content-encoding'] = encoding;
     if (req.destroyed) throw brokenOff();
