@@ -62,7 +62,8 @@ export class AnswerReader {
 
   /** The connection has ended. @throws AttemptFailed if there is no status */
   end(): void {
-    if (this.#status === 0) throw broken(this.hasBegun ? 'closed_in_status_line' : 'closed_without_answer');
+    if (this.#status === 0)
+      throw broken(this.#line === '' ? 'closed_without_answer' : 'closed_in_status_line');
     this.#stop();
   }
 

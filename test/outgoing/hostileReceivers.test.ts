@@ -125,6 +125,7 @@ const cases: [receiver: string, does: Does, result: Expected][] = [
     broken('protocol', 'switching_protocols'),
   ],
   ['closes without an answer', ends(''), broken('protocol', 'closed_without_answer')],
+  ['closes after a 100', ends('HTTP/1.1 100 Continue\r\n\r\n'), broken('protocol', 'closed_without_answer')],
   [
     'closes in the middle of its status line',
     ends('HTTP/1.1 2'),
