@@ -136,6 +136,15 @@ describe('console: the first line of a site', () => {
     const list = await scene.visitor.get(`${scene.site}/notifications?state=waiting`);
     assert.equal([...list.html.matchAll(/when a probe succeeds \(next /g)].length, 3);
 
+    receiver.answer = () => ({ status: 503, headers: { 'retry-after': '7200' } });
+    await scene.call('POST', '/push_notifications/resume');
+    await h.wake(client);
+    const asked =
+      /^Your server answers 503 .* 3 videos wait\. It asked us to wait \(Retry-After\): we try one of them in 2 h\./;
+    await until('it is told to wait', async () => asked.test(await firstLine()));
+    const { body } = await customer.call('GET', '/notifications?state=waiting');
+    assert.equal(JSON.stringify(body).match(/"waiting_reason":"not_before"/g)?.length, 3);
+
     await setPaused(h.db, client, true);
     assert.match(
       await firstLine(),

@@ -562,9 +562,10 @@ export class Model {
     if (facts.state === 'failing') {
       // One probe at a time: what is under way ends first.
       const leases = [...facts.holders.values()].map(({ lease }) => lease);
-      const at = Math.max(facts.probeAt, facts.notBefore, ...leases);
-      if (at > now) return { reason: 'failing', at };
-    } else if (facts.notBefore > now) return { reason: 'not_before', at: facts.notBefore };
+      const at = Math.max(facts.probeAt, ...leases);
+      if (at > Math.max(now, facts.notBefore)) return { reason: 'failing', at };
+    }
+    if (facts.notBefore > now) return { reason: 'not_before', at: facts.notBefore };
     if (facts.holders.size >= this.bound()) return { reason: 'full' };
     const at = this.rateTime();
     return at > now ? { reason: 'rate', at: Math.ceil(at) } : { reason: 'due', at: now };
@@ -577,7 +578,8 @@ export class Model {
     const { facts, now } = this;
     const { due = 0, live } = facts.owed.get(asset) ?? {};
     const client = this.standing();
-    const isOwn = ['due', 'full', 'rate', 'not_before'].includes(client.reason);
+    const isPutOff = client.reason === 'not_before' && facts.state !== 'failing';
+    const isOwn = isPutOff || ['due', 'full', 'rate'].includes(client.reason);
     if (isOwn && due > Math.max(now, client.at ?? 0))
       return { reason: isQuiet(due) ? 'quiet' : 'retry', at: due };
     if (client.reason !== 'due' || facts.state === 'failing') return client;

@@ -118,7 +118,7 @@ export function healthNotice(
     case 'failing':
       return notice(
         'bad',
-        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed > 0 ? html`We try one of them at least every ${longestProbe}, next ${soon(next)}.` : `The next ${noun} tries it again.`}`,
+        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed === 0 ? `The next ${noun} tries it again.` : health.waitingReason === 'not_before' ? html`It asked us to wait (Retry-After): we try one of them ${soon(next)}.` : html`We try one of them at least every ${longestProbe}, next ${soon(next)}.`}`,
         html`${advice} When one is accepted, the others follow; to try one now, ${resume}.`,
       );
   }

@@ -29,9 +29,10 @@ local function standing()
   if h.state == 'suspended' then return 'suspended', -1 end
   if h.state == 'failing' then
     -- One probe at a time: what is under way ends first.
-    local at = math.max(h.probe_at, h.not_before, select(2, leases()) or 0)
-    if at > now then return 'failing', at end
-  elseif h.not_before > now then return 'not_before', h.not_before end
+    local at = math.max(h.probe_at, select(2, leases()) or 0)
+    if at > math.max(now, h.not_before) then return 'failing', at end
+  end
+  if h.not_before > now then return 'not_before', h.not_before end
   if in_flight() >= l.bound then return 'full', -1 end
   if l.rate > 0 and rate_time() > now then return 'rate', math.ceil(rate_time()) end
   return 'due', now
@@ -44,7 +45,7 @@ end
 -- Returns the same for one asset that is due at `due`.
 local function standing_of(lane, due)
   local why, at = standing()
-  local is_own = why == 'due' or why == 'full' or why == 'rate' or why == 'not_before'
+  local is_own = why == 'due' or why == 'full' or why == 'rate' or why == 'not_before' and health().state ~= 'failing'
   if is_own and due > math.max(now, at) then return is_quiet(due) and 'quiet' or 'retry', due end
   if why ~= 'due' or health().state == 'failing' then return why, at end
   if lane == 'B' and in_flight() >= backfill_bound() then return 'full', -1 end
