@@ -179,7 +179,7 @@ describe('calls for the publisher’s engineers', () => {
     assert.deepEqual([reason, at ?? undefined], ['full', undefined]);
   });
 
-  it('POST /notifications/{id}/redeliver sends an ended one again under the same id, makes a waiting one due, names the newer one of its asset that is, and refuses one that expires', async () => {
+  it('POST /notifications/{id}/redeliver sends an ended one again under the same id, makes a waiting one due, names the newer one of its asset that is, says why it waits, and refuses one that expires', async () => {
     await register();
     const id = await delivered('vid-1');
     const again = await call('POST', `/notifications/${id}/redeliver`);
@@ -193,6 +193,9 @@ describe('calls for the publisher’s engineers', () => {
     const due = await call('POST', `/notifications/${id}/redeliver`);
     assert.deepEqual(due.body, { notification_id: newer });
     await reaches(newer, 'delivered');
+    await pause(true);
+    const held = await call('POST', `/notifications/${id}/redeliver`);
+    assert.deepEqual(held.body, { notification_id: id, waiting_reason: 'paused' });
     const { durably } = h.db;
     const record = h.db.client(customer.client_token).notification(id);
     h.db.durably = (write) => durably((own) => own.redis.del(record).then(() => write(own)));

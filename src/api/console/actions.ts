@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Middleware } from 'koa';
 import type { z } from 'zod';
+import type { WaitReason } from '../../redis/owed/standing.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import { badParameter } from '../apiError.js';
 import type { TokenEndpoint } from '../endpoint.js';
@@ -29,7 +30,7 @@ import type { Parameters } from '../steps/query.js';
 import { clientForm } from './access.js';
 import { type Html, html, type Piece } from './html.js';
 import { actionForm, answerPage, type FormState, home, noResult, type SitePart, siteUrl } from './page.js';
-import { count, exactly, stateInWords } from './words.js';
+import { count, exactly, stateInWords, waiting } from './words.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
 const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
@@ -269,7 +270,7 @@ export const siteActions: Record<string, Action> = {
   'notifications/:id/redeliver': {
     title: 'Send it again',
     call: redeliverEndpoint,
-    present: ({ notification_id }) =>
-      html`<p>It is due now, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
+    present: ({ notification_id, waiting_reason: why }) =>
+      html`<p>It is ${why === undefined ? 'due now' : `owed: ${waiting[why as WaitReason]}`}, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
   },
 };

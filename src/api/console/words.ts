@@ -170,7 +170,7 @@ const lastFailure = ({ lastError, lastDetail, lastStatus }: Endpoint) => ({
   status: lastStatus,
 });
 
-const waiting: Record<WaitReason, string> = {
+export const waiting: Record<WaitReason, string> = {
   due: 'its turn comes now',
   in_flight: 'an attempt is under way',
   retry: 'it is tried again at its own time',

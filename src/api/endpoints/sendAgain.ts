@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { type Db, nowOf } from '../../redis/connection/db.js';
+import { getNotification } from '../../redis/notifications/notifications.js';
 import { recoverFailed, redeliver, replayDelivered } from '../../redis/notifications/redeliver.js';
+import { waitReasons } from '../../redis/owed/standing.js';
 import { getEndpoint, reportStateChange, resumeEndpoint } from '../../redis/records/endpoint.js';
 import { badParameter } from '../apiError.js';
 import { clientEndpoint, type Description } from '../endpoint.js';
@@ -29,7 +31,13 @@ export const redeliverEndpoint = clientEndpoint({
   after503: 'it may be due or under way; a repeat may send it once more, under the same id.',
   inPath: z.object({ id: notificationIdText.describe('The notification.') }),
   status: 202,
-  result: { what: 'What is due now.', schema: z.object({ notification_id: notificationIdText }) },
+  result: {
+    what: 'What is owed now.',
+    schema: z.object({
+      notification_id: notificationIdText,
+      waiting_reason: z.enum(waitReasons).describe('Why it is not sent now; absent if it is.').optional(),
+    }),
+  },
   codes: ['unknown_notification', 'not_registered'],
   answer: async (deps, call) => {
     const { client, ctx } = call;
@@ -41,7 +49,8 @@ export const redeliverEndpoint = clientEndpoint({
     // Its record may have expired meanwhile.
     if (dueId === undefined) throw unknownNotification();
     void deps.catchUps.alarm(client.clientToken);
-    return { notification_id: dueId };
+    const why = (await getNotification(deps.db, client.clientToken, dueId))?.waitingReason;
+    return { notification_id: dueId, ...(why !== 'due' && why !== 'in_flight' && { waiting_reason: why }) };
   },
 });
 
