@@ -155,6 +155,7 @@ describe('calls for the publisher’s engineers', () => {
       for (const wrong of [
         'state=odd',
         'since=yesterday',
+        'since=2026-01-02&until=2026-01-01',
         'limit=0',
         'limit=1000',
         'limit=1e2',
