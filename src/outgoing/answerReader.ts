@@ -26,6 +26,8 @@ type State = 'status' | 'headers' | 'sized' | 'size' | 'chunk' | 'chunk end' | '
 export class AnswerReader {
   /** A byte of this answer has come. */
   hasBegun = false;
+  /** The connection was there before the request. */
+  isKept = false;
   /** Time that the server says it keeps the connection (`Keep-Alive`). */
   keptMs = Number.POSITIVE_INFINITY;
   #state: State = 'status';
@@ -126,6 +128,11 @@ export class AnswerReader {
       const status = Number(statusLine.exec(line)?.[1]);
       if (Number.isNaN(status)) throw broken('not_http');
       if (status === 101) throw broken('switching_protocols');
+      // RFC 9110, section 15.5.9: some load balancers say so before they close a connection that rests.
+      if (status === 408 && this.isKept) {
+        this.hasBegun = false;
+        throw broken('closed_without_answer');
+      }
       this.#state = 'headers';
       this.#isPersistent = !line.startsWith('HTTP/1.0');
       if (status < 200) return;

@@ -104,6 +104,7 @@ export class Connection {
       if (this.#exchange !== exchange || this.#isDestroyed) return;
       this.phase = 'during_answer';
       exchange.isSent = true;
+      exchange.reader.isKept = this.#mayBeStale;
       if (typeof request.body === 'string') socket.write(head + request.body);
       else {
         socket.write(head);

@@ -134,7 +134,7 @@ describe('an answer counts by its status line', () => {
   });
 
   it('of its own: on a kept connection whatever else comes first has the POST sent once more', async () => {
-    for (const late of ['0\r\n\r\n', 'ok', '\0', '{}', '220 x\r\n']) {
+    for (const late of ['0\r\n\r\n', 'ok', '\0', '{}', '220 x\r\n', 'HTTP/1.1 408 Late\r\n\r\n']) {
       const { results, accepted, requests } = await exchange((s, count) => {
         if (count === 2) s.write(late);
         s.write(noContent);

@@ -94,6 +94,11 @@ describe('outgoing post', () => {
     ],
     ['replaces it once, not for ever', (s, count) => (count > 1 ? s.end() : s.write(noContent)), 'protocol'],
     [
+      'replaces it once, if the receiver says that it waited for too long',
+      (s, count) => (count > 1 ? s.end('HTTP/1.1 408 Late\r\n\r\n') : s.write(noContent)),
+      'http_status',
+    ],
+    [
       'does not send again after a byte of an answer',
       (s, count) => (count > 1 ? s.end('HTTP/1.1 2') : s.write(noContent)),
       'protocol',
