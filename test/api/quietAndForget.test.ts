@@ -105,7 +105,7 @@ describe('a video and its notification', () => {
       assert.deepEqual([call?.accountId, call?.about], [platform.account_id, { platform_id: 'vid-1' }]);
     });
 
-    it('cancels what is owed or under way, and says so; a repeat finds nothing', async () => {
+    it('cancels what is owed or under way, and says so and why; a repeat finds nothing', async () => {
       await setPaused(h.db, customer.client_token, true);
       const { id } = await publish('vid-1');
       assert.deepEqual((await forget('vid-1')).body, {
@@ -113,7 +113,8 @@ describe('a video and its notification', () => {
         known_segments: 1,
         cancelled: id,
       });
-      assert.equal((await read(`/notifications/${id}`)).state, 'cancelled');
+      const { state, reason } = await read(`/notifications/${id}`);
+      assert.deepEqual([state, reason], ['cancelled', 'asset_forgotten']);
       assert.deepEqual((await forget('vid-1')).body, { platform_id: 'vid-1', known_segments: 0 });
       await setPaused(h.db, customer.client_token, false);
       await h.wake(customer.client_token);

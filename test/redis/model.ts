@@ -16,7 +16,7 @@ interface Notification {
   timed: boolean;
   failures: number;
   by?: string | undefined;
-  reason?: 'window' | 'expired' | undefined;
+  reason?: 'window' | 'expired' | 'asset_forgotten' | undefined;
 }
 
 interface OwedAsset {
@@ -277,7 +277,7 @@ export class Model {
       Object.assign(known, { segments: new Set(), claim: known.claim + 1, last: '' });
     const id = owed.get(asset)?.id ?? failed.get(asset)?.id;
     failed.delete(asset);
-    if (id !== undefined) this.end(id, { state: 'cancelled' });
+    if (id !== undefined) this.end(id, { state: 'cancelled', reason: 'asset_forgotten' });
   }
 
   /** The asset is kept, so that it can be recovered, and a notice is owed. */

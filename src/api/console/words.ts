@@ -184,6 +184,11 @@ export const waiting: Record<WaitReason, string> = {
   no_registration: 'no URL is registered',
 };
 
+const cancelled: Record<string, string> = {
+  client_deleted: 'its site was deleted',
+  asset_forgotten: 'the platform has forgotten its video',
+};
+
 /** Says why a notification is in its state; empty if the name of the state says it all. */
 export function stateSentence(n: ListedNotification): string {
   switch (n.state) {
@@ -197,6 +202,8 @@ export function stateSentence(n: ListedNotification): string {
       return n.reason === 'expired'
         ? 'it was owed for too long'
         : 'it failed for 5 days while others succeeded';
+    case 'cancelled':
+      return cancelled[n.reason ?? ''] ?? 'by an operator';
     default:
       return '';
   }

@@ -163,10 +163,10 @@ entry('forgetAsset', function(_, ARGV)
   redis.call('SET', base .. 'forgotten:' .. asset, now, 'EX', KEEP_SECONDS)
   local id, f, w = owed_by(asset)
   local failed = failed_of(asset)
-  if id then cancel(asset, id, f, w)
+  if id then cancel(asset, id, f, w, 'asset_forgotten')
   elseif failed then
     drop_failed(asset)
-    finish(failed.id, 'cancelled')
+    finish(failed.id, 'cancelled', nil, 'asset_forgotten')
   end
   return {known, id or failed and failed.id or ''}
 end, {'allow-oom'})
