@@ -202,6 +202,17 @@ describe('An attempt', () => {
     assert.deepEqual([shown?.lastError, shown?.lastStatus, shown?.failures], ['http_status', 503, 1]);
   });
 
+  it('that fails after another one has suspended the endpoint leaves the failure that is shown', async () => {
+    const client = await newDeliveryClient();
+    for (const asset of ['gone', 'slow']) await client.owe(asset);
+    const [gone, slow] = await client.take(2);
+    assert.ok(gone && slow);
+    await client.settle(gone, { ok: false, status: 410 });
+    await client.settle(slow, fail);
+    const { state, lastStatus } = await getEndpoint(client.db, client.clientToken);
+    assert.deepEqual([state, lastStatus], ['suspended', 410]);
+  });
+
   it('carries trace and body of its event, also if it waited for the end of another attempt', async () => {
     const client = await newDeliveryClient();
     const wanted = { trace: '00-aa-bb-01', body: '{"type":"a notice"}' };

@@ -51,8 +51,11 @@ end
 local function settle_failure(says, same_epoch, v)
   local state = health().state
   health_read = nil
-  redis.call('HSET', E, 'last_failure_at', now, 'put_off_at', now, 'last_error', v.error, 'last_status', v.status,
-    'last_detail', cjson.decode(v.line).detail or '')
+  redis.call('HSET', E, 'last_failure_at', now, 'put_off_at', now)
+  -- An attempt that was under way when another one suspended the endpoint does not change what people are told of that.
+  if state ~= 'suspended' then
+    redis.call('HSET', E, 'last_error', v.error, 'last_status', v.status, 'last_detail', cjson.decode(v.line).detail or '')
+  end
   if v.retry_after > 0 then
     redis.call('HSET', E, 'not_before', math.max(number('not_before'), now + v.retry_after))
   end
