@@ -29,9 +29,10 @@ export const badParameter = (message: string): ApiError => new ApiError('invalid
 /**
  * Returns the error for a dependency that does not answer: whether anything happened is unknown.
  * @param cause for the log: an error, or a sentence
+ * @param why for operators; no other caller is told
  */
-export function unavailable(cause: unknown): ApiError {
-  const message = 'The service cannot answer now: try again in 1 s';
+export function unavailable(cause: unknown, why = ''): ApiError {
+  const message = `${why}The service cannot answer now: try again in 1 s`;
   return new ApiError('temporarily_unavailable', message, { 'Retry-After': '1' }, cause);
 }
 

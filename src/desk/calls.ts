@@ -1,5 +1,6 @@
 /** The calls under /operator: each carries out an operation for a program with a token, and is described like a call of the API. */
 import type Router from '@koa/router';
+import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { hostInUrl } from '../addresses.js';
 import { ApiError, badParameter, unavailable } from '../api/apiError.js';
@@ -18,6 +19,7 @@ import { readQuery } from '../api/steps/query.js';
 import { reasonText } from '../operator/input.js';
 import {
   type Answer,
+  explainError,
   nameOf,
   type Operation,
   type Operator,
@@ -28,6 +30,7 @@ import { groups, operations } from '../operator/operations.js';
 import { createOperator, deskAddress } from '../operator/operator.js';
 import { answerType } from '../operator/remote.js';
 import { TargetRefused } from '../outgoing/target.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ChangeRefused } from '../redis/records/clients.js';
 import { findOperatorToken, isAllowed, type Role } from '../redis/records/operatorAccess.js';
 import { isTemporalUnavailable } from '../temporal/connection.js';
@@ -39,7 +42,7 @@ const readJson = jsonReader(bodyAtMostBytes);
 export function mountCalls(router: Router, services: Services): void {
   for (const operation of operations) {
     const { method, path } = describeCall(operation);
-    router[method](path, async (ctx) => {
+    router[method](path, explainRedis, async (ctx) => {
       ctx.set('Cache-Control', 'no-store');
       const { name, role } = await requireToken(ctx as ApiContext, services);
       requireRole(operation, role, `the token ${name}`);
@@ -58,6 +61,15 @@ export function mountCalls(router: Router, services: Services): void {
     ctx.body = await description(ctx);
   });
 }
+
+/** Tells an operator, whom it concerns, why Redis does not serve. */
+export const explainRedis: Middleware = async (_, next) => {
+  try {
+    await next();
+  } catch (err) {
+    throw isRedisUnavailable(err) ? unavailable(err, `${explainError(err)} `) : err;
+  }
+};
 
 /** @throws ApiError 401 */
 async function requireToken(ctx: ApiContext, { db }: Services) {

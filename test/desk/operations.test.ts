@@ -4,6 +4,7 @@ import { operations } from '../../src/operator/operations.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
 import { Visitor } from '../console/visitor.js';
+import { startProxy } from '../proxy.js';
 import { type DeskScene, newPersonLink, newSite, type Site, startDesk } from './scene.js';
 
 /** What each operation is tried with: arguments and options of the command, and the same as members. */
@@ -308,6 +309,25 @@ describe('operations of operators', () => {
       assert.deepEqual(paged.slice(0, whole[list].length).map(idOf), whole[list].map(idOf), path);
       assert.equal(new Set(paged.map((one) => JSON.stringify(idOf(one)))).size, paged.length, path);
     }
+  });
+
+  it('say why when Redis does not answer: to programs, commands and people', async () => {
+    const line = await startProxy(scene.cli.env.REDIS_URL as string);
+    const away = await startDesk({ REDIS_URL: line.url });
+    const ada = new Visitor(away.url);
+    await ada.post('/desk/open', { link: await newPersonLink(away, 'look', 'Ada') });
+    line.hang();
+    const why = /Redis does not answer/;
+    const { status, body } = await away.call('look', 'GET', '/operator/status');
+    assert.deepEqual([status, body.code], [503, 'temporarily_unavailable']);
+    assert.match(body.msg, why);
+    assert.match((await away.there('look', ['status'])).stderr, why);
+    const page = await ada.get('/desk');
+    assert.equal(page.status, 503);
+    assert.match(page.html, why);
+    line.release();
+    await away.close();
+    await line.close();
   });
 
   it('of a token end with it: an expired one, and a revoked one at once; the list shows the last use', async () => {
