@@ -80,9 +80,9 @@ export interface Operator {
   record(what: string, target: string, before: unknown, after: unknown): Promise<void>;
   /**
    * Wakes the client's catch-up, after the change itself. Without Temporal this warns and returns: the sweep finds the
-   * client within 30 seconds.
+   * client within 30 seconds after Temporal is back.
    */
-  wake(clientToken: string): Promise<void>;
+  wake(clientToken: string): Promise<boolean>;
   workflowIds(): Promise<ReturnType<typeof import('../temporal/workflowIds.js').workflowIds>>;
 }
 

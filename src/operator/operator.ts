@@ -32,15 +32,17 @@ export function createOperator(own: Own, why?: string): Operator {
     },
     async wake(clientToken) {
       try {
-        if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
+        if ((await getEndpoint(await db(), clientToken)).owed === 0) return true;
         const { createCatchUps } = await import('../temporal/catchUps.js');
         const deps = { temporal: await temporal(), db: await db(), taskQueue: config().TASK_QUEUE, log };
         if ((await createCatchUps(deps).alarm(clientToken)) === 'failed')
-          throw new Error('Temporal refused it.');
+          throw new Error('Temporal does not answer, or refuses it.');
+        return true;
       } catch (err) {
         warn(
-          `Done, but catch-up could not be woken; the sweep wakes it within 30 seconds. ${messageOf(err)}`,
+          `Done, but catch-up could not be woken; the sweep wakes it within 30 seconds, once Temporal is back. ${messageOf(err)}`,
         );
+        return false;
       }
     },
   };

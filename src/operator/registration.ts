@@ -115,15 +115,16 @@ function switched(verb: 'pause' | 'resume', does: string) {
       });
       const { state, owed, held } = await getEndpoint(db, client_token);
       await operator.record(`registration ${verb}`, client_token, { state: before.state }, { state });
-      await operator.wake(client_token);
+      const isAwake = await operator.wake(client_token);
       const value = { client_token, previous_state: before.state, state, owed };
       if ((await getRegistration(db, client_token)) === undefined) {
         const next = verb === 'pause' ? 'paused' : 'not paused';
         return answer(value, `${client_token} has no URL; the next one is ${next}.`);
       }
       const was = state === before.state ? '' : ` (was ${before.state})`;
-      const probed = verb === 'resume' && state === 'failing';
-      const follows = probed ? ' A probe goes out now; once it succeeds, the rest follows.' : '';
+      const when = isAwake ? 'A probe goes out now' : 'A probe goes out later';
+      const probe = owed === 0 ? 'The next event probes it.' : `${when}; once it succeeds, the rest follows.`;
+      const follows = verb === 'resume' && state === 'failing' ? ` ${probe}` : '';
       const why = held ? ' Its account is disabled, so nothing is sent.' : follows;
       return answer(value, `${client_token} is ${state}${was}; owed: ${owed}.${why}`);
     },

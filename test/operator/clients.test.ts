@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { claimAgain } from '../../src/redis/owed/claim.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { arrivedEvent } from '../service.js';
 import { type Cli, openCli, registeredClient } from './cli.js';
 
 const url = 'http://127.0.0.1:4999/hook?key=receivers-own-secret';
@@ -81,8 +83,24 @@ describe('operator: client, registration', () => {
     assert.deepEqual([resumed.previous_state, resumed.state], ['paused', 'active']);
     await cli.db.redis.hset(cli.db.client(token).endpoint, { state: 'failing', probe_at: Date.now() });
     const { stdout } = await cli.run(['registration', 'resume', token]);
-    const probed = 'A probe goes out now; once it succeeds, the rest follows.';
-    assert.equal(stdout, `${token} is failing; owed: 0. ${probed}\n`);
+    assert.equal(stdout, `${token} is failing; owed: 0. The next event probes it.\n`);
+    const now = 'A probe goes out now; once it succeeds, the rest follows.';
+    await claimAgain(cli.db, token, [{ ...arrivedEvent(token, 'vid-1'), claim: 1 }]);
+    assert.equal(
+      (await cli.run(['registration', 'resume', token])).stdout,
+      `${token} is failing; owed: 1. ${now}\n`,
+    );
+    const away = await cli.run(['registration', 'resume', token], {
+      env: { TEMPORAL_ADDRESS: '127.0.0.1:1' },
+    });
+    assert.equal(
+      away.stdout,
+      `${token} is failing; owed: 1. A probe goes out later; once it succeeds, the rest follows.\n`,
+    );
+    assert.match(
+      away.stderr,
+      /within 30 seconds, once Temporal is back\. Temporal does not answer \(ECONNREFUSED\)/,
+    );
     await cli.json('registration', 'reset', token);
     const without = await cli.run(['registration', 'pause', token]);
     assert.equal(without.stdout, `${token} has no URL; the next one is paused.\n`);
