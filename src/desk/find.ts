@@ -9,6 +9,7 @@ import { isClientToken, isNoticesClient } from '../ids.js';
 import { accountList } from '../operator/account.js';
 import { clientList } from '../operator/client.js';
 import type { Operator } from '../operator/operation.js';
+import { temporalWithinMs } from '../operator/status.js';
 import { mapInPages } from '../promises.js';
 import { explainAsset } from '../redis/notifications/decisions.js';
 import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
@@ -40,7 +41,8 @@ export const findPage = (services: Services): Middleware[] =>
         html`<form class="row" action="/desk/find"><div><label for="q">A customer or site by a part of its name; a client token; the host of a URL; the id of a notification, event, asset or workflow</label>
 <input id="q" name="q" value="${asked}" maxlength="256" autocomplete="off" spellcheck="false" required autofocus></div><button>Find</button></form>`,
         found?.shown,
-        found?.hrefs.length === 0 && html`<p role="status">Nothing is called <code>${asked}</code>.</p>`,
+        found?.hrefs.length === 0 &&
+          html`<p role="status">Nothing is found by <code>${asked}</code>. An event or asset whose workflow Temporal no longer keeps is found at its site: “Why was it not sent?”</p>`,
       ],
     });
   });
@@ -48,8 +50,10 @@ export const findPage = (services: Services): Middleware[] =>
 async function find(services: Services, operator: Operator, asked: string): Promise<Found> {
   const href = await pageOf(services, asked);
   if (href !== undefined) return { hrefs: [href], shown: '' };
+  // Of a pasted URL the host.
+  const name = /^https?:/i.test(asked) && URL.canParse(asked) ? new URL(asked).host : asked;
   const lists = [accountList, clientList].map((list) =>
-    carryOut(list, operator, { name: asked }, { limit: shownAtMost }),
+    carryOut(list, operator, { name }, { limit: shownAtMost }),
   );
   const answers = await Promise.all(lists);
   const hrefs = answers
@@ -63,10 +67,11 @@ async function find(services: Services, operator: Operator, asked: string): Prom
 
 const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
 
-/** Finds by an id. A workflow's id ends with a client token, or with a notification's id. */
+/** Finds by an id. A workflow's id ends with a client token, or with a notification's id, and a URL of Temporal's UI holds it. */
 async function pageOf({ db }: Services, asked: string): Promise<string | undefined> {
-  const id = asked.split('/').at(-1) ?? asked;
-  if (/^msg_[\w-]{22}$/.test(id) && (await findNotification(db, id))) return `/desk/notifications/${id}`;
+  const [msg] = /msg_[\w-]{22}(?![\w-])/.exec(asked) ?? [];
+  if (msg && (await findNotification(db, msg))) return `/desk/notifications/${msg}`;
+  const id = asked.replace(/^.*catch-up(\/|%2F)([\w:-]+).*$/, '$2');
   const account = await getAccount(db, id.startsWith('cid_') ? accountIdOf(id) : id);
   if (account !== undefined) return `/desk/accounts/${account.accountId}`;
   const isClient = isClientToken(id) || isNoticesClient(id);
@@ -80,10 +85,12 @@ async function findInTemporal({ db, temporal }: Services, asked: string): Promis
   try {
     const query = `EventId = "${text}" OR PlatformId = "${text}"`;
     let seen = 0;
-    for await (const { searchAttributes } of temporal.workflow.list({ query })) {
-      for (const token of (searchAttributes.ClientToken ?? []) as string[]) tokens.add(token);
-      if (++seen === 20) break;
-    }
+    await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => {
+      for await (const { searchAttributes } of temporal.workflow.list({ query })) {
+        for (const token of (searchAttributes.ClientToken ?? []) as string[]) tokens.add(token);
+        if (++seen === 20) break;
+      }
+    });
   } catch {
     const says = 'Temporal does not answer, so events and assets are not found by their ids alone.';
     return { hrefs: [], shown: html`<div class="notice warn" role="status"><p>${says}</p></div>` };

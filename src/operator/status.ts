@@ -146,7 +146,7 @@ const maxNamed = 20;
 const maxNamedWhenFine = 2;
 
 /** Bounds the call to Temporal, because a person waits. */
-const temporalWithinMs = 5000;
+export const temporalWithinMs = 5000;
 
 async function askTemporal(operator: Operator): Promise<{ workers?: number; problem?: string }> {
   try {

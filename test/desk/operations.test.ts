@@ -5,6 +5,7 @@ import { setPaused } from '../../src/redis/records/endpoint.js';
 import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
 import { Visitor } from '../console/visitor.js';
 import { startProxy } from '../proxy.js';
+import { startReceiver, until } from '../receiver.js';
 import { type DeskScene, newPersonLink, newSite, type Site, startDesk } from './scene.js';
 
 /** What each operation is tried with: arguments and options of the command, and the same as members. */
@@ -309,6 +310,35 @@ describe('operations of operators', () => {
       assert.deepEqual(paged.slice(0, whole[list].length).map(idOf), whole[list].map(idOf), path);
       assert.equal(new Set(paged.map((one) => JSON.stringify(idOf(one)))).size, paged.length, path);
     }
+  });
+
+  it('find what an operator pastes: a URL, a workflow of Temporal, an asset whose id ends like a client token', async () => {
+    const receiver = await startReceiver();
+    const { client, id } = await newSite(scene, `${receiver.url}/hook?key=x`);
+    const asset = `shows/${client}`;
+    await scene.h.publish({ client, asset });
+    const find = async (q: string) => visitors.support.get(`/desk/find?${new URLSearchParams({ q })}`);
+    const ui = `http://127.0.0.1:8233/namespaces/default/workflows/${encodeURIComponent(`q/enrichment/${client}/${id}`)}/run/history`;
+    for (const [asked, path] of [
+      [`${receiver.url}/another`, `/desk/clients/${client}`],
+      [
+        `http://127.0.0.1:8233/namespaces/default/workflows/${encodeURIComponent(`q/catch-up/${client}`)}`,
+        `/desk/clients/${client}`,
+      ],
+      [` q/enrichment/${client}/${id} `, `/desk/notifications/${id}`],
+      [ui, `/desk/notifications/${id}`],
+    ])
+      assert.equal((await find(asked as string)).headers.get('location'), path, asked);
+    await until('Temporal lists the asset', async () => (await find(asset)).status === 303);
+    const { headers } = await find(asset);
+    assert.equal(
+      headers.get('location'),
+      `/desk/clients/${client}/asset?platform_id=${encodeURIComponent(asset)}`,
+    );
+    assert.match(
+      (await find('nothing')).html,
+      /whose workflow Temporal no longer keeps is found at its site/,
+    );
   });
 
   it('say why when Redis does not answer: to programs, commands and people', async () => {
