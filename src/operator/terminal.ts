@@ -13,7 +13,7 @@ export type Part =
   | string
   | { tone: 'good' | 'warn' | 'bad'; lead: string; text: string }
   | { title?: string; facts: Readonly<Record<string, Value>> }
-  | { head: readonly string[]; rows: readonly (readonly Value[])[]; none: string };
+  | { head: readonly string[]; rows: readonly (readonly Value[])[]; none: string; isCut?: boolean };
 
 /** Shows an object: its members as facts, then each object and list among them. */
 export function shownOf(value: object, title?: string): Part[] {
@@ -41,7 +41,7 @@ export function tableOf(
   const rows = list.map((one) =>
     columns.map((name) => brief(Object.entries(one).find(([member]) => member === name)?.[1])),
   );
-  return { head, rows, none };
+  return { head, rows, none, isCut: true };
 }
 
 const isTime = (value: unknown): value is string =>
@@ -50,15 +50,17 @@ const isTime = (value: unknown): value is string =>
 const inWords = (value: unknown): Value =>
   isTime(value) ? `${value}, ${fromNow(Date.parse(value))}` : inCell(value);
 
-/** At most so much of a text is in a cell, and of a URL its host; `--json` has all of it. */
-const cellLength = 50;
-
+/** Of a URL its host; `--json` has all of it. */
 function brief(value: unknown): Value {
   const text = inCell(value);
-  if (typeof text !== 'string') return text;
-  if (/^https?:/.test(text)) return new URL(text).host;
-  return text.length > cellLength ? `${text.slice(0, cellLength)}…` : text;
+  return typeof text === 'string' && /^https?:/.test(text) ? new URL(text).host : text;
 }
+
+/** At most so much of a text is in a cell of a terminal; `--json` and the desk have all of it. */
+const cellLength = 50;
+
+const cut = (text: Value): Value =>
+  typeof text === 'string' && text.length > cellLength ? `${text.slice(0, cellLength)}…` : text;
 
 function inCell(value: unknown): Value {
   if (Array.isArray(value)) return value.join(' ');
@@ -79,8 +81,8 @@ function writtenPart(part: Part): string {
   if (typeof part === 'string') return part;
   if ('lead' in part) return `${styleText(colours[part.tone], part.lead)} ${part.text}`;
   if ('facts' in part) return `${part.title ? `${part.title}\n` : ''}${facts(part.facts)}`;
-  const { head, rows, none } = part;
-  const lines = table(head, rows, none);
+  const { head, rows, none, isCut } = part;
+  const lines = table(head, isCut ? rows.map((row) => row.map(cut)) : rows, none);
   if (head[0] !== '' && head[0] !== 'VERDICT') return lines;
   return lines.replace(/^(ok|warn|fail)\b/gm, (level) => styleText(colours[level as Coloured], level));
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { startReceiver } from '../receiver.js';
 import { arrivedEvent } from '../service.js';
 import { type Cli, openCli, registeredClient } from './cli.js';
 
@@ -106,6 +107,20 @@ describe('operator: client, registration', () => {
     assert.equal(without.stdout, `${token} has no URL; the next one is paused.\n`);
     const ran = await cli.run(['registration', 'pause', 'NOBODY']);
     assert.deepEqual([ran.status, ran.stderr], [1, 'There is no client NOBODY.\n']);
+  });
+
+  it('registration check T says all of what the receiver should do', async () => {
+    const receiver = await startReceiver();
+    receiver.answer = () => 500;
+    const { checks } = await cli.json(
+      'registration',
+      'check',
+      await registered('CHECK'),
+      '--url',
+      receiver.url,
+    );
+    const { stdout } = await cli.run(['registration', 'check', 'CHECK', '--url', receiver.url]);
+    for (const { advice } of checks) assert.ok(stdout.includes(advice), stdout);
   });
 
   it('registration reset T prints {client_token, removed_url, owed}; then there is none to show or reset', async () => {
