@@ -7,27 +7,28 @@ import { parseParameters } from '../api/steps/query.js';
 import { audit } from '../operator/audit.js';
 import type { Answer } from '../operator/operation.js';
 import { carryOut, checkedInput } from './calls.js';
-import { operationForm, shownParts } from './forms.js';
+import { filledIn, operationForm, shownParts } from './forms.js';
 import { deskPage, type PersonState } from './people.js';
 
 const shownAtMost = 200;
 
-/** Returns the entries that the query asks for: of the last week if it names no time. */
-async function entries(ctx: StepContext<PersonState>): Promise<{ query: string; answer: Answer }> {
-  const given = [...parseParameters(ctx.querystring)].filter(([, value]) => value !== '');
-  const asked = { since: '7d', ...Object.fromEntries(given) };
+/** Returns the entries that the query asks for: of the last week if it names no time and nobody. */
+async function entries(ctx: StepContext<PersonState>) {
+  const given = filledIn(parseParameters(ctx.querystring));
+  const isOfWeek = !('since' in given || 'until' in given || 'of' in given);
+  const asked = isOfWeek ? { since: '7d', ...given } : given;
   const page = { limit: Number.POSITIVE_INFINITY };
   const answer = await carryOut(audit, ctx.state.operator(), checkedInput(audit, asked), page);
-  return { query: String(new URLSearchParams(asked)), answer };
+  return { query: String(new URLSearchParams(asked)), answer, isOfWeek };
 }
 
 /** GET /desk/audit: the newest first. */
 export const auditPage = (services: Services): Middleware[] =>
   deskPage(services, async (ctx) => {
-    const { query, answer } = await entries(ctx);
+    const { query, answer, isOfWeek } = await entries(ctx);
     const { length } = answer.value as unknown[];
     const filter = operationForm(ctx.state, audit, { label: 'Filter', action: '/desk/audit' });
-    const says = html`<p>${length.toLocaleString('en')} entries${ctx.querystring === '' && ' of the last 7 days'}${length > shownAtMost && `; the newest ${shownAtMost} are shown`}. <a href="/desk/audit.csv?${query}">All of them as CSV</a></p>`;
+    const says = html`<p>${length.toLocaleString('en')} entries${isOfWeek && ' of the last 7 days'}${length > shownAtMost && `; the newest ${shownAtMost} are shown`}. <a href="/desk/audit.csv?${query}">All of them as CSV</a></p>`;
     answerPage(ctx, { title: 'Audit', body: [filter, says, newestOf(answer, shownAtMost)] });
   });
 

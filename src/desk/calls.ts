@@ -142,17 +142,18 @@ const reasonMember = reasonText.describe('Why, for the audit.').optional();
 async function readInput(ctx: ApiContext, operation: Operation) {
   const { input: schema, list, changes } = operation;
   const known = [...Object.keys(schema.shape), ...(list ? Object.keys(pageParameters) : [])];
-  const { reason, limit, cursor, ...given }: Record<string, unknown> = changes
+  const { reason, ...all }: Record<string, unknown> = changes
     ? checked(z.record(z.string(), z.unknown()), await readJson(ctx.req))
     : Object.fromEntries(readQuery(ctx.querystring, known, nowhere));
   if (changes) readQuery(ctx.querystring, [], new Map(known.map((name) => [name, 'belongs in the body'])));
+  const { limit, cursor, ...given } = all;
   const own = 'limit' in schema.shape && limit !== undefined ? { ...given, limit } : given;
   const isPaged = list !== undefined && ctx.get('Accept') !== answerType;
   const page = checked(z.object(pageParameters), isPaged ? { limit, cursor } : {});
   const after = page.cursor && Buffer.from(page.cursor, 'base64url').toString();
   if (after === '') throw badParameter(`cursor ${notACursor}`);
   return {
-    input: checkedInput(operation, own),
+    input: checkedInput(operation, changes ? all : own),
     reason: checked(z.object({ reason: reasonMember }), { reason }).reason,
     page: { limit: list && ctx.get('Accept') !== answerType ? page.limit : Number.POSITIVE_INFINITY, after },
   };
@@ -165,9 +166,11 @@ export function checkedInput({ input }: Operation, given: Record<string, unknown
   } catch (err) {
     if (!(err instanceof ApiError)) throw err;
     throw badParameter(
-      err.message.replaceAll(/(?:--([a-z-]+)|<([a-z-]+)>)/g, (_, option, argument) =>
-        (option ?? argument).replaceAll('-', '_'),
-      ),
+      err.message
+        .replaceAll(/(?:--([a-z-]+)|<([a-z-]+)>)/g, (_, option, argument) =>
+          (option ?? argument).replaceAll('-', '_'),
+        )
+        .replace(/^body: (?=[A-Z])|\.$/g, ''),
     );
   }
 }

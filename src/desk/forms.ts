@@ -5,7 +5,7 @@ import { badParameter } from '../api/apiError.js';
 import { type Html, html, type Piece } from '../api/console/html.js';
 import { actionForm, answerPage, noResult, table } from '../api/console/page.js';
 import type { Services, StepContext } from '../api/step.js';
-import { parseParameters } from '../api/steps/query.js';
+import { type Parameters, parseParameters } from '../api/steps/query.js';
 import { isNotificationId } from '../ids.js';
 import { placeholders, reasonText } from '../operator/input.js';
 import { argumentsOf, nameOf, type Operation } from '../operator/operation.js';
@@ -128,6 +128,10 @@ function shownValue(name: string, value: Value): Piece {
   return href ? html`<a href="${href}">${text}</a>` : text;
 }
 
+/** Returns the fields that a person has filled in, without the blanks around what is pasted. */
+export const filledIn = (fields: Parameters): Record<string, string> =>
+  Object.fromEntries([...fields].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
+
 /** GET /desk/do: the form of every operation that the person may carry out. */
 export const allOperations = (services: Services): Middleware[] =>
   deskPage(services, (ctx) => {
@@ -162,7 +166,7 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
     const query = new Map(parseParameters(ctx.querystring));
     const cursor = query.get('cursor');
     query.delete('cursor');
-    const given = Object.fromEntries([...query].filter(([, value]) => value !== ''));
+    const given = filledIn(query);
     const isAsked = query.size > 0 || operation.input.safeParse({}).success;
     const read =
       operation.changes || !isAsked
@@ -198,11 +202,10 @@ const operationAnswer = (services: Services, operation: Operation): Middleware[]
   formStep(services, async (ctx, form) => {
     const { person, operator } = ctx.state;
     requireRole(operation, person.role, whoIs(person));
-    const { reason = '', form_token: _, ...fields } = Object.fromEntries(form);
+    const { reason = '', form_token: _, ...given } = filledIn(form);
     if (reason === '') throw badParameter('The reason is missing: say in one line why');
     if (!reasonText.safeParse(reason).success)
       throw badParameter('The reason must be one line of at most 200 characters');
-    const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ''));
     const page = { limit: Number.POSITIVE_INFINITY };
     const { shown } = await carryOut(operation, operator(reason), checkedInput(operation, given), page);
     answerPage(ctx, {

@@ -20,7 +20,7 @@ import {
   createConsoleLink,
   endConsoleSessions,
 } from '../redis/records/consoleSessions.js';
-import { accountId, flag, ifAbsent, nameText, option } from './input.js';
+import { accountId, filledText, flag, ifAbsent, nameText, option } from './input.js';
 import {
   type Answer,
   answer,
@@ -58,7 +58,7 @@ export const accountCreate = operation({
   does: 'create an account; its secret is shown only once',
   role: 'admin',
   input: z.object({
-    name: option('<name>', 'name of the company', nameText.min(1)),
+    name: option('<name>', 'name of the company', filledText),
     scope: option(
       '<scope>',
       'may be given several times (default: push_notifications)',
@@ -88,7 +88,7 @@ export const accountList = operation({
   command: 'account list',
   does: 'list every account, without secrets',
   role: 'look',
-  input: z.object({ name: option('<text>', 'only with this text in the name', nameText.optional()) }),
+  input: z.object({ name: option('<text>', 'only with this text in the name', filledText.optional()) }),
   answers: account,
   list: 'accounts',
   async run(operator, { name: wanted = '' }, asked) {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { text, time } from '../api/reference/schemas.js';
 import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
-import { option, when } from './input.js';
+import { filledText, inOrder, option, when } from './input.js';
 import { listed, notACursor, operation } from './operation.js';
 import { moment } from './terminal.js';
 
@@ -11,13 +11,15 @@ export const audit = operation({
   command: 'audit',
   does: 'show who did what: operators, the API, and changes of state of registrations',
   role: 'look',
-  input: z.object({
-    since: option('<when>', 'a date, or how long ago (15m, 2h, 3d)', when.optional()),
-    until: option('<when>', 'until this date, or how long ago', when.optional()),
-    who: option('<text>', 'only by somebody with this text in the name', z.string().optional()),
-    what: option('<text>', 'only operations with this text', z.string().optional()),
-    of: option('<id>', 'only what names this client, account or notification', z.string().optional()),
-  }),
+  input: inOrder(
+    z.object({
+      since: option('<when>', 'a date, or how long ago (15m, 2h, 3d)', when.optional()),
+      until: option('<when>', 'until this date, or how long ago', when.optional()),
+      who: option('<text>', 'only by somebody with this text in the name', filledText.optional()),
+      what: option('<text>', 'only operations with this text', filledText.optional()),
+      of: option('<id>', 'only what names this client, account or notification', filledText.optional()),
+    }),
+  ),
   answers: z.object({
     at: time(),
     who: text('Ada (ada)'),
@@ -56,7 +58,7 @@ export const audit = operation({
       ...states.filter(({ by }) => by !== 'operator').map(presentStateChange),
     ];
     const found = all
-      .filter((entry) => entry.at <= until && entry.who.includes(who) && entry.what.includes(what))
+      .filter((entry) => entry.at <= until && has(entry.who, who) && has(entry.what, what))
       .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
       .sort((a, b) => a.at - b.at);
     // A page ends with a millisecond, so that the next begins with another.
@@ -64,11 +66,13 @@ export const audit = operation({
     const entries = found
       .filter(({ at }) => at <= lastAt)
       .map((entry) => ({ ...entry, at: moment(entry.at) }));
-    const none = of === undefined ? 'Nothing was changed.' : `Nothing was done about ${of}.`;
+    const none = 'No entry matches.';
     const next = entries.length < found.length ? String(lastAt + 1) : undefined;
     return listed(entries, { columns: 'at who what target before after why', none, next });
   },
 });
+const has = (text: string, part: string) => text.toLowerCase().includes(part.toLowerCase());
+
 function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
   const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
   return {

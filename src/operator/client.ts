@@ -15,6 +15,7 @@ import {
   anyClient,
   choice,
   clientToken,
+  filledText,
   ifAbsent,
   nameText,
   option,
@@ -23,6 +24,7 @@ import {
 import {
   answer,
   listed,
+  notACursor,
   type Operator,
   operation,
   type Page,
@@ -48,7 +50,7 @@ export const clientCreate = operation({
   role: 'admin',
   input: z.object({
     account: option('<id>', 'account that owns the client', accountId),
-    name: option('<name>', 'name of the client', nameText.min(1)),
+    name: option('<name>', 'name of the client', filledText),
     token: option('<token>', 'client token (default: random)', clientToken.optional()),
     if_absent: ifAbsent,
   }),
@@ -84,7 +86,7 @@ export const clientList = operation({
     name: option(
       '<text>',
       'only with this text in the name, the client token or the host of the URL',
-      nameText.optional(),
+      filledText.optional(),
     ),
     state: option('<state>', 'only in this state', choice(states).optional()),
   }),
@@ -95,6 +97,7 @@ export const clientList = operation({
   }),
   list: 'clients',
   async run(operator, wanted, page) {
+    if (wanted.account !== undefined) await requireAccount(operator, wanted.account);
     const { clients, next } = await pageOf(operator, wanted, page);
     const isFiltered = Object.values(wanted).some((value) => value !== undefined);
     const none = isFiltered ? 'No client matches.' : 'There are no clients.';
@@ -110,6 +113,7 @@ interface Wanted {
 
 /** Reads clients until a page of those that match is full. */
 async function pageOf(operator: Operator, wanted: Wanted, { limit, after = '' }: Page) {
+  if (after !== '' && !anyClient.safeParse(after).success) throw notACursor();
   const all = await listClients(await operator.db(), wanted.account);
   const behind = all.filter(({ clientToken }) => clientToken > after);
   const clients: (ReturnType<typeof present> & { state: string })[] = [];
@@ -142,10 +146,8 @@ async function readMatching(operator: Operator, client: Client, { name: text = '
 }
 
 /** With `default` the service's own bound applies again. */
-const bound = z.union(
-  [z.literal('default'), wholeNumber('')],
-  'Give a whole number of at least 1, or "default".',
-);
+const boundSays = 'Give a whole number of at least 1, or "default".';
+const bound = z.union([z.literal('default'), wholeNumber(boundSays)], boundSays);
 
 const quiet = wholeNumber('Give a whole number of seconds from 0 to 3600.', { from: 0, to: 3600 });
 

@@ -62,6 +62,7 @@ export const notificationId = checkedText(
   'A notification id is msg_ followed by 22 characters.',
   'msg_3q2-7wABAgMEBQYHCAkKCw',
 );
+export const filledText = nameText.min(1, 'must not be empty');
 export const accountId = z.string().meta({ examples: ['acc_7Qd2mVx0aB1c'] });
 
 /** A whole number, or one of the words. */
@@ -95,6 +96,14 @@ export const when = z
     addIssue(`The time ${read}. Or say how long ago: 15m, 2h, 3d.`);
     return z.NEVER;
   });
+
+type Times = { since?: number; until?: number };
+/** Checks what the API checks too. */
+export const inOrder = <Schema extends z.ZodType<Times>>(schema: Schema): Schema =>
+  schema.refine(
+    ({ since = 0, until = Date.now() }) => since <= until,
+    'The time of --since must not be later than that of --until, or now.',
+  );
 
 /** One of the words of a list. */
 export const choice = <const Words extends readonly [string, ...string[]]>(words: Words) =>

@@ -18,7 +18,7 @@ import { notificationStates, waitReasons } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { answerWith, listedAnswer, present, shownAnswer } from './explain.js';
-import { anyClient, choice, flag, notificationId, option, when, wholeNumber } from './input.js';
+import { anyClient, choice, flag, inOrder, notificationId, option, when, wholeNumber } from './input.js';
 import { answer, listed, notACursor, type Operator, operation, Refused, requireClient } from './operation.js';
 import { moment } from './terminal.js';
 
@@ -172,12 +172,14 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
     command: `notification ${verb} <token>`,
     does,
     role: 'support',
-    input: z.object({
-      client_token: anyClient,
-      since: option('<when>', given, when),
-      until: option('<when>', `${ended} until then (default: ${untilDefault})`, when.optional()),
-      dry_run: flag('only count'),
-    }),
+    input: inOrder(
+      z.object({
+        client_token: anyClient,
+        since: option('<when>', given, when),
+        until: option('<when>', `${ended} until then (default: ${untilDefault})`, when.optional()),
+        dry_run: flag('only count'),
+      }),
+    ),
     answers: z.object({
       client_token: anyClient,
       count: whole(17),

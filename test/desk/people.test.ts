@@ -235,7 +235,28 @@ describe('desk: people', () => {
     assert.deepEqual([entry.who, entry.what, entry.why], ['Ada (link)', 'account create', 'ticket 4711']);
     const csv = await visitor.get('/desk/audit.csv');
     assert.match(csv.html, /"Ada \(link\)","account create","acc_[\w-]+"/);
-    const filtered = await visitor.get('/desk/audit?who=nobody');
-    assert.match(filtered.html, /0 entries/);
+    const filtered = await visitor.get('/desk/audit?since=&who=nobody');
+    assert.match(filtered.html, /0 entries of the last 7 days/);
+    assert.match(filtered.html, /No entry matches/);
+    assert.match((await visitor.get('/desk/audit?who=+ada+&what=ACCOUNT')).html, />account create</);
+    const of = await visitor.get(`/desk/audit?of=${entry.target}`);
+    assert.doesNotMatch(of.html, /of the last 7 days/, 'all of it');
+    const { client_token } = await scene.cli.json(
+      'client',
+      'create',
+      '--account',
+      entry.target,
+      '--name',
+      'S',
+    );
+    await visitor.submit(await visitor.get('/desk/do/client/set'), '/desk/do/client/set', {
+      client_token: ` ${client_token} `,
+      max_in_flight: '3',
+      reason: 'more',
+    });
+    assert.match(
+      (await visitor.get(`/desk/audit?of=${client_token}`)).html,
+      /max_in_flight=3 max_per_second=null/,
+    );
   });
 });

@@ -51,6 +51,9 @@ describe('operator: usage', () => {
         'error: --state broken: Allowed choices are not_registered, active, failing, paused, suspended.',
       'audit --since whenever':
         'The time must be a time such as 2026-01-31T12:00:00Z. Or say how long ago: 15m, 2h, 3d.',
+      'client set X --max-in-flight 0': 'Give a whole number of at least 1, or "default".',
+      'client list --name=': '--name : must not be empty',
+      'audit --since 1h --until 2h': 'The time of --since must not be later than that of --until, or now.',
       'client set X': 'Give --max-in-flight, --max-per-second or --quiet-seconds.',
       'explain X': 'Give <platform-id> or --event.',
       'account set X --scope push_notification': scopes,
