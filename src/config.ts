@@ -263,6 +263,7 @@ export interface OperatorsDoor {
 /** Returns where the operators' commands go over HTTP; undefined if they work on the stores. @throws ConfigError */
 export function operatorsDoor(): OperatorsDoor | undefined {
   const { OPERATOR_URL: url, OPERATOR_TOKEN: token } = process.env;
+  if (token && !url) throw new ConfigError('OPERATOR_TOKEN is set, but OPERATOR_URL is not.');
   if (!url || !token) return undefined;
   if (webUrl.safeParse(url).success) return { url, token };
   throw new ConfigError('OPERATOR_URL is not an http or https address.');

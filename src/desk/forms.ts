@@ -10,7 +10,7 @@ import { isNotificationId } from '../ids.js';
 import { placeholders, reasonText } from '../operator/input.js';
 import { argumentsOf, nameOf, type Operation } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
-import { givenFacts, type Part, type Value } from '../operator/terminal.js';
+import { givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
 import { carryOut, checkedInput, requireRole } from './calls.js';
 import { deskPage, formStep, type PersonState, whoIs } from './people.js';
@@ -78,8 +78,6 @@ export function cardsOf(
     ? [noResult, html`<div class="cards">${cards}</div>`]
     : html`<div class="notice"><p>Your role may look, but not change or send anything.</p></div>`;
 }
-
-const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
 function field(id: string, member: string, schema: z.ZodType): Html {
   const isRequired = !schema.safeParse(undefined).success;

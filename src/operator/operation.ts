@@ -14,7 +14,7 @@ import { explainRefusals, isRedisUnavailable, refusalOf } from '../redis/connect
 import { type Account, getAccount } from '../redis/records/accounts.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import type { Role } from '../redis/records/operatorAccess.js';
-import { type Part, shownOf, tableOf } from './terminal.js';
+import { type Part, sentence, shownOf, tableOf } from './terminal.js';
 
 export interface Answer {
   /** JSON. */
@@ -150,6 +150,5 @@ export function explainError(err: unknown): string {
     const [why] = explainRefusals([refusalOf(err)]);
     return `${why?.says} The command may or may not have taken effect. ${why?.todo}`;
   }
-  const reason = messageOf(err);
-  return reason.charAt(0).toUpperCase() + reason.slice(1);
+  return sentence(messageOf(err));
 }

@@ -82,12 +82,14 @@ export function createProgram(open: (options: Options) => Operator): Command {
       const { typed, input } = readInput(command, operation, given);
       const options = program.opts<Options>();
       const door = operatorsDoor();
-      if (options.reason !== undefined && !reasonText.safeParse(options.reason).success)
-        command.error('error: --reason: A reason is one line of 1 to 200 characters.');
+      const { data: reason, success } = reasonText.optional().safeParse(options.reason);
+      if (!success) command.error('error: --reason: A reason is one line of 1 to 200 characters.');
+      if (door !== undefined && options.as !== undefined && operation.changes)
+        process.stderr.write('--as does not hold over HTTP: the audit has the name of the token.\n');
       print(
         door === undefined
-          ? await operation.run(open(options), input, { limit: Number.POSITIVE_INFINITY })
-          : await carryOutThere(door, operation, typed, options.reason),
+          ? await operation.run(open({ ...options, reason }), input, { limit: Number.POSITIVE_INFINITY })
+          : await carryOutThere(door, operation, typed, reason),
       );
     });
   }

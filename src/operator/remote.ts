@@ -1,6 +1,7 @@
 /** Carries operations out over HTTP, at the operators' door of a running service: no server of the service need be reachable. */
 import type { OperatorsDoor } from '../config.js';
 import { type Answer, nameOf, type Operation, Refused } from './operation.js';
+import { sentence } from './terminal.js';
 
 /** With this type a call answers all of an `Answer`, a list whole, and warnings, where programs get the value alone. */
 export const answerType = 'application/vnd.operator.answer+json';
@@ -38,9 +39,10 @@ async function ask(door: OperatorsDoor, operation: Operation, query: Input, body
     redirect: 'error',
     signal: AbortSignal.timeout(answerWithinMs),
     ...(body && { body: JSON.stringify(body) }),
-  }).catch(() => {
+  }).catch((err: Error & { cause?: NodeJS.ErrnoException }) => {
     const may = operation.changes ? '; the command may or may not have taken effect' : '';
-    throw new Refused(`The operators' door does not answer at ${url.origin}${may}.`);
+    const why = err.cause?.code ?? (err.cause ?? err).message;
+    throw new Refused(`The operators' door does not answer at ${url.origin} (${why})${may}.`);
   });
   const text = await answer.text();
   if (answer.ok && answer.headers.get('content-type')?.startsWith(answerType)) return JSON.parse(text);
@@ -52,7 +54,7 @@ async function ask(door: OperatorsDoor, operation: Operation, query: Input, body
 function messageOf(body: string, status: number): string {
   try {
     const { msg } = JSON.parse(body) as { msg?: string };
-    if (msg !== undefined) return `${msg}.`;
+    if (msg !== undefined) return sentence(msg);
   } catch {
     // A proxy's own page.
   }

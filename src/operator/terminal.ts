@@ -108,6 +108,10 @@ export function span(ms: number): string {
   return `${Math.round(ms / 86_400_000)} d`;
 }
 
+/** Makes a sentence of a message or a description. */
+export const sentence = (text: string): string =>
+  `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('.') ? '' : '.'}`;
+
 /** Names a number of things: `1 client`, `2 clients`. */
 export const amount = (n: number, one: string): string => `${n} ${n === 1 ? one : `${one}s`}`;
 

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { nameOf, type Operation } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
@@ -302,6 +305,36 @@ describe('operations of operators', () => {
       assert.match(headers.get('www-authenticate') ?? '', /^Bearer/);
     }
     assert.equal((await fetch(`${scene.h.url}/operator/status`)).status, 404, "not on the callers' port");
+  });
+
+  it('are refused by commands with the same words on the stores and over HTTP', async () => {
+    const { account_id, client } = await pausedSite();
+    for (const args of [
+      ['client', 'create', '--account', account_id, '--name', 'S', '--token', client],
+      ['registration', 'change', client, '--url', 'ftp://x'],
+    ]) {
+      const ran = await scene.cli.run(args);
+      assert.match(ran.stderr, /^[A-Z].*[^.]\.\n$/);
+      assert.deepEqual(await scene.there('admin', args), ran);
+    }
+  });
+
+  it('say over HTTP that the audit names the token, and why a door does not answer', async () => {
+    const { client } = await pausedSite();
+    const args = ['registration', 'pause', client, '--as', 'Ada', '--reason', ' why '];
+    const warned = '--as does not hold over HTTP: the audit has the name of the token.\n';
+    assert.equal((await scene.there('support', args)).stderr, warned);
+    await scene.cli.run(args);
+    const { body } = await scene.call('look', 'GET', `/operator/audit?of=${client}&who=%20(`);
+    const whys = body.entries.map(({ why }: { why?: string }) => why);
+    assert.deepEqual(whys, ['why', 'why']);
+    const moved = createServer((_, answer) => void answer.writeHead(301, { location: scene.url }).end());
+    await once(moved.listen(0, '127.0.0.1'), 'listening');
+    const OPERATOR_URL = `http://127.0.0.1:${(moved.address() as AddressInfo).port}`;
+    const env = { OPERATOR_URL, OPERATOR_TOKEN: scene.tokens.look };
+    const { stderr } = await scene.cli.run(['status'], { env });
+    assert.equal(stderr, `The operators' door does not answer at ${OPERATOR_URL} (unexpected redirect).\n`);
+    moved.close();
   });
 
   it('list page by page, in an order in which nothing is left out', async () => {

@@ -88,6 +88,12 @@ describe('operator: usage', () => {
     assert.match(ran.stderr, /\nRun "npm start", or set REDIS_URL and TEMPORAL_ADDRESS\.\n$/);
   });
 
+  it('ends with exit status 1 if only a token is given, so that no command meant for a door works on the stores', async () => {
+    const ran = await run(['account', 'list'], { env: { OPERATOR_TOKEN: 'crm.x' } });
+    const stderr = 'OPERATOR_TOKEN is set, but OPERATOR_URL is not.\n';
+    assert.deepEqual(ran, { status: 1, stdout: '', stderr });
+  });
+
   it('finds the servers that npm start runs, and its settings', async () => {
     const supervisor = markProcess(process.pid);
     assert.ok(supervisor);
