@@ -78,15 +78,20 @@ export const explain = operation({
       last_notification: last ? await present(operator, last) : null,
       catch_up_id: owed > 0 ? (await operator.workflowIds()).catchUp(client_token) : null,
     };
-    return answer(value, `The last event: ${decisionInWords(why)}.`, ...shownOf(value));
+    const stands = last ? ` Its last notification is ${standing(last)}` : '';
+    return answer(value, `The last event: ${decisionInWords(why)}.${stands}`, ...shownOf(value));
   },
 });
 
 /** Answers with a notification and its attempts. */
 export async function answerWith(operator: Operator, n: NotificationRecord): Promise<Answer> {
   const value = await present(operator, n);
+  return answer(value, `It is ${standing(n)}`, ...shownOf(value));
+}
+
+function standing(n: NotificationRecord): string {
   const why = stateSentence(n);
-  return answer(value, `It is ${n.state}${why && `: ${why}`}.`, ...shownOf(value));
+  return `${n.state}${why && `: ${why}`}.`;
 }
 
 /** Presents a notification as the API does, alone or in a list, with its client and its workflow. */
