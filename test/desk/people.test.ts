@@ -227,6 +227,9 @@ describe('desk: people', () => {
       (await visitor.post(action, { name: 'Media', reason: 'x', form_token: 'made-up' })).status,
       403,
     );
+    const lost = await new Visitor(scene.url).submit(page, action, { name: 'Media', reason: 'x' });
+    const asked = await visitor.get(lost.headers.get('location') ?? '');
+    assert.match(asked.html, /your session has ended\. A form that was sent since has changed nothing\./);
     const elsewhere = await visitor.post(action, { name: 'Media' }, { origin: 'https://evil.example' });
     assert.equal(elsewhere.status, 403);
     const made = await visitor.submit(page, action, { name: 'Media', reason: 'ticket 4711' });

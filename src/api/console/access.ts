@@ -131,7 +131,7 @@ export const openPage: Middleware[] = composePage((ctx) => {
 
 /** Builds the form that takes a link, for whoever is not signed in. @param how to get a link */
 export const linkForm = (action: string, how: Piece): Html => html`
-<p>You are not signed in.</p>
+<p>You are not signed in, or your session has ended. A form that was sent since has changed nothing.</p>
 <form method="post" action="${action}" class="stack" data-open>
 ${how}
 <label for="link">Link</label>
