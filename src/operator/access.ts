@@ -11,7 +11,7 @@ import {
   roles,
   tokenNamePattern,
 } from '../redis/records/operatorAccess.js';
-import { choice, flag, option, spanMs } from './input.js';
+import { choice, flag, option, personName, spanMs } from './input.js';
 import { type Answer, answer, cutPage, listed, operation, Refused } from './operation.js';
 import { moment, shownOf } from './terminal.js';
 
@@ -108,11 +108,7 @@ export const deskLink = operation({
   does: "print a link that opens the operators' pages once, within 15 minutes",
   role: 'admin',
   input: z.object({
-    name: option(
-      '<name>',
-      'whom it lets in, for the audit (default: you)',
-      z.string().min(1).max(64).optional(),
-    ),
+    name: option('<name>', 'whom it lets in, for the audit (default: you)', personName.optional()),
     role: option('<role>', 'what the person may do', role.default('admin')),
     end: flag('end every session and unused link of people instead'),
   }),

@@ -46,6 +46,12 @@ export const reasonText = z
   .regex(/^[^\p{Cc}\p{Cf}]{1,200}$/u, 'A reason is one line of 1 to 200 characters.')
   .meta({ examples: ['ticket 4711'] });
 
+/** The name of a person, for the audit. */
+export const personName = z
+  .string()
+  .trim()
+  .regex(/^[^\p{Cc}\p{Cf}]{1,64}$/u, 'A name has 1 to 64 characters, none of them a control character.');
+
 /** Any text of people: a name, or a part of one. */
 export const nameText = z.string().meta({ examples: ['Some Media'] });
 

@@ -8,6 +8,7 @@ import { readTargetPolicy } from '../outgoing/address.js';
 import type { Sender } from '../outgoing/post.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
 import { explainRefusals } from '../redis/connection/unavailable.js';
+import { personName } from './input.js';
 import { projectDir, type RunningHere, readRunState } from './npmStart.js';
 import { Refused } from './operation.js';
 import { createOperator, deskAddress } from './operator.js';
@@ -114,12 +115,9 @@ function requireAddress(name: 'REDIS_URL' | 'TEMPORAL_ADDRESS', address: string 
 function nameOperator(as: string | undefined): string {
   // SUDO_USER is the login of the person who called `sudo`. The image sets IN_CONTAINER: its login names no person.
   const { OPERATOR_NAME, SUDO_USER, IN_CONTAINER } = process.env;
-  const name = (as ?? (OPERATOR_NAME || undefined))?.trim();
-  if (name !== undefined && (!/^[^\p{Cc}\p{Cf}]{1,64}$/u.test(name) || name === 'unnamed')) {
-    throw new Refused(
-      'A name (--as, OPERATOR_NAME) has 1 to 64 characters, none of them a control character.',
-    );
-  }
+  const { data: name, error } = personName.optional().safeParse(as ?? (OPERATOR_NAME || undefined));
+  if (error !== undefined || name === 'unnamed')
+    throw new Refused(`--as, OPERATOR_NAME: ${error?.issues[0]?.message ?? 'give your name.'}`);
   if (IN_CONTAINER === 'true') return `${name ?? 'unnamed'} (container ${hostname()})`;
   const login = SUDO_USER || ownLogin();
   return name === undefined ? login : `${name} (${login})`;

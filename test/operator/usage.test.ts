@@ -52,6 +52,7 @@ describe('operator: usage', () => {
       'audit --since whenever':
         'The time must be a time such as 2026-01-31T12:00:00Z. Or say how long ago: 15m, 2h, 3d.',
       'client set X --max-in-flight 0': 'Give a whole number of at least 1, or "default".',
+      'desk --name a\nb': 'A name has 1 to 64 characters, none of them a control character.',
       'client list --name=': '--name : must not be empty',
       'audit --since 1h --until 2h': 'The time of --since must not be later than that of --until, or now.',
       'client set X': 'Give --max-in-flight, --max-per-second or --quiet-seconds.',
