@@ -67,7 +67,9 @@ export const explainRedis: Middleware = async (_, next) => {
   try {
     await next();
   } catch (err) {
-    throw isRedisUnavailable(err) ? unavailable(err, `${explainError(err)} `) : err;
+    // The words of a refusal may be those of an error of Redis.
+    const isOfRedis = !(err instanceof ApiError) && isRedisUnavailable(err);
+    throw isOfRedis ? unavailable(err, `${explainError(err)} `) : err;
   }
 };
 
@@ -124,7 +126,7 @@ export async function carryOut(
   } catch (err) {
     if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
     if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
-    if (err instanceof ChangeRefused) throw new ApiError('refused', err.message);
+    if (err instanceof ChangeRefused) throw new ApiError('refused', explainError(err).slice(0, -1));
     if (isTemporalUnavailable(err)) throw unavailable(err);
     throw err;
   }

@@ -67,7 +67,7 @@ export const explain = operation({
     }
     const why = await explainAsset(db, client_token, platform_id);
     const { lastEvent, lastNotification: last } = why;
-    const { owed } = await getEndpoint(db, client_token);
+    const { owed, held } = await getEndpoint(db, client_token);
     const value = {
       client_token,
       platform_id,
@@ -78,7 +78,9 @@ export const explain = operation({
       last_notification: last ? await present(operator, last) : null,
       catch_up_id: owed > 0 ? (await operator.workflowIds()).catchUp(client_token) : null,
     };
-    const stands = last ? ` Its last notification is ${standing(last)}` : '';
+    const stands = last
+      ? ` Its last notification is ${standing(last)}${held ? ' Its account is disabled.' : ''}`
+      : '';
     return answer(value, `The last event: ${decisionInWords(why)}.${stands}`, ...shownOf(value));
   },
 });

@@ -1,7 +1,6 @@
 /** Carries operations out over HTTP, at the operators' door of a running service: no server of the service need be reachable. */
 import type { OperatorsDoor } from '../config.js';
 import { type Answer, nameOf, type Operation, Refused } from './operation.js';
-import { sentence } from './terminal.js';
 
 /** With this type a call answers all of an `Answer`, a list whole, and warnings, where programs get the value alone. */
 export const answerType = 'application/vnd.operator.answer+json';
@@ -54,7 +53,7 @@ async function ask(door: OperatorsDoor, operation: Operation, query: Input, body
 function messageOf(body: string, status: number): string {
   try {
     const { msg } = JSON.parse(body) as { msg?: string };
-    if (msg !== undefined) return sentence(msg);
+    if (msg !== undefined) return `${msg.replace(/\.$/, '')}.`;
   } catch {
     // A proxy's own page.
   }

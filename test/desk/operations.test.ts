@@ -308,13 +308,23 @@ describe('operations of operators', () => {
   });
 
   it('are refused by commands with the same words on the stores and over HTTP', async () => {
-    const { account_id, client } = await pausedSite();
+    const { account_id, client, id } = await pausedSite();
+    await scene.cli.json('notification', 'cancel', id);
+    await scene.cli.json('account', 'disable', account_id);
+    const page = await visitors.look.get(`/desk/clients/${client}`);
+    assert.match(page.html, /because the account is disabled\..*sent once the account is enabled/s);
+    assert.match(
+      (await scene.cli.run(['explain', client, 'vid-1'])).stdout,
+      /^.* Its account is disabled\.\n/,
+    );
     for (const args of [
+      ['console', client],
+      ['notification', 'cancel', id],
       ['client', 'create', '--account', account_id, '--name', 'S', '--token', client],
       ['registration', 'change', client, '--url', 'ftp://x'],
     ]) {
       const ran = await scene.cli.run(args);
-      assert.match(ran.stderr, /^[A-Z].*[^.]\.\n$/);
+      assert.match(ran.stderr, /^(msg_|[A-Z]).*[^.]\.\n$/);
       assert.deepEqual(await scene.there('admin', args), ran);
     }
   });

@@ -106,8 +106,8 @@ export function healthNotice(
     case 'paused':
       return notice(
         'warn',
-        html`Nothing is sent${since(lastChange?.atMs)}, because deliveries are paused. ${waiting}`,
-        reader.endPause,
+        html`Nothing is sent${since(lastChange?.atMs)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
+        health.held ? 'What waits is sent once the account is enabled.' : reader.endPause,
       );
     case 'suspended':
       return notice(
