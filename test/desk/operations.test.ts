@@ -7,6 +7,7 @@ import { operations } from '../../src/operator/operations.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
 import { Visitor } from '../console/visitor.js';
+import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
 import { startReceiver, until } from '../receiver.js';
 import { type DeskScene, newPersonLink, newSite, type Site, startDesk } from './scene.js';
@@ -401,11 +402,15 @@ describe('operations of operators', () => {
     );
   });
 
-  it('say why when Redis does not answer: to programs, commands and people', async () => {
-    const line = await startProxy(scene.cli.env.REDIS_URL as string);
+  it('are there while Redis is full, and say why when it does not answer: to programs, commands and people', async () => {
+    const redis = await startOwnRedis();
+    const line = await startProxy(redis.url);
     const away = await startDesk({ REDIS_URL: line.url });
     const ada = new Visitor(away.url);
     await ada.post('/desk/open', { link: await newPersonLink(away, 'look', 'Ada') });
+    await away.h.db.redis.config('SET', 'maxmemory', 1);
+    const full = await away.call('look', 'GET', '/operator/status');
+    assert.match(full.body.because, /^Redis is full/, full.text);
     line.hang();
     const why = /Redis does not answer/;
     const { status, body } = await away.call('look', 'GET', '/operator/status');
@@ -418,6 +423,7 @@ describe('operations of operators', () => {
     line.release();
     await away.close();
     await line.close();
+    await redis.stop();
   });
 
   it('of a token end with it: an expired one, and a revoked one at once; the list shows the last use', async () => {

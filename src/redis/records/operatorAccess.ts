@@ -4,6 +4,7 @@
  */
 import { timingSafeEqual } from 'node:crypto';
 import { type Db, nowOf } from '../connection/db.js';
+import { ignore } from '../connection/unavailable.js';
 import { randomSecret, secretHash } from './accounts.js';
 import { findKept, keepForSecret, useKept } from './kept.js';
 
@@ -76,7 +77,9 @@ export async function findOperatorToken(db: Db, token: string): Promise<Operator
   const nowMs = nowOf(db);
   if (!timingSafeEqual(Buffer.from(hash), Buffer.from(secretHash(token)))) return undefined;
   if (stored.expiresAtMs !== undefined && stored.expiresAtMs <= nowMs) return undefined;
-  if (nowMs - Number(used ?? 0) > usedEveryMs) await db.redis.hset(operatorTokensUsed, name, nowMs);
+  // A full store refuses the note, and must let operators in.
+  if (nowMs - Number(used ?? 0) > usedEveryMs)
+    await db.redis.hset(operatorTokensUsed, name, nowMs).catch(ignore);
   return { name, ...stored };
 }
 
