@@ -28,6 +28,7 @@ export const customerPage = (services: Services): Middleware[] =>
     const { id = '' } = ctx.params;
     const found = await getAccount(services.db, id);
     if (found === undefined) throw new ApiError('unknown_account', `There is no account ${id}`);
+    const hasNotices = (await getClient(services.db, noticesClient(id))) !== undefined;
     answerPage(ctx, {
       title: found.name || id,
       isLive: true,
@@ -36,7 +37,7 @@ export const customerPage = (services: Services): Middleware[] =>
 <dt>Account</dt><dd><code>${id}</code>, ${found.disabled ? html`<span class="badge suspended">disabled</span>` : 'enabled'}</dd>
 <dt>Client id</dt><dd><code>${found.clientId}</code></dd>
 <dt>Scopes</dt><dd>${found.scopes.join(', ')}</dd>
-<dt>Notices</dt><dd><a href="/desk/clients/${noticesClient(id)}">its URL for notices</a></dd>
+<dt>Notices</dt><dd>${hasNotices ? html`<a href="/desk/clients/${noticesClient(id)}">its URL for notices</a>` : 'no URL is registered'}</dd>
 </dl>
 <h2>Sites</h2>`,
         await sitesPart(ctx, services.db, id, siteUrl),

@@ -242,6 +242,8 @@ describe('desk: people', () => {
     assert.match(filtered.html, /0 entries of the last 7 days/);
     assert.match(filtered.html, /No entry matches/);
     assert.match((await visitor.get('/desk/audit?who=+ada+&what=ACCOUNT')).html, />account create</);
+    const customer = await visitor.get(`/desk/accounts/${entry.target}`);
+    assert.match(customer.html, /no URL is registered/);
     const of = await visitor.get(`/desk/audit?of=${entry.target}`);
     assert.doesNotMatch(of.html, /of the last 7 days/, 'all of it');
     const { client_token } = await scene.cli.json(

@@ -134,7 +134,7 @@ export const explainedAsset: SitePart<PartState> = async (ctx, { db }) => {
 function explanation({ here: site, reader }: PartState, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
   if (lastEvent === undefined && knownSegments === 0) {
-    return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event has ever named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
+    return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
   }
   return [
     lastEvent !== undefined && lastEvent.decision !== 'queued'
