@@ -107,7 +107,8 @@ export async function waitUntilReady(
     if (child.ended !== undefined)
       throw new Error(`${child.name} ended: ${child.ended}\n${logTail(child.logFile)}`);
     if (Date.now() > end) {
-      await child.stop();
+      // Its end is no reason of its own for who watches it.
+      void child.stop();
       throw new Error(`${child.name} was not ready after ${timeoutMs / 1000} s\n${logTail(child.logFile)}`);
     }
     await sleep(25);
@@ -132,7 +133,10 @@ export async function answersOk(url: string): Promise<boolean> {
 
 /** Returns the last lines of a log, indented. */
 export function logTail(logFile: string, lines = 15): string {
-  const all = readFileSync(logFile, 'utf8').trimEnd().split('\n');
+  const all = readFileSync(logFile, 'utf8')
+    .trimEnd()
+    .split('\n')
+    .filter((line) => !line.includes('"msg":"request"'));
   return [`  ${logFile}:`, ...all.slice(-lines).map((line) => `  | ${line}`)].join('\n');
 }
 

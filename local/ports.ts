@@ -43,7 +43,7 @@ function answers(port: number, host: string): Promise<boolean> {
 function cannotListen(port: number, host: string): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', () => resolve(true));
+    server.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code === 'EADDRINUSE'));
     server.listen(port, host, () => server.close(() => resolve(false)));
   });
 }

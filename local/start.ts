@@ -7,11 +7,13 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hostInUrl } from '../src/addresses.js';
+import type { Readiness } from '../src/api/step.js';
 import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
 import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';
+import { explainRefusals } from '../src/redis/connection/unavailable.js';
 import { redisBinary, temporalBinary } from './binaries.js';
-import { answersOk, startChild, waitUntilReady } from './child.js';
+import { startChild, waitUntilReady } from './child.js';
 import { consoleLink, demoAccount, deskLink, nextSteps } from './demoAccount.js';
 import { nodeFlags } from './nodeFlags.js';
 import { PortPlan } from './ports.js';
@@ -24,6 +26,8 @@ import { searchAttributeBytes, startTemporal } from './temporal.js';
 const loopback = '127.0.0.0/8,::1/128';
 const say = (line: string) => console.log(`  ${line}`);
 const begun = Date.now();
+/** What the service waits for, as far as it was said. */
+const told = new Set<string>();
 const dir = dataDir();
 const isWatching = process.argv.includes('--watch');
 const inspectFlags = process.argv.filter((arg) => arg.startsWith('--inspect'));
@@ -133,7 +137,27 @@ async function service(
     logFile: logFile('service'),
     onStart: supervisor.adopt,
   });
-  await waitUntilReady(child, () => answersOk(readyUrl), 60_000);
+  await waitUntilReady(child, () => isReady(readyUrl), 60_000);
+}
+
+/** Says once what the service waits for. */
+async function isReady(readyUrl: string): Promise<boolean> {
+  try {
+    const answer = await fetch(readyUrl, { signal: AbortSignal.timeout(2000) });
+    const { temporal, reasons = [] } = (await answer.json()) as Readiness;
+    const waits = explainRefusals(reasons.map((reason) => ({ reason }))).map(
+      ({ says, todo }) => `${says} ${todo}`,
+    );
+    if (!temporal && isTemporalGiven())
+      waits.push('Temporal does not serve yet: the log of the service says why.');
+    for (const text of waits.filter((one) => !told.has(one))) {
+      told.add(text);
+      say(text);
+    }
+    return answer.ok;
+  } catch {
+    return false;
+  }
 }
 
 async function demo(apiUrl: string, environment: Record<string, string>): Promise<string> {

@@ -120,7 +120,8 @@ export async function claimFolder(dir: string, say: (line: string) => void): Pro
     );
   }
   const left = claimed.leftBehind.filter(isSameProcess);
-  if (left.length > 0) say(`ending ${left.length} processes that an earlier start left behind`);
+  if (left.length > 0)
+    say(`ending what an earlier start left behind: process ${left.map(({ pid }) => pid).join(', ')}`);
   await Promise.all(left.map((mark) => endProcess(mark, 10_000)));
   return { supervisor, children: [] };
 }

@@ -68,7 +68,7 @@ export function createReadiness(ask: {
   /** Or not begun. */
   ending: () => boolean;
   /** Why Redis refuses calls. */
-  refused?: () => string[];
+  refused?: () => Readiness['reasons'];
 }): () => Promise<Readiness> {
   const lookAtRedis = sharedLook(ask.redis);
   const lookAtTemporal = sharedLook(ask.temporal);

@@ -2,6 +2,7 @@ import type { Next, ParameterizedContext } from 'koa';
 import type { StartedParts } from '../compose.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
+import type { RedisReason } from '../redis/connection/unavailable.js';
 import type { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
 import type { tokenFinder } from './steps/publisher.js';
 
@@ -10,7 +11,7 @@ export interface Readiness {
   redis: boolean;
   temporal: boolean;
   /** Why Redis does not serve. */
-  reasons?: string[];
+  reasons?: RedisReason[];
 }
 
 /** The service's parts that the API needs. */

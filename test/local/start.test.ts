@@ -4,6 +4,7 @@ import { cpSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { until } from '../receiver.js';
 import { newProject, ownPorts, type Project } from './startedProject.js';
 
 describe('npm start', () => {
@@ -95,6 +96,19 @@ describe('npm start', () => {
       assert.match(program.said(), new RegExp(`port ${project.port} is taken`));
     } finally {
       taken.close();
+    }
+  });
+
+  it('says what it waits for, and why it cannot listen', async () => {
+    for (const [env, says] of [
+      [{ REDIS_URL: 'redis://127.0.0.1:1' }, /Redis does not answer.* correct REDIS_URL/],
+      [{ TEMPORAL_ADDRESS: '127.0.0.1:1' }, /Temporal does not serve yet/],
+      [{ HOST: 'nosuch.invalid' }, /cannot listen on nosuch\.invalid.* the name cannot be looked up/],
+    ] as const) {
+      const project = await open(env);
+      const program = project.launch();
+      await until('it says so', () => says.test(program.said()));
+      await program.stop();
     }
   });
 });
