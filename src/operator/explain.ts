@@ -78,7 +78,8 @@ export const explain = operation({
       last_notification: last ? await present(operator, last) : null,
       catch_up_id: owed > 0 ? (await operator.workflowIds()).catchUp(client_token) : null,
     };
-    const stands = last
+    const isOpen = last && last.state !== 'delivered';
+    const stands = isOpen
       ? ` Its last notification is ${standing(last)}${held ? ' Its account is disabled.' : ''}`
       : '';
     return answer(value, `The last event: ${decisionInWords(why)}.${stands}`, ...shownOf(value));
