@@ -52,9 +52,14 @@ export const notificationList = operation({
       none: 'No notifications match.',
       next: next && `${options.state ?? ''}:${next.score}:${next.member}`,
     });
-    if (since === undefined) return answered;
-    const short = `Accepted before ${moment(since)} they are no longer listed.`;
-    return { ...answered, shown: [...answered.shown, short] };
+    const says = [
+      next && page.limit > limit && `These are ${limit}, and more follow: raise --limit.`,
+      since !== undefined && `Accepted before ${moment(since)} they are no longer listed.`,
+    ];
+    return {
+      ...answered,
+      shown: [...answered.shown, ...says.filter((one) => one !== false && one !== undefined)],
+    };
   },
 });
 

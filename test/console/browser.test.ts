@@ -80,7 +80,7 @@ describe('console: in a browser', () => {
       await press(page, link('answers 503'));
       await page.getByText('when a probe succeeds').first().waitFor();
       await press(page, link('vid-2'));
-      await page.getByText('It is on its way').waitFor();
+      await page.getByText('It waits').waitFor();
       await press(page, page.locator('#attempt-1 summary'));
       await page.getByText('webhook-client-token').waitFor();
       receiver.answer = () => 200;

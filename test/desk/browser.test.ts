@@ -62,7 +62,7 @@ describe('desk: in a browser', () => {
     await link('Why was it not sent?').click();
     await page.getByLabel('Asset').fill('vid-9');
     await page.getByRole('button', { name: 'Explain' }).click();
-    await page.getByText(/It is on its way: .*503/).waitFor();
+    await page.getByText(/It waits: .*503/).waitFor();
 
     await link('Change').first().click();
     await page.getByText('3 videos wait and go to the next URL.').waitFor();

@@ -33,6 +33,8 @@ describe('operator: notification, explain', () => {
     const listed: { notification_id: string }[] = await list('--client', 'LISTED', '--state', 'waiting');
     assert.deepEqual(listed.map((n) => n.notification_id).sort(), ids.sort());
     assert.deepEqual([await list('--state', 'failed'), (await list('--limit', '1')).length], [[], 1]);
+    const { stdout } = await cli.run(['notification', 'list', '--client', 'LISTED', '--limit', '1']);
+    assert.match(stdout, /^These are 1, and more follow: raise --limit\.$/m);
   });
 
   it('notification show ID refuses an unknown one, and says where else to look', async () => {

@@ -171,7 +171,7 @@ function outcome(n: NotificationRecord, { gotIt }: Reader): Html {
     case 'waiting':
       return notice(
         'warn',
-        html`It is on its way: ${why}.${last && html` The last attempt came to ${last.status ?? last.detail ?? last.error}.`}`,
+        html`It waits: ${why}.${last && html` The last attempt came to ${last.status ?? last.detail ?? last.error}.`}`,
       );
     default:
       return notice('warn', `It is ${stateInWords(n.state)}${why && `: ${why}`}.`);
