@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { startOwnRedis } from '../ownRedis.js';
+import { startService } from '../program.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
+import { newPublisher } from '../publisher.js';
 import { until } from '../receiver.js';
 import { servers } from '../servers.js';
 import {
@@ -105,6 +108,29 @@ describe('While Redis', () => {
   it('has a full disk, it is no bug of the service', () => {
     const said = 'MISCONF Errors writing to the AOF file: No space left on device';
     assert.equal(isRedisUnavailable(new Error(said)), true);
+  });
+});
+
+describe('While Redis is frozen', () => {
+  it('an event whose token holds meanwhile is answered in the same 2 s', async () => {
+    const redis = await startOwnRedis();
+    const service = await startService({ REDIS_URL: redis.url });
+    const publisher = await newPublisher(service, redis.url);
+    const client = await publisher.newClient();
+    const publish = () => publisher.publish(client, 'vid-1').then(String, String);
+    await publish();
+    process.kill(redis.pid, 'SIGSTOP');
+    try {
+      const events = Array.from({ length: 10 }, async (_, i) => {
+        await sleep(i * 100);
+        assert.match(await Promise.race([publish(), sleep(2600, 'later')]), /temporarily_unavailable/);
+      });
+      await Promise.all(events);
+    } finally {
+      process.kill(redis.pid, 'SIGCONT');
+      await service.stop();
+      await redis.stop();
+    }
   });
 });
 

@@ -113,18 +113,26 @@ export const enrichmentsEndpoint = endpoint({
     'temporarily_unavailable',
   ],
   answer: async (deps, { ctx }) => {
+    const begun = performance.now();
     requireScope(await deps.findToken(bearerToken(ctx)), platformScope);
+    const withinMs = answerWithinMs - (performance.now() - begun);
     const { tracing } = deps;
     return tracing === undefined
-      ? accept(deps, ctx)
-      : traced(tracing, ctx, (trace) => accept(deps, ctx, trace));
+      ? accept(deps, ctx, { withinMs })
+      : traced(tracing, ctx, (trace) => accept(deps, ctx, { withinMs, trace }));
   },
 });
 
-async function accept(deps: ApiDeps, { req }: ApiContext, trace?: Traceparent) {
+/** What the request of an event leaves: its traceparent, and the time that Redis may still take. */
+interface Left {
+  withinMs: number;
+  trace?: Traceparent | undefined;
+}
+
+async function accept(deps: ApiDeps, { req }: ApiContext, left: Left) {
   const body = (await readJson(req)) ?? null;
   const isBatch = typeof body === 'object' && body !== null && 'events' in body;
-  return isBatch ? await acceptBatch(deps, body, trace) : await acceptOne(deps, body, trace);
+  return isBatch ? await acceptBatch(deps, body, left) : await acceptOne(deps, body, left);
 }
 
 /**
@@ -161,20 +169,20 @@ async function traced<T>(
   }
 }
 
-async function acceptOne(deps: ApiDeps, body: unknown, trace?: Traceparent): Promise<ItemAnswer> {
-  const answer = await acceptItem(deps, body, '', trace);
+async function acceptOne(deps: ApiDeps, body: unknown, left: Left): Promise<ItemAnswer> {
+  const answer = await acceptItem(deps, body, '', left);
   if (!('code' in answer)) return answer;
   throw answer.code === 'invalid_event' ? badParameter(answer.msg) : new ApiError(answer.code, answer.msg);
 }
 
 const batch = z.strictObject({ events: z.array(z.unknown()).min(1).max(eventsAtMost) });
 
-async function acceptBatch(deps: ApiDeps, body: unknown, trace?: Traceparent) {
+async function acceptBatch(deps: ApiDeps, body: unknown, left: Left) {
   const { events } = checked(batch, body);
   let cause: unknown;
   const results = await Promise.all(
     events.map((raw, i) =>
-      acceptItem(deps, raw, `events[${i}]`, trace).catch((err: unknown): ItemAnswer => {
+      acceptItem(deps, raw, `events[${i}]`, left).catch((err: unknown): ItemAnswer => {
         if (toApiError(err)?.status !== 503) throw err;
         cause = err;
         const msg = 'It is unknown whether this event was accepted; send it again';
@@ -201,14 +209,13 @@ const answerWithinMs = 1900;
 /**
  * Answers for one event, once the decision is durable.
  * @param at the path of the event in the body
- * @param parent the traceparent of the request
  * @throws ApiError 503 if that takes too long
  */
 async function acceptItem(
   { hands, db, metrics, tracing }: ApiDeps,
   raw: unknown,
   at: string,
-  parent?: Traceparent,
+  { withinMs, trace: parent }: Left,
 ): Promise<ItemAnswer> {
   const event = readEnrichmentEvent(raw, at);
   if ('problem' in event) {
@@ -228,7 +235,7 @@ async function acceptItem(
     trace: span?.traceparent,
   });
   try {
-    const claim = await withTimeout(claiming, answerWithinMs, () => {
+    const claim = await withTimeout(claiming, withinMs, () => {
       throw unavailable('no answer in time');
     });
     const { result, answer } = presentClaim(claim, event.eventId, event.notificationId);
