@@ -42,7 +42,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
 
 /**
  * The bundled server was built with glibc's malloc instead of jemalloc. A larger cache for the small pieces that
- * scripts allocate and free saves a tenth of its CPU time (docs/benchmarks/decisions.md), for 16 MB.
+ * scripts allocate and free saves a tenth of its CPU time (docs/benchmarks/decisions.md), for up to 65 MB.
  */
 const mallocSettings = 'glibc.malloc.tcache_count=2000';
 
