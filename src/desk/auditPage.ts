@@ -19,15 +19,15 @@ async function entries(ctx: StepContext<PersonState>) {
   const asked = isOfWeek ? { since: '7d', ...given } : given;
   const page = { limit: Number.POSITIVE_INFINITY };
   const answer = await carryOut(audit, ctx.state.operator(), checkedInput(audit, asked), page);
-  return { query: String(new URLSearchParams(asked)), answer, isOfWeek };
+  return { typed: given, query: String(new URLSearchParams(asked)), answer, isOfWeek };
 }
 
 /** GET /desk/audit: the newest first. */
 export const auditPage = (services: Services): Middleware[] =>
   deskPage(services, async (ctx) => {
-    const { query, answer, isOfWeek } = await entries(ctx);
+    const { typed, query, answer, isOfWeek } = await entries(ctx);
     const { length } = answer.value as unknown[];
-    const filter = operationForm(ctx.state, audit, { label: 'Filter', action: '/desk/audit' });
+    const filter = operationForm(ctx.state, audit, { label: 'Filter', action: '/desk/audit', typed });
     const says = html`<p>${length.toLocaleString('en')} entries${isOfWeek && ' of the last 7 days'}${length > shownAtMost && `; the newest ${shownAtMost} are shown`}. <a href="/desk/audit.csv?${query}">All of them as CSV</a></p>`;
     answerPage(ctx, { title: 'Audit', body: [filter, says, newestOf(answer, shownAtMost)] });
   });

@@ -20,6 +20,8 @@ const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).r
 interface FormOptions {
   /** Values that the form does not ask for. */
   given?: Readonly<Record<string, string>>;
+  /** What the fields show. */
+  typed?: Readonly<Record<string, string>>;
   label?: string;
   /** Of a read: another page that shows the answer. */
   action?: string;
@@ -34,7 +36,7 @@ interface FormOptions {
 export function operationForm(
   { person, formToken }: Pick<PersonState, 'person' | 'formToken'>,
   operation: Operation,
-  { given = {}, label, before, action = pathOf(operation) }: FormOptions = {},
+  { given = {}, typed = {}, label, before, action = pathOf(operation) }: FormOptions = {},
 ): Piece {
   if (!isAllowed(person.role, operation.role)) return '';
   const id = (member: string) => `${nameOf(operation).replaceAll(' ', '-')}-${member}`;
@@ -42,7 +44,7 @@ export function operationForm(
   const fields = members.map(([member, schema]) => {
     const value = given[member];
     if (value !== undefined) return html`<input type="hidden" name="${member}" value="${value}">`;
-    return field(id(member), member, schema);
+    return field(id(member), member, schema, typed[member]);
   });
   const words = label ?? nameOf(operation);
   const button = words.charAt(0).toUpperCase() + words.slice(1);
@@ -79,16 +81,16 @@ export function cardsOf(
     : html`<div class="notice"><p>Your role may look, but not change or send anything.</p></div>`;
 }
 
-function field(id: string, member: string, schema: z.ZodType): Html {
+function field(id: string, member: string, schema: z.ZodType, typed = ''): Html {
   const isRequired = !schema.safeParse(undefined).success;
   const label = sentence(schema.description ?? member.replaceAll('_', ' ')).slice(0, -1);
   if (placeholders.get(schema)?.takes === '')
-    return html`<div><label><input type="checkbox" name="${member}" value="true"> ${label}</label></div>`;
+    return html`<div><label><input type="checkbox" name="${member}" value="true" ${typed !== '' && html`checked`}> ${label}</label></div>`;
   const inner = schema instanceof z.ZodOptional || schema instanceof z.ZodDefault ? schema.unwrap() : schema;
   const control =
     inner instanceof z.ZodEnum
-      ? html`<select id="${id}" name="${member}">${!isRequired && html`<option value="">any</option>`}${inner.options.map((one) => html`<option>${String(one)}</option>`)}</select>`
-      : html`<input id="${id}" name="${member}" maxlength="2048" autocomplete="off" spellcheck="false" ${isRequired && html`required`}>`;
+      ? html`<select id="${id}" name="${member}">${!isRequired && html`<option value="">any</option>`}${inner.options.map((one) => html`<option ${one === typed && html`selected`}>${String(one)}</option>`)}</select>`
+      : html`<input id="${id}" name="${member}" value="${typed}" maxlength="2048" autocomplete="off" spellcheck="false" ${isRequired && html`required`}>`;
   return html`<div><label for="${id}">${label}</label>${control}</div>`;
 }
 
@@ -182,7 +184,7 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
         operationForm(
           ctx.state,
           operation,
-          operation.changes ? { given: givenArguments(operation, given) } : {},
+          operation.changes ? { given: givenArguments(operation, given) } : { typed: given },
         ),
         operation.changes
           ? noResult
