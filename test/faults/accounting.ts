@@ -9,6 +9,8 @@ export type Fate =
   /** It, or a newer one of the same asset that took its place, was received. */
   { kind: 'delivered' } | { kind: 'waiting'; why: string } | { kind: 'lost'; why: string };
 
+export const noRecord = 'it has no record';
+
 /** The result of an acknowledged event, judged by what the receiver got; records only lead from id to id. */
 export async function fateOf(
   db: Db,
@@ -21,7 +23,7 @@ export async function fateOf(
   if (receiver.arrivals.has(event.notificationId) && first?.state !== 'waiting') return { kind: 'delivered' };
   const seen = new Set<string>();
   for (let record = first; ; ) {
-    if (record === undefined) return { kind: 'waiting', why: 'it has no record' };
+    if (record === undefined) return { kind: 'waiting', why: noRecord };
     if (seen.has(record.notificationId)) return { kind: 'lost', why: 'superseded in a circle' };
     seen.add(record.notificationId);
     const arrived = receiver.arrivals.has(record.notificationId);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { mapInPages } from '../../src/promises.js';
 import { waitForRedis } from '../../src/redis/connection/db.js';
-import { type Fate, fateOf, lostRegistrations, refusedTokens } from './accounting.js';
+import { type Fate, fateOf, lostRegistrations, noRecord, refusedTokens } from './accounting.js';
 import type { Fault } from './faults.js';
 import { type Acknowledged, startMinter, startPublisher, startRegistrar } from './load.js';
 import { type FaultSceneOptions, setScene } from './scene.js';
@@ -83,8 +83,24 @@ export async function startFaultRun(options: FaultRunOptions = {}) {
 
   /** Faster than the publishers go on acknowledging. */
   function fatesOf(events: readonly Acknowledged[]): Promise<[Acknowledged, Fate][]> {
-    return mapInPages(events, 100, async (event) => [event, await fateOf(db, event, system.receiver)]);
+    return mapInPages(events, 100, async (event) => {
+      const fate = await fateOf(db, event, system.receiver);
+      return [
+        event,
+        'why' in fate && fate.why === noRecord && isReplaced(event) ? { kind: 'delivered' } : fate,
+      ];
+    });
   }
+
+  /** Returns whether a newer event of the asset has arrived: a long run's records give way. */
+  const isReplaced = ({ clientToken, platformId, sentAt }: Acknowledged): boolean =>
+    publisher.acknowledged.some(
+      (other) =>
+        other.platformId === platformId &&
+        other.clientToken === clientToken &&
+        other.sentAt > sentAt &&
+        system.receiver.arrivals.has(other.notificationId),
+    );
 
   async function settled(acknowledged: readonly Acknowledged[], withinMs: number): Promise<Fate[]> {
     const end = Date.now() + withinMs;
