@@ -1,5 +1,5 @@
 /** Programs in processes of their own, with everything they said kept. */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { freePort } from '../local/ports.js';
@@ -9,6 +9,12 @@ import { until } from './receiver.js';
 import { servers, uniquePrefix } from './servers.js';
 
 export type Program = ReturnType<typeof startProgram>;
+
+/** What a test that failed has left ends with the tests. */
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
 
 /** @param env all of its environment beside PATH */
 export function startProgram(
@@ -21,6 +27,8 @@ export function startProgram(
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  running.add(child);
+  child.once('close', () => running.delete(child));
   let said = '';
   const program = {
     stdout: '',
