@@ -20,4 +20,4 @@ export function callRaw(url: string, bytes: string | Buffer = '') {
 
 /** The statuses of the answers in what came back, interim ones too. */
 export const statusesIn = (heard: string): number[] =>
-  [...heard.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]));
+  [...heard.matchAll(/^HTTP\/1\.1 (\d{3}) /gm)].map((match) => Number(match[1]));
