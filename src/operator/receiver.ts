@@ -9,6 +9,7 @@ import { createSecretBox } from '../redis/records/secretBox.js';
 import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
 import { anyClient, option } from './input.js';
 import { answer, type Operator, operation, Refused, requireClient } from './operation.js';
+import { tableOf } from './terminal.js';
 
 const input = z.object({
   client_token: anyClient,
@@ -58,10 +59,6 @@ export const registrationCheck = operation({
     const sent = await sendChecks(await operator.sender(), target);
     const judged = judge(sent, operator.config().ATTEMPT_TIMEOUT_SECONDS * 500);
     const checks = judged.map(({ verdict, name, advice }) => ({ verdict, name, advice }));
-    const rows = checks.map((check) => Object.values(check));
-    return answer(
-      { client_token: given.client_token, checks },
-      { head: ['VERDICT', 'NAME', 'ADVICE'], rows, none: '' },
-    );
+    return answer({ client_token: given.client_token, checks }, { ...tableOf(checks, ''), isCut: false });
   },
 });

@@ -13,7 +13,14 @@ export type Part =
   | string
   | { tone: 'good' | 'warn' | 'bad'; lead: string; text: string }
   | { title?: string; facts: Readonly<Record<string, Value>> }
-  | { head: readonly string[]; rows: readonly (readonly Value[])[]; none: string; isCut?: boolean };
+  | Table;
+
+interface Table {
+  head: readonly string[];
+  rows: readonly (readonly Value[])[];
+  none: string;
+  isCut?: boolean;
+}
 
 /** Shows an object: its members as facts, then each object and list among them. */
 export function shownOf(value: object, title?: string): Part[] {
@@ -36,7 +43,7 @@ export function tableOf(
   list: readonly object[],
   none: string,
   columns: readonly string[] = [...new Set(list.flatMap(Object.keys))],
-): Part {
+): Table {
   const head = columns.map((name) => name.replaceAll('_', ' ').toUpperCase());
   const rows = list.map((one) =>
     columns.map((name) => brief(Object.entries(one).find(([member]) => member === name)?.[1])),

@@ -87,7 +87,7 @@ export const notificationsEndpoint = clientEndpoint({
 /** Returns a page, the cursor of the next one if more may follow, and since when the list is complete if it is short. @throws ApiError 400 for a wrong cursor */
 export async function readPage(db: Db, clientToken: string, asked: z.output<typeof notificationsQuery>) {
   const { platform_id: platformId, cursor: given, ...rest } = asked;
-  if (rest.since !== undefined && rest.until !== undefined && rest.since > rest.until)
+  if ((rest.since ?? 0) > (rest.until ?? Number.POSITIVE_INFINITY))
     throw badParameter('since must not be later than until');
   const order = orderOf({ ...rest, platformId });
   const behind = given === undefined ? undefined : readCursor(order, given);
