@@ -29,4 +29,4 @@ COPY --from=build /app/dist ./dist
 COPY deploy/healthcheck.mjs ./deploy/
 USER node
 EXPOSE 3000 9464
-CMD ["node", "--max-semi-space-size=64", "dist/src/main.js", "api"]
+CMD ["node", "--max-semi-space-size=64", "--no-parallel-scavenge", "dist/src/main.js", "api"]

@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
 import ipaddr from 'ipaddr.js';
 import { parse } from 'yaml';
+import { nodeFlags } from '../../local/nodeFlags.js';
 import { deliverySettings, environmentSchema, readConfig } from '../../src/config.js';
 import { servers } from '../servers.js';
 
@@ -17,6 +18,7 @@ const required = {
 };
 /** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
 const forcedAfterGraceMs = 10_000;
+const deployment = 'deploy/helm/asset-update/templates/deployment.yaml';
 const compose = readCompose(required);
 const ours = ['all'].map((name) => {
   const service = compose.services[name];
@@ -35,6 +37,15 @@ describe('docker-compose.yml', () => {
     );
     assert.ok(validate(compose), JSON.stringify(validate.errors, null, 2));
     assert.ok(!validate({ services: { api: { imagge: 'x' } } }), 'the schema refuses an unknown member');
+  });
+
+  it('gives Node the flags that every other way to start gives it', () => {
+    for (const file of ['docker-compose.yml', 'Dockerfile', 'package.json', deployment]) {
+      const text = readFileSync(file, 'utf8').replace(/[", ]+/g, ' ');
+      const flags = [...text.matchAll(/node ([^\n]*) dist\/src\/main.js/g)].map((found) => found[1]);
+      assert.ok(flags.length > 0, file);
+      for (const given of flags) assert.equal(given, nodeFlags.join(' '), file);
+    }
   });
 
   it('runs the Temporal that the wheel brings', async () => {
