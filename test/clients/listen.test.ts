@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { freePort } from '../../local/ports.js';
 import { foreign } from '../examples/vectors.js';
 import { type Program, type Service, startProgram, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
@@ -119,6 +120,13 @@ describe('clients/listen', () => {
     assert.equal(await refused.ended, 1);
     assert.match(refused.stderr, /refuses to list updates: 404/);
     assert.equal(await start(['--updates', service.url]).ended, 2);
+    const access = { ACCESS_TOKEN: publisher.token };
+    const away = start(
+      ['--updates', `http://127.0.0.1:${await freePort()}`, '--client', client_token],
+      access,
+    );
+    await away.until('it says why', async () => /No answer \(ECONNREFUSED\)/.test(away.stderr));
+    await away.stop('SIGINT');
   });
 
   it('forwards a real event to a receiver that nobody can reach, without a registered URL, and one of them again', async () => {
@@ -152,7 +160,10 @@ describe('clients/listen', () => {
     const nobody = forward('http://127.0.0.1:9/', '--replay', id);
     assert.equal(await nobody.ended, 0);
     assert.match(nobody.stdout, /no answer \(.+\) after/);
-    assert.equal(await forward('localhost:3000', '--replay', id).ended, 2);
+    for (const useless of ['localhost:3000', '/hook', 'ftp://h', 'http://u:p@h']) {
+      assert.equal(await forward(useless, '--replay', id).ended, 2);
+      assert.equal(await start(['--updates', useless, '--client', client_token]).ended, 2);
+    }
     const alone = start(['--replay', id], { SIGNING_SECRETS: secret });
     assert.equal(await alone.ended, 2);
     assert.match(alone.stderr, /needs --updates and --forward/);

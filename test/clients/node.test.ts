@@ -174,4 +174,24 @@ describe('clients/node', () => {
     await assert.rejects(publisher.send(event(1)), refusal('closed'));
     await publisher.ready();
   });
+
+  const useless: Partial<ClientOptions>[] = [
+    ...['', 'localhost:3000', 'api.example.com', 'ftp://api.example.com', 'file:///etc/hosts'].map((url) => ({
+      url,
+    })),
+    ...['u:secret@h', 'secret@h', 'h?a=secret', 'h#secret'].map((rest) => ({ url: `https://${rest}` })),
+    ...['concurrency', 'batchSize', 'maxQueued', 'timeoutMs'].flatMap((option) =>
+      [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY].map((value) => ({ [option]: value })),
+    ),
+    { batchSize: 501 },
+  ];
+  it('refuses options that no call could be made with, by name, and repeats no secret', () => {
+    for (const options of useless) {
+      const refused = {
+        name: 'RangeError',
+        message: new RegExp(`^${Object.keys(options)[0]} must (?!.*secret)`),
+      };
+      assert.throws(() => open(options), refused, JSON.stringify(options));
+    }
+  });
 });

@@ -54,7 +54,8 @@ describe('clients/python', () => {
     return `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
   }
 
-  function run(address: string, events: object[], secret = to.account.client_secret) {
+  /** @param events an event, or a line as it is */
+  function run(address: string, events: (object | string)[], secret = to.account.client_secret) {
     const child = spawn('python3', ['-B', '-m', 'asset_update_client', address], {
       env: {
         PATH: process.env.PATH,
@@ -69,7 +70,8 @@ describe('clients/python', () => {
         said[name] += text;
       });
     }
-    child.stdin.end(events.map((one) => `${JSON.stringify(one)}\n`).join(''));
+    const lines = events.map((one) => (typeof one === 'string' ? one : JSON.stringify(one)));
+    child.stdin.end(lines.map((line) => `${line}\n`).join(''));
     return new Promise<{ status: number | null; results: Result[]; stderr: string }>((resolve) =>
       child.once('close', (status) => {
         const lines = said.stdout.split('\n').filter((line) => line !== '');
@@ -114,22 +116,44 @@ describe('clients/python', () => {
   });
 
   it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
-    const lost: Change = (call, results) =>
-      results.map((one, i) =>
-        call === 1 && i === 3 ? { event_id: one.event_id, code: 'temporarily_unavailable' } : one,
-      );
+    const unknown = { event_id: null, code: 'temporarily_unavailable' };
+    const lost: Change = (call, results) => (call === 1 ? [...results.slice(0, 3), unknown] : results);
     const { status, results } = await run(await url(lost), [
       event(0),
       event(1, { client_token: 'NOBODY' }),
       event(2, { segments: [''] }),
       event(3),
+      event(4),
     ]);
     assert.equal(status, 1);
     assert.deepEqual(
       results.map(({ notification, code }) => notification ?? code),
-      ['queued', 'unknown_client', 'invalid_event', 'queued'],
+      ['queued', 'unknown_client', 'invalid_event', 'queued', 'queued'],
     );
     assert.deepEqual(statuses, [202, 202]);
-    await to.assertEachOnce(2);
+    await to.assertEachOnce(3);
+  });
+
+  it('names the lines that are no events, and publishes the others', async () => {
+    const bad = ['{"client_token":', '[1]', '"x"', 'null', '1'];
+    const { status, results, stderr } = await run(await url(), [event(0), ...bad, '', event(1)]);
+    assert.deepEqual([status, results.length], [1, 2]);
+    assert.equal(stderr, bad.map((_, i) => `line ${i + 2} is not a JSON object\n`).join(''));
+  });
+
+  it('refuses an address that is none, without a trace and without what may be secret', async () => {
+    const useless = [
+      'localhost:3000',
+      'http://',
+      'ftp://h',
+      'http://u:secret@h',
+      'http://h?a=secret',
+      'http://h:x',
+    ];
+    const ran = await Promise.all(useless.map((address) => run(address, [event(0)])));
+    for (const { status, stderr } of ran) {
+      assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr);
+      assert.match(stderr, /^refused: (?!.*secret)/);
+    }
   });
 });

@@ -1,5 +1,6 @@
 /** Posts notifications from this machine, signed with the client's secret as the service signs them. */
 import { Webhook } from 'standardwebhooks';
+import { whyUnanswered } from './updates.mjs';
 
 const atMostMs = 10_000;
 
@@ -41,9 +42,7 @@ export function createForwarder({ to, secret, clientToken }) {
         await response.body?.cancel();
         return { answered: response.status };
       },
-      (/** @type {Error & { cause?: { code?: string } }} */ { message, cause }) => {
-        return { answered: null, why: cause?.code ?? message };
-      },
+      (err) => ({ answered: null, why: whyUnanswered(err) }),
     );
     return { ...update, ...answer, after_ms: Math.round(performance.now() - began) };
   };

@@ -16,9 +16,13 @@ const program = new Command('asset-update-listen')
   .option('--status <code>', 'the answer if the signature is valid', between(200, 599), 204)
   .option('--delay <seconds>', 'to wait before each answer', seconds, 0)
   .option('--json', 'print each request as one line of JSON')
-  .option('--updates <url>', 'instead of listening, follow the updates that the service at this URL lists')
+  .option(
+    '--updates <url>',
+    'instead of listening, follow the updates that the service at this URL lists',
+    httpUrl,
+  )
   .option('--client <token>', 'the client whose updates to follow')
-  .option('--forward <url>', 'post each update to this URL, signed as the service signs it')
+  .option('--forward <url>', 'post each update to this URL, signed as the service signs it', httpUrl)
   .option('--replay <id>', 'with --forward: post the notification of this id once, and end')
   .addOption(new Option('--secret <secret>').hideHelp())
   .addHelpText(
@@ -89,9 +93,6 @@ async function follow() {
     refuse('To follow updates give --client, and set ACCESS_TOKEN to a token of its account.');
   }
   if (replay !== undefined && forward === undefined) refuse('--replay needs --forward: the URL to post to.');
-  if (forward !== undefined && !/^https?:/.test(URL.parse(forward)?.protocol ?? '')) {
-    refuse('--forward needs an absolute http or https URL.');
-  }
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(exit.done));
   const access = { url: updates, token, clientToken: client };
   /** @param {unknown} value @param {string} words */
@@ -180,6 +181,13 @@ function between(least, most) {
     if (number >= least && number <= most) return number;
     throw new InvalidArgumentError(`Give a whole number from ${least} to ${most}.`);
   };
+}
+
+/** @param {string} given */
+function httpUrl(given) {
+  const { protocol, username, password } = URL.canParse(given) ? new URL(given) : new URL('none:');
+  if (/^https?:$/.test(protocol) && username + password === '') return given;
+  throw new InvalidArgumentError('Give an absolute http or https URL, without a user.');
 }
 
 /** @param {string} given */

@@ -9,7 +9,7 @@ const againMs = 2000;
 /** @typedef {{ url: string, token: string, clientToken: string }} Access to the updates of a client: the service's address, and an access token */
 
 /**
- * Calls the service for a client. Status 0: there was no answer.
+ * Calls the service for a client. Status 0: there was no answer; `body.msg` says why a call failed.
  * @param {Access} access
  * @param {string} path
  * @param {Record<string, string>} [query]
@@ -19,10 +19,18 @@ export async function ask({ url, token, clientToken }, path, query = {}) {
   const asked = `${url.replace(/\/+$/, '')}/${path}?${new URLSearchParams({ client_token: clientToken, ...query })}`;
   const headers = { authorization: `Bearer ${token}` };
   const signal = AbortSignal.timeout((waitSeconds + 15) * 1000);
-  return await fetch(asked, { headers, signal, redirect: 'manual' })
-    .then(async (response) => ({ status: response.status, body: await response.json() }))
-    .catch((/** @type {Error} */ { message }) => ({ status: 0, body: { msg: message } }));
+  try {
+    const response = await fetch(asked, { headers, signal, redirect: 'manual' });
+    const text = await response.text();
+    const body = text.startsWith('{') ? JSON.parse(text) : { msg: 'not an answer of the service' };
+    return { status: response.status, body };
+  } catch (err) {
+    return { status: 0, body: { msg: whyUnanswered(err) } };
+  }
 }
+
+/** @param {any} err of `fetch`, which hides the reason in its cause */
+export const whyUnanswered = ({ message, cause }) => String(cause?.code ?? message);
 
 /**
  * Shows each update from now on, one after the other, until the service refuses a call.
@@ -46,8 +54,9 @@ export async function followUpdates(access, tell, say) {
       }
       continue;
     }
-    if (status !== 0 && status !== 200 && status !== 429 && status < 500) return `${status}: ${body.msg}`;
-    say(`No answer (${status || body.msg}): asking again in ${againMs / 1000} s.`);
+    const why = status === 0 ? body.msg : `${status}: ${body.msg}`;
+    if (status >= 300 && ![408, 429].includes(status) && status < 500) return why;
+    say(`No answer (${why}): asking again in ${againMs / 1000} s.`);
     await sleep(againMs);
   }
 }

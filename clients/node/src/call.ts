@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The options of both clients. */
 export interface ServiceOptions {
-  /** Address of the service, such as `https://notifications.example.com`. */
+  /** Address of the service, such as `https://notifications.example.com`: http or https, without user, query and fragment. */
   url: string;
   clientId: string;
   clientSecret: string;
@@ -33,8 +33,10 @@ export class Caller {
   readonly #options: ServiceOptions;
   #isEnded = false;
 
+  /** @throws RangeError that names an option which no call could be made with */
   constructor(options: ServiceOptions) {
-    this.#url = options.url.replace(/\/+$/, '');
+    this.#url = addressOf(options.url);
+    checkNumber('timeoutMs', options.timeoutMs ?? 1, 86_400_000);
     this.#options = options;
   }
 
@@ -73,7 +75,9 @@ export class Caller {
         return { status, body, retryAfterMs: retryAfterOf(headers.get('retry-after')) };
       } catch (err) {
         const { message, cause } = err as Error;
-        const error = cause instanceof Error ? cause.message : message;
+        const { message: why, code } = Object(cause) as NodeJS.ErrnoException;
+        // Of several addresses Node gives only the code.
+        const error = why || code || message;
         return { status: 0, body: {}, error, retryAfterMs: 0 };
       } finally {
         clearTimeout(timer);
@@ -109,6 +113,22 @@ export class Caller {
       this.#underWay.delete(aborter);
     }
   }
+}
+
+/** @throws RangeError without the value, which may hold a secret */
+function addressOf(url: string): string {
+  if (URL.canParse(url)) {
+    const { protocol, username, password, search, hash, origin, pathname } = new URL(url);
+    const more = username + password + search + hash;
+    if (/^https?:$/.test(protocol) && more === '') return (origin + pathname).replace(/\/+$/, '');
+  }
+  throw new RangeError('url must be an http or https address, without user, query and fragment');
+}
+
+/** @throws RangeError that names the option */
+export function checkNumber(option: string, value: number, most = Number.MAX_SAFE_INTEGER): void {
+  if (Number.isInteger(value) && value >= 1 && value <= most) return;
+  throw new RangeError(`${option} must be a whole number from 1 to ${most}`);
 }
 
 /** Whether the same call may succeed later. Sending an event again is always safe. */

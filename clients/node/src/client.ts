@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AccessToken } from './accessToken.js';
-import { type Answer, Caller, isPassing, problemOf, type ServiceOptions } from './call.js';
+import { type Answer, Caller, checkNumber, isPassing, problemOf, type ServiceOptions } from './call.js';
 import { type Accepted, type EnrichmentEvent, EventNotAccepted, type NotAccepted } from './types.js';
 
 export * from './updates.js';
@@ -41,8 +41,12 @@ export class EnrichmentsClient {
   #waitingForRoom: (() => void)[] = [];
   #waitingForEnd: (() => void)[] = [];
 
+  /** @throws RangeError that names an option which no call could be made with */
   constructor(options: ClientOptions) {
     const { concurrency = 4, batchSize = 100, maxQueued = 10_000 } = options;
+    checkNumber('concurrency', concurrency);
+    checkNumber('batchSize', batchSize, 500);
+    checkNumber('maxQueued', maxQueued);
     this.#limits = { concurrency, batchSize, maxQueued };
     this.#caller = new Caller(options);
     this.#token = new AccessToken(options, this.#caller, 'enrichments');

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import random
 import time
 import urllib.parse
@@ -16,6 +17,7 @@ __all__ = ["CallRefused", "Event", "Publisher", "Result"]
 
 EVENTS_IN_A_CALL = 100  # the service takes 500
 BYTES_IN_A_CALL = 1_000_000  # the service takes 1 MiB
+_UNKNOWN = "temporarily_unavailable"  # the code of an event of which it is not known whether it was accepted
 
 
 class _Named(TypedDict, total=False):
@@ -48,15 +50,26 @@ class CallRefused(Exception):
     """The service refused a call, so none of its events was accepted."""
 
 
+def _log_retry(reason: str, events: int) -> None:
+    logging.getLogger(__name__).warning("%s; %d events are sent again", reason, events)
+
+
 class Publisher:
     def __init__(
         self,
         url: str,
         client_id: str,
         client_secret: str,
-        on_retry: Callable[[str, int], None] = lambda reason, events: None,
+        on_retry: Callable[[str, int], None] = _log_retry,
     ) -> None:
-        """`on_retry` is told why a call is sent again, and how many events it has, once for each batch."""
+        """`on_retry` is told why a call is sent again, and how many events it has, once for each batch.
+
+        Raises ValueError if `url` is not an http or https address without user, query and fragment.
+        """
+        parts = urllib.parse.urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if not is_address or "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError("url must be an http or https address, without user, query and fragment")
         self._url = url.rstrip("/")
         self._credentials = {"client_id": client_id, "client_secret": client_secret}
         self._on_retry = on_retry
@@ -88,11 +101,12 @@ class Publisher:
             unknown: list[Event] = []
             if status == 202:
                 # 202 is the answer to the call, not to each event: check every item.
-                for event, result in zip(events, answer["results"]):
-                    if result.get("code") == "temporarily_unavailable":
-                        unknown.append(event)
-                    else:
+                results = answer["results"] + [{}] * len(events)
+                for event, result in zip(events, results):
+                    if "notification" in result or result.get("code", _UNKNOWN) != _UNKNOWN:
                         yield event, result
+                    else:
+                        unknown.append(event)
             elif status == 401 and self._token is not None and not renewed:
                 self._token, renewed, unknown = None, 1, events
             elif status in (0, 408, 429) or status >= 500:
@@ -110,15 +124,18 @@ class Publisher:
         if self._token is None:
             fields = {"grant_type": "none", "scope": "enrichments", **self._credentials}
             form = {"content-type": "application/x-www-form-urlencoded"}
-            status, answer, wait = self._call("/oauth/access_token", urllib.parse.urlencode(fields), form)
+            status, answer, wait = self._call("/oauth/access_token", urllib.parse.urlencode(fields), form, "access_token")
             if status != 200:
                 return status, answer, wait
             self._token = answer["access_token"]
         headers = {"content-type": "application/json", "authorization": f"Bearer {self._token}"}
-        return self._call("/enrichments", json.dumps({"events": events}), headers)
+        return self._call("/enrichments", json.dumps({"events": events}), headers, "results")
 
-    def _call(self, path: str, body: str, headers: dict[str, str]) -> tuple[int, Any, int]:
-        """Returns status, answer, and the seconds of Retry-After. Status 0: no answer, so the outcome is unknown."""
+    def _call(self, path: str, body: str, headers: dict[str, str], member: str) -> tuple[int, Any, int]:
+        """Returns status, answer (which has the member if the call succeeded), and the seconds of Retry-After.
+
+        Status 0: no answer, or not the service's, so the outcome is unknown.
+        """
         request = urllib.request.Request(self._url + path, body.encode(), headers, method="POST")
         try:
             with _opener.open(request, timeout=15) as answer:
@@ -126,7 +143,12 @@ class Publisher:
                 # A proxy may send a date instead of seconds.
                 retry_after = answer.headers.get("Retry-After") or ""
                 wait = int(retry_after) if retry_after.isdigit() else 0
-                return answer.status, json.loads(text) if answer.status < 300 else text, wait
+                if answer.status >= 300:
+                    return answer.status, text, wait
+                answered = json.loads(text)
+                if not isinstance(answered, dict) or member not in answered:
+                    raise ValueError(f"{answer.status} without {member}")
+                return answer.status, answered, wait
         except (OSError, http.client.HTTPException, ValueError) as error:
             return 0, f"no answer ({error})", 0
 

@@ -1,7 +1,7 @@
 """CLIENT_ID=... CLIENT_SECRET=... python3 -m asset_update_client URL < events.jsonl
 
 Publishes the events of standard input, one JSON object a line, and prints the result of each. Exit status 1 if the service
-refused a call or an event.
+refused a call or an event, or a line is not an object.
 """
 
 from __future__ import annotations
@@ -9,22 +9,38 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 
-from . import CallRefused, Publisher
+from . import CallRefused, Event, Publisher
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    url = sys.argv[1]
-    publisher = Publisher(url, os.environ["CLIENT_ID"], os.environ["CLIENT_SECRET"], warn)
-    refused = False
     try:
-        for _, result in publisher.publish(json.loads(line) for line in sys.stdin if line.strip()):
+        [url] = sys.argv[1:]
+        client_id, client_secret = os.environ["CLIENT_ID"], os.environ["CLIENT_SECRET"]
+    except (ValueError, KeyError):
+        sys.exit(__doc__)
+    refused = False
+
+    def read_events() -> Iterator[Event]:
+        nonlocal refused
+        for number, line in enumerate(sys.stdin.buffer, 1):
+            if not line.strip():
+                continue
+            try:
+                yield Event(**json.loads(line))
+            except (ValueError, TypeError):
+                refused = True
+                print(f"line {number} is not a JSON object", file=sys.stderr)
+
+    try:
+        for _, result in Publisher(url, client_id, client_secret, warn).publish(read_events()):
             refused |= "code" in result
             print(json.dumps(result), flush=True)
-    except CallRefused as error:
+    except (CallRefused, ValueError) as error:
         sys.exit(f"refused: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(refused)
 
 
