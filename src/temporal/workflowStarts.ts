@@ -4,13 +4,7 @@ import type { Logger } from '../log.js';
 import type { ClaimedEvent } from '../redis/owed/claim.js';
 import { spanFor, type Tracing } from '../tracing.js';
 import { isOverLimit, isTemporalUnavailable } from './connection.js';
-import {
-  clientTokenKey,
-  eventIdKey,
-  httpStatusKey,
-  notificationStateKey,
-  platformIdKey,
-} from './workflowIds.js';
+import { showEvents } from './shown.js';
 
 export interface StartDeps {
   temporal: Client;
@@ -37,8 +31,6 @@ interface WorkflowStart {
 
 /** With so many starts under way Temporal is slow: events gather in groups. */
 const concurrency = 32;
-/** The most links in a workflow's details. */
-const maxLinks = 10;
 const retryPauseMs = { first: 250, longest: 2000 };
 /** So many different workflows whose starts fail are an outage; fewer have a fault of their own. */
 const outageAfter = 3;
@@ -166,71 +158,22 @@ export class WorkflowStarts {
   }
 }
 
-async function startEnrichment(
-  { temporal, taskQueue, eager, publicUrl, searchAttributeBytes }: StartDeps,
-  { workflowId, events, input }: WorkflowStart,
-): Promise<void> {
+async function startEnrichment(deps: StartDeps, { workflowId, events, input }: WorkflowStart): Promise<void> {
   const { events: left, before } = input();
   // workflows/enrichment.ts
-  await temporal.workflow.start('enrichment', {
+  await deps.temporal.workflow.start('enrichment', {
     workflowId,
-    taskQueue,
+    taskQueue: deps.taskQueue,
     args: [{ events: left, before }],
     // The same id means the same input: a repeat joins the running workflow.
     workflowIdConflictPolicy: 'USE_EXISTING',
-    requestEagerStart: eager(),
-    staticSummary: buildSummary(events),
-    staticDetails: publicUrl && buildLinks(events, publicUrl),
-    typedSearchAttributes: [
-      ...buildSearchLists(events, searchAttributeBytes),
-      { key: notificationStateKey, value: left.length === 0 ? 'delivered' : 'delivering' },
-      ...(left.length > 0 || before.status === undefined
-        ? []
-        : [{ key: httpStatusKey, value: before.status }]),
-    ],
+    requestEagerStart: deps.eager(),
+    ...showEvents({ events, left: left.length, status: before.status }, deps),
   });
-}
-
-/** Returns the search attributes that are lists, with as many values each as the server accepts. */
-function buildSearchLists(
-  events: readonly Pick<ClaimedEvent, 'clientToken' | 'platformId' | 'eventId'>[],
-  mostBytes: number,
-) {
-  return [
-    { key: clientTokenKey, value: fitting(new Set(events.map((e) => e.clientToken)), mostBytes) },
-    { key: platformIdKey, value: fitting(new Set(events.map((e) => e.platformId)), mostBytes) },
-    { key: eventIdKey, value: fitting(new Set(events.map((e) => e.eventId)), mostBytes) },
-  ];
-}
-
-function fitting(values: Set<string>, mostBytes: number): string[] {
-  let bytes = 2;
-  return [...values].filter((value) => {
-    bytes += Buffer.byteLength(JSON.stringify(value)) + 1;
-    return bytes <= mostBytes;
-  });
-}
-
-/** Links to the pages of the notifications in the console, in Markdown. */
-function buildLinks(events: readonly ClaimedEvent[], publicUrl: string): string {
-  const pages = events
-    .slice(0, maxLinks)
-    .map(
-      ({ clientToken, notificationId }) => `/console/sites/${clientToken}/notifications/${notificationId}`,
-    );
-  return pages.map((page) => `<${new URL(page, publicUrl).href}>`).join('\n\n');
 }
 
 function describeOutage(err: unknown): string {
   return isOverLimit(err)
     ? 'Temporal starts no workflows: a limit of its namespace is reached (RESOURCE_EXHAUSTED)'
     : 'Temporal is away';
-}
-
-function buildSummary(events: readonly ClaimedEvent[]): string {
-  const [only] = events;
-  if (events.length === 1 && only !== undefined) {
-    return `asset-update of ${only.platformId.slice(0, 80)} to ${only.clientToken}`;
-  }
-  return `${events.length} events of ${new Set(events.map((e) => e.clientToken)).size} clients`;
 }

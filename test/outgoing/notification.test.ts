@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { isReservedHeader } from '../../src/api/endpoints/requestHeaders.js';
-import { hidden, notificationRequest, sign, withoutValues } from '../../src/outgoing/notification.js';
+import { hidden, withoutValues } from '../../src/outgoing/hidden.js';
+import { notificationRequest, sign } from '../../src/outgoing/notification.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
 
 const platformId = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 256 });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../../ids.js';
+import { eventIdPattern, newEventId, notificationId } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
 import { withTimeout } from '../../promises.js';
 import type { ArrivedEvent, Claim } from '../../redis/owed/claim.js';
@@ -7,76 +7,13 @@ import { platformScope } from '../../redis/records/accounts.js';
 import type { Traceparent, Tracing } from '../../tracing.js';
 import { ApiError, badParameter, toApiError, unavailable } from '../apiError.js';
 import { endpoint } from '../endpoint.js';
-import { accepted, notAccepted } from '../reference/schemas.js';
+import { accepted, batchOf, enrichmentEvent, eventExamples, notAccepted } from '../reference/event.js';
 import type { ApiContext, ApiDeps } from '../step.js';
 import { jsonReader } from '../steps/body.js';
 import { checked, checkInput } from '../steps/checked.js';
 import { bearerToken, requireScope } from '../steps/publisher.js';
 
-const controlCharacters = /\p{Cc}/u;
-const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
-
-/** Counts code points: a character of two UTF-16 units counts once. */
-const plainText = (maxLength: number) =>
-  z
-    .string()
-    .min(1)
-    .refine((s) => s.length <= maxLength || (s.length <= 2 * maxLength && [...s].length <= maxLength), {
-      message: `must not be longer than ${maxLength} characters`,
-      abort: true,
-    })
-    .refine(noControl, 'must not have control characters or half of a surrogate pair')
-    // The refinements in JSON Schema's terms, for the API's description.
-    .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
-
-/** The schema of an event; the API's description is generated from it. */
-const enrichmentEvent = z
-  .strictObject({
-    event_id: z
-      .string()
-      .regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -')
-      .meta({
-        description: 'For tracing and safe repeats; made by the service when absent.',
-        examples: ['an-7731'],
-      })
-      .optional(),
-    client_token: z
-      .string()
-      .regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
-      .meta({ examples: ['SITE0042'] }),
-    platform_id: plainText(256).meta({
-      description: 'The asset, as its publisher names it.',
-      examples: ['vid-9'],
-    }),
-    segments: z
-      .array(plainText(128))
-      .max(200)
-      .meta({ examples: [['iab:17', 'mood:calm']] }),
-    priority: z
-      .enum(['live', 'backfill'])
-      .meta({ default: 'live', description: '`backfill` waits behind live events.' })
-      .optional(),
-    notify: z
-      .boolean()
-      .meta({ default: true, description: 'False records the segments without a notification.' })
-      .optional(),
-  })
-  .meta({ id: 'EnrichmentEvent' });
-
-const example = {
-  event_id: 'an-7731',
-  client_token: 'SITE0042',
-  platform_id: 'vid-9',
-  segments: ['iab:17', 'mood:calm'],
-};
-const reEnriched = {
-  client_token: 'SITE0042',
-  platform_id: 'vid-10',
-  segments: ['iab:9'],
-  priority: 'backfill',
-};
 const readJson = jsonReader(1024 * 1024);
-const eventsAtMost = 500;
 
 export const enrichmentsEndpoint = endpoint({
   method: 'post',
@@ -89,15 +26,8 @@ export const enrichmentsEndpoint = endpoint({
   after503: 'send the same event again: that is always safe.',
   security: { scope: 'enrichments' },
   body: {
-    schema: z.union([
-      enrichmentEvent,
-      z.strictObject({ events: z.array(enrichmentEvent).min(1).max(eventsAtMost) }),
-    ]),
-    examples: {
-      'One event': example,
-      'Several, one from a re-enriched catalogue': { events: [example, reEnriched] },
-      'Recorded without a notification': { ...example, notify: false },
-    },
+    schema: z.union([enrichmentEvent, batchOf(enrichmentEvent)]),
+    examples: eventExamples,
   },
   status: 202,
   result: {
@@ -175,7 +105,7 @@ async function acceptOne(deps: ApiDeps, body: unknown, left: Left): Promise<Item
   throw answer.code === 'invalid_event' ? badParameter(answer.msg) : new ApiError(answer.code, answer.msg);
 }
 
-const batch = z.strictObject({ events: z.array(z.unknown()).min(1).max(eventsAtMost) });
+const batch = batchOf(z.unknown());
 
 async function acceptBatch(deps: ApiDeps, body: unknown, left: Left) {
   const { events } = checked(batch, body);

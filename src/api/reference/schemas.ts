@@ -179,38 +179,12 @@ export const notificationWithAttempts = z
   .object({ ...notificationMembers, attempts: z.array(attempt) })
   .meta({ id: 'NotificationWithAttempts' });
 
-const errorCode = z.enum(errorCodes as [(typeof errorCodes)[number]]).meta({
+export const errorCode = z.enum(errorCodes as [(typeof errorCodes)[number]]).meta({
   id: 'ErrorCode',
   description: `For a program; GET /docs/errors says what to do. ${errorCodes
     .map((code) => `${code}: ${errors[code].status}`)
     .join(', ')}.`,
 });
-
-const queued = z.object({
-  event_id: text('an-7731'),
-  notification: z.literal('queued'),
-  notification_id: notificationIdText,
-  held: z
-    .enum(['paused', 'suspended'])
-    .describe('Owed, but not sent until the endpoint is resumed.')
-    .optional(),
-});
-const none = z.object({
-  event_id: text('an-7731'),
-  notification: z.literal('none'),
-  reason: z.enum(['no_new_segments', 'not_registered', 'silent']),
-});
-export const accepted = z.union([queued, none]).meta({
-  id: 'Accepted',
-  description: '`queued` is durable: this notification or an equal one will be delivered.',
-});
-export const notAccepted = z
-  .object({ event_id: z.string().nullable(), code: errorCode, msg: text('unknown') })
-  .meta({
-    id: 'NotAccepted',
-    description:
-      'An event of a batch that was not accepted. A batch is answered 202 nevertheless: check every item.',
-  });
 
 export const problem = z
   .object({

@@ -247,11 +247,11 @@ class DurableServer {
       const answer = await connection.call('WAITAOF', 1, ackReplicas, waitMs);
       const [here, replicas] = isCounts(answer) ? answer : [];
       if (here === undefined || replicas === undefined) throw new RedisUnavailable('WAITAOF answers nothing');
-      this.#note(true);
+      this.settings.health.noteDurable(true, this.#name);
       return here >= 1 && replicas >= ackReplicas;
     } catch (err) {
       if (refusalOf(err).reason !== 'not_durable') throw err;
-      this.#note(false);
+      this.settings.health.noteDurable(false, this.#name);
       if (ackReplicas > 0) throw err;
       return true;
     } finally {
@@ -261,22 +261,6 @@ class DurableServer {
 
   get #name(): string {
     return this.settings.nodes.isCluster ? nameOf(this.node) : '';
-  }
-
-  #note(canConfirm: boolean): void {
-    const { notDurable, log } = this.settings.health;
-    const name = this.#name;
-    if (canConfirm === !notDurable.has(name)) return;
-    if (canConfirm) {
-      notDurable.delete(name);
-      log.info('redis is durable again: it confirms that writes are on its disk');
-    } else {
-      notDurable.add(name);
-      log.warn(
-        'redis is not durable: it has no append-only file (appendonly yes). A crash loses accepted writes. ' +
-          'If the store is durable by itself, set REDIS_DURABILITY=trusted',
-      );
-    }
   }
 }
 

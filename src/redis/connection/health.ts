@@ -57,6 +57,21 @@ export class StoreHealth {
     this.#tell([refused]);
   }
 
+  /** Notes whether a server can confirm that writes are on its disk. The log has each change. */
+  noteDurable(canConfirm: boolean, server: string): void {
+    if (canConfirm === !this.notDurable.has(server)) return;
+    if (canConfirm) {
+      this.notDurable.delete(server);
+      this.log.info('redis is durable again: it confirms that writes are on its disk');
+      return;
+    }
+    this.notDurable.add(server);
+    this.log.warn(
+      'redis is not durable: it has no append-only file (appendonly yes). A crash loses accepted writes. ' +
+        'If the store is durable by itself, set REDIS_DURABILITY=trusted',
+    );
+  }
+
   /** Replaces what was noted by what a try of everything finds. There is one try at a time. */
   learn(tryAll: () => Promise<Refused[]>): Promise<Refused[]> {
     this.#learning ??= this.#learn(tryAll).finally(() => {

@@ -143,7 +143,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     decision: (platformId: string) => `${base}decision:${platformId}`, // JSON of the last that made no notification; 14 days
     // hash: asset field -> claim number (4), last claim's id (16), fingerprints (6 each) of the first 256 segments
     known: (bucket: string) => `${base}known:${bucket}`,
-    // set: fingerprints of an asset's further segments (claim.lua). The set `known-beside` has `<bucket>:<field>` of each
+    // set: fingerprints of an asset's further segments (known.lua). The set `known-beside` has `<bucket>:<field>` of each
     // such asset. Entries whose set has expired may remain. The field is bytes.
     knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>
       Buffer.concat([Buffer.from(`${base}known:${bucket}:`), field]),

@@ -1,4 +1,4 @@
-/** Reads the feed of a client's updates: a stream, whose entries Redis gives ids that only rise (`add_update` in claim.lua). */
+/** Reads the feed of a client's updates: a stream, whose entries Redis gives ids that only rise (`add_update` in updates.lua). */
 import type { Db } from '../connection/db.js';
 
 /** An asset had new segments. */

@@ -1,0 +1,100 @@
+/** An enrichment event as the platform sends it, and the answers to it. */
+import { z } from 'zod';
+import { clientTokenPattern, eventIdPattern } from '../../ids.js';
+import { errorCode, notificationIdText, text } from './schemas.js';
+
+const controlCharacters = /\p{Cc}/u;
+const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
+
+/** Counts code points: a character of two UTF-16 units counts once. */
+const plainText = (maxLength: number) =>
+  z
+    .string()
+    .min(1)
+    .refine((s) => s.length <= maxLength || (s.length <= 2 * maxLength && [...s].length <= maxLength), {
+      message: `must not be longer than ${maxLength} characters`,
+      abort: true,
+    })
+    .refine(noControl, 'must not have control characters or half of a surrogate pair')
+    // The refinements in JSON Schema's terms, for the API's description.
+    .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
+
+export const enrichmentEvent = z
+  .strictObject({
+    event_id: z
+      .string()
+      .regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -')
+      .meta({
+        description: 'For tracing and safe repeats; made by the service when absent.',
+        examples: ['an-7731'],
+      })
+      .optional(),
+    client_token: z
+      .string()
+      .regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
+      .meta({ examples: ['SITE0042'] }),
+    platform_id: plainText(256).meta({
+      description: 'The asset, as its publisher names it.',
+      examples: ['vid-9'],
+    }),
+    segments: z
+      .array(plainText(128))
+      .max(200)
+      .meta({ examples: [['iab:17', 'mood:calm']] }),
+    priority: z
+      .enum(['live', 'backfill'])
+      .meta({ default: 'live', description: '`backfill` waits behind live events.' })
+      .optional(),
+    notify: z
+      .boolean()
+      .meta({ default: true, description: 'False records the segments without a notification.' })
+      .optional(),
+  })
+  .meta({ id: 'EnrichmentEvent' });
+
+export const batchOf = <Event extends z.ZodType>(event: Event) =>
+  z.strictObject({ events: z.array(event).min(1).max(500) });
+
+const example = {
+  event_id: 'an-7731',
+  client_token: 'SITE0042',
+  platform_id: 'vid-9',
+  segments: ['iab:17', 'mood:calm'],
+};
+const reEnriched = {
+  client_token: 'SITE0042',
+  platform_id: 'vid-10',
+  segments: ['iab:9'],
+  priority: 'backfill',
+};
+export const eventExamples = {
+  'One event': example,
+  'Several, one from a re-enriched catalogue': { events: [example, reEnriched] },
+  'Recorded without a notification': { ...example, notify: false },
+};
+
+const queued = z.object({
+  event_id: text('an-7731'),
+  notification: z.literal('queued'),
+  notification_id: notificationIdText,
+  held: z
+    .enum(['paused', 'suspended'])
+    .describe('Owed, but not sent until the endpoint is resumed.')
+    .optional(),
+});
+const none = z.object({
+  event_id: text('an-7731'),
+  notification: z.literal('none'),
+  reason: z.enum(['no_new_segments', 'not_registered', 'silent']),
+});
+export const accepted = z.union([queued, none]).meta({
+  id: 'Accepted',
+  description: '`queued` is durable: this notification or an equal one will be delivered.',
+});
+export const notAccepted = z
+  .object({ event_id: z.string().nullable(), code: errorCode, msg: text('unknown') })
+  .meta({
+    id: 'NotAccepted',
+    description:
+      'An event of a batch that was not accepted. A batch is answered 202 nevertheless: check every item.',
+  });

@@ -1,0 +1,79 @@
+-- What a verdict changes of its endpoint: its state, its places, its next probe, and the notice of that.
+
+-- `DeliverySettings` of src/config.ts, if a verdict of this call is a failure.
+local schedule
+-- Returns a step of a schedule, ms, with jitter: lengthened by up to a tenth at random.
+local function delay_of(list, step, random)
+  return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * random))
+end
+local notice_of = {failing = 'endpoint.failing', suspended = 'endpoint.suspended', active = 'endpoint.recovered'}
+-- Changes the endpoint's state, and owes the notice of that; says: the verdict's answer about the change.
+local function become(says, name, reason)
+  local from, since, attempts_failed = seen(), failed_so_far(field('last_failure_at') or now)
+  says.change = {to = name, from = health().state, why = reason}
+  enter(name)
+  note_change(from, reason, 'service')
+  owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
+end
+-- Bounds the places of an endpoint that has recovered; 0: it has all of its places again.
+local function set_places(places)
+  redis.call('HSET', E, 'places', places)
+  health_read, limits_read = nil, nil
+end
+local function settle_success(says, same_epoch)
+  local h = health()
+  -- Readers need it only to the second, so a busy endpoint saves most of these writes.
+  if math.abs(now - h.last_success_at) >= 1000 then
+    redis.call('HSET', E, 'last_success_at', now)
+    h.last_success_at = now
+  end
+  if not same_epoch then return end
+  if h.state == 'failing' then
+    become(says, 'active', 'a probe succeeded')
+    set_places(1)
+    due_all()
+    -- Catch-up, which sleeps until the next probe, shows that the endpoint has recovered.
+    if waiting_count() > 0 then alarm(now) end
+    return
+  end
+  -- One more with each success: 1, 2, 4, ... in the time of one answer each.
+  if h.places > 0 then set_places(h.places + 1 < limits().all_places and h.places + 1 or 0) end
+  if h.state == 'active' and h.failures > 0 then
+    redis.call('HSET', E, 'failures', 0)
+    redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
+    health_read = nil
+  end
+end
+local function settle_failure(says, same_epoch, v)
+  local state = health().state
+  health_read = nil
+  redis.call('HSET', E, 'last_failure_at', now, 'put_off_at', now)
+  -- An attempt that was under way when another one suspended the endpoint does not change what people are told of that.
+  if state ~= 'suspended' then
+    redis.call('HSET', E, 'last_error', v.error, 'last_status', v.status, 'last_detail', cjson.decode(v.line).detail or '')
+  end
+  if v.retry_after > 0 then
+    redis.call('HSET', E, 'not_before', math.max(number('not_before'), now + v.retry_after))
+  end
+  -- A failure from before a recovery must not count towards the next suspension.
+  if not same_epoch then return end
+  if number('places') > 1 then set_places(1) end
+  local in_a_row = redis.call('HINCRBY', E, 'failures', 1)
+  if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then
+    redis.call('HSET', E, 'first_failure_clock', clock())
+  end
+  if v.status == '410' and state ~= 'suspended' then
+    become(says, 'suspended', 'it answered 410')
+  elseif state == 'active' and in_a_row >= schedule.failingAfter then
+    become(says, 'failing', in_a_row .. ' attempts failed in a row')
+    redis.call('HSET', E, 'probe_step', 1, 'probe_at', now + delay_of(schedule.probeScheduleMs, 1, v.random))
+  elseif state == 'failing' then
+    local step = redis.call('HINCRBY', E, 'probe_step', 1)
+    redis.call('HSET', E, 'probe_at', now + delay_of(schedule.probeScheduleMs, step, v.random))
+    local fails_long = clock() - number('first_failure_clock') >= schedule.suspendAfterMs
+    if fails_long and in_a_row >= schedule.suspendMinimumAttempts then
+      become(says, 'suspended', 'it failed for too long, ' .. in_a_row .. ' attempts')
+    end
+  end
+  health_read = nil
+end

@@ -1,0 +1,75 @@
+/** What Temporal shows of the workflow of events: a summary, links, and the search attributes that find it. */
+import type { ClaimedEvent } from '../redis/owed/claim.js';
+import {
+  clientTokenKey,
+  eventIdKey,
+  httpStatusKey,
+  notificationStateKey,
+  platformIdKey,
+} from './workflowIds.js';
+
+/** The most links in a workflow's details. */
+const maxLinks = 10;
+
+interface Shown {
+  /** By all of them the workflow is found. */
+  events: readonly ClaimedEvent[];
+  /** How many are left to deliver. */
+  left: number;
+  /** The highest status of the delivered ones. */
+  status: number | undefined;
+}
+
+/** @returns options of its start */
+export function showEvents(
+  { events, left, status }: Shown,
+  { publicUrl, searchAttributeBytes }: { publicUrl?: string; searchAttributeBytes: number },
+) {
+  return {
+    staticSummary: buildSummary(events),
+    staticDetails: publicUrl && buildLinks(events, publicUrl),
+    typedSearchAttributes: [
+      ...buildSearchLists(events, searchAttributeBytes),
+      { key: notificationStateKey, value: left === 0 ? 'delivered' : 'delivering' },
+      ...(left > 0 || status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
+    ],
+  };
+}
+
+/** Returns the search attributes that are lists, with as many values each as the server accepts. */
+function buildSearchLists(
+  events: readonly Pick<ClaimedEvent, 'clientToken' | 'platformId' | 'eventId'>[],
+  mostBytes: number,
+) {
+  return [
+    { key: clientTokenKey, value: fitting(new Set(events.map((e) => e.clientToken)), mostBytes) },
+    { key: platformIdKey, value: fitting(new Set(events.map((e) => e.platformId)), mostBytes) },
+    { key: eventIdKey, value: fitting(new Set(events.map((e) => e.eventId)), mostBytes) },
+  ];
+}
+
+function fitting(values: Set<string>, mostBytes: number): string[] {
+  let bytes = 2;
+  return [...values].filter((value) => {
+    bytes += Buffer.byteLength(JSON.stringify(value)) + 1;
+    return bytes <= mostBytes;
+  });
+}
+
+/** Links to the pages of the notifications in the console, in Markdown. */
+function buildLinks(events: readonly ClaimedEvent[], publicUrl: string): string {
+  const pages = events
+    .slice(0, maxLinks)
+    .map(
+      ({ clientToken, notificationId }) => `/console/sites/${clientToken}/notifications/${notificationId}`,
+    );
+  return pages.map((page) => `<${new URL(page, publicUrl).href}>`).join('\n\n');
+}
+
+function buildSummary(events: readonly ClaimedEvent[]): string {
+  const [only] = events;
+  if (events.length === 1 && only !== undefined) {
+    return `asset-update of ${only.platformId.slice(0, 80)} to ${only.clientToken}`;
+  }
+  return `${events.length} events of ${new Set(events.map((e) => e.clientToken)).size} clients`;
+}

@@ -1,0 +1,108 @@
+/** The outcomes of a workflow's events, as the Temporal UI shows them. */
+import { workflowInfo } from '@temporalio/workflow';
+import { highest, type Report } from '../src/delivery/outcome.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import type { Outcome } from '../src/redis/owed/standing.js';
+import { workflowIds } from '../src/temporal/workflowIds.js';
+
+const countEvents = ({ delivered, rest }: Report): number => delivered + rest.length;
+
+/** Says how many events wait, and why. */
+export function describeWaiting(report: Report): string {
+  const reasons = report.rest.flatMap(({ outcome }) => (outcome.state === 'waiting' ? [outcome.reason] : []));
+  const counts = new Map<string, number>();
+  for (const reason of reasons) counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  const counted = [...counts].map(([reason, n]) => `${n} ${reason}`).join(', ');
+  return `${reasons.length} of ${countEvents(report)} wait: ${counted}`;
+}
+
+/** The result of one event, or of a group, as the Temporal UI shows it. */
+export type EnrichmentResult = OneResult | GroupResult;
+
+interface OneResult {
+  state: Outcome['state'];
+  status?: number;
+  milliseconds?: number;
+  reason?: string;
+  error?: string;
+  failed_attempts?: number;
+  /** Id of the workflow that delivers the event: `catch-up/<client token>`. */
+  handed_to?: string;
+}
+
+interface GroupResult {
+  events: number;
+  delivered: number;
+  /** Events by every other state. */
+  [state: string]: unknown;
+  worst_status?: number;
+  slowest_milliseconds?: number;
+  /** The first hundred that were not delivered. */
+  not_delivered?: (OneResult & { client_token: string; platform_id: string; notification_id: string })[];
+}
+
+const maxNamed = 100;
+
+/** From the least finished state to the most finished. */
+const states: readonly Outcome['state'][] = [
+  'waiting',
+  'failed',
+  'cancelled',
+  'unknown',
+  'not_needed',
+  'superseded',
+  'delivered',
+];
+
+/** Returns the least finished state of the events that were not delivered; `delivered` if all were. */
+export function findLeastFinished({ rest }: Report): Outcome['state'] {
+  return states.find((state) => rest.some(({ outcome }) => outcome.state === state)) ?? 'delivered';
+}
+
+/** Returns the highest HTTP status of all events; undefined if no receiver answered. */
+export function findWorstStatus({ status, rest }: Report): number | undefined {
+  return rest.reduce((worst, { outcome }) => highest(worst, outcome.status), status);
+}
+
+export function presentResult(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
+  const { delivered, status, milliseconds, rest } = report;
+  if (countEvents(report) === 1) {
+    const [other] = rest;
+    return other === undefined
+      ? { state: 'delivered', status, milliseconds }
+      : presentOutcome(events[0], other.outcome);
+  }
+  const counts: Record<string, number> = {};
+  for (const { outcome } of rest) counts[outcome.state] = (counts[outcome.state] ?? 0) + 1;
+  const named = rest
+    .filter(({ outcome }) => outcome.state === 'waiting' || outcome.state === 'failed')
+    .slice(0, maxNamed)
+    .map(({ index, outcome }) => {
+      const event = events[index] as ClaimedEvent;
+      const { clientToken, platformId, notificationId } = event;
+      const names = { client_token: clientToken, platform_id: platformId, notification_id: notificationId };
+      return { ...names, ...presentOutcome(event, outcome) };
+    });
+  return {
+    events: countEvents(report),
+    delivered,
+    ...counts,
+    worst_status: findWorstStatus(report),
+    slowest_milliseconds: milliseconds,
+    not_delivered: named.length > 0 ? named : undefined,
+  };
+}
+
+function presentOutcome(event: ClaimedEvent | undefined, outcome: Outcome): OneResult {
+  const { state, status } = outcome;
+  if (outcome.state !== 'waiting') return { state, status, milliseconds: outcome.milliseconds };
+  const { reason, error, failures } = outcome;
+  return {
+    state,
+    status,
+    reason,
+    error,
+    failed_attempts: failures > 0 ? failures : undefined,
+    handed_to: event && workflowIds(workflowInfo().taskQueue).catchUp(event.clientToken),
+  };
+}
