@@ -147,6 +147,23 @@ describe('A command that the store refuses', () => {
     }
   }).timeout(60_000);
 
+  it('ends the start if it is SELECT: nothing is kept in database 0 instead', async () => {
+    for (const [words, says] of [
+      ...ways.slice(0, 3).map(([, said]) => [said('SELECT'), /\bSELECT\b/] as const),
+      ['ERR value is not an integer or out of range', /does not have the database/] as const,
+    ]) {
+      proxy.refused.set('SELECT', words);
+      const own = openDb({ url: `${proxy.url}/1`, prefix: 'database-', bounds, log });
+      try {
+        await assert.rejects(untilServed(own, 'here', new AbortController().signal), says);
+      } finally {
+        closeDb(own);
+        proxy.refused.clear();
+      }
+    }
+    assert.deepEqual(await direct.keys('database-*'), []);
+  });
+
   it('is none for a user with the rights of docs/reference/needs.md', async () => {
     const page = readFileSync(join(projectDir, 'docs/reference/needs.md'), 'utf8');
     const line = String(/^ACL SETUSER asset-update .*$/m.exec(page))
@@ -154,7 +171,7 @@ describe('A command that the store refuses', () => {
       .replace('PASSWORD', 'pw');
     const [, ...words] = line.split(' ');
     await direct.call('ACL', ...words);
-    const settings = { REDIS_URL: `redis://asset-update:pw@127.0.0.1:${server.port}`, KEY_PREFIX: 'acl-' };
+    const settings = { REDIS_URL: `redis://asset-update:pw@127.0.0.1:${server.port}/1`, KEY_PREFIX: 'acl-' };
     const h = await startHarness(settings);
     try {
       await untilServed(h.db, 'here', new AbortController().signal);

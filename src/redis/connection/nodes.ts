@@ -66,12 +66,12 @@ const greetAfterMs = 20;
 
 /**
  * Has `told` hear why a connection fails, and without an error once the server answers on it: a server may accept a connection
- * before it refuses it. A connection to a database that does not exist is cut, because ioredis would go on in database 0.
+ * before it refuses it. A connection whose SELECT is refused is cut, because ioredis would go on in database 0.
  */
 export function watchConnection(redis: Redis, told: (err?: unknown) => void): void {
   redis.on('error', (err: Error) => {
     told(err);
-    if (refusalOf(err).reason === 'database') redis.disconnect(true);
+    if (refusalOf(err).command === 'SELECT') redis.disconnect(true);
   });
   redis.on('ready', async () => {
     // A refusal can only be read if nothing was written to the connection that the server has closed.

@@ -79,7 +79,7 @@ const reasons = {
     lasts: true,
   },
   database: {
-    words: /DB index|invalid DB|SELECT is not allowed/i,
+    words: /DB index|invalid DB|SELECT is not allowed|out of range/i,
     says: 'The server does not have the database that REDIS_URL names after the slash.',
     todo: 'Name one that exists, or none: KEY_PREFIX keeps two installations in one database apart.',
     lasts: true,
@@ -195,7 +195,7 @@ function read(err: unknown): Refusal {
   if (typeof code === 'string') found.code = code;
   if (typeof command?.name === 'string') found.command = command.name.toUpperCase();
   const text = `${err.message} ${found.code ?? ''}`;
-  if (faults.test(err.message)) return found;
+  if (found.command !== 'SELECT' && faults.test(err.message)) return found;
   const row = redisReasons.find((name) => (reasons[name] as Reason).words?.test(text));
   if (row !== undefined) return { ...found, reason: row };
   if (err instanceof RedisUnavailable) return { ...found, reason: 'unconfirmed' };
