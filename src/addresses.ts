@@ -1,5 +1,6 @@
 /** Reads where the servers are: Redis by REDIS_URL, Temporal by the variables TEMPORAL_*, the service by its HOST. */
 import { existsSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
 import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 
 interface Credentials {
@@ -120,10 +121,30 @@ export function readTemporalVariables(given: Record<string, string>): {
     const read = /^(?:\[[\da-f:.]+\]|[^\s:/[\]]+)(?::(\d+))?$/i.exec(address);
     if (read === null || Number(read[1] ?? 0) > 65_535)
       throw new Error('TEMPORAL_ADDRESS must be host:port, without https://; TEMPORAL_TLS=true turns TLS on');
+    checkClientCertificate(given, tls);
     return { namespace, connection: { address, tls, ...others } };
   } catch (err) {
     throw new Error(`TEMPORAL_*: ${describeError(err as NodeJS.ErrnoException)}`);
   }
+}
+
+/** Half a pair is left out by the library, and a pair that does not fit ends the process later with an error that names nothing. */
+function checkClientCertificate(
+  given: Record<string, string>,
+  tls: ClientConnectConfig['connectionOptions']['tls'],
+): void {
+  if (typeof tls !== 'object' || tls === null) return;
+  const { clientCertPair: pair } = tls;
+  const isGiven = Object.keys(given).some((name) => /^TEMPORAL_TLS_CLIENT_(CERT|KEY)_/.test(name));
+  try {
+    if (pair) createSecureContext({ cert: Buffer.from(pair.crt), key: Buffer.from(pair.key) });
+    if (pair || !isGiven) return;
+  } catch {
+    // Said below: the error's own text may quote the file.
+  }
+  throw new Error(
+    'TEMPORAL_TLS_CLIENT_CERT_* and TEMPORAL_TLS_CLIENT_KEY_* must be a certificate and its key, both in PEM',
+  );
 }
 
 /** The library's further lines quote the file, and an error of the file system shows its path. */

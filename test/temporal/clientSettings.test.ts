@@ -73,6 +73,16 @@ describe("Temporal's standard client settings", () => {
         () => ({ TEMPORAL_TLS_CLIENT_CERT_PATH: certificate, TEMPORAL_TLS_CLIENT_KEY_PATH: `/${secret}` }),
         /TEMPORAL_\*: .*ENOENT/,
       ],
+      [
+        'a certificate without its key, which would be left out',
+        () => ({ TEMPORAL_TLS_CLIENT_CERT_PATH: certificate }),
+        /TEMPORAL_TLS_CLIENT_KEY_\*/,
+      ],
+      [
+        'a certificate in the place of its key',
+        () => ({ TEMPORAL_TLS_CLIENT_CERT_PATH: certificate, TEMPORAL_TLS_CLIENT_KEY_PATH: certificate }),
+        /TEMPORAL_TLS_CLIENT_KEY_\*/,
+      ],
       ['a file that is no TOML', () => ({ TEMPORAL_CONFIG_FILE: join(dir, 'broken.toml') }), /Invalid TOML/],
     ];
     before(async () => {
