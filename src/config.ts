@@ -24,8 +24,10 @@ const listOf = (isValid: (item: string) => boolean, items: string) =>
 const scheduleSeconds = listOf((s) => Number(s) > 0 && Number.isFinite(Number(s)), 'positive seconds')
   .refine((l) => l.length > 0, { message: 'must be a comma-separated list of positive seconds' })
   .transform((l) => l.map(Number));
-const cidrs = listOf(ipaddr.isValidCIDR, 'CIDR ranges such as 10.0.0.0/8');
-const cidrsOrAddresses = listOf((s) => isIP(s) !== 0 || ipaddr.isValidCIDR(s), 'IP addresses or CIDR ranges');
+/** The library also takes `10/8`, for 0.0.0.10/8, and reads 010 as octal. */
+const isCidr = (text: string) => isIP(text.replace(/\/.*/s, '')) !== 0 && ipaddr.isValidCIDR(text);
+const cidrs = listOf(isCidr, 'CIDR ranges such as 10.0.0.0/8');
+const cidrsOrAddresses = listOf((s) => isIP(s) !== 0 || isCidr(s), 'IP addresses or CIDR ranges');
 const fingerprints = list
   .transform((l) => l.map((s) => s.replaceAll(':', '').toLowerCase()))
   .refine(
@@ -37,15 +39,24 @@ const proxyUrl = z
   .regex(
     /^http:\/\/([^/?#@\s]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?\/?$/i,
     'must be http://host:port, with user:password@ if needed',
-  );
+  )
+  .refine((url) => URL.canParse(url) && isEncoded(url), 'must have a port up to 65535, and % written as %25');
 const isPort = (text: string) => /^\d+$/.test(text) && port.safeParse(text).success;
 const ports = listOf(isPort, 'ports from 1 to 65535').transform((l) => l.map(Number));
 const namesOrCidrs = listOf(isNameOrCidr, 'host names, IP addresses or CIDR ranges');
 
 function isNameOrCidr(text: string): boolean {
-  if (isIP(text) !== 0 || ipaddr.isValidCIDR(text)) return true;
+  if (isIP(text) !== 0 || isCidr(text)) return true;
   // A text that ends in digits is a mistyped address, or one that a URL would read as an address (127.1).
   return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$/i.test(text);
+}
+
+function isEncoded(text: string): boolean {
+  try {
+    return decodeURIComponent(text) !== '';
+  } catch {
+    return false;
+  }
 }
 
 /** Only a provider on this machine may use http. */
@@ -159,6 +170,9 @@ const settings = environmentSchema.superRefine((given, ctx) => {
   if (/^rediss?\+cluster:/.test(given.REDIS_URL) && /[{}]/.test(given.KEY_PREFIX)) {
     wrong('KEY_PREFIX', 'must have no braces: in a cluster they would put every key on one node');
   }
+  if (given.REDIS_DURABILITY === 'trusted' && given.REDIS_ACK_REPLICAS > 0) {
+    wrong('REDIS_ACK_REPLICAS', 'must be 0 with REDIS_DURABILITY=trusted, which asks nothing');
+  }
   if ((given.OPERATOR_OIDC_ISSUER === undefined) !== (given.OPERATOR_OIDC_CLIENT_ID === undefined)) {
     wrong('OPERATOR_OIDC_CLIENT_ID', 'must be set together with OPERATOR_OIDC_ISSUER');
   }
@@ -178,7 +192,7 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the settings. An empty variable counts as not set.
+ * Reads the settings, without the line end of a file around a value. An empty variable counts as not set.
  * @param defaults for what the environment does not set
  * @throws ConfigError naming every wrong setting, one per line, never its value.
  */
@@ -186,8 +200,8 @@ export function readConfig(
   env: NodeJS.ProcessEnv = process.env,
   defaults: Record<string, string> = {},
 ): Config {
-  const notEmpty = Object.entries(env).filter(([, value]) => value);
-  const given = { ...defaults, ...(Object.fromEntries(notEmpty) as Record<string, string>) };
+  const trimmed = Object.entries(env).map(([name, value = '']) => [name, String(value).trim()] as const);
+  const given = { ...defaults, ...Object.fromEntries(trimmed.filter(([, value]) => value)) };
   const parsed = settings.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
   try {

@@ -5,10 +5,26 @@ import { readConfig, redisOptions } from '../src/config.js';
 
 describe('the settings', () => {
   const key = (id: string) => `${id}:${Buffer.alloc(32, 7).toString('base64')}`;
-  const noRanges = ['192.0.2.0/99', '999.0.0.0/8', '192.0.2.0', '::1/129', ':::/8', 'proxy/8'];
+  const noRanges = [
+    '192.0.2.0/99',
+    '999.0.0.0/8',
+    '192.0.2.0',
+    '::1/129',
+    ':::/8',
+    'proxy/8',
+    '10/8',
+    '127.1/8',
+    '010.0.0.0/8',
+  ];
   const refused: [name: string, what: string, values: string[]][] = [
     ['TRUSTED_PROXIES', 'what is no range', noRanges],
     ['ALLOWED_TARGET_CIDRS', 'what is no range', noRanges],
+    ['SOURCE_ADDRESSES', 'what is no range', ['10/8', '1.2']],
+    [
+      'OUTGOING_PROXY',
+      'what is no address',
+      ['http://proxy:65536', 'http://[abc]:3128', 'http://me:100%@proxy:3128', 'http://%ff@proxy:3128'],
+    ],
     ['OWN_PORTS', 'what is no port', ['abc', '80,abc', '0', '65536', '80.5', '1e3', '0x50', '-1', '80;81']],
     [
       'OWN_ADDRESSES',
@@ -45,6 +61,24 @@ describe('the settings', () => {
       }
     });
   }
+
+  it('REDIS_ACK_REPLICAS: is refused where no write is confirmed', () => {
+    const trusted = { REDIS_DURABILITY: 'trusted', REDIS_ACK_REPLICAS: '1' };
+    assert.throws(() => readConfig(trusted), /REDIS_ACK_REPLICAS: must be 0 with REDIS_DURABILITY=trusted/);
+  });
+
+  it('blanks and line ends around a value, as a file leaves them, are no part of it', () => {
+    const { KEY_PREFIX, LOG_LEVEL, temporalConnection, TEMPORAL_NAMESPACE } = readConfig({
+      KEY_PREFIX: 'one-\r',
+      LOG_LEVEL: 'warn\r\n',
+      TEMPORAL_API_KEY: 'the-key\n',
+      TEMPORAL_NAMESPACE: ' ',
+    });
+    assert.deepEqual(
+      [KEY_PREFIX, LOG_LEVEL, temporalConnection.apiKey, TEMPORAL_NAMESPACE],
+      ['one-', 'warn', 'the-key', 'default'],
+    );
+  });
 
   it('lists: valid values are accepted', () => {
     const config = readConfig({
