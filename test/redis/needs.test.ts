@@ -324,10 +324,48 @@ describe('A store that refuses writes', () => {
         const status = await cli.json('status');
         assert.equal(status.verdict, 'us');
         for (const text of [status.because, status.redis]) assert.match(text, says);
+        assert.doesNotMatch(status.because, /in words that the service does not know/);
       } finally {
         await end();
       }
       await until('it accepts them', async () => (await tryNeeds(db)).length === 0);
     });
   }
+
+  it('because nobody has given the new password is named by that alone, whatever was under way', async () => {
+    const direct = new Redis(server.url);
+    await direct.config('SET', 'requirepass', 'new');
+    await direct.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    try {
+      await until('it is known', async () => db.health.reasons().includes('credentials'));
+      // Of strangers Redis does not even read as many words as this.
+      await until('it refuses a long call', () =>
+        db.redis.call('FCALL', 'none', 0, ...Array<string>(20).fill('')).then(
+          () => false,
+          (err) => err.name === 'ReplyError',
+        ),
+      );
+      assert.deepEqual(db.health.reasons(), ['credentials']);
+    } finally {
+      await direct.config('SET', 'requirepass', '');
+      direct.disconnect();
+    }
+    await until(
+      'it accepts them',
+      async () => (await tryNeeds(db)).length + db.health.reasons().length === 0,
+    );
+  });
+
+  it('because it is frozen is named by its silence', async () => {
+    process.kill(server.pid, 'SIGSTOP');
+    const calls = setInterval(() => db.redis.echo('').catch(() => undefined), 50);
+    try {
+      await until('it is known', async () => db.health.reasons().length > 0);
+      assert.deepEqual(db.health.reasons(), ['timeout']);
+    } finally {
+      clearInterval(calls);
+      process.kill(server.pid, 'SIGCONT');
+    }
+    await until('it answers', async () => (await tryNeeds(db)).length + db.health.reasons().length === 0);
+  });
 });

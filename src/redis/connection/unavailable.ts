@@ -32,7 +32,7 @@ const reasons = {
     todo: server,
   },
   replica: {
-    words: /READONLY/,
+    words: /READONLY|WAITAOF cannot be used with replica/,
     says: `Redis refuses writes: it is a replica, and REDIS_URL must lead to the primary. ${refused}`,
     todo: 'Correct REDIS_URL; a failover ends this by itself.',
   },
@@ -46,7 +46,7 @@ const reasons = {
     says: 'No connection to Redis comes about in time.',
     todo: 'Check its host and the network. If REDIS_URL begins with rediss://, its port may speak no TLS.',
   },
-  timeout: { words: /Command timed out/, says: 'Redis does not answer in time.', todo: server },
+  timeout: { words: /(Command|Socket) time(d )?out/, says: 'Redis does not answer in time.', todo: server },
   not_ready: {
     // "Function not found": while a slot is being moved, its new server may lack the scripts.
     words:
@@ -86,7 +86,7 @@ const reasons = {
   },
   credentials: {
     words:
-      /WRONGPASS|NOAUTH|protected mode|invalid password|invalid username|without any password configured|Authentication required/i,
+      /WRONGPASS|NOAUTH|protected mode|invalid password|invalid username|without any password configured|Authentication required|unauthenticated/i,
     says: 'Redis refuses the user or the password.',
     todo: 'Correct both in REDIS_URL, percent-encoded.',
     lasts: true,
