@@ -203,6 +203,7 @@ export function watchStoreHealth({ registry }: { registry: Registry }, health: S
     registers: [registry],
     collect() {
       const now = new Set(health.refused().map(({ reason }) => reason));
+      if (health.notDurable.size > 0) now.add('not_durable');
       for (const reason of redisReasons) this.set({ reason }, Number(now.has(reason)));
     },
   });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { RedisServer } from '../../local/redis.js';
 import type { Durability } from '../../src/config.js';
 import type { Logger } from '../../src/log.js';
+import { createMetrics, watchStoreHealth } from '../../src/metrics.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { startOwnRedis } from '../ownRedis.js';
@@ -78,9 +79,13 @@ describe('a durable write', () => {
     await manyAtOnce(scene);
     await manyAtOnce(scene);
     assert.equal(scene.said.length, 1);
+    const metrics = createMetrics();
+    watchStoreHealth(metrics, scene.db.health);
+    assert.match(await metrics.registry.metrics(), /redis_refusing\{reason="not_durable"\} 1/);
     await scene.db.redis.config('SET', 'appendonly', 'yes');
     await logWritten(scene.db);
     await manyAtOnce(scene);
+    assert.match(await metrics.registry.metrics(), /redis_refusing\{reason="not_durable"\} 0/);
     assert.deepEqual(
       scene.said.map((line) => line.split(':')[0]),
       ['redis is not durable', 'redis is durable again'],
