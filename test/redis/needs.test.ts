@@ -267,9 +267,10 @@ describe('A store that refuses writes', () => {
   const snapshot = 'snapshot.rdb';
   let server: Awaited<ReturnType<typeof startOwnRedis>>;
   let db: Db;
+  const { log, lines } = keptLog();
   before(async () => {
     server = await startOwnRedis(['--dbfilename', snapshot]);
-    db = openDb({ url: server.url, prefix: 'needs-', bounds, log: keptLog().log });
+    db = openDb({ url: server.url, prefix: 'needs-', bounds, log });
     await untilServed(db, 'here', new AbortController().signal);
     await markStore(db);
   });
@@ -354,6 +355,35 @@ describe('A store that refuses writes', () => {
       'it accepts them',
       async () => (await tryNeeds(db)).length + db.health.reasons().length === 0,
     );
+  });
+
+  it('has not accepted them again only because it does not answer', async () => {
+    await set('maxmemory', 1_000_000);
+    await until('it is known', async () => (await tryNeeds(db)).some(({ reason }) => reason === 'full'));
+    lines.length = 0;
+    process.kill(server.pid, 'SIGSTOP');
+    try {
+      await tryNeeds(db);
+      assert.ok(db.health.reasons().includes('full'));
+      assert.doesNotMatch(JSON.stringify(lines), /no longer refuses/);
+    } finally {
+      process.kill(server.pid, 'SIGCONT');
+    }
+    await until('it has memory', () => set('maxmemory', 0).catch(() => false));
+    await until(
+      'it accepts them',
+      async () => (await tryNeeds(db)).length + db.health.reasons().length === 0,
+    );
+    assert.match(JSON.stringify(lines), /no longer refuses/);
+  });
+
+  it('some day, because it evicts keys instead, is told at once and once', async () => {
+    lines.length = 0;
+    await set('maxmemory-policy', 'allkeys-lru');
+    for (let i = 0; i < 3; i++) await tryNeeds(db);
+    await set('maxmemory-policy', 'noeviction');
+    const told = lines.filter((line) => /evicts keys when it is full/.test(JSON.stringify(line)));
+    assert.equal(told.length, 1);
   });
 
   it('because it is frozen is named by its silence', async () => {

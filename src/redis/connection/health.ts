@@ -83,7 +83,12 @@ export class StoreHealth {
   async #learn(tryAll: () => Promise<Refused[]>): Promise<Refused[]> {
     const found = await tryAll();
     const before = this.#refused;
-    this.#refused = new Map(found.map((one) => [keyOf(one), one]));
+    // A server that did not answer has not said that it no longer refuses. Without a name: no node of a cluster did.
+    const silent = new Set(found.filter((one) => !isAnswer(one)).map(({ server }) => server));
+    const kept = [...before.values()].filter(
+      (one) => isAnswer(one) && (silent.has(one.server) || silent.has('')),
+    );
+    this.#refused = new Map([...kept, ...found].map((one) => [keyOf(one), one]));
     // Why a connection fails is told by `connected`.
     this.#tell(found.filter((one) => isAnswer(one) && !before.has(keyOf(one))));
     const ended = [...before.values()].filter((one) => isAnswer(one) && !this.#refused.has(keyOf(one)));
@@ -91,6 +96,19 @@ export class StoreHealth {
       this.log.info({ ...(server && { server }), reason, commands }, 'redis no longer refuses this');
     }
     return found;
+  }
+
+  /** Notes what a server says of itself. The log has once that it loses keys, or will when it is full. */
+  noteFacts(server: string, facts: ServerFacts): void {
+    const before = this.facts.get(server);
+    this.facts.set(server, facts);
+    const { policy = 'noeviction', evictedKeys = 0 } = facts;
+    const told = { ...(server && { server }), policy, do: 'CONFIG SET maxmemory-policy noeviction' };
+    if (evictedKeys > 0 && !before?.evictedKeys) {
+      this.log.error(told, 'redis has evicted keys: accepted events may be lost');
+    } else if (policy !== 'noeviction' && policy !== before?.policy) {
+      this.log.warn(told, 'redis evicts keys when it is full, and loses accepted events');
+    }
   }
 
   noteEmptied(isEmptied: boolean): void {

@@ -69,7 +69,7 @@ async function tryServer(db: Db, redis: Redis, tag: string): Promise<Refused[]> 
     ...[...needed.slice(0, -2), ...(db.keepSegmentsSeconds > 0 ? [expiry] : []), ...needed.slice(-2)].map(
       (example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))],
     ),
-    ['INFO', readFacts(redis).then((facts) => db.health.facts.set(server, facts))],
+    ['INFO', readFacts(redis).then((facts) => db.health.noteFacts(server, facts))],
     ['FUNCTION', loadLibrary(redis)],
     ['PUBLISH', publish(db, redis)],
     ['PSUBSCRIBE', apart(redis, (own) => own.psubscribe(db.client('*').updates))],
@@ -168,7 +168,7 @@ export function watchStore(db: Db, everyMs = 5000): { stop(): void } {
     const facts = db.nodes.primaries().map(async (server) => {
       const name = db.nodes.isCluster ? nameOf(server) : '';
       await readFacts(server).then(
-        (found) => db.health.facts.set(name, found),
+        (found) => db.health.noteFacts(name, found),
         (err: unknown) => db.health.note(err, name),
       );
     });
