@@ -2,13 +2,20 @@ import { type Logger, pino } from 'pino';
 
 export type { Logger };
 
+/** What may wait for a reader that is slow, or for a disk that is full; further lines are lost. */
+const maxWaitingBytes = 1024 * 1024;
+
 /**
- * Writes one JSON line per record to stdout. Values that may hold a secret are never passed to the log;
- * the redaction list is a second safeguard.
+ * Writes one JSON line per record to stdout. A full disk under it costs lines: pino alone would end the process, and
+ * then wait for the disk. Values that may hold a secret are never passed to the log; the redaction list is a second
+ * safeguard.
  */
 export function createLogger(level: string, role: string): Logger {
   const secrets = ['access_token', 'client_secret', 'signing_secret', 'authorization', 'headers'];
-  return pino({
+  // With 0, `flush` does nothing.
+  const minLength = 1;
+  const out = pino.destination({ dest: 1, sync: false, minLength, maxLength: maxWaitingBytes });
+  const options = {
     level,
     base: { role, pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
@@ -21,7 +28,26 @@ export function createLogger(level: string, role: string): Logger {
       ],
       censor: '[redacted]',
     },
+  };
+  const log = pino(options, out);
+  const { flushSync } = out;
+  let lost = 0;
+  out.on('drop', () => {
+    lost++;
+    // A line that is dropped tries no write by itself.
+    out.flush();
   });
+  out.on('error', () => {
+    // At the end of the process it would try for ever.
+    out.flushSync = () => undefined;
+  });
+  out.on('drain', () => {
+    out.flushSync = flushSync;
+    const lines = lost;
+    lost = 0;
+    if (lines > 0) log.warn({ lines }, 'lines of this log were lost: nothing took them');
+  });
+  return log;
 }
 
 /** Returns the text of anything that was thrown. */

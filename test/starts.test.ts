@@ -2,20 +2,22 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { Connection } from '@temporalio/client';
 import { Redis } from 'ioredis';
 import type { Child } from '../local/child.js';
 import { freePort } from '../local/ports.js';
 import type { RedisCluster } from '../local/redisCluster.js';
+import { projectDir } from '../src/operator/npmStart.js';
 import { startGrpcProxy } from './grpcProxy.js';
 import { openCli } from './operator/cli.js';
 import { startOwnCluster, startOwnRedis } from './ownRedis.js';
-import { beginService, type Service, startService } from './program.js';
+import { beginService, type Service, startProgram, startService } from './program.js';
 import { newPublisher, type Publisher } from './publisher.js';
 import { startReceiver, until } from './receiver.js';
 import { startSentinel } from './redisSentinels.js';
-import { servers } from './servers.js';
+import { servers, uniquePrefix } from './servers.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
 
@@ -204,6 +206,21 @@ describe('A process whose store is away when it starts', () => {
     const service = await startService({ REDIS_URL: redis.url });
     await redis.stop();
     assert.equal(await service.stop(), 0);
+  });
+});
+
+describe('A process whose log', () => {
+  it('finds no room on its disk serves, ends at SIGTERM', async function () {
+    if (!existsSync('/dev/full')) this.skip();
+    const [PORT, ADMIN_PORT] = [String(await freePort()), String(await freePort())];
+    const { redisUrl: REDIS_URL, temporalAddress: TEMPORAL_ADDRESS } = servers();
+    const KEY_PREFIX = uniquePrefix();
+    const env = { PORT, ADMIN_PORT, REDIS_URL, TEMPORAL_ADDRESS, KEY_PREFIX, TASK_QUEUE: KEY_PREFIX };
+    const run = 'exec "$0" dist/src/main.js all > /dev/full';
+    const service = startProgram('sh', ['-c', run, process.execPath], { env, cwd: projectDir });
+    await service.until('it is ready', async () => (await fetch(`http://127.0.0.1:${PORT}/readyz`)).ok);
+    assert.equal(await service.stop(), 0);
+    assert.equal(service.said(), '');
   });
 });
 
