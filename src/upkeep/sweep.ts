@@ -4,7 +4,7 @@ import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import { mapInPages } from '../promises.js';
 import { type Db, nowOf } from '../redis/connection/db.js';
-import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
+import { isRedisUnavailable, refusalOf, unlessBroken } from '../redis/connection/unavailable.js';
 import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { noteOwed } from '../redis/records/attemptHistory.js';
@@ -62,6 +62,7 @@ export async function runSweep(
   await sweep.superviseCatchUps();
   await sweep
     .reportOperatorsChanges()
+    .catch((err: unknown) => sweep.noteAway(err))
     .catch((err: unknown) => deps.log.error({ err }, 'operator changes could not be logged'));
   await sweep.clearDeletedClients().catch((err: unknown) => sweep.noteAway(err));
   const ended = { brokenClients: sweep.broken.size, steadyMs: sweep.steadyMs };
@@ -191,11 +192,11 @@ class Sweep {
     this.deps.log.error({ ...because, client_token: clientToken }, 'the keys of this client are broken');
   }
 
-  /** Logs once that a part of Redis does not answer, or is full. @throws any other error */
+  /** Logs once that a part of Redis does not serve. @throws any other error */
   noteAway(err: unknown): undefined {
     if (!isRedisUnavailable(err)) throw err;
     if (!this.#isPartAway)
-      this.deps.log.warn({ err }, 'a part of redis is away or full: the sweep leaves it out');
+      this.deps.log.warn(refusalOf(err), 'a part of redis does not serve: the sweep leaves it out');
     this.#isPartAway = true;
   }
 }
