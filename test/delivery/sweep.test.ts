@@ -112,9 +112,13 @@ describe('What nothing works on', () => {
     await deleteClient(h.db, client);
     const refuse = () => Promise.reject(new Error('OOM command not allowed'));
     const zscan = () => Promise.reject(new RedisUnavailable('this part is away'));
-    const redis = Object.assign(Object.create(h.db.redis), { hset: refuse, set: refuse, zscan });
-    await sweep({ db: { ...h.db, redis } });
+    const redis = Object.assign(Object.create(h.db.redis), { hset: refuse, get: refuse, set: refuse, zscan });
+    const said: [{ reason?: string }, string][] = [];
+    const say = (...line: (typeof said)[number]) => void said.push(line);
+    const log = Object.assign(Object.create(h.deps.log), { warn: say, error: say });
+    await sweep({ db: { ...h.db, redis }, log });
     assert.equal((await h.endpoint(client)).owed, 0);
+    assert.match(JSON.stringify(said), /^\[\[{"reason":"\w+"},"a part of redis does not serve[^"]*"\]\]$/);
   });
 
   it('is found although Redis’ clock was twenty minutes ahead for a while', async () => {
