@@ -53,7 +53,7 @@ const words = {
     ],
     certificate_incomplete: [
       'sends a certificate without its issuer',
-      'Send the intermediates too. Browsers may have them already.',
+      'Send every intermediate (browsers may have them already), of a public authority.',
     ],
     certificate_self_signed: ['has a certificate that has signed itself', publicAuthority],
     certificate_unknown_authority: ['has a certificate of an authority that we do not know', publicAuthority],
@@ -160,11 +160,8 @@ const tlsCodes: readonly [RegExp, DetailOf<'tls'>][] = [
   [/^CERT_NOT_YET_VALID$/, 'certificate_not_yet_valid'],
   [/ALTNAME_INVALID|HOSTNAME_MISMATCH/, 'certificate_name'],
   [/^DEPTH_ZERO_SELF_SIGNED_CERT$/, 'certificate_self_signed'],
-  [/^UNABLE_TO_VERIFY_LEAF_SIGNATURE$/, 'certificate_incomplete'],
-  [
-    /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|CERT_UNTRUSTED|CERT_REJECTED)$/,
-    'certificate_unknown_authority',
-  ],
+  [/^(UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?)$/, 'certificate_incomplete'],
+  [/^(SELF_SIGNED_CERT_IN_CHAIN|CERT_UNTRUSTED|CERT_REJECTED)$/, 'certificate_unknown_authority'],
   [/^CERT_REVOKED$/, 'certificate_revoked'],
   [
     /CERTIFICATE_REQUIRED|ALERT_(BAD|NO|UNSUPPORTED|UNKNOWN)_CERTIFICATE|ALERT_CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_ACCESS_DENIED/,

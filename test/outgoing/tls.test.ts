@@ -50,9 +50,9 @@ const servers: [what: string, options: TlsOptions, detail: AttemptDetail | undef
     'certificate_unknown_authority',
   ],
   [
-    'is of an unknown authority, which is not shown',
-    ((m) => chain(m.issue({ name: host }), m))(stranger.issue({ name: 'M', isAuthority: true })),
-    'certificate_unknown_authority',
+    'lacks the issuer of its intermediate',
+    ((m) => chain(m.issue({ name: host }), m))(middle.issue({ name: 'M', isAuthority: true })),
+    'certificate_incomplete',
   ],
   [
     'has a key that is too short',
