@@ -142,6 +142,8 @@ export class Connection {
       .on('data', (bytes) => this.#read(socket, bytes))
       .on('error', (error) => {
         firstError ??= error;
+        // After a handshake Node leaves a socket open whose bytes are not TLS.
+        socket.destroy();
       })
       .on('end', () => socket.destroy())
       .on('close', () => this.#onClose(socket, firstError));
@@ -245,9 +247,11 @@ function headOf({ path, headers, body }: Request, { name }: Destination): string
 function brokenBy(code: string): AttemptFailed | undefined {
   const ours = oursByCode(code);
   if (ours !== undefined) return new AttemptFailed('protocol', { ours });
-  // With TLS 1.3 a server judges the client only after the client's handshake is complete.
+  // With TLS 1.3 a server judges the client only after the client's handshake is complete. Other codes have another meaning by then.
   if (code.startsWith('ERR_SSL_') || code === 'EPROTO')
-    return new AttemptFailed('tls', { detail: tlsDetail(code) });
+    return new AttemptFailed('tls', {
+      detail: code.includes('ALERT') ? tlsDetail(code) : 'handshake_broken',
+    });
   return code === 'ECONNRESET' || code === 'EPIPE'
     ? new AttemptFailed('protocol', { detail: 'reset_without_answer' })
     : undefined;

@@ -74,7 +74,7 @@ const words = {
     ],
     http2_only: ['speaks HTTP/2 only', 'Enable HTTP/1.1 too.'],
     not_tls: ['does not speak TLS', wrongUrl],
-    handshake_broken: ['breaks off the TLS handshake', handshakeLog],
+    handshake_broken: ['breaks off TLS', handshakeLog],
   },
   timeout: {
     during_lookup: ['has name servers that do not answer in time', nameServers],

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { type AttemptDetail, detailsOf } from '../../src/outgoing/details.js';
 import { type Certificate, issueCertificate } from './certificates.js';
@@ -131,6 +131,30 @@ describe('a receiver over TLS', () => {
       const result = await post(receiver.port);
       assert.deepEqual([result.error, result.detail], ['tls', detail]);
     });
+
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const)
+    for (const [what, bytes] of [
+      ['a page without TLS', 'HTTP/1.1 403 Forbidden\r\n\r\n'],
+      ['a record that no key opens', Buffer.concat([Buffer.from('1703030040', 'hex'), Buffer.alloc(64)])],
+    ] as const)
+      it(`whose answer a middlebox replaces by ${what} (${version}), and closes nothing, ends as handshake_broken`, async () => {
+        const tls = { ...chain(good), minVersion: version, maxVersion: version };
+        const sockets: Socket[] = [];
+        const behind = await start({ tls, answer: () => sockets[0]?.write(bytes) });
+        const front = createServer((socket) => {
+          sockets.push(socket);
+          const to = connect(behind.port, '127.0.0.1');
+          for (const one of [to, socket]) one.on('error', () => undefined);
+          socket
+            .on('close', () => to.destroy())
+            .pipe(to)
+            .pipe(socket);
+        });
+        await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
+        const { error, detail } = await post((front.address() as { port: number }).port);
+        front.close();
+        assert.deepEqual([error, detail], ['tls', 'handshake_broken']);
+      });
 
   it('has a detail for each alert', async () => {
     let alert = 0;
