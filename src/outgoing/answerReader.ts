@@ -152,7 +152,7 @@ export class AnswerReader {
     this.#header = name;
     if (colon < 0 && !isFolded) return;
     const isAgain = before !== undefined && name !== 'content-length' && name !== 'retry-after';
-    if (isFolded) this.#headers.set(name, `${before ?? ''} ${value}`);
+    if (isFolded) this.#headers.set(name, `${before ?? ''} ${value}`.trim());
     else if (before === undefined || isAgain)
       this.#headers.set(name, isAgain ? `${before}, ${value}` : value);
   }

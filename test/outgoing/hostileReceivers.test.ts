@@ -178,6 +178,7 @@ describe('an attempt whose receiver', () => {
   const inAnHour = () => new Date(Date.now() + 3_600_000).toUTCString();
   for (const [what, value, least, most = least] of [
     ['seconds', '120', 120_000],
+    ['seconds in a folded line', '\r\n 120', 120_000],
     ['too many seconds', '99999999999999999999', dayMs],
     ['a date', inAnHour, 3_500_000, 3_600_000],
     ['a date that is too late', 'Tue, 01 Jan 2199 00:00:00 GMT', dayMs],
