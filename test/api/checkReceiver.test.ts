@@ -159,6 +159,14 @@ describe('POST /push_notifications/check', () => {
     });
   }
 
+  it('tells a receiver that answers one request at a time to take several', async () => {
+    answer = (one, response) => (arrived.length > 1 ? response.destroy() : verify(one, response));
+    const [, , , ...further] = await check();
+    for (const { verdict, advice } of further)
+      assert.match(`${verdict}: ${advice}`, /^fail: .* without an answer: take 16 requests at a time/);
+    assert.equal(further.length, 2);
+  });
+
   it('sends to the registered URL, makes no notification and does not affect the registration', async () => {
     answer = (_, response) => response.writeHead(410).end();
     await customer.register(url);

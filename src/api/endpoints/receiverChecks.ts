@@ -163,11 +163,18 @@ function adviceOn(result: PostResult): string {
   return result.status === undefined ? `Your server ${does}. ${advice}` : advice;
 }
 
-/** Judges the answer to a further send. @param remedy the advice if only the first one was accepted */
+/**
+ * Judges the answer to a further send, which comes together with others. @param remedy the advice if only the first one was accepted; a
+ * server that is busy or silent may be one that serves a single connection
+ */
 function judgeSecond(first: PostResult, second: PostResult, remedy: string): Judged {
   if (second.ours !== undefined) return ourFailure;
-  if (first.ok && !second.ok) return fail(remedy);
-  return judgeTaken(first.ok ? second : first);
+  if (!first.ok || second.ok) return judgeTaken(first.ok ? second : first);
+  const { status = 503 } = second;
+  if (status !== 429 && status !== 503) return fail(remedy);
+  return fail(
+    `Your server ${explainFailure(second).does}: take 16 requests at a time. If it does: ${remedy}`,
+  );
 }
 
 /** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
