@@ -2,7 +2,6 @@
 import type Router from '@koa/router';
 import type { Middleware } from 'koa';
 import { z } from 'zod';
-import { hostInUrl } from '../addresses.js';
 import { ApiError, badParameter, unavailable } from '../api/apiError.js';
 import type { Description } from '../api/endpoint.js';
 import type { ErrorCode } from '../api/errors.js';
@@ -27,7 +26,7 @@ import {
   Refused,
 } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
-import { createOperator, deskAddress } from '../operator/operator.js';
+import { createOperator } from '../operator/operator.js';
 import { answerType } from '../operator/remote.js';
 import { TargetRefused } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
@@ -106,9 +105,7 @@ export function operatorOf(
       db: async () => db,
       temporal: async () => temporal,
       sender: async () => services.sender,
-      temporalUi: () => config.TEMPORAL_UI_URL,
-      desk: () => deskAddress(config),
-      api: () => config.PUBLIC_URL ?? `http://${hostInUrl(config.HOST)}:${config.PORT}`,
+      running: () => ({}),
     },
     reason,
   );

@@ -1,5 +1,6 @@
 /** Who may come in at the operators' door: tokens of programs, and links for people. */
 import { z } from 'zod';
+import { hostInUrl } from '../addresses.js';
 import { flag as isSo, text, time } from '../api/reference/schemas.js';
 import {
   createOperatorToken,
@@ -128,6 +129,8 @@ export const deskLink = operation({
     await operator.record('desk', name, null, { role });
     const person = { name, role, how: 'link' as const };
     const { token, expiresAtMs } = await createPersonLink(await operator.db(), person);
-    return answer({ role, url: `${operator.desk()}/desk/open#${token}`, expires_at: moment(expiresAtMs) });
+    const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = operator.config();
+    const { origin } = new URL(OPERATOR_URL ?? `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`);
+    return answer({ role, url: `${origin}/desk/open#${token}`, expires_at: moment(expiresAtMs) });
   },
 });

@@ -1,5 +1,6 @@
 /** Accounts, their credentials and scopes, and links to their console. */
 import { z } from 'zod';
+import { hostInUrl } from '../addresses.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import {
   type Account,
@@ -206,12 +207,16 @@ export const consoleLink = operation({
     const access: ConsoleAccess = read ? 'read' : 'full';
     // Recorded first, so that no link exists without a record.
     await operator.record('console', account_id, null, { access });
-    const origin = new URL(operator.config().PUBLIC_URL ?? operator.api()).origin;
+    const origin = new URL(operator.config().PUBLIC_URL ?? apiAddress(operator)).origin;
     const grant = { accountId: account_id, generation, scopes, access };
     const { url, expiresAtMs } = await createConsoleLink(await operator.db(), origin, grant);
     return answer({ account_id, access, url, expires_at: moment(expiresAtMs) });
   },
 });
+
+/** Returns where callers on this machine reach the service. */
+export const apiAddress = ({ config, running }: Operator): string =>
+  running().apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`;
 
 /** Finds an account by its id, its client id or one of its clients. @throws Refused */
 async function findAccount(operator: Operator, named: string): Promise<Account> {

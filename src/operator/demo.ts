@@ -9,7 +9,7 @@ import { readTargetPolicy } from '../outgoing/address.js';
 import { sign } from '../outgoing/notification.js';
 import { checkTarget } from '../outgoing/target.js';
 import { defaultScopes, listAccounts, platformScope } from '../redis/records/accounts.js';
-import { accountCreate, accountRotateSecret } from './account.js';
+import { accountCreate, accountRotateSecret, apiAddress } from './account.js';
 import { clientCreate } from './client.js';
 import { type Answer, answer, explainError, type Operator, Refused } from './operation.js';
 import { moment, span } from './terminal.js';
@@ -163,7 +163,7 @@ async function callApi(
   path: string,
   { token, body }: { token?: string; body?: string | URLSearchParams } = {},
 ): Promise<Record<string, string>> {
-  const origin = operator.api();
+  const origin = apiAddress(operator);
   const headers = {
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
     ...(typeof body === 'string' && { 'content-type': 'application/json' }),

@@ -14,6 +14,7 @@ import { explainRefusals, isRedisUnavailable, refusalOf } from '../redis/connect
 import { type Account, getAccount } from '../redis/records/accounts.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import type { Role } from '../redis/records/operatorAccess.js';
+import type { RunningHere } from './npmStart.js';
 import { type Part, sentence, shownOf, tableOf } from './terminal.js';
 
 export interface Answer {
@@ -65,11 +66,8 @@ export interface Operator {
   temporal(): Promise<TemporalClient>;
   /** Sends requests to receivers. */
   sender(): Promise<Sender>;
-  /** Returns the address of Temporal's UI; undefined if it is unknown. */
-  temporalUi(): string | undefined;
-  /** Return where callers reach the service, and where operators do. */
-  api(): string;
-  desk(): string;
+  /** Returns what `npm start` runs on this machine, for a command on the stores. */
+  running(): RunningHere;
   /** The operator's name, and how the operator came in. */
   who: string;
   /** Tells the operator something beside the answer. */

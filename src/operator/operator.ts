@@ -1,6 +1,4 @@
 /** What each operation works with, over the command line's own connections or those of a process of the service. */
-import { hostInUrl } from '../addresses.js';
-import type { Config } from '../config.js';
 import { createLogger, messageOf } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
 import { recordChange } from '../redis/records/audit.js';
@@ -8,10 +6,6 @@ import { getEndpoint } from '../redis/records/endpoint.js';
 import type { Operator } from './operation.js';
 
 const log = createLogger('silent', 'operator');
-
-/** Returns the address of the operators' door. */
-export const deskAddress = ({ OPERATOR_URL, ADMIN_HOST, ADMIN_PORT }: Config): string =>
-  OPERATOR_URL ? new URL(OPERATOR_URL).origin : `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`;
 
 type Own = Omit<Operator, 'change' | 'record' | 'wake' | 'workflowIds'>;
 

@@ -1,7 +1,7 @@
 /** One run of the command line on the stores: the servers, opened when first needed, and the operator's name. */
 import { hostname, userInfo } from 'node:os';
 import type { Client as TemporalClient } from '@temporalio/client';
-import { hostInUrl, withoutPassword } from '../addresses.js';
+import { withoutPassword } from '../addresses.js';
 import { type Config, isRedisGiven, isTemporalGiven, readConfig, redisOptions } from '../config.js';
 import { createLogger } from '../log.js';
 import { readTargetPolicy } from '../outgoing/address.js';
@@ -11,7 +11,7 @@ import { explainRefusals } from '../redis/connection/unavailable.js';
 import { personName } from './input.js';
 import { projectDir, type RunningHere, readRunState } from './npmStart.js';
 import { Refused } from './operation.js';
-import { createOperator, deskAddress } from './operator.js';
+import { createOperator } from './operator.js';
 
 /** A server does not serve. */
 export class ServerAway extends Refused {
@@ -50,9 +50,7 @@ export function openSession({ as, reason }: { as?: string; reason?: string }) {
     db: () => (store ??= connectRedis(config(), running())),
     temporal: () => (client ??= connectTemporal(config(), running())),
     sender: () => (sending ??= openSender(config())),
-    temporalUi: () => config().TEMPORAL_UI_URL ?? running().temporalUiUrl,
-    desk: () => deskAddress(config()),
-    api: () => running().apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
+    running,
     /** Prints to stderr, even with `--json`. */
     warn: (line: string) => void process.stderr.write(`${line}\n`),
   };
