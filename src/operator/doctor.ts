@@ -33,23 +33,13 @@ export const doctor = operation({
     const findings = await examine(operator);
     const failed = findings.filter(({ level }) => level === 'fail').length;
     const amiss = findings.filter(({ level }) => level !== 'ok');
-    const todos = amiss.map(({ check, todo }) => `\n  ${check}: ${todo}`).join('');
+    const todos = amiss.map((one) => `\n  ${one.check}: ${one.do}`).join('');
+    const worst = failed > 0 ? 'fail' : amiss.length > 0 ? 'warn' : 'ok';
+    const rows = findings.map(({ level, check, found }) => [level, check, found]);
     return {
       ...answer(
-        {
-          level: failed > 0 ? 'fail' : amiss.length > 0 ? 'warn' : 'ok',
-          findings: findings.map(({ check, level, found, todo }) => ({
-            check,
-            level,
-            found,
-            do: level === 'ok' ? null : todo,
-          })),
-        },
-        {
-          head: ['', 'CHECK', 'FOUND'],
-          rows: findings.map(({ level, check, found }) => [level, check, found]),
-          none: '',
-        },
+        { level: worst, findings },
+        { head: ['', 'CHECK', 'FOUND'], rows, none: '' },
         todos === '' ? 'Every check is ok.' : `What to do:${todos}`,
       ),
       ...(failed > 0 && { failed: `${amount(failed, 'check')} failed.` }),

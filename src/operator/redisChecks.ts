@@ -21,12 +21,9 @@ export type Finding = ReturnType<typeof finding>;
  * @param found a sentence
  * @param todo what to do about it, unless the check is ok
  */
-export const finding = (check: string, level: Level, found: string, todo = '') => ({
-  check,
-  level,
-  found,
-  todo,
-});
+export const finding = (check: string, level: Level, found: string, todo = '') => {
+  return { check, level, found, do: level === 'ok' ? null : todo };
+};
 
 /** The service gives up on a command after 1 s. */
 const slowRedisMs = 500;

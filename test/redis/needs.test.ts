@@ -90,7 +90,7 @@ describe('A command that the store refuses', () => {
   /** What the log, `status` and `doctor` say of a command. */
   async function heard(command: string, tried: Db) {
     const findings = await checkRedis(tried, readConfig({}));
-    const amiss = findings.filter(({ level }) => level !== 'ok').map((one) => `${one.found} ${one.todo}`);
+    const amiss = findings.filter(({ level }) => level !== 'ok').map((one) => `${one.found} ${one.do}`);
     return { found: tried.health.refused(), said: JSON.stringify(lines), amiss: amiss.join('\n'), command };
   }
 
