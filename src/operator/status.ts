@@ -12,7 +12,7 @@ import { countWorkers } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
 import { RedisAway } from './session.js';
-import { amount, fromNow, moment, type Part, presentLastError, span } from './terminal.js';
+import { amount, fromNow, moment, type Part, span } from './terminal.js';
 
 /**
  * Tells an operator what to do in a client's situation; the worst first. `late`: an asset could have been sent for more than
@@ -292,7 +292,7 @@ function worstTable(worst: readonly ClientStatus[]): Part[] {
     fromNow(endpoint.oldestOwedAt),
     fromNow(endpoint.nextAttemptAt),
     endpoint.failures,
-    presentLastError(endpoint),
+    [endpoint.lastError, endpoint.lastDetail, endpoint.lastStatus].filter(Boolean).join(' '),
     todo,
   ]);
   return rows.length === 0 ? [] : [{ head, rows, none: '' }];

@@ -3,7 +3,6 @@
  * read, pipe and paste them.
  */
 import { styleText } from 'node:util';
-import type { Endpoint } from '../redis/records/endpoint.js';
 
 /** A value in a fact or in a cell. */
 export type Value = string | number | boolean | undefined | null;
@@ -87,9 +86,10 @@ export const written = (parts: readonly Part[]): string => parts.map(writtenPart
 function writtenPart(part: Part): string {
   if (typeof part === 'string') return part;
   if ('lead' in part) return `${styleText(colours[part.tone], part.lead)} ${part.text}`;
-  if ('facts' in part) return `${part.title ? `${part.title}\n` : ''}${facts(part.facts)}`;
+  if ('facts' in part) return `${part.title ? `${part.title}\n` : ''}${columns(givenFacts(part.facts))}`;
   const { head, rows, none, isCut } = part;
-  const lines = table(head, isCut ? rows.map((row) => row.map(cut)) : rows, none);
+  if (rows.length === 0) return none;
+  const lines = columns([head, ...(isCut ? rows.map((row) => row.map(cut)) : rows)]);
   if (head[0] !== '' && head[0] !== 'VERDICT') return lines;
   return lines.replace(/^(ok|warn|fail)\b/gm, (level) => styleText(colours[level as Coloured], level));
 }
@@ -122,22 +122,10 @@ export const sentence = (text: string): string =>
 /** Names a number of things: `1 client`, `2 clients`. */
 export const amount = (n: number, one: string): string => `${n} ${n === 1 ? one : `${one}s`}`;
 
-/** Writes the class of a receiver's last failure, and its status if it answered. */
-export function presentLastError({ lastError, lastDetail, lastStatus }: Endpoint): string {
-  return [lastError, lastDetail, lastStatus].filter((part) => part !== undefined).join(' ');
-}
-
-/** Returns a table with a heading, or the text `none` if there are no rows. */
-export function table(head: readonly string[], rows: readonly (readonly Value[])[], none: string): string {
-  return rows.length === 0 ? none : columns([head, ...rows]);
-}
-
-/** Returns names and values, one a line; names without a value are left out. */
-export const facts = (of: Readonly<Record<string, Value>>): string => columns(givenFacts(of));
-
 /** Returns the facts that have a value. */
 export const givenFacts = (of: Readonly<Record<string, Value>>): [string, Value][] =>
   Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== '');
+
 function columns(rows: readonly (readonly Value[])[]): string {
   const texts = rows.map((row) => row.map(printable));
   const widths = texts[0]?.map((_, i) => Math.max(...texts.map((row) => row[i]?.length ?? 0))) ?? [];

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { markProcess } from '../../local/processMark.js';
 import { writeRunState } from '../../local/runState.js';
-import { facts, table } from '../../src/operator/terminal.js';
+import { written } from '../../src/operator/terminal.js';
 import { packagesLoadedWith } from '../imports.mjs';
 import { servers } from '../servers.js';
 import { type Cli, openCli, type Ran } from './cli.js';
@@ -122,8 +122,8 @@ describe('operator: usage', () => {
   it('shows a replacement for characters that control a terminal or turn and hide text', () => {
     const hostile = ['\u001b[2J', 'a\u202egpj', 'b\u200bc', 'd\u2028e'].join('|');
     const shown = '\ufffd[2J|a\ufffdgpj|b\ufffdc|d\ufffde';
-    assert.equal(facts({ name: hostile }), `name  ${shown}`);
-    assert.ok(table(['head'], [[hostile]], 'none').includes(shown));
+    const parts = [{ facts: { name: hostile } }, { head: ['HEAD'], rows: [[hostile]], none: '' }];
+    assert.equal(written(parts), `name  ${shown}\n\nHEAD\n${shown}`);
   });
 
   // A package costs each command that loads it up to 0.3 s of CPU before its first word.
