@@ -5,9 +5,14 @@ import { publicOrigin, redirect, sessionCookies } from '../api/console/sessionCo
 import type { Services, StepContext } from '../api/step.js';
 import { operatorRoles } from '../config.js';
 import { messageOf } from '../log.js';
-import { keepSignIn, signInMs, useSignIn } from '../redis/records/operatorAccess.js';
+import { keepForSecret, useKept } from '../redis/records/kept.js';
 import { comeIn, openPage, reachedOf } from './people.js';
 import { ask, isProviderGiven, nameIn, personOf } from './provider.js';
+
+const signInMs = 10 * 60_000;
+
+/** What a sign-in at the identity provider is checked against when the browser comes back. */
+type SignIn = Record<'verifier' | 'state' | 'nonce', string>;
 
 const callbackUrl = (ctx: StepContext<unknown>, services: Services): URL =>
   new URL('/desk/callback', publicOrigin(ctx.req, reachedOf(services)));
@@ -20,12 +25,13 @@ export function signInEndpoint(services: Services): Middleware[] {
   return openPage(async (ctx) => {
     if (!isProviderGiven(services.config)) return redirect(ctx, '/desk/open');
     const { client, provider } = await ask(services.config).catch(refusal(services));
-    const kept = {
+    const kept: SignIn = {
       verifier: client.randomPKCECodeVerifier(),
       state: client.randomState(),
       nonce: client.randomNonce(),
     };
-    signInCookies(services).begin(ctx, await keepSignIn(services.db, kept), signInMs);
+    const secret = await keepForSecret(services.db, services.db.global.operatorSignIn, kept, signInMs);
+    signInCookies(services).begin(ctx, secret, signInMs);
     const to = client.buildAuthorizationUrl(provider, {
       redirect_uri: callbackUrl(ctx, services).href,
       scope: 'openid profile email',
@@ -42,7 +48,8 @@ export function signInEndpoint(services: Services): Middleware[] {
 export function callbackEndpoint(services: Services): Middleware[] {
   return openPage(async (ctx) => {
     const cookies = signInCookies(services);
-    const kept = await useSignIn(services.db, cookies.secretOf(ctx));
+    const { db } = services;
+    const kept = await useKept<SignIn>(db, db.global.operatorSignIn, cookies.secretOf(ctx));
     cookies.end(ctx);
     if (kept === undefined)
       throw badParameter(

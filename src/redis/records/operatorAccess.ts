@@ -105,13 +105,14 @@ async function stillPerson(db: Db, kept: StoredPerson | undefined): Promise<Pers
   return ends === (await endsBefore(db)) ? person : undefined;
 }
 
-/** Makes the token of a link that begins one session, within 15 minutes. */
-export async function createPersonLink(
-  db: Db,
-  person: Person,
-): Promise<{ token: string; expiresAtMs: number }> {
+async function keepPerson(db: Db, key: 'operatorLink' | 'operatorSession', person: Person, forMs: number) {
   const stored: StoredPerson = { ...person, ends: await endsBefore(db) };
-  const token = await keepForSecret(db, db.global.operatorLink, stored, linkMs);
+  return keepForSecret(db, db.global[key], stored, forMs);
+}
+
+/** Makes the token of a link that begins one session, within 15 minutes. */
+export async function createPersonLink(db: Db, person: Person) {
+  const token = await keepPerson(db, 'operatorLink', person, linkMs);
   return { token, expiresAtMs: Date.now() + linkMs };
 }
 
@@ -121,10 +122,8 @@ export async function usePersonLink(db: Db, token: string): Promise<Person | und
 }
 
 /** Begins a session. @returns its secret */
-export async function beginPersonSession(db: Db, person: Person): Promise<string> {
-  const stored: StoredPerson = { ...person, ends: await endsBefore(db) };
-  return keepForSecret(db, db.global.operatorSession, stored, personSessionMs);
-}
+export const beginPersonSession = (db: Db, person: Person): Promise<string> =>
+  keepPerson(db, 'operatorSession', person, personSessionMs);
 
 export async function findPersonSession(db: Db, secret: string): Promise<Person | undefined> {
   return stillPerson(db, await findKept<StoredPerson>(db, db.global.operatorSession, secret));
@@ -133,23 +132,6 @@ export async function findPersonSession(db: Db, secret: string): Promise<Person 
 export async function endPersonSession(db: Db, secret: string): Promise<void> {
   await db.redis.del(db.global.operatorSession(secretHash(secret)));
 }
-
-/** What a sign-in at the identity provider is checked against when the browser comes back. */
-export interface SignIn {
-  verifier: string;
-  state: string;
-  nonce: string;
-}
-
-export const signInMs = 10 * 60_000;
-
-/** Keeps a sign-in that has begun. @returns the secret of its browser */
-export const keepSignIn = (db: Db, signIn: SignIn): Promise<string> =>
-  keepForSecret(db, db.global.operatorSignIn, signIn, signInMs);
-
-/** Returns a sign-in, once. */
-export const useSignIn = (db: Db, secret: string): Promise<SignIn | undefined> =>
-  useKept(db, db.global.operatorSignIn, secret);
 
 /** Ends every session and unused link of people. */
 export async function endPersonSessions(db: Db): Promise<void> {
