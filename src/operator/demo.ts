@@ -1,13 +1,13 @@
 /** `demo`: the whole flow against the running service, with its own receiver on a free port of this machine. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { readTargetPolicy } from '../outgoing/address.js';
 import { sign } from '../outgoing/notification.js';
 import { checkTarget } from '../outgoing/target.js';
+import { withTimeout } from '../promises.js';
 import { defaultScopes, listAccounts, platformScope } from '../redis/records/accounts.js';
 import { accountCreate, accountRotateSecret, apiAddress } from './account.js';
 import { clientCreate } from './client.js';
@@ -22,30 +22,26 @@ const demoScopes = [...defaultScopes, platformScope];
 const answerWithinMs = 10_000;
 const arriveWithinMs = 60_000;
 
-interface Received {
+interface Received extends Pick<IncomingMessage, 'headers'> {
   atMs: number;
-  headers: IncomingHttpHeaders;
   body: string;
-}
-
-interface Receiver {
-  url: string;
-  received: Received[];
 }
 
 /** @param showProgress prints a line of progress, for people only */
 export async function demo(operator: Operator, showProgress: (line: string) => void): Promise<Answer> {
-  const receiver: Receiver = { url: '', received: [] };
-  const server = createServer(async (request, response) => {
-    const body = await text(request);
-    receiver.received.push({ atMs: Date.now(), headers: request.headers, body });
-    response.writeHead(204).end();
-  });
+  const server = createServer();
+  const arrived = new Promise<Received>((resolve) =>
+    server.on('request', async (request, response) => {
+      const body = await text(request);
+      resolve({ atMs: Date.now(), headers: request.headers, body });
+      response.writeHead(204).end();
+    }),
+  );
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/notifications`;
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/notifications`;
   try {
-    await refuseUnlessPossible(operator, receiver.url);
-    return await play(operator, receiver, showProgress);
+    await refuseUnlessPossible(operator, url);
+    return await play(operator, { url, arrived }, showProgress);
   } finally {
     server.closeAllConnections();
     server.close();
@@ -66,10 +62,9 @@ async function refuseUnlessPossible(operator: Operator, url: string) {
 
 async function play(
   operator: Operator,
-  receiver: Receiver,
+  { url, arrived }: { url: string; arrived: Promise<Received> },
   showProgress: (line: string) => void,
 ): Promise<Answer> {
-  const { url } = receiver;
   let number = 0;
   const step = (words: string) => showProgress(`${++number}. ${words}`);
   const detail = (words: string) => showProgress(`   ${words}`);
@@ -103,7 +98,10 @@ async function play(
   const { event_id, notification_id } = published;
   step(`The platform found segments for the asset video-1: POST /enrichments`);
   detail(`202 ${JSON.stringify(published)}`);
-  const { atMs, headers: all, body } = await waitForOne(receiver);
+  const late = () => {
+    throw new Refused(`No notification arrived within ${span(arriveWithinMs)}.`);
+  };
+  const { atMs, headers: all, body } = await withTimeout(arrived, arriveWithinMs, late);
   const milliseconds = atMs - sentAtMs;
   step(`The notification arrives, ${milliseconds} ms after the event was published:`);
   const headers = Object.fromEntries(Object.entries(all).filter(([header]) => header.startsWith('webhook-')));
@@ -134,15 +132,6 @@ async function play(
       `  npm run -s operator -- account disable ${account_id}`,
     ].join('\n'),
   );
-}
-
-/** @throws Refused after a minute */
-async function waitForOne({ received }: Receiver): Promise<Received> {
-  for (const endMs = Date.now() + arriveWithinMs; Date.now() < endMs; await sleep(50)) {
-    const [first] = received;
-    if (first !== undefined) return first;
-  }
-  throw new Refused(`No notification arrived within ${span(arriveWithinMs)}.`);
 }
 
 /** Returns the demo's own account: the first run creates it, and each later run gives it a new secret. */
