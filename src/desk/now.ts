@@ -1,13 +1,12 @@
 /** The first page: whether it is us or them, what to do, and the last day of the whole service. */
 import type { Middleware } from 'koa';
-import { html, type Piece } from '../api/console/html.js';
-import { plot } from '../api/console/overview.js';
+import { html } from '../api/console/html.js';
+import { failures, outcomes, plot } from '../api/console/overview.js';
 import { answerPage } from '../api/console/page.js';
-import { count } from '../api/console/words.js';
 import type { Services } from '../api/step.js';
 import type { Answer, Operator } from '../operator/operation.js';
 import { status } from '../operator/status.js';
-import { type AttemptStep, readAttempts } from '../redis/records/attemptHistory.js';
+import { readAttempts } from '../redis/records/attemptHistory.js';
 import { carryOut } from './calls.js';
 import { shownParts } from './forms.js';
 import { deskPage } from './people.js';
@@ -18,11 +17,15 @@ export function nowPage(services: Services): Middleware[] {
   return deskPage(services, async (ctx) => {
     const { operator } = ctx.state;
     const [{ shown }, steps] = await Promise.all([look(operator()), readAttempts(services.db)]);
-    answerPage(ctx, {
-      title: 'Now',
-      isLive: true,
-      body: [shownParts(shown), html`<h2>The last day</h2>`, dayOf(steps)],
-    });
+    const plots = [
+      plot('Attempts, in 5 minutes', steps, [
+        { name: 'delivered', tint: 1, values: steps.map(({ delivered }) => delivered) },
+        { name: 'failed', tint: 2, values: steps.map(failures) },
+      ]),
+      plot('Owed', steps, [{ name: 'owed assets', tint: 4, values: steps.map(({ owed = 0 }) => owed) }]),
+    ];
+    const body = [shownParts(shown), html`<h2>The last day</h2>`, outcomes(steps), plots];
+    answerPage(ctx, { title: 'Now', isLive: true, body });
   });
 }
 
@@ -44,18 +47,4 @@ function sharedLook(): (operator: Operator) => Promise<Answer> {
     });
     return shared;
   };
-}
-
-function dayOf(steps: readonly AttemptStep[]): Piece {
-  const failures = steps.map(({ failed }) => Object.values(failed).reduce((sum, n) => sum + n, 0));
-  const delivered = steps.map((step) => step.delivered);
-  const total = (values: readonly number[]) => values.reduce((sum, n) => sum + n, 0);
-  return [
-    html`<p>${count(total(delivered), 'attempt')} succeeded and ${total(failures).toLocaleString('en')} failed.</p>`,
-    plot('Attempts, in 5 minutes', steps, [
-      { name: 'delivered', tint: 1, values: delivered },
-      { name: 'failed', tint: 2, values: failures },
-    ]),
-    plot('Owed', steps, [{ name: 'owed assets', tint: 4, values: steps.map(({ owed = 0 }) => owed) }]),
-  ];
 }

@@ -50,13 +50,12 @@ const changeRow = ({ atMs, from, to, why, by }: StateChange, { changedBy }: Read
 });
 
 function day(steps: readonly AttemptStep[]): Piece {
-  const delivered = total(steps.map((step) => step.delivered));
   const failed = total(steps.map(failures));
-  if (delivered + failed === 0) return html`<p>No attempt.</p>`;
+  if (failed + total(steps.map(({ delivered }) => delivered)) === 0) return html`<p>No attempt.</p>`;
   const classes = [...new Set(steps.flatMap((step) => Object.keys(step.failed)))].sort();
   const within = (share: number) => steps.map((step) => quantileMs(step.latency, share) ?? 0);
   return [
-    html`<p>${count(delivered, 'attempt')} succeeded and ${failed.toLocaleString('en')} failed.</p>`,
+    outcomes(steps),
     plot(`Attempts that succeeded, in ${stepMs / 60_000} minutes`, steps, [
       { name: 'succeeded', tint: 1, values: steps.map((step) => step.delivered) },
     ]),
@@ -83,7 +82,13 @@ function day(steps: readonly AttemptStep[]): Piece {
 }
 
 const total = (values: readonly number[]): number => values.reduce((sum, n) => sum + n, 0);
-const failures = (step: AttemptStep): number => total(Object.values(step.failed));
+export const failures = (step: AttemptStep): number => total(Object.values(step.failed));
+
+/** Says how many attempts succeeded and failed. */
+export function outcomes(steps: readonly AttemptStep[]): Html {
+  const succeeded = total(steps.map(({ delivered }) => delivered));
+  return html`<p>${count(succeeded, 'attempt')} succeeded and ${total(steps.map(failures)).toLocaleString('en')} failed.</p>`;
+}
 
 /** Draws each series upon those before it, a bar for each step. A tint is a colour of console.css. */
 export function plot(
