@@ -1,7 +1,7 @@
 /** Explains how a notification stands, and why something was or was not sent. */
 import { z } from 'zod';
 import { stateSentence } from '../api/console/words.js';
-import { presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
+import { presentAsset, presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
 import {
   notification,
   notificationWithAttempts,
@@ -17,7 +17,7 @@ import { withoutWorkflow } from '../redis/owed/claim.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { anyClient, filledText, option } from './input.js';
 import { type Answer, answer, type Operator, operation, Refused, requireClient } from './operation.js';
-import { moment, shownOf } from './terminal.js';
+import { shownOf } from './terminal.js';
 
 const found = {
   client_token: anyClient,
@@ -66,15 +66,13 @@ export const explain = operation({
       );
     }
     const why = await explainAsset(db, client_token, platform_id);
-    const { lastEvent, lastNotification: last } = why;
+    const { lastNotification: last } = why;
     const { owed, held } = await getEndpoint(db, client_token);
+    const { last_event = null, ...asset } = presentAsset(why);
     const value = {
       client_token,
-      platform_id,
-      known_segments: why.knownSegments,
-      last_event: lastEvent
-        ? { event_id: lastEvent.eventId, at: moment(lastEvent.at), decision: lastEvent.decision }
-        : null,
+      ...asset,
+      last_event,
       last_notification: last ? await present(operator, last) : null,
       catch_up_id: owed > 0 ? (await operator.workflowIds()).catchUp(client_token) : null,
     };

@@ -30,7 +30,7 @@ import {
 } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { requireNotification } from '../steps/publisher.js';
-import { presentNotification, presentTime, presentWithAttempts } from './present.js';
+import { presentAsset, presentNotification, presentTime, presentWithAttempts } from './present.js';
 
 /**
  * The end of a page, as text. The first letter is the order: `a`, by acceptance, with the time (ms) and the notification;
@@ -180,22 +180,13 @@ export const assetEndpoint = clientEndpoint({
   codes: ['unknown_asset'],
   answer: async ({ db }, { ctx, client }) => {
     const { platform_id: platformId = '' } = ctx.params;
-    const { knownSegments, lastEvent, lastNotification } = await explainAsset(
-      db,
-      client.clientToken,
-      platformId,
-    );
+    const found = await explainAsset(db, client.clientToken, platformId);
+    const { knownSegments, lastEvent, lastNotification } = found;
     if (!lastEvent && knownSegments === 0) {
       throw new ApiError('unknown_asset', 'There is no record of this asset for this client');
     }
     return {
-      platform_id: platformId,
-      known_segments: knownSegments,
-      last_event: lastEvent && {
-        event_id: lastEvent.eventId,
-        at: presentTime(lastEvent.at),
-        decision: lastEvent.decision,
-      },
+      ...presentAsset(found),
       last_notification: lastNotification && presentNotification(lastNotification),
     };
   },

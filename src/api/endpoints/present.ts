@@ -1,3 +1,4 @@
+import type { AssetExplanation } from '../../redis/notifications/decisions.js';
 import type { ListedNotification, NotificationRecord } from '../../redis/notifications/notifications.js';
 import type { Endpoint } from '../../redis/records/endpoint.js';
 import type { Registration } from '../../redis/records/registrations.js';
@@ -26,6 +27,17 @@ export function presentWithAttempts(n: NotificationRecord): Record<string, unkno
     attempts: n.attempts.map((attempt) => ({ ...attempt, at: presentTime(attempt.at) })),
   };
 }
+
+/** Shows what is known of an asset, without its last notification. */
+export const presentAsset = ({ platformId, knownSegments, lastEvent }: AssetExplanation) => ({
+  platform_id: platformId,
+  known_segments: knownSegments,
+  last_event: lastEvent && {
+    event_id: lastEvent.eventId,
+    at: presentTime(lastEvent.at),
+    decision: lastEvent.decision,
+  },
+});
 
 export function presentRegistration(registration: Registration, endpoint: Endpoint) {
   return {
