@@ -17,8 +17,7 @@ async function entries(ctx: StepContext<PersonState>) {
   const given = filledIn(parseParameters(ctx.querystring));
   const isOfWeek = !('since' in given || 'until' in given || 'of' in given);
   const asked = isOfWeek ? { since: '7d', ...given } : given;
-  const page = { limit: Number.POSITIVE_INFINITY };
-  const answer = await carryOut(audit, ctx.state.operator(), checkedInput(audit, asked), page);
+  const answer = await carryOut(audit, ctx.state.operator(), checkedInput(audit, asked));
   return { typed: given, query: String(new URLSearchParams(asked)), answer, isOfWeek };
 }
 

@@ -116,7 +116,7 @@ export async function carryOut(
   operation: Operation,
   operator: Operator,
   input: Record<string, unknown>,
-  page: Page,
+  page: Page = { limit: Number.POSITIVE_INFINITY },
 ): Promise<Answer> {
   try {
     return await operation.run(operator, input, page);
@@ -147,15 +147,18 @@ async function readInput(ctx: ApiContext, operation: Operation) {
   if (changes) readQuery(ctx.querystring, [], new Map(known.map((name) => [name, 'belongs in the body'])));
   const { limit, cursor, ...given } = all;
   const own = 'limit' in schema.shape && limit !== undefined ? { ...given, limit } : given;
-  const isPaged = list !== undefined && ctx.get('Accept') !== answerType;
-  const page = checked(z.object(pageParameters), isPaged ? { limit, cursor } : {});
-  const after = page.cursor && Buffer.from(page.cursor, 'base64url').toString();
-  if (after === '') throw badParameter(`cursor ${notACursor}`);
   return {
     input: checkedInput(operation, changes ? all : own),
     reason: checked(z.object({ reason: reasonMember }), { reason }).reason,
-    page: { limit: list && ctx.get('Accept') !== answerType ? page.limit : Number.POSITIVE_INFINITY, after },
+    page: list === undefined || ctx.get('Accept') === answerType ? undefined : readPage(limit, cursor),
   };
+}
+
+function readPage(limit: unknown, cursor: unknown): Page {
+  const asked = checked(z.object(pageParameters), { limit, cursor });
+  const after = asked.cursor && Buffer.from(asked.cursor, 'base64url').toString();
+  if (after === '') throw badParameter(`cursor ${notACursor}`);
+  return { limit: asked.limit, after };
 }
 
 /** Checks the input of an operation; the names of options and arguments in messages become those of members. @throws ApiError 400 */
@@ -185,7 +188,6 @@ function describeCall(operation: Operation): Omit<Description, 'tag'> & { tag: s
   const words = nameOf(operation).split(' ');
   const [first = '', ...rest] = words.flatMap((word) => word.split('-'));
   const tag = words.length > 1 ? first : 'service';
-  const page = z.object({ [list ?? '']: z.array(answers), ...pageMembers(z.string()) });
   const codes: ErrorCode[] = [
     'invalid_token',
     'insufficient_role',
@@ -193,6 +195,7 @@ function describeCall(operation: Operation): Omit<Description, 'tag'> & { tag: s
     'unknown_account',
     'unknown_client',
   ];
+  const page = z.object({ [list ?? '']: z.array(answers), ...pageMembers(z.string()) });
   return {
     method: changes ? 'post' : 'get',
     path: `/operator/${words.join('/')}`,
@@ -203,10 +206,7 @@ function describeCall(operation: Operation): Omit<Description, 'tag'> & { tag: s
     security: 'token',
     ...(changes
       ? {
-          body: {
-            schema: z.strictObject({ ...input.shape, reason: reasonMember }),
-            examples: {},
-          },
+          body: { schema: z.strictObject({ ...input.shape, reason: reasonMember }), examples: {} },
           after503: 'look whether it took effect, then repeat it.',
         }
       : { query: z.object({ ...input.shape, ...(list ? pageParameters : {}) }) }),

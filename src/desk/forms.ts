@@ -163,40 +163,31 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
   deskPage(services, async (ctx) => {
     const { person, operator } = ctx.state;
     requireRole(operation, person.role, whoIs(person));
-    const query = new Map(parseParameters(ctx.querystring));
-    const cursor = query.get('cursor');
-    query.delete('cursor');
-    const given = filledIn(query);
-    const isAsked = query.size > 0 || operation.input.safeParse({}).success;
-    const read =
-      operation.changes || !isAsked
-        ? undefined
-        : await carryOut(operation, operator(), checkedInput(operation, given), {
-            limit: shownAtMost,
-            after: cursor,
-          });
-    const next = read?.next && new URLSearchParams({ ...given, cursor: read.next });
+    const { cursor: after, ...given } = filledIn(parseParameters(ctx.querystring));
+    const isAsked = ctx.querystring !== '' || operation.input.safeParse({}).success;
+    const body = async (): Promise<Piece> => {
+      if (operation.changes) {
+        // Arguments that the address of the page has already named.
+        const named = Object.entries(given).filter(([member]) => argumentsOf(operation).has(member));
+        return [operationForm(ctx.state, operation, { given: Object.fromEntries(named) }), noResult];
+      }
+      const form = operationForm(ctx.state, operation, { typed: given });
+      if (!isAsked) return form;
+      const input = checkedInput(operation, given);
+      const { shown, next } = await carryOut(operation, operator(), input, { limit: shownAtMost, after });
+      const more = next && new URLSearchParams({ ...given, cursor: next });
+      return [
+        form,
+        html`<div id="result">${warned(ctx)}${shownParts(shown)}</div>`,
+        more && html`<p><a href="${ctx.path}?${String(more)}" rel="next">More</a></p>`,
+      ];
+    };
     answerPage(ctx, {
       title: nameOf(operation),
       parent: { name: 'All operations', href: '/desk/do' },
-      body: [
-        html`<p>${sentence(operation.does)}</p>`,
-        operationForm(
-          ctx.state,
-          operation,
-          operation.changes ? { given: givenArguments(operation, given) } : { typed: given },
-        ),
-        operation.changes
-          ? noResult
-          : html`<div id="result">${warned(ctx)}${read && shownParts(read.shown)}</div>`,
-        next && html`<p><a href="${ctx.path}?${String(next)}" rel="next">More</a></p>`,
-      ],
+      body: [html`<p>${sentence(operation.does)}</p>`, await body()],
     });
   });
-
-/** Arguments that the address of the page has already named. */
-const givenArguments = (operation: Operation, given: Record<string, string>) =>
-  Object.fromEntries(Object.entries(given).filter(([member]) => argumentsOf(operation).has(member)));
 
 const operationAnswer = (services: Services, operation: Operation): Middleware[] =>
   formStep(services, async (ctx, form) => {
@@ -206,8 +197,7 @@ const operationAnswer = (services: Services, operation: Operation): Middleware[]
     if (reason === '') throw badParameter('The reason is missing: say in one line why');
     if (!reasonText.safeParse(reason).success)
       throw badParameter('The reason must be one line of at most 200 characters');
-    const page = { limit: Number.POSITIVE_INFINITY };
-    const { shown } = await carryOut(operation, operator(reason), checkedInput(operation, given), page);
+    const { shown } = await carryOut(operation, operator(reason), checkedInput(operation, given));
     answerPage(ctx, {
       title: nameOf(operation),
       body: html`<div id="result" class="notice good" role="status" tabindex="-1">${warned(ctx)}${shownParts(shown)}</div>`,
