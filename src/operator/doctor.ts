@@ -8,7 +8,6 @@ import { readProxy } from '../outgoing/proxy.js';
 import { acceptEmpty } from '../redis/connection/mark.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { checkRedis, type Finding, finding } from './redisChecks.js';
-import { ServerAway } from './session.js';
 import { amount, span } from './terminal.js';
 
 const levels = ['ok', 'warn', 'fail'] as const;
@@ -60,7 +59,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
   }
   // A server that cannot be checked is a finding.
   const unavailable = (check: string, todo: string) => (err: unknown) => {
-    const known = err instanceof ServerAway ? err.todo : undefined;
+    const known = err instanceof Refused ? err.todo : undefined;
     return [finding(check, 'fail', explainError(err), known ?? `Correct ${todo}, or start the server.`)];
   };
   // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.

@@ -118,6 +118,8 @@ export class Refused extends Error {
   constructor(
     message: string,
     readonly code: ErrorCode = 'refused',
+    /** What to do about it, where a server does not serve. */
+    readonly todo?: string,
   ) {
     super(message);
   }

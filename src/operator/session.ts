@@ -13,19 +13,6 @@ import { projectDir, type RunningHere, readRunState } from './npmStart.js';
 import { Refused } from './operation.js';
 import { createOperator } from './operator.js';
 
-/** A server does not serve. */
-export class ServerAway extends Refused {
-  /** @param todo what to do about it */
-  constructor(
-    message: string,
-    readonly todo: string | undefined,
-  ) {
-    super(message);
-  }
-}
-
-export class RedisAway extends ServerAway {}
-
 /** A person waits: after 5 s the command says that a server does not answer. */
 const patienceMs = 5000;
 
@@ -75,7 +62,8 @@ async function connectRedis(config: Config, { redisUrl }: RunningHere): Promise<
   } catch (err) {
     closeDb(db);
     const [why] = explainRefusals([db.health.behind(err)]);
-    throw new RedisAway(`${why?.says} REDIS_URL leads to ${withoutPassword(url)}.`, why?.todo);
+    const message = `${why?.says} REDIS_URL leads to ${withoutPassword(url)}.`;
+    throw new Refused(message, 'temporarily_unavailable', why?.todo);
   }
 }
 
@@ -91,7 +79,7 @@ async function connectTemporal(config: Config, { temporalAddress }: RunningHere)
   } catch (err) {
     const { explainTemporal } = await import('../temporal/refusal.js');
     const { says, todo } = await explainTemporal(err, { ...config.temporalConnection, address });
-    throw new ServerAway(`${says} TEMPORAL_ADDRESS is ${address}.`, todo);
+    throw new Refused(`${says} TEMPORAL_ADDRESS is ${address}.`, 'temporarily_unavailable', todo);
   }
 }
 

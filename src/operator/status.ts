@@ -11,7 +11,6 @@ import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
-import { RedisAway } from './session.js';
 import { amount, fromNow, moment, type Part, span } from './terminal.js';
 
 /**
@@ -76,7 +75,7 @@ export const status = operation({
   }),
   run: (operator) =>
     look(operator).catch((err: unknown) => {
-      if (err instanceof RedisAway) throw new Refused(`It is us. ${err.message} ${err.todo}`);
+      if (err instanceof Refused && err.todo) throw new Refused(`It is us. ${err.message} ${err.todo}`);
       throw isRedisUnavailable(err) ? new Refused(`It is us. ${explainError(err)}`) : err;
     }),
 });
