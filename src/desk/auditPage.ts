@@ -1,14 +1,13 @@
 /** The audit: by person, customer, operation and time, as a page and as CSV. */
-import type { Middleware } from 'koa';
 import { html, type Piece } from '../api/console/html.js';
 import { answerPage } from '../api/console/page.js';
-import type { Services, StepContext } from '../api/step.js';
+import type { StepContext } from '../api/step.js';
 import { parseParameters } from '../api/steps/query.js';
 import { audit } from '../operator/audit.js';
 import type { Answer } from '../operator/operation.js';
 import { carryOut, checkedInput } from './calls.js';
 import { filledIn, operationForm, shownParts } from './forms.js';
-import { deskPage, type PersonState } from './people.js';
+import type { DeskPage, PersonState } from './people.js';
 
 const shownAtMost = 200;
 
@@ -22,14 +21,13 @@ async function entries(ctx: StepContext<PersonState>) {
 }
 
 /** GET /desk/audit: the newest first. */
-export const auditPage = (services: Services): Middleware[] =>
-  deskPage(services, async (ctx) => {
-    const { typed, query, answer, isOfWeek } = await entries(ctx);
-    const { length } = answer.value as unknown[];
-    const filter = operationForm(ctx.state, audit, { label: 'Filter', action: '/desk/audit', typed });
-    const says = html`<p>${length.toLocaleString('en')} entries${isOfWeek && ' of the last 7 days'}${length > shownAtMost && `; the newest ${shownAtMost} are shown`}. <a href="/desk/audit.csv?${query}">All of them as CSV</a></p>`;
-    answerPage(ctx, { title: 'Audit', body: [filter, says, newestOf(answer, shownAtMost)] });
-  });
+export const auditPage: DeskPage = async (ctx) => {
+  const { typed, query, answer, isOfWeek } = await entries(ctx);
+  const { length } = answer.value as unknown[];
+  const filter = operationForm(ctx.state, audit, { label: 'Filter', action: '/desk/audit', typed });
+  const says = html`<p>${length.toLocaleString('en')} entries${isOfWeek && ' of the last 7 days'}${length > shownAtMost && `; the newest ${shownAtMost} are shown`}. <a href="/desk/audit.csv?${query}">All of them as CSV</a></p>`;
+  answerPage(ctx, { title: 'Audit', body: [filter, says, newestOf(answer, shownAtMost)] });
+};
 
 /** Shows the last rows of an answer's table, the last one first. */
 export const newestOf = ({ shown }: Answer, atMost: number): Piece =>
@@ -44,16 +42,15 @@ export const newestOf = ({ shown }: Answer, atMost: number): Piece =>
 const columns = 'at who what target before after why account_id address request_id'.split(' ');
 
 /** GET /desk/audit.csv */
-export const auditCsv = (services: Services): Middleware[] =>
-  deskPage(services, async (ctx) => {
-    const { answer } = await entries(ctx);
-    const lines = (answer.value as Record<string, unknown>[]).map((entry) =>
-      columns.map((name) => cell(entry[name])),
-    );
-    ctx.attachment('audit.csv');
-    ctx.type = 'text/csv; charset=utf-8';
-    ctx.body = [columns, ...lines].map((line) => `${line.join(',')}\r\n`).join('');
-  });
+export const auditCsv: DeskPage = async (ctx) => {
+  const { answer } = await entries(ctx);
+  const lines = (answer.value as Record<string, unknown>[]).map((entry) =>
+    columns.map((name) => cell(entry[name])),
+  );
+  ctx.attachment('audit.csv');
+  ctx.type = 'text/csv; charset=utf-8';
+  ctx.body = [columns, ...lines].map((line) => `${line.join(',')}\r\n`).join('');
+};
 
 /** RFC 4180. A program for tables takes a cell that begins with one of these for a formula. */
 function cell(value: unknown): string {

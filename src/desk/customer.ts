@@ -1,5 +1,4 @@
 /** The pages of a customer and of its sites: what the publisher sees, and what an operator may do. */
-import type { Middleware } from 'koa';
 import { ApiError } from '../api/apiError.js';
 import { sitesPart } from '../api/console/account.js';
 import { html, type Piece } from '../api/console/html.js';
@@ -20,32 +19,31 @@ import { type Client, getClient } from '../redis/records/clients.js';
 import { newestOf } from './auditPage.js';
 import { carryOut } from './calls.js';
 import { cardsOf, shownParts } from './forms.js';
-import { deskPage, type PersonState } from './people.js';
+import type { DeskPage, PersonState } from './people.js';
 
 /** GET /desk/accounts/{id} */
-export const customerPage = (services: Services): Middleware[] =>
-  deskPage(services, async (ctx) => {
-    const { id = '' } = ctx.params;
-    const found = await getAccount(services.db, id);
-    if (found === undefined) throw new ApiError('unknown_account', `There is no account ${id}`);
-    const hasNotices = (await getClient(services.db, noticesClient(id))) !== undefined;
-    answerPage(ctx, {
-      title: found.name || id,
-      isLive: true,
-      body: [
-        html`<dl class="facts">
+export const customerPage: DeskPage = async (ctx, { db }) => {
+  const { id = '' } = ctx.params;
+  const found = await getAccount(db, id);
+  if (found === undefined) throw new ApiError('unknown_account', `There is no account ${id}`);
+  const hasNotices = (await getClient(db, noticesClient(id))) !== undefined;
+  answerPage(ctx, {
+    title: found.name || id,
+    isLive: true,
+    body: [
+      html`<dl class="facts">
 <dt>Account</dt><dd><code>${id}</code>, ${found.disabled ? html`<span class="badge suspended">disabled</span>` : 'enabled'}</dd>
 <dt>Client id</dt><dd><code>${found.clientId}</code></dd>
 <dt>Scopes</dt><dd>${found.scopes.join(', ')}</dd>
 <dt>Notices</dt><dd>${hasNotices ? html`<a href="/desk/clients/${noticesClient(id)}">its URL for notices</a>` : 'no URL is registered'}</dd>
 </dl>
 <h2>Sites</h2>`,
-        await sitesPart(ctx, services.db, id, siteUrl),
-        cardsOf(ctx.state, { account_id: id, account: id, account_or_client: id }),
-        await history(ctx, id),
-      ],
-    });
+      await sitesPart(ctx, db, id, siteUrl),
+      cardsOf(ctx.state, { account_id: id, account: id, account_or_client: id }),
+      await history(ctx, id),
+    ],
   });
+};
 
 const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
 
@@ -67,41 +65,43 @@ const tabs: { path: string; name: string; present: SitePart<SiteState> }[] = [
   { path: '/audit', name: 'Who did what', present: (ctx) => history(ctx, ctx.state.client.clientToken) },
 ];
 
+const tabPage =
+  ({ path, present }: (typeof tabs)[number]): DeskPage<SiteState> =>
+  async (ctx, services) => {
+    const { here, client: site } = ctx.state;
+    answerPage(ctx, {
+      title: site.name || site.clientToken,
+      parent: { name: 'Customer', href: `/desk/accounts/${site.accountId}` },
+      isLive: true,
+      body: [
+        healthNotice(ctx.state, {
+          noun: 'video',
+          register: 'Its publisher registers one: POST /register_push_notifications.',
+          resume: html`resume it (<a href="${here}/actions">Change</a>)`,
+        }),
+        tabsOf(here, tabs, path),
+        await present(ctx, services),
+      ],
+    });
+  };
+
 /** GET /desk/clients/{site}, and the pages below. */
-export const sitePages = (services: Services): { path: string; page: Middleware[] }[] => [
-  ...tabs.map(({ path, present }) => ({
-    path,
-    page: sitePage(services, async (ctx) => {
-      const { here, client: site } = ctx.state;
-      answerPage(ctx, {
-        title: site.name || site.clientToken,
-        parent: { name: 'Customer', href: `/desk/accounts/${site.accountId}` },
-        isLive: true,
-        body: [
-          healthNotice(ctx.state, {
-            noun: 'video',
-            register: 'Its publisher registers one: POST /register_push_notifications.',
-            resume: html`resume it (<a href="${here}/actions">Change</a>)`,
-          }),
-          tabsOf(here, tabs, path),
-          await present(ctx, services),
-        ],
-      });
-    }),
-  })),
-  { path: '/notifications/:id', page: sitePage(services, (ctx) => notificationPage(ctx, services)) },
+export const sitePages = [
+  ...tabs.map((tab) => ({ path: tab.path, answer: sitePage(tabPage(tab)) })),
+  { path: '/notifications/:id', answer: sitePage(notificationPage) },
 ];
 
-const sitePage = (services: Services, answer: (ctx: StepContext<SiteState>) => Promise<void>): Middleware[] =>
-  deskPage(services, async (ctx) => {
+function sitePage(answer: DeskPage<SiteState>): DeskPage {
+  return async (ctx, services) => {
     const { site = '' } = ctx.params;
     const found = await getClient(services.db, site);
     if (found === undefined) throw new ApiError('unknown_client', `There is no client ${site}`);
     const session = { access: ctx.state.person.role === 'look' ? ('read' as const) : ('full' as const) };
     const about = { client: found, session, here: siteUrl(site), reader: operatorReader };
     Object.assign(ctx.state, about, await readEndpoint(services.db, site));
-    await answer(ctx as StepContext<SiteState>);
-  });
+    await answer(ctx as StepContext<SiteState>, services);
+  };
+}
 
 /** Each change, with its consequences said before. */
 function actions({ state }: StepContext<SiteState>): Piece {
@@ -140,10 +140,9 @@ async function notificationPage(ctx: StepContext<SiteState>, { db }: Services): 
 }
 
 /** GET /desk/notifications/{id}: leads to the page below its site. */
-export const anyNotificationPage = (services: Services): Middleware[] =>
-  deskPage(services, async (ctx) => {
-    const { id = '' } = ctx.params;
-    const found = await findNotification(services.db, id);
-    if (found === undefined) throw new ApiError('unknown_notification', `There is no notification ${id}`);
-    redirect(ctx, `${siteUrl(found.clientToken)}/notifications/${id}`);
-  });
+export const anyNotificationPage: DeskPage = async (ctx, { db }) => {
+  const { id = '' } = ctx.params;
+  const found = await findNotification(db, id);
+  if (found === undefined) throw new ApiError('unknown_notification', `There is no notification ${id}`);
+  redirect(ctx, `${siteUrl(found.clientToken)}/notifications/${id}`);
+};

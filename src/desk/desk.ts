@@ -9,9 +9,9 @@ import { auditCsv, auditPage } from './auditPage.js';
 import { mountCalls } from './calls.js';
 import { anyNotificationPage, customerPage, sitePages } from './customer.js';
 import { findPage } from './find.js';
-import { allOperations, operationPages } from './forms.js';
+import { allOperations, mountOperations } from './forms.js';
 import { nowPage } from './now.js';
-import { deskPage, openEndpoint, openPageOf, signOutEndpoint } from './people.js';
+import { type DeskPage, deskPage, openEndpoint, openPageOf, signOutEndpoint } from './people.js';
 import { callbackEndpoint, signInEndpoint } from './signIn.js';
 
 export function createDesk(services: Services): Koa {
@@ -31,26 +31,22 @@ export function createDesk(services: Services): Koa {
   return app;
 }
 
-/** Leaves the answer at 404, on a page with the links of the desk. */
-const nothing = () => {};
-
 function mountPages(router: Router, services: Services): void {
   router.get('/desk/open', ...openPageOf(services));
   router.post('/desk/open', ...openEndpoint(services));
   router.get('/desk/sign_in', ...signInEndpoint(services));
   router.get('/desk/callback', ...callbackEndpoint(services));
   router.post('/desk/sign_out', ...signOutEndpoint(services));
-  router.get('/desk', ...nowPage(services));
-  router.get('/desk/find', ...findPage(services));
-  router.get('/desk/accounts/:id', ...customerPage(services));
-  for (const { path, page } of sitePages(services)) router.get(`/desk/clients/:site${path}`, ...page);
-  router.get('/desk/notifications/:id', ...anyNotificationPage(services));
-  router.get('/desk/audit', ...auditPage(services));
-  router.get('/desk/audit.csv', ...auditCsv(services));
-  router.get('/desk/do', ...allOperations(services));
-  for (const { path, page, form } of operationPages(services)) {
-    router.get(path, ...page);
-    if (form) router.post(path, ...form);
-  }
-  router.get('/desk/*nowhere', ...deskPage(services, nothing));
+  const page = (path: string, answer: DeskPage) => router.get(path, ...deskPage(services, answer));
+  page('/desk', nowPage());
+  page('/desk/find', findPage);
+  page('/desk/accounts/:id', customerPage);
+  for (const { path, answer } of sitePages) page(`/desk/clients/:site${path}`, answer);
+  page('/desk/notifications/:id', anyNotificationPage);
+  page('/desk/audit', auditPage);
+  page('/desk/audit.csv', auditCsv);
+  page('/desk/do', allOperations);
+  mountOperations(router, services);
+  // The answer stays 404, on a page with the links of the desk.
+  page('/desk/*nowhere', () => {});
 }

@@ -1,5 +1,4 @@
 /** One field that finds whatever an operator was told: a name, a token, a host, an id. */
-import type { Middleware } from 'koa';
 import { given } from '../api/console/access.js';
 import { html, type Piece } from '../api/console/html.js';
 import { answerPage } from '../api/console/page.js';
@@ -18,7 +17,7 @@ import { accountIdOf, getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { carryOut } from './calls.js';
 import { shownParts } from './forms.js';
-import { deskPage } from './people.js';
+import type { DeskPage } from './people.js';
 
 /** What was found: pages, and how they are shown if there are several. */
 interface Found {
@@ -29,23 +28,22 @@ interface Found {
 const shownAtMost = 50;
 
 /** GET /desk/find: of a single match its page, at once. */
-export const findPage = (services: Services): Middleware[] =>
-  deskPage(services, async (ctx) => {
-    const asked = given(ctx, 'q')?.slice(0, 256);
-    const found = asked === undefined ? undefined : await find(services, ctx.state.operator(), asked);
-    const [only] = found?.hrefs ?? [];
-    if (only !== undefined && found?.hrefs.length === 1) return redirect(ctx, only);
-    answerPage(ctx, {
-      title: 'Find',
-      body: [
-        html`<form class="row" action="/desk/find"><div><label for="q">A customer or site by a part of its name; a client token; the host of a URL; the id of a notification, event, asset or workflow</label>
+export const findPage: DeskPage = async (ctx, services) => {
+  const asked = given(ctx, 'q')?.slice(0, 256);
+  const found = asked === undefined ? undefined : await find(services, ctx.state.operator(), asked);
+  const [only] = found?.hrefs ?? [];
+  if (only !== undefined && found?.hrefs.length === 1) return redirect(ctx, only);
+  answerPage(ctx, {
+    title: 'Find',
+    body: [
+      html`<form class="row" action="/desk/find"><div><label for="q">A customer or site by a part of its name; a client token; the host of a URL; the id of a notification, event, asset or workflow</label>
 <input id="q" name="q" value="${asked}" maxlength="256" autocomplete="off" spellcheck="false" required autofocus></div><button>Find</button></form>`,
-        found?.shown,
-        found?.hrefs.length === 0 &&
-          html`<p role="status">Nothing is found by <code>${asked}</code>. An event or asset whose workflow Temporal no longer keeps is found at its site: “Why was it not sent?”</p>`,
-      ],
-    });
+      found?.shown,
+      found?.hrefs.length === 0 &&
+        html`<p role="status">Nothing is found by <code>${asked}</code>. An event or asset whose workflow Temporal no longer keeps is found at its site: “Why was it not sent?”</p>`,
+    ],
   });
+};
 
 async function find(services: Services, operator: Operator, asked: string): Promise<Found> {
   const href = await pageOf(services, asked);

@@ -1,4 +1,5 @@
 /** The form of an operation, and its answer as a page shows it. */
+import type Router from '@koa/router';
 import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { badParameter } from '../api/apiError.js';
@@ -13,7 +14,7 @@ import { groups, operations } from '../operator/operations.js';
 import { givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
 import { carryOut, checkedInput, requireRole } from './calls.js';
-import { deskPage, formStep, type PersonState, whoIs } from './people.js';
+import { type DeskPage, deskForm, deskPage, type PersonState, whoIs } from './people.js';
 
 const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
 
@@ -133,28 +134,27 @@ export const filledIn = (fields: Parameters): Record<string, string> =>
   Object.fromEntries([...fields].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
 
 /** GET /desk/do: the form of every operation that the person may carry out. */
-export const allOperations = (services: Services): Middleware[] =>
-  deskPage(services, (ctx) => {
-    const { person } = ctx.state;
-    const allowed = operations.filter(({ role }) => isAllowed(person.role, role));
-    const groupOf = (one: Operation) =>
-      groups[nameOf(one).split(' ')[0] ?? ''] ?? 'the service and its accounts';
-    const body = [...new Set(allowed.map(groupOf))].map(
-      (does) =>
-        html`<h2>${sentence(does).slice(0, -1)}</h2><ul>${allowed
-          .filter((one) => groupOf(one) === does)
-          .map((one) => html`<li><a href="${pathOf(one)}">${nameOf(one)}</a>: ${one.does}</li>`)}</ul>`,
-    );
-    answerPage(ctx, { title: 'All operations', body });
-  });
+export const allOperations: DeskPage = (ctx) => {
+  const { person } = ctx.state;
+  const allowed = operations.filter(({ role }) => isAllowed(person.role, role));
+  const groupOf = (one: Operation) =>
+    groups[nameOf(one).split(' ')[0] ?? ''] ?? 'the service and its accounts';
+  const body = [...new Set(allowed.map(groupOf))].map(
+    (does) =>
+      html`<h2>${sentence(does).slice(0, -1)}</h2><ul>${allowed
+        .filter((one) => groupOf(one) === does)
+        .map((one) => html`<li><a href="${pathOf(one)}">${nameOf(one)}</a>: ${one.does}</li>`)}</ul>`,
+  );
+  answerPage(ctx, { title: 'All operations', body });
+};
 
-/** The page of each operation, and the answer to its form. */
-export const operationPages = (services: Services) =>
-  operations.map((operation) => ({
-    path: pathOf(operation),
-    page: operationPage(services, operation),
-    form: operation.changes ? operationAnswer(services, operation) : undefined,
-  }));
+/** Mounts the page of each operation, and the answer to its form. */
+export function mountOperations(router: Router, services: Services): void {
+  for (const operation of operations) {
+    router.get(pathOf(operation), ...operationPage(services, operation));
+    if (operation.changes) router.post(pathOf(operation), ...operationAnswer(services, operation));
+  }
+}
 
 const shownAtMost = 200;
 
@@ -190,7 +190,7 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
   });
 
 const operationAnswer = (services: Services, operation: Operation): Middleware[] =>
-  formStep(services, async (ctx, form) => {
+  deskForm(services, async (ctx, form) => {
     const { person, operator } = ctx.state;
     requireRole(operation, person.role, whoIs(person));
     const { reason = '', form_token: _, ...given } = filledIn(form);

@@ -1,22 +1,20 @@
 /** The first page: whether it is us or them, what to do, and the last day of the whole service. */
-import type { Middleware } from 'koa';
 import { html } from '../api/console/html.js';
 import { failures, outcomes, plot } from '../api/console/overview.js';
 import { answerPage } from '../api/console/page.js';
-import type { Services } from '../api/step.js';
 import type { Answer, Operator } from '../operator/operation.js';
 import { status } from '../operator/status.js';
 import { readAttempts } from '../redis/records/attemptHistory.js';
 import { carryOut } from './calls.js';
 import { shownParts } from './forms.js';
-import { deskPage } from './people.js';
+import type { DeskPage } from './people.js';
 
 /** GET /desk */
-export function nowPage(services: Services): Middleware[] {
+export function nowPage(): DeskPage {
   const look = sharedLook();
-  return deskPage(services, async (ctx) => {
+  return async (ctx, { db }) => {
     const { operator } = ctx.state;
-    const [{ shown }, steps] = await Promise.all([look(operator()), readAttempts(services.db)]);
+    const [{ shown }, steps] = await Promise.all([look(operator()), readAttempts(db)]);
     const plots = [
       plot('Attempts, in 5 minutes', steps, [
         { name: 'delivered', tint: 1, values: steps.map(({ delivered }) => delivered) },
@@ -26,7 +24,7 @@ export function nowPage(services: Services): Middleware[] {
     ];
     const body = [shownParts(shown), html`<h2>The last day</h2>`, outcomes(steps), plots];
     answerPage(ctx, { title: 'Now', isLive: true, body });
-  });
+  };
 }
 
 /** Status reads every client: the pages of all people share a look, and looking takes a twentieth of the time. */

@@ -59,9 +59,12 @@ export const openPage = <State>(...steps: Step<State>[]): Middleware[] =>
     ...steps,
   );
 
+/** Answers a request of a session. */
+export type DeskPage<State = PersonState> = (ctx: StepContext<State>, services: Services) => unknown;
+
 /** Composes a page of a session. */
-export const deskPage = (services: Services, ...steps: Step<PersonState>[]): Middleware[] =>
-  openPage<PersonState>(requirePerson(services), ...steps);
+export const deskPage = (services: Services, answer: DeskPage): Middleware[] =>
+  openPage<PersonState>(requirePerson(services), (ctx) => answer(ctx, services));
 
 function requirePerson(services: Services): Step<PersonState> {
   const cookies = cookiesOf(services);
@@ -85,16 +88,14 @@ function requirePerson(services: Services): Step<PersonState> {
   };
 }
 
-/** Reads a form that a page of this session sent. @throws ApiError 403 */
-export function formStep(
+/** Composes the answer to a form that a page of this session sent. @throws ApiError 403 */
+export const deskForm = (
   services: Services,
   answer: (ctx: StepContext<PersonState>, form: Parameters) => unknown,
-) {
-  const { requireSameOrigin } = cookiesOf(services);
-  return deskPage(services, requireSameOrigin, async (ctx) => {
-    await answer(ctx, await readOwnForm(ctx, ctx.state.formToken));
-  });
-}
+): Middleware[] =>
+  openPage<PersonState>(requirePerson(services), cookiesOf(services).requireSameOrigin, async (ctx) =>
+    answer(ctx, await readOwnForm(ctx, ctx.state.formToken)),
+  );
 
 /** GET /desk/open: the script sends the token after `#`; without a token the page says how to come in. */
 export const openPageOf = ({ config }: Services): Middleware[] =>
