@@ -9,8 +9,8 @@ import {
   type IncomingHttpHeaders,
   type ServerHttp2Stream,
 } from 'node:http2';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { portOf } from './receiver.js';
 
 /** gRPC's numbers. */
 export const status = { ok: 0, permissionDenied: 7, resourceExhausted: 8, unimplemented: 12 };
@@ -51,8 +51,7 @@ export async function startGrpcProxy(target: string, tls = false) {
     if (code === status.ok) forward(outside, inside, headers);
     else refuse(inside, code);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  proxy.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  proxy.address = `127.0.0.1:${await portOf(server)}`;
   return proxy;
 }
 

@@ -1,5 +1,6 @@
 /** A TCP proxy between the service and a server, that can do what a broken network does. */
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
+import { portOf } from './receiver.js';
 
 export type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
@@ -75,8 +76,7 @@ export async function startProxy(targetUrl: string) {
       } else carryIn(data);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = await portOf(server);
 
   return {
     url: `redis://127.0.0.1:${port}`,

@@ -1,6 +1,7 @@
 /** A receiver of notifications that keeps what it got, and what tests wait with. */
+import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 
 export interface Received {
   path: string;
@@ -40,9 +41,8 @@ export async function startReceiver() {
     });
   });
   server.on('connection', (socket) => socket.unref()).unref();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const receiver = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    url: `http://127.0.0.1:${await portOf(server)}/hook`,
     received: [] as Received[],
     /** The answers to the next requests; `hang` is never answered. */
     answer: (_request: Received): Answer | Promise<Answer> => 200,
@@ -60,6 +60,12 @@ export async function startReceiver() {
     },
   };
   return receiver;
+}
+
+/** Has a server listen on this machine. @returns its port */
+export async function portOf(server: Server, port = 0): Promise<number> {
+  await once(server.listen(port, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port;
 }
 
 /** Has a receiver answer 200 to nothing until the gate is opened. */

@@ -1,5 +1,6 @@
 /** A proxy before a Redis that answers chosen commands in the words of a provider. */
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
+import { portOf } from './receiver.js';
 
 export type RespProxy = Awaited<ReturnType<typeof startRespProxy>>;
 
@@ -39,9 +40,8 @@ export async function startRespProxy(targetUrl: string) {
       }
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `redis://127.0.0.1:${await portOf(server)}`,
     /** By command, in capital letters. */
     refused,
     async stop(): Promise<void> {

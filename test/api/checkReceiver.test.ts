@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
+import { portOf } from '../receiver.js';
 import { type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
 
 interface Check {
@@ -48,8 +48,7 @@ describe('POST /push_notifications/check', () => {
         if (!response.headersSent) answer(one, response);
       });
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook?key=in-query`;
+    url = `http://127.0.0.1:${await portOf(server)}/hook?key=in-query`;
   });
   beforeEach(async () => {
     arrived = [];

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { startReceiver, until } from '../receiver.js';
+import { portOf, startReceiver, until } from '../receiver.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
 const source = join(import.meta.dirname, '../../clients/python/src');
@@ -49,9 +48,8 @@ describe('clients/python', () => {
       const retryAfter = answer.headers.get('retry-after');
       response.writeHead(answer.status, retryAfter === null ? {} : { 'retry-after': retryAfter });
       response.end(JSON.stringify(body));
-    }).listen(0, '127.0.0.1');
-    await new Promise((resolve) => between?.once('listening', resolve));
-    return `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+    });
+    return `http://127.0.0.1:${await portOf(between)}`;
   }
 
   /** @param events an event, or a line as it is */

@@ -41,6 +41,11 @@ export class Visitor {
     return this.post(action, { ...given, ...fields });
   }
 
+  /** The secret of the session. */
+  get secret(): string {
+    return this.cookie.split('=')[1] ?? '';
+  }
+
   /** Opens a link, and answers what the opening itself was answered. */
   async open(link: string): Promise<Page> {
     const { origin, pathname, hash } = new URL(link);
@@ -57,6 +62,9 @@ export class Visitor {
     return { status: answer.status, html: await answer.text(), headers: answer.headers };
   }
 }
+
+export const formTokenIn = (html: string): string =>
+  /name="form_token" value="([^"]+)"/.exec(html)?.[1] ?? '';
 
 export async function newLink(h: Pick<Harness, 'url'>, token: string, query = ''): Promise<string> {
   const answer = await fetch(`${h.url}/console_sessions${query}`, {

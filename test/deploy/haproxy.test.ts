@@ -3,14 +3,14 @@ import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_proces
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
 import { ApiError, presentProblem } from '../../src/api/apiError.js';
 import { type ErrorCode, errors } from '../../src/api/errors.js';
-import { until } from '../receiver.js';
+import { portOf, until } from '../receiver.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
 
@@ -160,8 +160,6 @@ async function startProcess() {
     else res.end(`${it.port} for ${req.headers['x-forwarded-for']}`);
   });
   server.on('connection', (socket) => socket.unref()).unref();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const it = { port: (server.address() as AddressInfo).port, ready: true, askedWhileNotReady: 0 };
+  const it = { port: await portOf(server), ready: true, askedWhileNotReady: 0 };
   return it;
 }

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { nameOf, type Operation } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
@@ -9,7 +7,7 @@ import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAcc
 import { Visitor } from '../console/visitor.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
-import { startReceiver, until } from '../receiver.js';
+import { portOf, startReceiver, until } from '../receiver.js';
 import { type DeskScene, newPersonLink, newSite, type Site, startDesk } from './scene.js';
 
 /** What each operation is tried with: arguments and options of the command, and the same as members. */
@@ -100,7 +98,7 @@ describe('operations of operators', () => {
     ];
   }
 
-  function called(operation: Operation, role: (typeof roles)[number], input: Record<string, unknown>) {
+  function called(operation: Operation, role: Role, input: Record<string, unknown>) {
     if (operation.changes) return scene.call(role, 'POST', pathOf(operation), { ...input, reason: 'a test' });
     const query = new URLSearchParams(input as Record<string, string>);
     return scene.call(role, 'GET', `${pathOf(operation)}?${query}`);
@@ -111,24 +109,13 @@ describe('operations of operators', () => {
     let text = JSON.stringify(value);
     for (const [name, one] of Object.entries({ client, id, account_id, client_id }))
       text = text.replaceAll(one, name);
-    const changing = [
-      'client_secret',
-      // Under load an event may have the workflow of a group.
-      'workflow_id',
-      'url',
-      'token',
-      'found',
-      'who',
-      'milliseconds',
-      'calls',
-      'calls_failed',
-      'reencrypted',
-      'unchanged',
-    ];
+    // Under load an event may have the workflow of a group.
+    const changing =
+      /^(client_secret|workflow_id|url|token|found|who|milliseconds|calls(_failed)?|reencrypted|unchanged)$/;
     const ofCalls = ['request_id', 'token_fingerprint', 'why'];
     return JSON.parse(
       text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'time').replaceAll(/(acc|cid|evt|msg)_[\w-]+/g, '$1'),
-      (name, one) => (ofCalls.includes(name) ? undefined : changing.includes(name) ? '…' : one),
+      (name, one) => (ofCalls.includes(name) ? undefined : changing.test(name) ? '…' : one),
     );
   }
 
@@ -146,12 +133,8 @@ describe('operations of operators', () => {
       const ranThere = await scene.there('admin', [...wordsOf(operation, { ...there }), '--json']);
       const call = await called(operation, 'admin', { ...asked });
       if (refusals[name] !== undefined) {
-        const refusal = `${refusals[name]}\n`;
-        assert.deepEqual(
-          [ran, ranThere],
-          [0, 1].map(() => ({ status: 1, stdout: '', stderr: refusal })),
-        );
-        assert.deepEqual([call.status, call.body.code], [409, 'refused']);
+        assert.deepEqual(ran, { status: 1, stdout: '', stderr: `${refusals[name]}\n` });
+        assert.deepEqual([ranThere, call.status, call.body.code], [ran, 409, 'refused']);
         return;
       }
       assert.deepEqual([ran.status, ranThere.status], [ran.status, ran.status], ranThere.stderr);
@@ -169,14 +152,20 @@ describe('operations of operators', () => {
       assert.equal(schema.safeParse(answer).error, undefined);
     });
 
-    it(`${name}: is refused by every door to a role that may not do it, and the role is named`, async () => {
+    it(`${name}: is refused by every door to a role that may not do it, and shows the others no secret that is not due to them`, async () => {
       const site = await pausedSite();
       const input = inputOf(operation, site);
-      for (const role of roles.filter((one) => !isAllowed(one, operation.role))) {
-        const { status, body } = await called(operation, role, input);
+      const hidden = { look: ['url-secret'], support: ['client_secret'] };
+      for (const role of ['look', 'support'] as const) {
+        const { status, text, body } = await called(operation, role, input);
+        const ran = await scene.there(role, wordsOf(operation, input));
+        if (isAllowed(role, operation.role)) {
+          for (const secret of ['whsec_', site.client_secret, ...hidden[role]])
+            assert.ok(!text.includes(secret) && !ran.stdout.includes(secret), secret);
+          continue;
+        }
         const says = `This needs the role ${operation.role}; the token ${role} has the role ${role}`;
         assert.deepEqual([status, body.code, body.msg], [403, 'insufficient_role', says]);
-        const ran = await scene.there(role, wordsOf(operation, input));
         assert.deepEqual(ran, { status: 1, stdout: '', stderr: `${says}.\n` });
       }
     });
@@ -192,38 +181,15 @@ describe('operations of operators', () => {
         const page = await visitors[role].get(
           `${path}?${operation.changes ? '' : new URLSearchParams(fields)}`,
         );
-        const isDue = isAllowed(role, operation.role);
-        assert.deepEqual(
-          [page.status, page.html.includes(`This needs the role ${operation.role}`)],
-          [isDue ? 200 : 403, !isDue],
-        );
+        assert.equal(page.status, isAllowed(role, operation.role) ? 200 : 403);
         if (role === 'look') assert.doesNotMatch(page.html, /url-secret|whsec_/);
       }
       if (!operation.changes) return;
       const form = await visitors.admin.get(path);
       const done = await visitors.admin.submit(form, path, { ...fields, reason: 'a test' });
       const shown = await visitors.look.post(path, { ...fields, reason: 'a test' });
-      assert.deepEqual(
-        [done.status, shown.status],
-        [refusals[name] === undefined ? 200 : 409, 403],
-        done.html,
-      );
-    });
-
-    it(`${name}: shows a role no secret that is not due to it`, async () => {
-      const site = await pausedSite();
-      const input = inputOf(operation, site);
-      if (isAllowed('look', operation.role)) {
-        const { text } = await called(operation, 'look', input);
-        const { stdout } = await scene.there('look', wordsOf(operation, input));
-        for (const shown of [text, stdout])
-          for (const secret of ['url-secret', 'whsec_', site.client_secret])
-            assert.ok(!shown.includes(secret));
-      } else if (isAllowed('support', operation.role)) {
-        const { text } = await called(operation, 'support', input);
-        for (const secret of ['whsec_', 'client_secret', site.client_secret])
-          assert.ok(!text.includes(secret));
-      }
+      const due = refusals[name] === undefined ? 200 : 409;
+      assert.deepEqual([done.status, shown.status], [due, 403], done.html);
     });
   }
 
@@ -256,32 +222,27 @@ describe('operations of operators', () => {
 
   it('refuse a wrong call like the API, before anything is done', async () => {
     const { client } = await pausedSite();
-    const pause = '/operator/registration/pause';
+    const [pause, set] = ['/operator/registration/pause', '/operator/client/set'];
+    const replay = '/operator/notification/replay';
     for (const [method, path, body, status, says] of [
       ['POST', pause, {}, 400, 'client_token: is missing'],
       ['POST', pause, { client_token: client, more: 1 }, 400, 'body: the member "more" is unknown'],
       ['POST', pause, { client_token: client, reason: 'a\nb' }, 400, /reason: A reason is one line/],
-      [
-        'POST',
-        '/operator/client/set',
-        { client_token: client },
-        400,
-        /Give max_in_flight, max_per_second or quiet_seconds/,
-      ],
+      ['POST', set, { client_token: client }, 400, /Give max_in_flight, max_per_second or quiet_seconds/],
       ['POST', pause, { client_token: client, limit: 1 }, 400, 'body: the member "limit" is unknown'],
       [
         'POST',
-        '/operator/client/set',
+        set,
         { client_token: client, max_per_second: 0 },
         400,
-        /: Give a whole number of at least 1, or "default"$/,
+        /: Give a whole number of .* "default"$/,
       ],
       [
         'POST',
-        '/operator/notification/replay',
+        replay,
         { client_token: client, since: '1d', until: '2d' },
         400,
-        'The time of since must not be later than that of until, or now',
+        /^The time of since must not be/,
       ],
       ['GET', '/operator/client/list?account=acc_x', undefined, 404, 'There is no account acc_x'],
       ['GET', '/operator/client/list?cursor=zzzz', undefined, 400, /cursor/],
@@ -340,8 +301,7 @@ describe('operations of operators', () => {
     const whys = body.entries.map(({ why }: { why?: string }) => why);
     assert.deepEqual(whys, ['why', 'why']);
     const moved = createServer((_, answer) => void answer.writeHead(301, { location: scene.url }).end());
-    await once(moved.listen(0, '127.0.0.1'), 'listening');
-    const OPERATOR_URL = `http://127.0.0.1:${(moved.address() as AddressInfo).port}`;
+    const OPERATOR_URL = `http://127.0.0.1:${await portOf(moved)}`;
     const env = { OPERATOR_URL, OPERATOR_TOKEN: scene.tokens.look };
     const { stderr } = await scene.cli.run(['status'], { env });
     assert.equal(stderr, `The operators' door does not answer at ${OPERATOR_URL} (unexpected redirect).\n`);
@@ -349,13 +309,12 @@ describe('operations of operators', () => {
   });
 
   it('list page by page, in an order in which nothing is left out', async () => {
-    for (const path of [
-      '/operator/account/list?',
-      '/operator/client/list?',
-      '/operator/audit?',
-      '/operator/notification/list?',
-    ]) {
-      const list = path.split('/').at(2) === 'audit?' ? 'entries' : `${path.split('/')[2]}s`;
+    for (const [list, path] of Object.entries({
+      accounts: '/operator/account/list?',
+      clients: '/operator/client/list?',
+      entries: '/operator/audit?',
+      notifications: '/operator/notification/list?',
+    })) {
       const { body: whole } = await scene.call('look', 'GET', `${path}limit=200`);
       const paged: unknown[] = [];
       for (let cursor = ''; ; ) {
@@ -379,15 +338,13 @@ describe('operations of operators', () => {
     const asset = `shows/${client}`;
     await scene.h.publish({ client, asset });
     const find = async (q: string) => visitors.support.get(`/desk/find?${new URLSearchParams({ q })}`);
-    const ui = `http://127.0.0.1:8233/namespaces/default/workflows/${encodeURIComponent(`q/enrichment/${client}/${id}`)}/run/history`;
+    const inUi = (workflow: string) =>
+      `http://127.0.0.1:8233/namespaces/default/workflows/${encodeURIComponent(workflow)}`;
     for (const [asked, path] of [
       [`${receiver.url}/another`, `/desk/clients/${client}`],
-      [
-        `http://127.0.0.1:8233/namespaces/default/workflows/${encodeURIComponent(`q/catch-up/${client}`)}`,
-        `/desk/clients/${client}`,
-      ],
+      [inUi(`q/catch-up/${client}`), `/desk/clients/${client}`],
       [` q/enrichment/${client}/${id} `, `/desk/notifications/${id}`],
-      [ui, `/desk/notifications/${id}`],
+      [`${inUi(`q/enrichment/${client}/${id}`)}/run/history`, `/desk/notifications/${id}`],
     ])
       assert.equal((await find(asked as string)).headers.get('location'), path, asked);
     await until('Temporal lists the asset', async () => (await find(asset)).status === 303);

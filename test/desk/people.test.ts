@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Visitor } from '../console/visitor.js';
 import { keysMatching } from '../keysMatching.js';
+import { portOf } from '../receiver.js';
 import { type DeskScene, newPersonLink, startDesk } from './scene.js';
 
 /** The package has no types. */
@@ -22,9 +21,8 @@ const newKey = () => generateKeyPairSync('rsa', { modulusLength: 2048 }).private
 
 /** A real identity provider, whose people sign in as soon as they come. */
 async function startProvider(redirectUri: string, port = 0, key = newKey()) {
-  const server = createServer().listen(port, '127.0.0.1');
-  await once(server, 'listening');
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const server = createServer();
+  const issuer = `http://127.0.0.1:${await portOf(server, port)}`;
   const { default: Provider } = await import(providerPackage);
   const state = { person: ada };
   const provider = new Provider(issuer, {
@@ -64,10 +62,10 @@ async function startProvider(redirectUri: string, port = 0, key = newKey()) {
   return { server, issuer, state };
 }
 
-const end = async (server: Server) => {
+function end(server: Server): void {
   server.close();
   server.closeAllConnections();
-};
+}
 
 /** What a browser is to the provider: it keeps cookies and follows redirects, until one leads back to the desk. */
 async function follow(from: string, change: (url: URL) => URL = (url) => url): Promise<string> {
@@ -103,7 +101,7 @@ describe('desk: people', () => {
     provider.state.person = ada;
   });
   after(async () => {
-    await end(provider.server);
+    end(provider.server);
     await scene.close();
   });
 
@@ -131,13 +129,8 @@ describe('desk: people', () => {
     assert.deepEqual([page.status, page.headers.get('location')], [303, '/desk']);
     const now = await visitor.get('/desk');
     assert.match(now.html, /Ada Lovelace <span class="badge">support<\/span>/);
-    const entries = (await scene.cli.json('audit')).filter(
-      ({ what }: { what: string }) => what === 'desk opened',
-    );
-    assert.deepEqual(
-      [entries.at(-1).who, entries.at(-1).after],
-      ['Ada Lovelace (signed in)', { role: 'support' }],
-    );
+    const { who, after } = (await scene.cli.json('audit', '--what', 'desk opened')).at(-1);
+    assert.deepEqual([who, after], ['Ada Lovelace (signed in)', { role: 'support' }]);
     assert.equal((await copy.get(back)).status, 400, 'a sign-in works once');
     const out = await visitor.submit(now, '/desk/sign_out');
     assert.match(out.html, new RegExp(`href="${provider.issuer}/session/end`));
@@ -174,14 +167,14 @@ describe('desk: people', () => {
     const { port } = new URL(provider.issuer);
     const redirectUri = `${scene.url}/desk/callback`;
     assert.equal((await finish(await comeBack())).status, 303);
-    await end(provider.server);
+    end(provider.server);
     const away = await new Visitor(scene.url).get('/desk/sign_in');
     assert.equal(away.status, 503);
     assert.match(away.html, /identity provider does not answer/);
     provider = await startProvider(redirectUri, Number(port), newKey());
     assert.equal((await finish(await comeBack())).status, 303);
     const begun = await comeBack();
-    await end(provider.server);
+    end(provider.server);
     assert.equal((await finish(begun)).status, 503);
     provider = await startProvider(redirectUri, Number(port), newKey());
   });
@@ -216,17 +209,13 @@ describe('desk: people', () => {
 
   it('send forms of their own pages only, with a reason for every change', async () => {
     const visitor = new Visitor(scene.url);
-    await visitor.post('/desk/open', {
-      link: (await newPersonLink(scene, 'admin', 'Ada')).split('#')[1] ?? '',
-    });
-    const page = await visitor.get('/desk/do/account/create');
+    await visitor.post('/desk/open', { link: await newPersonLink(scene, 'admin', 'Ada') });
     const action = '/desk/do/account/create';
+    const page = await visitor.get(action);
     const without = await visitor.submit(page, action, { name: 'Media', reason: '' });
     assert.deepEqual([without.status, /The reason is missing/.test(without.html)], [400, true]);
-    assert.equal(
-      (await visitor.post(action, { name: 'Media', reason: 'x', form_token: 'made-up' })).status,
-      403,
-    );
+    const forged = { name: 'Media', reason: 'x', form_token: 'made-up' };
+    assert.equal((await visitor.post(action, forged)).status, 403);
     const lost = await new Visitor(scene.url).submit(page, action, { name: 'Media', reason: 'x' });
     const asked = await visitor.get(lost.headers.get('location') ?? '');
     assert.match(asked.html, /your session has ended\. A form that was sent since has changed nothing\./);
@@ -250,14 +239,8 @@ describe('desk: people', () => {
     assert.match(customer.html, /no URL is registered/);
     const of = await visitor.get(`/desk/audit?of=${entry.target}`);
     assert.doesNotMatch(of.html, /of the last 7 days/, 'all of it');
-    const { client_token } = await scene.cli.json(
-      'client',
-      'create',
-      '--account',
-      entry.target,
-      '--name',
-      'S',
-    );
+    const create = ['client', 'create', '--account', entry.target, '--name', 'S'];
+    const { client_token } = await scene.cli.json(...create);
     await visitor.submit(await visitor.get('/desk/do/client/set'), '/desk/do/client/set', {
       client_token: ` ${client_token} `,
       max_in_flight: '3',

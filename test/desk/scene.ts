@@ -1,8 +1,6 @@
 /** The operators' door of a service, and customers to try operations on. */
 
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listen } from '../../src/api/server.js';
 import { createDesk } from '../../src/desk/desk.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import {
@@ -19,9 +17,8 @@ export type DeskScene = Awaited<ReturnType<typeof startDesk>>;
 export async function startDesk(settings: Record<string, string> = {}) {
   const cli: Cli = await openCli(settings);
   const h: Harness = await startHarness({ ...(cli.env as Record<string, string>), ...settings });
-  const server = createServer(createDesk(h.apiDeps).callback()).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createDesk(h.apiDeps));
+  const url = `http://127.0.0.1:${server.port}`;
   const made = roles.map(async (role) => [role, await createOperatorToken(h.db, { name: role, role })]);
   const tokens = Object.fromEntries(await Promise.all(made)) as Record<Role, string>;
   return {
@@ -59,8 +56,7 @@ export async function startDesk(settings: Record<string, string> = {}) {
         },
       }),
     async close() {
-      server.close();
-      server.closeAllConnections();
+      await server.close(true);
       await h.close();
     },
   };

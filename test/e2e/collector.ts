@@ -1,8 +1,8 @@
 /** What an OTLP/HTTP exporter sends to: takes `POST /v1/traces` as a collector does, and keeps the spans. */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import protobuf from 'protobufjs';
+import { portOf } from '../receiver.js';
 
 export interface Span {
   name: string;
@@ -76,9 +76,8 @@ export async function startCollector() {
       res.writeHead(200, { 'content-type': 'application/x-protobuf' }).end();
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return Object.assign(collector, {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${await portOf(server)}`,
     async close(): Promise<void> {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 import { idFromBytes } from '../../src/ids.js';
+import { mapInPages } from '../../src/promises.js';
 import {
   type DailyBound,
   listCalls,
@@ -128,32 +129,19 @@ describe('audit: calls of the API', () => {
   });
 
   describe('of one account', () => {
+    type Said = { what: string; token?: number; network?: number; client?: string };
     const record = (
       { account_id: accountId }: Customer,
-      said: { what: string; token?: number; network?: number; client?: string },
+      { what, client: clientToken = 'SITE', token = 0, network = 0 }: Said,
       security?: SecurityCall,
       once: Recording = {},
-    ) =>
-      recordCall(
-        h.db,
-        {
-          accountId,
-          what: said.what,
-          clientToken: said.client ?? 'SITE',
-          address: from,
-          network: `net-${said.network ?? 0}`,
-          tokenFingerprint: `token-${said.token ?? 0}`,
-          requestId: 'r',
-          about: {},
-        },
-        { ...(security && { security }), ...once },
-      );
-    const many = async (count: number, call: (i: number) => Promise<boolean | DailyBound>) => {
-      const results: (boolean | DailyBound)[] = [];
-      for (let i = 0; i < count; i += 100)
-        results.push(...(await Promise.all(Array.from({ length: 100 }, (_, j) => call(i + j)))));
-      return results;
+    ) => {
+      const by = { address: from, network: `net-${network}`, tokenFingerprint: `token-${token}` };
+      const call = { accountId, what, clientToken, ...by, requestId: 'r', about: {} };
+      return recordCall(h.db, call, { ...(security && { security }), ...once });
     };
+    const many = (count: number, call: (i: number) => Promise<boolean | DailyBound>) =>
+      mapInPages([...Array(count).keys()], 100, call);
     const refused = (results: (boolean | DailyBound)[]) =>
       results.filter((one): one is DailyBound => typeof one === 'object');
     const countOf = async ({ account_id }: Customer, what: string) =>
@@ -175,9 +163,8 @@ describe('audit: calls of the API', () => {
 
     it('keeps each change, also a second within a minute, and refuses the 51st of a client in a day', async () => {
       const customer = await newCustomer(h);
-      const changes = await many(100, (token) =>
-        record(customer, { what: 'set', token: token % 2 }, 'change'),
-      );
+      const set = (i: number) => record(customer, { what: 'set', token: i % 2 }, 'change');
+      const changes = await many(100, set);
       assert.equal(refused(changes).length, 50);
       const [{ waitMs = 0, calls = 0 } = {}] = refused(changes);
       assert.ok(calls === 50 && waitMs > 86_000_000 && waitMs <= 86_400_000);

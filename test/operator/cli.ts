@@ -118,13 +118,8 @@ function runInServer(args: readonly string[], env: NodeJS.ProcessEnv): Promise<R
 }
 
 function startServer(): ChildProcess {
-  const server = fork(
-    join(project, 'test/operator/commandServer.mjs'),
-    [pathToFileURL(pathOf('program')).href],
-    {
-      execArgv: nodeOptions,
-    },
-  );
+  const path = join(project, 'test/operator/commandServer.mjs');
+  const server = fork(path, [pathToFileURL(pathOf('program')).href], { execArgv: nodeOptions });
   // It keeps no run of mocha from its end.
   server.unref();
   server.channel?.unref();

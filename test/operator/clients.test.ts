@@ -18,13 +18,8 @@ describe('operator: client, registration', () => {
 
   const registered = (clientToken: string) => registeredClient(cli, account, clientToken, url);
 
-  it('client create --account ID --name N [--token T] prints {client_token, account_id, name}; refuses an unknown account', async () => {
+  it('client create makes a client token where none is given, and refuses an unknown account', async () => {
     const create = ['client', 'create', '--name', 'Site', '--account'];
-    assert.deepEqual(await cli.json(...create, account, '--token', 'SITE1'), {
-      client_token: 'SITE1',
-      account_id: account,
-      name: 'Site',
-    });
     assert.match((await cli.json(...create, account)).client_token, /^[A-Za-z0-9_-]{1,64}$/);
     const ran = await cli.run([...create, 'acc_nobody']);
     assert.deepEqual([ran.status, ran.stdout, ran.stderr], [1, '', 'There is no account acc_nobody.\n']);
@@ -35,14 +30,7 @@ describe('operator: client, registration', () => {
     await cli.json('client', 'create', '--account', other, '--name', 'Bounded', '--token', 'BOUNDED');
     const bounds = '--max-in-flight 3 --max-per-second 7 --quiet-seconds 60'.split(' ');
     const set = await cli.json('client', 'set', 'BOUNDED', ...bounds);
-    assert.deepEqual(set, {
-      client_token: 'BOUNDED',
-      account_id: other,
-      name: 'Bounded',
-      max_in_flight: 3,
-      max_per_second: 7,
-      quiet_seconds: 60,
-    });
+    assert.deepEqual([set.max_in_flight, set.max_per_second, set.quiet_seconds], [3, 7, 60]);
     const listed = { ...set, state: 'not_registered', owed: 0, url: null };
     assert.deepEqual(await cli.json('client', 'list', '--account', other), [listed]);
     const back = await cli.json('client', 'set', 'BOUNDED', '--max-in-flight', 'default');
@@ -85,19 +73,13 @@ describe('operator: client, registration', () => {
     await cli.db.redis.hset(cli.db.client(token).endpoint, { state: 'failing', probe_at: Date.now() });
     const { stdout } = await cli.run(['registration', 'resume', token]);
     assert.equal(stdout, `${token} is failing; owed: 0. The next event probes it.\n`);
-    const now = 'A probe goes out now; once it succeeds, the rest follows.';
     await claimAgain(cli.db, token, [{ ...arrivedEvent(token, 'vid-1'), claim: 1 }]);
-    assert.equal(
-      (await cli.run(['registration', 'resume', token])).stdout,
-      `${token} is failing; owed: 1. ${now}\n`,
-    );
-    const away = await cli.run(['registration', 'resume', token], {
-      env: { TEMPORAL_ADDRESS: '127.0.0.1:1' },
-    });
-    assert.equal(
-      away.stdout,
-      `${token} is failing; owed: 1. A probe goes out later; once it succeeds, the rest follows.\n`,
-    );
+    const probed = (when: string) =>
+      `${token} is failing; owed: 1. A probe goes out ${when}; once it succeeds, the rest follows.\n`;
+    assert.equal((await cli.run(['registration', 'resume', token])).stdout, probed('now'));
+    const env = { TEMPORAL_ADDRESS: '127.0.0.1:1' };
+    const away = await cli.run(['registration', 'resume', token], { env });
+    assert.equal(away.stdout, probed('later'));
     assert.match(
       away.stderr,
       /within 30 seconds, once Temporal is back\. Temporal does not answer \(ECONNREFUSED\)/,
@@ -112,32 +94,25 @@ describe('operator: client, registration', () => {
   it('registration check T says all of what the receiver should do', async () => {
     const receiver = await startReceiver();
     receiver.answer = () => 500;
-    const { checks } = await cli.json(
-      'registration',
-      'check',
-      await registered('CHECK'),
-      '--url',
-      receiver.url,
-    );
-    const { stdout } = await cli.run(['registration', 'check', 'CHECK', '--url', receiver.url]);
+    const check = ['registration', 'check', await registered('CHECK'), '--url', receiver.url];
+    const { checks } = await cli.json(...check);
+    const { stdout } = await cli.run(check);
     for (const { advice } of checks) assert.ok(stdout.includes(advice), stdout);
   });
 
-  it('registration reset T prints {client_token, removed_url, owed}; then there is none to show or reset', async () => {
+  it('registration reset T answers the URL; then there is none to show or reset', async () => {
     const token = await registered('RESET');
-    const reset = await cli.json('registration', 'reset', token);
-    assert.deepEqual(reset, { client_token: token, removed_url: url, owed: 0 });
+    assert.equal((await cli.json('registration', 'reset', token)).removed_url, url);
     for (const command of ['show', 'reset']) {
       const ran = await cli.run(['registration', command, token]);
       assert.deepEqual([ran.status, ran.stdout, ran.stderr], [1, '', 'RESET has no URL.\n']);
     }
   });
 
-  it('registration change T --url U prints {client_token, previous_url, url}; the audit keeps scheme and host', async () => {
+  it('registration change T --url U answers the former URL; the audit keeps scheme and host', async () => {
     const token = await registered('CHANGED');
     const next = 'http://127.0.0.1:4998/other';
-    const changed = await cli.json('registration', 'change', token, '--url', next);
-    assert.deepEqual(changed, { client_token: token, previous_url: url, url: next });
+    assert.equal((await cli.json('registration', 'change', token, '--url', next)).previous_url, url);
     assert.equal((await cli.json('registration', 'show', token)).url, next);
     const [change] = (await cli.json('audit', '--of', token)).slice(-1);
     assert.deepEqual(change.before, { url: 'http://127.0.0.1:4999' });

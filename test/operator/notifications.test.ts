@@ -52,11 +52,8 @@ describe('operator: notification, explain', () => {
     const again = await cli.run(['notification', 'cancel', id]);
     assert.equal(again.status, 1);
     assert.match(again.stderr, /it is cancelled/);
-    const [change] = await cli.json('audit', '--of', id);
-    assert.deepEqual(
-      [change.what, change.before.state, change.after.state],
-      ['notification cancel', 'waiting', 'cancelled'],
-    );
+    const [{ what, before, after }] = await cli.json('audit', '--of', id);
+    assert.deepEqual([what, before.state, after.state], ['notification cancel', 'waiting', 'cancelled']);
   });
 
   it('notification redeliver ID makes a waiting one due immediately and wakes catch-up; it is refused without a URL', async () => {
@@ -81,11 +78,7 @@ describe('operator: notification, explain', () => {
     const { stdout } = await cli.run(['notification', 'redeliver', id]);
     assert.equal(stdout, `${id} (it was waiting) is owed: deliveries are paused.\n`);
     assert.equal((await cli.json('notification', 'redeliver', id)).waiting_reason, 'paused');
-    const ofClient: { what: string }[] = await cli.json('audit', '--of', 'PAUSED');
-    assert.deepEqual(
-      ofClient.slice(-3).map(({ what }) => what),
-      ['registration pause', 'notification redeliver', 'notification redeliver'],
-    );
+    assert.equal((await cli.json('audit', '--of', 'PAUSED')).at(-1).what, 'notification redeliver');
   });
 
   it('explain T PLATFORM_ID says why something was or was not sent; --event ID, what came of an event', async () => {

@@ -111,22 +111,16 @@ describe('operator: secrets', () => {
 });
 
 describe('operator: the client of notices', () => {
-  const url = 'http://127.0.0.1:4997/notices?key=hush';
-  const olderBox = createSecretBox([older]);
-  let cli: Cli;
-  let accountId: string;
-  let client: string;
-
-  before(async () => {
-    cli = await openCli({ SECRETS_KEY: setting(newer, older) });
-  });
-  beforeEach(async () => {
-    accountId = (await createAccount(cli.db, { name: 'Acme' })).account_id;
-    client = noticesClient(accountId);
-  });
-
   it('secrets rotate is for it too, and its account is told how to read it; the audit has both; reencrypt takes it', async () => {
-    await setNoticesUrl(cli.db, olderBox, accountId, url);
+    const cli = await openCli({ SECRETS_KEY: setting(newer, older) });
+    const { account_id } = await createAccount(cli.db, { name: 'Acme' });
+    const client = noticesClient(account_id);
+    await setNoticesUrl(
+      cli.db,
+      createSecretBox([older]),
+      account_id,
+      'http://127.0.0.1:4997/notices?key=hush',
+    );
     const read = async (...keys: (typeof older)[]) =>
       (await readSecrets(cli.db, createSecretBox(keys), client)).signing;
     await cli.json('secrets', 'rotate', client);

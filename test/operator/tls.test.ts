@@ -1,11 +1,11 @@
 /** What `status` and `doctor` say of a server that speaks TLS and is reached without, or the reverse: what the socket said. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createServer } from 'node:tls';
 import { startGrpcProxy } from '../grpcProxy.js';
+import { portOf } from '../receiver.js';
 import { servers } from '../servers.js';
 import { openCli, type Ran } from './cli.js';
 
@@ -25,8 +25,7 @@ describe('operator: status and doctor name the reason of a server', () => {
   let proxy: Awaited<ReturnType<typeof startGrpcProxy>>;
   let temporal: string;
   before(async () => {
-    await once(door.listen(0, '127.0.0.1'), 'listening');
-    redis = (door.address() as AddressInfo).port;
+    redis = await portOf(door);
     proxy = await startGrpcProxy(servers().temporalAddress, true);
     temporal = proxy.address.replace(/.*:/, '');
   });
