@@ -43,6 +43,8 @@ export function startProgram(
       return program.ended;
     },
     signal: (signal: 'SIGSTOP' | 'SIGCONT') => child.kill(signal),
+    /** Waits until it has said this: its log may be behind its answers. */
+    says: (words: RegExp) => program.until(`it says ${words}`, async () => words.test(said)),
     /** Waits until it answers. @throws with what it said if it ends before */
     async until(what: string, look: () => Promise<unknown>): Promise<void> {
       try {

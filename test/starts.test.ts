@@ -233,7 +233,7 @@ describe('A process whose Temporal', () => {
   it('is away when it starts serves and delivers, and works once Temporal comes', async () => {
     const port = await freePort();
     const service = await startService({ TEMPORAL_ADDRESS: `127.0.0.1:${port}` });
-    assert.match(service.said(), /waiting for Temporal: Temporal does not answer \(ECONNREFUSED\)/);
+    await service.says(/waiting for Temporal: Temporal does not answer \(ECONNREFUSED\)/);
     await publishOne(await newPublisher(service));
     // Temporal comes.
     const [host, to] = servers().temporalAddress.split(':');
@@ -250,7 +250,7 @@ describe('A process whose Temporal', () => {
   it('has no such namespace serves and delivers, and works once it is created', async () => {
     const namespace = `late-${randomUUID()}`;
     const service = await startService({ TEMPORAL_NAMESPACE: namespace });
-    assert.match(service.said(), /waiting alone does not cure: Temporal has no such namespace/);
+    await service.says(/waiting alone does not cure: Temporal has no such namespace/);
     await publishOne(await newPublisher(service));
     const connection = await Connection.connect({ address: servers().temporalAddress });
     const workflowExecutionRetentionPeriod = { seconds: 86_400 as never };
@@ -268,7 +268,7 @@ describe('A process whose Temporal', () => {
       const proxy = await startGrpcProxy(servers().temporalAddress);
       proxy.answer = () => code;
       const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
-      assert.match(service.said(), reason);
+      await service.says(reason);
       const cli = await openCli({ TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: service.prefix });
       const words = reason.source.split('.*')[1] ?? '';
       for (const command of ['status', 'doctor']) {

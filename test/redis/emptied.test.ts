@@ -31,10 +31,7 @@ describe('A store that has lost its data under a running service', () => {
     await assert.rejects(cli.json('store', 'accept-empty'), /has not lost its data/);
     await direct.flushall();
     await until('calls are refused', async () => (await token()).status === 503);
-    assert.match(
-      service.said(),
-      /"level":50,.*"reason":"emptied".*disaster\.md.*The store has lost its data/,
-    );
+    await service.says(/"level":50,.*"reason":"emptied".*disaster\.md.*The store has lost its data/);
     const ready = await fetch(`${service.url}/readyz`);
     assert.deepEqual([ready.status, ((await ready.json()) as Json).reasons], [503, ['emptied']]);
     const metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();

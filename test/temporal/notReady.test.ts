@@ -36,7 +36,7 @@ describe('A Temporal', () => {
       path.endsWith('/DescribeSchedule') && ++asked <= refused ? unavailable : status.ok;
     try {
       const service = await startService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
-      assert.match(service.said(), /waiting for Temporal/);
+      await service.says(/waiting for Temporal/);
       assert.equal(await service.stop(), 0);
       assert.ok(asked > refused);
     } finally {
