@@ -18,7 +18,7 @@ import {
   requireSigningSecretsScope,
   type Subject,
 } from './steps/publisher.js';
-import { type Parameters, type Places, readQuery, required } from './steps/query.js';
+import { formDecoded, type Parameters, type Places, readQuery, required } from './steps/query.js';
 
 /** The groups of calls, in the order of the description. */
 export const tags = {
@@ -90,12 +90,15 @@ export const endpoint = (
   const known = Object.keys(of.query?.shape ?? {});
   if (of.security === 'tokenAnywhere') known.push('access_token');
   const inQuery = placesOf(known, 'in the query');
+  const inPath = fieldsOf(of.inPath);
   const as = of.body?.types ? 'a form' : 'JSON';
   const elsewhere = new Map([
     ...placesOf(fieldsOf(of.body?.schema), `in the body, as ${as}`),
-    ...placesOf(fieldsOf(of.inPath), 'in the path'),
+    ...placesOf(inPath, 'in the path'),
   ]);
   const middleware = (deps: ApiDeps) => async (ctx: Context) => {
+    // The router takes a name as it is written where it cannot decode it.
+    for (const name of inPath) formDecoded(ctx.path, name);
     const parameters = readQuery(ctx.querystring, known, elsewhere);
     if (of.body === undefined) await requireNoBody(ctx.req, inQuery);
     ctx.status = of.status ?? 200;

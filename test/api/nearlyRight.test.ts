@@ -10,6 +10,7 @@ import { type Customer, type Harness, newCustomer, startHarness } from '../servi
 import { type Call, calls, everything, requestOf, type Subject } from './everyCall.js';
 
 interface Attempt {
+  path?: string;
   query?: URLSearchParams;
   type?: string;
   body?: string | Buffer;
@@ -51,9 +52,9 @@ describe('every call, asked nearly right', () => {
   });
   after(() => h.close());
 
-  async function ask(call: Call, { query, type, body, headers }: Attempt) {
+  async function ask(call: Call, { path, query, type, body, headers }: Attempt) {
     const { filled, query: correct } = requestOf(call, mine, { url: receiver.url, owner });
-    const url = `${h.url}${filled}?${query ?? correct}`;
+    const url = `${h.url}${path ?? filled}?${query ?? correct}`;
     const asked = {
       method: call.method.toUpperCase(),
       headers: {
@@ -108,6 +109,9 @@ describe('every call, asked nearly right', () => {
       const asked = new URLSearchParams(query);
       asked.set(name, 'x');
       cases.push([`${name} in the query`, { query: asked }, 400, new RegExp(`${name} belongs ${place}`)]);
+      if (place !== 'in the path') continue;
+      const path = call.path.replace(/\{\w+\}/, 'caf%E9');
+      cases.push([`${name} not in UTF-8`, { path }, 400, new RegExp(`${name} is not correctly percent-enc`)]);
     }
     if (!json) return cases;
     for (const [name, value] of query) {

@@ -70,7 +70,7 @@ describe('bad input on a raw socket', () => {
     // Bytes that are no text
     'invalid UTF-8 in a JSON body': [() => post(latin1(event(',"event_id":"\xff"'))), 400],
     'invalid UTF-8 in a name of JSON': [() => post(latin1(event(',"\xc3\x28":1'))), 400],
-    'invalid UTF-8 in a percent-encoded path': [() => get('/assets/%ff%fe?client_token=NOBODY'), 404],
+    'invalid UTF-8 in a percent-encoded path': [() => get('/assets/%ff%fe?client_token=NOBODY'), 400],
     'a broken percent-encoding in a query': [() => get('/push_notifications?client_token=%zz%'), 400],
     'bytes over 127 in a path': [() => latin1(head('GET /assets/\xff\xfe')), 400, 401],
     'NUL in a path': [() => head('GET /clients\0'), 400],
