@@ -11,9 +11,7 @@ import { createDesk } from './desk/desk.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics, watchCounts, watchStoreHealth } from './metrics.js';
 import { readTargetPolicy } from './outgoing/address.js';
-import { createSender } from './outgoing/post.js';
-import { readProxy } from './outgoing/proxy.js';
-import { readTrustedRoots } from './outgoing/trust.js';
+import { senderOf } from './outgoing/post.js';
 import { product } from './product.js';
 import { closeDb, openDb } from './redis/connection/db.js';
 import { markStore } from './redis/connection/mark.js';
@@ -91,14 +89,7 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   const watching = watchStore(db);
 
   const targetPolicy = readTargetPolicy(config, sdkPort);
-  const sender = createSender({
-    policy: targetPolicy,
-    timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
-    proxy: readProxy(config),
-    ca: readTrustedRoots(config),
-    connectionsPerOrigin: config.connectionsPerOrigin,
-    maxSockets: config.maxSockets,
-  });
+  const sender = senderOf(config, targetPolicy);
   const secretBox = createSecretBox(config.SECRETS_KEY);
   if (config.SECRETS_KEY === undefined)
     log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');

@@ -17,7 +17,7 @@ import { notificationId } from '../src/ids.js';
 import { createLogger, type Logger } from '../src/log.js';
 import { createMetrics } from '../src/metrics.js';
 import { readTargetPolicy } from '../src/outgoing/address.js';
-import { createSender, type Sender } from '../src/outgoing/post.js';
+import { type Sender, senderOf } from '../src/outgoing/post.js';
 import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { markStore } from '../src/redis/connection/mark.js';
 import { servesCalls } from '../src/redis/connection/needs.js';
@@ -209,11 +209,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
   const connection = native ?? connect(config);
   const temporal = createTemporalClient(connection, config);
   const targetPolicy = readTargetPolicy(config);
-  const real = createSender({
-    policy: targetPolicy,
-    timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
-    connectionsPerOrigin: config.connectionsPerOrigin,
-  });
+  const real = senderOf(config, targetPolicy);
   const { permit } = given;
   const sender = permit ? Object.assign(Object.create(real), { permit: permit.bind(undefined, real) }) : real;
   const secretBox = given.secretBox ?? createSecretBox(config.SECRETS_KEY);

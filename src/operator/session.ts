@@ -4,7 +4,6 @@ import type { Client as TemporalClient } from '@temporalio/client';
 import { withoutPassword } from '../addresses.js';
 import { type Config, isRedisGiven, isTemporalGiven, readConfig, redisOptions } from '../config.js';
 import { createLogger } from '../log.js';
-import { readTargetPolicy } from '../outgoing/address.js';
 import type { Sender } from '../outgoing/post.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
 import { explainRefusals } from '../redis/connection/unavailable.js';
@@ -36,7 +35,7 @@ export function openSession({ as, reason }: { as?: string; reason?: string }) {
     config,
     db: () => (store ??= connectRedis(config(), running())),
     temporal: () => (client ??= connectTemporal(config(), running())),
-    sender: () => (sending ??= openSender(config())),
+    sender: () => (sending ??= import('../outgoing/post.js').then((post) => post.senderOf(config()))),
     running,
     /** Prints to stderr, even with `--json`. */
     warn: (line: string) => void process.stderr.write(`${line}\n`),
@@ -81,12 +80,6 @@ async function connectTemporal(config: Config, { temporalAddress }: RunningHere)
     const { says, todo } = await explainTemporal(err, { ...config.temporalConnection, address });
     throw new Refused(`${says} TEMPORAL_ADDRESS is ${address}.`, 'temporarily_unavailable', todo);
   }
-}
-
-async function openSender(config: Config): Promise<Sender> {
-  const { createSender } = await import('../outgoing/post.js');
-  const { connectionsPerOrigin, ATTEMPT_TIMEOUT_SECONDS: seconds } = config;
-  return createSender({ policy: readTargetPolicy(config), timeoutMs: seconds * 1000, connectionsPerOrigin });
 }
 
 function requireAddress(name: 'REDIS_URL' | 'TEMPORAL_ADDRESS', address: string | undefined): string {

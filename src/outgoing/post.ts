@@ -1,6 +1,7 @@
 import { setImmediate as nextRound } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
-import type { TargetPolicy } from './address.js';
+import type { Config } from '../config.js';
+import { readTargetPolicy, type TargetPolicy } from './address.js';
 import { Answer, excerptBytes, type PostResult } from './answer.js';
 import type { Connection, ExchangeEvents, Request } from './connection.js';
 import { type ConnectionBounds, Connections } from './connections.js';
@@ -8,7 +9,9 @@ import type { AttemptDetail, AttemptError } from './details.js';
 import { AttemptFailed, hasRoute } from './failures.js';
 import { systemNames } from './names.js';
 import type { Guard } from './opening.js';
+import { readProxy } from './proxy.js';
 import { hostOf, parseUrl, portOf } from './target.js';
+import { readTrustedRoots } from './trust.js';
 
 export type { PostResult } from './answer.js';
 
@@ -31,6 +34,17 @@ export interface SenderSettings extends Partial<Omit<Guard, 'trust'> & Connectio
   /** Certificate authorities in PEM instead of those of Node. */
   ca?: string | readonly string[];
 }
+
+/** Makes the sender that the settings ask for: of a process, or of an operator's command. @throws ConfigError */
+export const senderOf = (config: Config, policy = readTargetPolicy(config)) =>
+  createSender({
+    policy,
+    timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
+    proxy: readProxy(config),
+    ca: readTrustedRoots(config),
+    connectionsPerOrigin: config.connectionsPerOrigin,
+    maxSockets: config.maxSockets,
+  });
 
 /**
  * Sends POSTs, each one attempt: it follows no redirect, reads at most 16 KiB of an answer, for a second after its headers (of a 2xx:
