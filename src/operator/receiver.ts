@@ -1,6 +1,6 @@
 /** Sends a client's receiver tests, which affect nothing else. */
 import { z } from 'zod';
-import { judge, presentAnswer, sendChecks, sendSigned } from '../api/endpoints/receiverChecks.js';
+import { judge, presentAnswer, sendChecks, sendTest } from '../api/endpoints/receiverChecks.js';
 import { answeredRequest, text } from '../api/reference/schemas.js';
 import { readTargetPolicy } from '../outgoing/address.js';
 import { checkTarget, originOf } from '../outgoing/target.js';
@@ -40,7 +40,7 @@ export const registrationTest = operation({
   answers: answeredRequest.extend({ client_token: anyClient }),
   async run(operator, given) {
     const target = await targetOf(operator, 'registration test', given);
-    const { result } = await sendSigned(await operator.sender(), target);
+    const { result } = await sendTest(await operator.sender(), target);
     return answer({ client_token: given.client_token, ...presentAnswer(result) });
   },
 });

@@ -158,6 +158,7 @@ const afterPauseMs = { least: 250, most: 1_000 };
 class Attempt implements ExchangeEvents {
   #state: 'ready' | 'posted' | 'over' = 'ready';
   #startedAtMs = 0;
+  #timeoutMs = 0;
   #timer: NodeJS.Timeout | undefined;
   #wasPaused = false;
   #answer: Answer | undefined;
@@ -170,17 +171,18 @@ class Attempt implements ExchangeEvents {
     readonly shared: Shared,
   ) {}
 
-  /** Makes one attempt; its time begins now. Call it once. */
-  async post(content: Content): Promise<PostResult> {
+  /** Makes one attempt; its time begins now, and is at most `withinMs`. Call it once. */
+  async post(content: Content, withinMs = Infinity): Promise<PostResult> {
     if (this.#state !== 'ready') throw new Error('a permit is for one POST');
     this.#state = 'posted';
     this.#startedAtMs = performance.now();
+    this.#timeoutMs = Math.min(this.shared.timeoutMs, withinMs);
     this.shared.posting++;
     try {
       return await new Promise((resolve, reject) => {
         this.#resolve = resolve;
         this.#reject = reject;
-        this.#startTimer(this.shared.timeoutMs);
+        this.#startTimer(this.#timeoutMs);
         void this.connection.send({ path: this.path, ...content }, this);
       });
     } finally {
@@ -237,7 +239,7 @@ class Attempt implements ExchangeEvents {
     // After a pause of the process timers run before sockets are read, and an answer may lie there.
     await nextRound();
     if (this.#state === 'over' || this.#timer !== timer) return;
-    const missedMs = this.#elapsedMs() - this.shared.timeoutMs;
+    const missedMs = this.#elapsedMs() - this.#timeoutMs;
     if (missedMs > afterPauseMs.least && !this.#wasPaused && this.#answer === undefined) {
       this.#wasPaused = true;
       return this.#startTimer(Math.min(missedMs, afterPauseMs.most));
@@ -263,7 +265,7 @@ class Attempt implements ExchangeEvents {
 
   /** The answer itself has come; what follows it may only take so long. */
   #startRest(): void {
-    this.#startTimer(Math.min(bodyMs, this.shared.timeoutMs - this.#elapsedMs()));
+    this.#startTimer(Math.min(bodyMs, this.#timeoutMs - this.#elapsedMs()));
   }
 
   /** Ends the attempt before the end of its answer, or without an answer. */

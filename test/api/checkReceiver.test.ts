@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import { portOf } from '../receiver.js';
-import { type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
+import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
 
 interface Check {
   name: string;
@@ -162,8 +162,32 @@ describe('POST /push_notifications/check', () => {
     answer = (one, response) => (arrived.length > 1 ? response.destroy() : verify(one, response));
     const [, , , ...further] = await check();
     for (const { verdict, advice } of further)
-      assert.match(`${verdict}: ${advice}`, /^fail: .* without an answer: take 16 requests at a time/);
+      assert.match(`${verdict}: ${advice}`, /^fail: .* without an answer\. Take 16 requests at a time/);
     assert.equal(further.length, 2);
+  });
+
+  it('takes 429 for no refusal and no mistake: it says so each time', async () => {
+    answer = (one, response) => (arrived.length > 1 ? response.writeHead(429).end() : verify(one, response));
+    const [good, ...others] = await check();
+    assert.equal(good?.verdict, 'ok');
+    assert.deepEqual(
+      others.map(({ verdict }) => verdict),
+      ['warn', 'warn', 'fail', 'fail'],
+    );
+    for (const { advice } of others)
+      assert.match(advice, /^Your server answers 429\. (?!.*webhook-id|.*pieces)/);
+  });
+
+  it('blames no receiver where the service cannot send', async () => {
+    const apart = await startHarness({ OUTGOING_PROXY: 'http://127.0.0.1:9' });
+    try {
+      const { call: ask } = await newCustomer(apart);
+      const { status, body } = await ask('POST', `/push_notifications/test?${new URLSearchParams({ url })}`);
+      assert.deepEqual([status, body.code], [503, 'temporarily_unavailable']);
+      assert.match(String(body.msg), /a problem on its side \(proxy\)/);
+    } finally {
+      await apart.close();
+    }
   });
 
   it('sends to the registered URL, makes no notification and does not affect the registration', async () => {

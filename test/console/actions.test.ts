@@ -34,6 +34,9 @@ describe('console: actions', () => {
     const before = await submit('test', { url: other.url });
     assert.match(before.html, /Your endpoint answered <strong>200<\/strong>/);
     assert.equal(other.received.length, 1);
+    await other.close();
+    const closed = await submit('test', { url: other.url });
+    assert.match(closed.html, /Your endpoint <strong>refuses connections<.* Start the server;/);
     const wrong = await submit('test', { url: 'https://user:pw@example.com/' });
     assert.equal(wrong.status, 400);
     assert.match(wrong.html, /role="alert"[\s\S]*code url_credentials/);

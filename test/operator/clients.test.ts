@@ -98,6 +98,10 @@ describe('operator: client, registration', () => {
     const { checks } = await cli.json(...check);
     const { stdout } = await cli.run(check);
     for (const { advice } of checks) assert.ok(stdout.includes(advice), stdout);
+    const env = { OUTGOING_PROXY: 'http://127.0.0.1:9' };
+    const through = await cli.run(['registration', 'test', 'CHECK', '--url', receiver.url], { env });
+    assert.equal(through.status, 1, through.stdout);
+    assert.match(through.stderr, /a problem on its side \(proxy\)/);
   });
 
   it('registration reset T answers the URL; then there is none to show or reset', async () => {

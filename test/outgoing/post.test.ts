@@ -115,6 +115,14 @@ describe('outgoing post', () => {
     });
   }
 
+  it('ends earlier where its caller waits for less, and says in which phase', async () => {
+    const { url } = await start({ answer: () => undefined });
+    const { headers, body } = requestTo(url);
+    const permit = await permitOf(sending(), url, 'A');
+    const { error, detail } = await permit.post({ headers, body }, 50);
+    assert.deepEqual([error, detail], ['timeout', 'during_answer']);
+  });
+
   it('sends a body that comes as a stream whole again where it replaces a connection', async () => {
     const receiver = await start({ answer: (s, count) => (count === 2 ? s.destroy() : s.write(noContent)) });
     const sender = sending();

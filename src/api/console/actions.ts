@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Middleware } from 'koa';
 import type { z } from 'zod';
+import { explainFailure } from '../../outgoing/details.js';
 import type { WaitReason } from '../../redis/owed/standing.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import { badParameter } from '../apiError.js';
@@ -147,7 +148,8 @@ export const noticesTest: Action = {
   isGood: ({ error }) => error === undefined,
   present: (answer) => {
     const { status, error, milliseconds, request } = answer as Answered & { request: Sent };
-    return html`<p>${status === undefined ? html`<strong>No answer</strong> (${error})` : html`Your endpoint answered <strong>${status}</strong>`} after ${milliseconds} ms. ${error !== undefined && 'A notification would be tried again.'}</p>
+    const { does, advice } = explainFailure(answer);
+    return html`<p>Your endpoint ${error === undefined ? html`answered <strong>${status}</strong>` : html`<strong>${does}</strong>`} after ${milliseconds} ms. ${error !== undefined && `${advice} A notification would be tried again.`}</p>
 <details><summary>What was sent</summary>${shownRequest(request)}</details>`;
   },
 };
@@ -170,7 +172,8 @@ const checkTitles: Record<Check['name'], string> = {
 
 function shownCheck({ name, sent, answered, verdict, advice }: Check): Html {
   const answers = answered.map(
-    ({ status, error, milliseconds }) => `${status ?? `no answer (${error})`} after ${milliseconds} ms`,
+    ({ status, error, detail, milliseconds }) =>
+      `${status ?? `no answer (${detail ?? error})`} after ${milliseconds} ms`,
   );
   return html`<details ${verdict !== 'ok' && html`open`}><summary><span class="badge ${verdict}">${verdict}</span> ${checkTitles[name]}: ${answers.join(', then ')}</summary>
 <p>${advice}</p>

@@ -4,12 +4,12 @@ import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { idFromBytes } from '../../ids.js';
 import { explainFailure } from '../../outgoing/details.js';
+import type { Ours } from '../../outgoing/failures.js';
 import { hidden } from '../../outgoing/hidden.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
-import { withTimeout } from '../../promises.js';
 import type { RequestHeaders } from '../../redis/records/secrets.js';
-import { unavailable } from '../apiError.js';
+import { ApiError, unavailable } from '../apiError.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
 type CheckName = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
@@ -43,7 +43,7 @@ interface Variant {
 const answerWithinMs = 25_000;
 
 /** Sends one test notification. @throws ApiError if no connection was free in time */
-export async function sendSigned(
+async function sendSigned(
   sender: Sender,
   { url, clientToken, secrets, own }: Target,
   { id = idFromBytes(randomBytes(16)), ageMs = 0, inPieces = false }: Variant = {},
@@ -57,13 +57,17 @@ export async function sendSigned(
     Date.now() - ageMs,
     own,
   );
-  const waitedMs = performance.now() - startedAtMs;
-  const result = await withTimeout(
-    permit.post(inPieces ? slowly(request) : request),
-    answerWithinMs - waitedMs,
-    (): PostResult => ({ ok: false, error: 'timeout', milliseconds: answerWithinMs - waitedMs }),
-  );
+  const leftMs = answerWithinMs - (performance.now() - startedAtMs);
+  const result = await permit.post(inPieces ? slowly(request) : request, leftMs);
   return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
+}
+
+/** Sends one test notification. @throws ApiError if the service could not: that says nothing about the receiver */
+export async function sendTest(sender: Sender, target: Target): Promise<Exchange> {
+  const sent = await sendSigned(sender, target);
+  const { ours } = sent.result;
+  if (ours === undefined) return sent;
+  throw new ApiError('temporarily_unavailable', explainOurs(ours), { 'Retry-After': '30' });
 }
 
 /**
@@ -140,52 +144,40 @@ const ok: Judged = { verdict: 'ok', advice: 'Nothing to do.' };
 const fail = (advice: string): Judged => ({ verdict: 'fail', advice });
 const warn = (advice: string): Judged => ({ verdict: 'warn', advice });
 
-const ourFailure = warn(
-  'The service could not send it because of a problem on its side, not of your receiver: check again later.',
-);
+const explainOurs = (ours: Ours): string =>
+  `The service could not send it because of a problem on its side (${ours}), not of your receiver: try again later`;
 
 /**
  * Judges the answer to a notification that the receiver must accept.
  * @param slowMs an answer that takes longer is a warning
  */
 function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
-  if (result.ours !== undefined) return ourFailure;
-  if (!result.ok) return fail(adviceOn(result));
+  if (result.ours !== undefined) return warn(explainOurs(result.ours));
+  if (!result.ok) return fail(`${seen(result)} ${explainFailure(result).advice}`);
   if (result.milliseconds <= slowMs) return ok;
   return warn(
     'Answer 2xx as soon as the notification is stored, and work afterwards: a late answer is a failed attempt.',
   );
 }
 
-/** Says what the receiver does where its status does not: the advice alone would leave that open. */
-function adviceOn(result: PostResult): string {
-  const { does, advice } = explainFailure(result);
-  return result.status === undefined ? `Your server ${does}. ${advice}` : advice;
-}
+const seen = (result: PostResult): string => `Your server ${explainFailure(result).does}.`;
 
 /**
  * Judges the answer to a further send, which comes together with others. @param remedy the advice if only the first one was accepted; a
- * server that is busy or silent may be one that serves a single connection
+ * 429 is about neither, and a server that is silent or answers 503 may be one that serves a single connection
  */
 function judgeSecond(first: PostResult, second: PostResult, remedy: string): Judged {
-  if (second.ours !== undefined) return ourFailure;
-  if (!first.ok || second.ok) return judgeTaken(first.ok ? second : first);
-  const { status = 503 } = second;
-  if (status !== 429 && status !== 503) return fail(remedy);
-  return fail(
-    `Your server ${explainFailure(second).does}: take 16 requests at a time. If it does: ${remedy}`,
-  );
+  if (second.ours !== undefined) return warn(explainOurs(second.ours));
+  if (!first.ok || second.ok || second.status === 429) return judgeTaken(first.ok ? second : first);
+  const isBusy = (second.status ?? 503) === 503;
+  return fail(`${seen(second)} ${isBusy ? 'Take 16 requests at a time. If it does: ' : ''}${remedy}`);
 }
 
 /** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
 function judgeRefused(result: PostResult, remedy: string): Judged {
-  if (result.ours !== undefined) return ourFailure;
+  if (result.ours !== undefined) return warn(explainOurs(result.ours));
   if (result.ok) return fail(remedy);
-  const { status, error, detail } = result;
-  if (status !== undefined && status >= 400 && status < 500) return ok;
-  const seen =
-    status === undefined
-      ? `there was no answer (${detail ?? error})`
-      : `${status} looks like an error of the receiver`;
-  return warn(`Answer 401 when you refuse a notification: ${seen}.`);
+  const { status = 0 } = result;
+  if (status >= 400 && status < 500 && status !== 429) return ok;
+  return warn(`${seen(result)} Answer 401 when you refuse a notification.`);
 }

@@ -12,7 +12,7 @@ import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { limitSends } from '../steps/limits.js';
 import { requireRegistration } from '../steps/publisher.js';
-import { judge, presentAnswer, sendChecks, sendSigned, type Target } from './receiverChecks.js';
+import { judge, presentAnswer, sendChecks, sendTest, type Target } from './receiverChecks.js';
 
 export const sentRequest = z
   .object({ headers: z.record(z.string(), z.string()), body: z.string() })
@@ -29,7 +29,7 @@ export const testNotificationEndpoint = testEndpoint({
   what: 'test',
   sends: 1,
   async send({ sender }, target) {
-    const { request, result } = await sendSigned(sender, target);
+    const { request, result } = await sendTest(sender, target);
     return { ...presentAnswer(result), request };
   },
 });
