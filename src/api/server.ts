@@ -160,14 +160,26 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
 }
 
-/** Names the header at which the parser stopped: base64 breaks long credentials into lines. */
+/** Says where the parser stopped. It names the header: base64 breaks long credentials into lines. */
 function describeBytes({ code = '', rawPacket, bytesParsed }: ParserError): string {
   const read = rawPacket?.subarray(0, bytesParsed).toString('latin1') ?? '';
   const name = [...read.matchAll(/^([\w-]{1,64}):/gm)].at(-1)?.[1];
   const isHeader = /^HPE_(INVALID_HEADER_TOKEN|CR_EXPECTED|LF_EXPECTED)$/.test(code) && name !== undefined;
-  const where = isHeader ? `: see the header ${name}, which must be one line without control characters` : '';
-  return `The request is not valid HTTP/1.1${where}`;
+  const header = `see the header ${name}, which must be one line without control characters`;
+  const [, where = isHeader && header] = stops.find(([pattern]) => pattern.test(code)) ?? [];
+  return `The request is not valid HTTP/1.1${where ? `: ${where}` : ''}`;
 }
+
+/** Where llhttp stopped, by its codes: the mistakes of honest callers. */
+const stops: readonly [RegExp, string][] = [
+  [/INVALID_(URL|CONSTANT)/, 'the path and the query must be percent-encoded, a blank as %20'],
+  [/CONTENT_LENGTH|TRANSFER_ENCODING/, 'see the headers Content-Length and Transfer-Encoding'],
+  [/EOF_STATE/, 'it broke off'],
+  [/CHUNK_SIZE/, 'see the sizes of the chunks'],
+  [/CLOSED_CONNECTION/, 'the body has no Content-Length, or is longer'],
+  [/INVALID_METHOD/, 'it does not begin with a method (is it https, or the rest of a longer body?)'],
+  [/INVALID_VERSION/, 'see the first line'],
+];
 
 interface ParserError {
   code?: string;

@@ -200,6 +200,22 @@ describe('bad input on a raw socket', () => {
     }
   });
 
+  it('says where a request is no HTTP', async () => {
+    const broken: [sent: string | Buffer, says: RegExp][] = [
+      [get('/assets/caf\u00e9?client_token=x'), /must be percent-encoded/],
+      [get('/register_push_notifications?url=https://a.example/a b'), /a blank as %20/],
+      [get('/clients\tx'), /must be percent-encoded/],
+      [postHead('content-length: 2, 2'), /see the headers Content-Length/],
+      [postHead('content-length: 2', 'transfer-encoding: chunked'), /see the headers Content-Length/],
+      [postHead('transfer-encoding: identity'), /and Transfer-Encoding/],
+      [chunked('zz\r\n'), /sizes of the chunks/],
+      [Buffer.from('160301020001', 'hex'), /does not begin with a method \(is it https/],
+    ];
+    for (const [sent, says] of broken) {
+      assert.match(await callRaw(service.url, sent).closed, says, String(sent));
+    }
+  });
+
   it('names the header that base64 has broken into lines', async () => {
     for (const end of ['\n', '\r\n', '\r\n ']) {
       const heard = await callRaw(service.url, head('GET /clients', `authorization: Basic abc${end}def`))
