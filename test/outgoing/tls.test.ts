@@ -108,6 +108,7 @@ describe('a receiver over TLS', () => {
     ['resets', (s) => s.resetAndDestroy(), 'handshake_broken'],
     ...(
       [
+        [10, 'handshake_broken'],
         [40, 'tls_cipher'],
         [42, 'client_certificate_wanted'],
         [48, 'client_certificate_wanted'],
