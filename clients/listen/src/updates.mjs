@@ -30,7 +30,7 @@ export async function ask({ url, token, clientToken }, path, query = {}) {
 }
 
 /** @param {any} err of `fetch`, which hides the reason in its cause */
-export const whyUnanswered = ({ message, cause }) => String(cause?.code ?? message);
+export const whyUnanswered = ({ message, cause }) => String(cause?.code ?? cause?.message ?? message);
 
 /**
  * Shows each update from now on, one after the other, until the service refuses a call.
