@@ -165,7 +165,7 @@ const byStatus = {
   503: {
     resolver_unavailable: [
       'The name in the URL could not be looked up in time.',
-      'Send the request again after `Retry-After`.',
+      'Send the request again after `Retry-After`. If the message names its name servers, have them repaired.',
     ],
     temporarily_unavailable: [
       'The service cannot answer now. The call may or may not have taken effect.',

@@ -2,7 +2,8 @@ import { isIP } from 'node:net';
 import { domainToUnicode } from 'node:url';
 import { withTimeout } from '../promises.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
-import { saysUnknownHost } from './failures.js';
+import { explainFailure } from './details.js';
+import { lookupFailed, saysUnknownHost } from './failures.js';
 import { type Lookup, systemNames } from './names.js';
 
 export type TargetRefusal = keyof typeof messages;
@@ -18,11 +19,11 @@ export class TargetRefused extends Error {
   }
 }
 
-/** DNS did not say in time whether the host exists. The URL may be fine. */
+/** DNS did not say in time whether the host exists. The URL may be fine. @param why if its own name servers are the cause */
 export class ResolverUnavailable extends Error {
   override name = 'ResolverUnavailable';
-  constructor() {
-    super('The name in the url could not be looked up: try again in 5 s');
+  constructor(why = 'The name in the url could not be looked up') {
+    super(`${why}: try again in 5 s`);
   }
 }
 
@@ -162,6 +163,11 @@ async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeou
       throw new ResolverUnavailable();
     });
   } catch (error) {
-    throw saysUnknownHost(error) ? new TargetRefused('unknown_host', policy) : new ResolverUnavailable();
+    if (error instanceof ResolverUnavailable) throw error;
+    if (saysUnknownHost(error)) throw new TargetRefused('unknown_host', policy);
+    const { ours, detail } = lookupFailed(error);
+    throw new ResolverUnavailable(
+      ours ? undefined : `The host of the url ${explainFailure({ detail }).does}`,
+    );
   }
 }

@@ -127,7 +127,7 @@ describe('POST /register_push_notifications', () => {
   it('answers 503 with Retry-After if the resolver does not answer', async () => {
     const answer = await register('https://silent.example/');
     assert.ok(answer.headers.get('retry-after'));
-    await assertError(answer, 503, /looked up/);
+    await assertError(answer, 503, /has name servers that answer with an error/);
   });
 
   it('answers 200 to exactly one of 200 concurrent registrations at two processes', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { judgeAddress, type TargetPolicy } from '../../src/outgoing/address.js';
+import { AttemptFailed } from '../../src/outgoing/failures.js';
 import type { Lookup } from '../../src/outgoing/names.js';
 import {
   checkTarget,
@@ -246,8 +247,17 @@ describe('registration: the name in the url', () => {
     const silent: Lookup = () => new Promise(() => undefined);
     const asked = checkTarget('https://hooks.example/', publicOnly, { lookup: silent, timeoutMs: 20 });
     await assert.rejects(asked, ResolverUnavailable);
-    for (const code of ['ESERVFAIL', 'EAI_AGAIN', 'ETIMEOUT'])
-      await assert.rejects(check(failing(code)), ResolverUnavailable);
+    const ours = new AttemptFailed('dns', { detail: 'name_server_silent', ours: 'resolver' });
+    for (const [failed, says] of [
+      [failing('ESERVFAIL'), /^The host of the url has name servers that answer with an error: try again/],
+      [failing('ETIMEOUT'), /^The host of the url has name servers that do not answer: try again/],
+      [failing('EMFILE'), /^The name in the url could not be looked up: try again/],
+      [() => Promise.reject(ours), /^The name in the url could not be looked up: try again/],
+    ] as [Lookup, RegExp][])
+      await assert.rejects(
+        check(failed),
+        (err) => err instanceof ResolverUnavailable && says.test(err.message),
+      );
   });
 });
 
