@@ -254,7 +254,7 @@ export class Hands {
     if (restMs !== undefined && isOwn) {
       const names = { client_token: clientToken, notification_id: taken.notificationId };
       this.deps.log.warn(
-        { err: sent.err, cause: sent.cause, ...names, pause_ms: restMs },
+        { err: sent.err, cause: sent.cause, why: sent.why, ...names, pause_ms: restMs },
         'an attempt could not be made because of an own failure: the next one follows after a pause',
       );
     }

@@ -40,6 +40,7 @@ export type DeliveryMetrics = Pick<
 /** This process could not make the attempt. Nothing is settled, and no receiver is blamed. */
 export interface OwnFailure {
   cause: OwnFailureCause;
+  why?: string;
   err?: unknown;
 }
 
@@ -89,9 +90,9 @@ async function signAndPost(
   );
   const span = beginSpan(deps, clientToken, taken, url);
   const result = await permit.post(request);
-  const { status, error, detail, ours } = result;
+  const { status, error, detail, ours, why } = result;
   span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? detail ?? error);
-  if (ours !== undefined) return { cause: ours };
+  if (ours !== undefined) return { cause: ours, why };
   deps.metrics.attempted(result, result.milliseconds);
   deps.history.count(clientToken, result, result.milliseconds);
   return {

@@ -10,6 +10,8 @@ export interface PostResult {
   detail?: AttemptDetail;
   /** Set if the failure is an own failure of this process or host, not the receiver's. */
   ours?: Ours;
+  /** More about an own failure, for operators. */
+  why?: string;
   /** Time from the start of the attempt until its result is known. */
   milliseconds: number;
   /** `Retry-After` of a 429 or 503, at most 24 h. */

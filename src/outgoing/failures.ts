@@ -20,15 +20,17 @@ export class AttemptFailed extends Error {
   override name = 'AttemptFailed';
   constructor(
     readonly error: AttemptError,
-    /** `ours` is set if the failure is an own failure of this process or host, not the receiver's. */
-    { detail, ours }: { detail?: AttemptDetail; ours?: Ours } = {},
+    /** `ours` is set if the failure is an own failure of this process or host, not the receiver's; `why` says more of it to operators. */
+    { detail, ours, why }: { detail?: AttemptDetail; ours?: Ours; why?: string } = {},
   ) {
     super(error);
     this.detail = detail;
     this.ours = ours;
+    this.why = why;
   }
   readonly detail: AttemptDetail | undefined;
   readonly ours: Ours | undefined;
+  readonly why: string | undefined;
 }
 
 /** Returns the `code` of an error. Its message is not for logs and people: it may hold names and addresses. */

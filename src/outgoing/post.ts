@@ -269,8 +269,8 @@ class Attempt implements ExchangeEvents {
   }
 
   /** Ends the attempt before the end of its answer, or without an answer. */
-  #fail({ error, detail, ours }: AttemptFailed): void {
-    this.#settle(this.#answer?.result() ?? { ok: false, error, detail, ours });
+  #fail({ error, detail, ours, why }: AttemptFailed): void {
+    this.#settle(this.#answer?.result() ?? { ok: false, error, detail, ours, why });
     this.#end(false);
   }
 

@@ -54,7 +54,7 @@ export class OutgoingProxy {
       if (status < 300) return { socket, host };
       socket.destroy();
       // RFC 9209, section 2.3, and the common proxies: the next hop is not found, not reached or too slow.
-      if (![502, 503, 504].includes(status)) throw new ProxyFailed(`it answered ${status}`);
+      if (![502, 503, 504].includes(status)) throw proxyFailed(`it answered ${status}`);
     }
     throw new AttemptFailed('connect', { detail: 'proxy_found_no_way' });
   }
@@ -75,7 +75,7 @@ export class OutgoingProxy {
       if (status === 0) return 'it does not answer';
       return status === 407 ? 'it refuses the user name and password (407)' : undefined;
     } catch (error) {
-      if (error instanceof ProxyFailed) return error.why;
+      if (error instanceof AttemptFailed) return error.why;
       throw error;
     } finally {
       asked.catch(() => undefined);
@@ -87,7 +87,7 @@ export class OutgoingProxy {
     const socket = netConnect({ host: this.#host, port: this.#port, noDelay: true, keepAlive: true });
     socket.on('error', () => undefined);
     onSocket(socket);
-    await once(socket, 'connect').catch(() => Promise.reject(new ProxyFailed('it cannot be reached')));
+    await once(socket, 'connect').catch(() => Promise.reject(proxyFailed('it cannot be reached')));
     const target = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
     socket.write(`CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n${this.#authorization}\r\n`);
     const status = await readStatus(socket);
@@ -97,11 +97,7 @@ export class OutgoingProxy {
 }
 
 /** What the proxy does wrong counts against no receiver. */
-class ProxyFailed extends AttemptFailed {
-  constructor(readonly why: string) {
-    super('connect', { ours: 'proxy' });
-  }
-}
+const proxyFailed = (why: string) => new AttemptFailed('connect', { ours: 'proxy', why });
 
 /** Resolves at the end of the answer's head: the first byte after it is the receiver's. */
 function readStatus(socket: Socket): Promise<number> {
@@ -111,10 +107,10 @@ function readStatus(socket: Socket): Promise<number> {
       try {
         reader.read(bytes);
       } catch {
-        end(() => reject(new ProxyFailed('it does not answer in HTTP')));
+        end(() => reject(proxyFailed('it does not answer in HTTP')));
       }
     };
-    const onClose = () => end(() => reject(new ProxyFailed('it closes the connection')));
+    const onClose = () => end(() => reject(proxyFailed('it closes the connection')));
     const end = (settle: () => void): void => {
       socket.off('data', onData).off('close', onClose).off('end', onClose);
       settle();

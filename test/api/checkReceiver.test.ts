@@ -184,7 +184,7 @@ describe('POST /push_notifications/check', () => {
       const { call: ask } = await newCustomer(apart);
       const { status, body } = await ask('POST', `/push_notifications/test?${new URLSearchParams({ url })}`);
       assert.deepEqual([status, body.code], [503, 'temporarily_unavailable']);
-      assert.match(String(body.msg), /a problem on its side \(proxy\)/);
+      assert.match(String(body.msg), /a problem on its side \(proxy: it cannot be reached\)/);
     } finally {
       await apart.close();
     }

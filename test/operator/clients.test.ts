@@ -101,7 +101,7 @@ describe('operator: client, registration', () => {
     const env = { OUTGOING_PROXY: 'http://127.0.0.1:9' };
     const through = await cli.run(['registration', 'test', 'CHECK', '--url', receiver.url], { env });
     assert.equal(through.status, 1, through.stdout);
-    assert.match(through.stderr, /a problem on its side \(proxy\)/);
+    assert.match(through.stderr, /a problem on its side \(proxy: it cannot be reached\)/);
   });
 
   it('registration reset T answers the URL; then there is none to show or reset', async () => {

@@ -90,8 +90,9 @@ describe('a receiver behind an outgoing proxy', () => {
     it(`is not to blame where the proxy ${what}`, async () => {
       const proxy = await through(answer);
       const sender = sending({ proxy: using(proxy), timeoutMs: what === 'is silent' ? 300 : 20_000 });
-      const { ok, ours } = await sender.post(requestTo('http://127.0.0.1:9/'));
+      const { ok, ours, why } = await sender.post(requestTo('http://127.0.0.1:9/'));
       assert.deepEqual([ok, ours], [false, 'proxy']);
+      if (what.startsWith('answers')) assert.equal(why, `it answered ${what.slice(-3)}`);
     });
 
   it('is not to blame where there is no proxy at its address', async () => {

@@ -4,7 +4,6 @@ import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { idFromBytes } from '../../ids.js';
 import { explainFailure } from '../../outgoing/details.js';
-import type { Ours } from '../../outgoing/failures.js';
 import { hidden } from '../../outgoing/hidden.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
@@ -65,9 +64,8 @@ async function sendSigned(
 /** Sends one test notification. @throws ApiError if the service could not: that says nothing about the receiver */
 export async function sendTest(sender: Sender, target: Target): Promise<Exchange> {
   const sent = await sendSigned(sender, target);
-  const { ours } = sent.result;
-  if (ours === undefined) return sent;
-  throw new ApiError('temporarily_unavailable', explainOurs(ours), { 'Retry-After': '30' });
+  if (sent.result.ours === undefined) return sent;
+  throw new ApiError('temporarily_unavailable', explainOurs(sent.result), { 'Retry-After': '30' });
 }
 
 /**
@@ -144,15 +142,15 @@ const ok: Judged = { verdict: 'ok', advice: 'Nothing to do.' };
 const fail = (advice: string): Judged => ({ verdict: 'fail', advice });
 const warn = (advice: string): Judged => ({ verdict: 'warn', advice });
 
-const explainOurs = (ours: Ours): string =>
-  `The service could not send it because of a problem on its side (${ours}), not of your receiver: try again later`;
+const explainOurs = ({ ours, why }: PostResult): string =>
+  `The service could not send it because of a problem on its side (${why ? `${ours}: ${why}` : ours}), not of your receiver: try again later`;
 
 /**
  * Judges the answer to a notification that the receiver must accept.
  * @param slowMs an answer that takes longer is a warning
  */
 function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
-  if (result.ours !== undefined) return warn(explainOurs(result.ours));
+  if (result.ours !== undefined) return warn(explainOurs(result));
   if (!result.ok) return fail(`${seen(result)} ${explainFailure(result).advice}`);
   if (result.milliseconds <= slowMs) return ok;
   return warn(
@@ -167,7 +165,7 @@ const seen = (result: PostResult): string => `Your server ${explainFailure(resul
  * 429 is about neither, and a server that is silent or answers 503 may be one that serves a single connection
  */
 function judgeSecond(first: PostResult, second: PostResult, remedy: string): Judged {
-  if (second.ours !== undefined) return warn(explainOurs(second.ours));
+  if (second.ours !== undefined) return warn(explainOurs(second));
   if (!first.ok || second.ok || second.status === 429) return judgeTaken(first.ok ? second : first);
   const isBusy = (second.status ?? 503) === 503;
   return fail(`${seen(second)} ${isBusy ? 'Take 16 requests at a time. If it does: ' : ''}${remedy}`);
@@ -175,7 +173,7 @@ function judgeSecond(first: PostResult, second: PostResult, remedy: string): Jud
 
 /** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
 function judgeRefused(result: PostResult, remedy: string): Judged {
-  if (result.ours !== undefined) return warn(explainOurs(result.ours));
+  if (result.ours !== undefined) return warn(explainOurs(result));
   if (result.ok) return fail(remedy);
   const { status = 0 } = result;
   if (status >= 400 && status < 500 && status !== 429) return ok;
