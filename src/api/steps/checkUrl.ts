@@ -23,11 +23,14 @@ export async function checkUrl(
   } catch (err) {
     if (!(err instanceof TargetRefused)) throw err;
     const hasLostAPlus = err.reason === 'not_absolute' && url.includes(' ') && query.includes('+');
-    const advice = hasLostAPlus ? plusAdvice : (adviceOn[err.reason] ?? '');
+    const isEncodedTwice = /^https?%3a/i.test(url);
+    const advice =
+      (hasLostAPlus && plusAdvice) || (isEncodedTwice && twiceAdvice) || adviceOn[err.reason] || '';
     throw new ApiError(`url_${err.reason}`, err.message + advice);
   }
 }
 
+const twiceAdvice = '. It is percent-encoded twice: encode it once';
 const plusAdvice = '. A + in the query means a space: send a + in the url as %2B';
 
 const adviceOn: Partial<Record<TargetRefusal, string>> = {
