@@ -42,13 +42,16 @@ export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: S
   return composePage<State>(requireSession(deps), countPage, ...steps);
 }
 
+/** Answers a request about one endpoint. */
+export type ClientPage = (ctx: StepContext<SiteState>, deps: ApiDeps) => Promise<void>;
+
 /** Composes a page about the client of its path and the client's endpoint, which is state.health and state.registration. */
-export const clientPage = (deps: ApiDeps, answer: Step<SiteState>): Middleware[] =>
-  pageSteps<SiteState>(deps, findClient(deps), async (ctx, next) => {
+export const clientPage = (deps: ApiDeps, answer: ClientPage): Middleware[] =>
+  pageSteps<SiteState>(deps, findClient(deps), async (ctx) => {
     const { clientToken } = ctx.state.client;
     const about = { here: siteUrl(clientToken), reader: publisher };
     Object.assign(ctx.state, about, await readEndpoint(deps.db, clientToken));
-    await answer(ctx, next);
+    await answer(ctx, deps);
   });
 
 /** Composes the answer to a form about the client of its path. */

@@ -9,7 +9,7 @@ import { badParameter } from '../apiError.js';
 import { readEndpoint } from '../endpoints/clients.js';
 import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
-import { clientPage, given, pageSteps } from './access.js';
+import { type ClientPage, given, pageSteps } from './access.js';
 import { html, type Piece } from './html.js';
 import { actionForm, answerPage, noResult, shownUrl, siteUrl, table } from './page.js';
 import { redirect } from './sessionCookie.js';
@@ -73,36 +73,35 @@ async function siteRow(db: Db, { clientToken, name }: Client, href: string) {
 }
 
 /** GET /console/notices: the URL of the account's notices, how it stands, and the newest 20 notices. */
-export const noticesPage = (deps: ApiDeps): Middleware[] =>
-  clientPage(deps, async (ctx) => {
-    const { client, session, formToken, registration } = ctx.state;
-    const { notifications } = await listNotifications(deps.db, client.clientToken, { limit: 20 });
-    const set = html`<code>PUT /notices</code> with <code>{"url": "https://…"}</code>`;
-    answerPage(ctx, {
-      title: 'Notices',
-      isLive: true,
-      body: [
-        html`<p>A message when a site fails, is suspended or recovers, and when a signing secret is rotated.</p>`,
-        healthNotice(ctx.state, {
-          noun: 'notice',
-          register: html`Have your backend call ${set}: a URL on another system than your receivers.`,
-          resume: html`have your backend call ${set} again`,
-        }),
-        registration &&
-          html`<dl class="facts">
+export const noticesPage: ClientPage = async (ctx, { db }) => {
+  const { client, session, formToken, registration } = ctx.state;
+  const { notifications } = await listNotifications(db, client.clientToken, { limit: 20 });
+  const set = html`<code>PUT /notices</code> with <code>{"url": "https://…"}</code>`;
+  answerPage(ctx, {
+    title: 'Notices',
+    isLive: true,
+    body: [
+      html`<p>A message when a site fails, is suspended or recovers, and when a signing secret is rotated.</p>`,
+      healthNotice(ctx.state, {
+        noun: 'notice',
+        register: html`Have your backend call ${set}: a URL on another system than your receivers.`,
+        resume: html`have your backend call ${set} again`,
+      }),
+      registration &&
+        html`<dl class="facts">
 <dt>Sent to</dt><dd>${shownUrl(session, registration)}</dd>
 </dl>`,
-        noResult,
-        registration &&
-          session.access === 'full' &&
-          actionForm('/console/notices/test', formToken, 'Send a test'),
-        html`<h2>The last notices</h2>`,
-        notifications.length === 0
-          ? html`<p>None in the last 14 days.</p>`
-          : table('The last notices', ['When', 'What', 'Site', 'State'], notifications.map(noticeRow)),
-      ],
-    });
+      noResult,
+      registration &&
+        session.access === 'full' &&
+        actionForm('/console/notices/test', formToken, 'Send a test'),
+      html`<h2>The last notices</h2>`,
+      notifications.length === 0
+        ? html`<p>None in the last 14 days.</p>`
+        : table('The last notices', ['When', 'What', 'Site', 'State'], notifications.map(noticeRow)),
+    ],
   });
+};
 
 /** A notice is the event `<kind>:<ms>` of the asset `<client token>` or `<client token>/secret`. */
 const noticeRow = (n: ListedNotification) => {

@@ -5,7 +5,7 @@ import type { ApiDeps } from '../step.js';
 import { clientPage, openEndpoint, openPage, signOutEndpoint } from './access.js';
 import { noticesPage, sitesPage } from './account.js';
 import { actions, answerAction, noticesTest, siteActions, verify } from './actions.js';
-import { html } from './html.js';
+import { html, type Piece } from './html.js';
 import { explainedAsset, listedNotifications, notificationPage } from './notifications.js';
 import { overview } from './overview.js';
 import {
@@ -15,10 +15,10 @@ import {
   home,
   noResult,
   type SitePart,
-  siteUrl,
+  type SiteState,
   tabsOf,
 } from './page.js';
-import { failedNotice, healthNotice } from './words.js';
+import { badge, clock, count, healthNotice } from './words.js';
 
 const tabs: { path: string; name: string; present: SitePart }[] = [
   { path: '', name: 'Overview', present: overview },
@@ -33,10 +33,10 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.post('/console/open', ...openEndpoint(deps));
   router.post('/console/sign_out', ...signOutEndpoint(deps));
   router.get('/console', ...sitesPage(deps));
-  router.get('/console/notices', ...noticesPage(deps));
+  router.get('/console/notices', ...clientPage(deps, noticesPage));
   router.post('/console/notices/test', ...answerAction(deps, noticesTest));
   for (const tab of tabs) router.get(`/console/sites/:site${tab.path}`, ...sitePage(deps, tab));
-  router.get('/console/sites/:site/notifications/:id', ...notificationPage(deps));
+  router.get('/console/sites/:site/notifications/:id', ...clientPage(deps, notificationPage));
   for (const [path, action] of Object.entries(siteActions)) {
     router.post(`/console/sites/:site/${path}`, ...answerAction(deps, action));
   }
@@ -46,8 +46,7 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
 /** Builds a page of one site: a first line that says what is wrong now, the tabs, and the tab's own part. */
 const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Middleware[] =>
   clientPage(deps, async (ctx) => {
-    const { client } = ctx.state;
-    const here = siteUrl(client.clientToken);
+    const { client, here } = ctx.state;
     const toActions = html`<a href="${here}/actions">Actions</a>`;
     // The receivers to paste are large, and never change.
     const isLive = path !== '/verify';
@@ -55,20 +54,7 @@ const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Midd
       title: home(client).name,
       isLive,
       body: [
-        isLive &&
-          failedNotice(
-            ctx.state.health,
-            (since, label) =>
-              ctx.state.session.access === 'full' && [
-                path !== '/actions' && noResult,
-                actionForm(
-                  `${here}/recover`,
-                  ctx.state.formToken,
-                  label,
-                  html`<input type="hidden" name="since" value="${since}">`,
-                ),
-              ],
-          ),
+        isLive && failedNotice(ctx.state, path),
         isLive &&
           healthNotice(ctx.state, {
             noun: 'video',
@@ -80,3 +66,13 @@ const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Midd
       ],
     });
   });
+
+/** Says that notifications were given up, and shows the form that recovers them; nothing if none was. */
+function failedNotice({ health, session, formToken, here }: SiteState, path: string): Piece {
+  const { failed, failedSince } = health;
+  if (failed === 0 || failedSince === undefined) return '';
+  const videos = count(failed, 'video');
+  const since = html`<input type="hidden" name="since" value="${new Date(failedSince).toISOString()}">`;
+  return html`<div class="notice bad"><p class="lead">${videos} ended as ${badge('failed')} since ${clock(failedSince)}: we no longer try to tell you about ${failed === 1 ? 'it' : 'them'}.</p>
+${session.access === 'full' && [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, `Recover ${videos}`, since)]}</div>`;
+}

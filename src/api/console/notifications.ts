@@ -1,5 +1,4 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
-import type { Middleware } from 'koa';
 import { explainFailure } from '../../outgoing/details.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import {
@@ -12,10 +11,9 @@ import type { NotificationRecord } from '../../redis/notifications/notifications
 import type { AttemptRecord } from '../../redis/owed/standing.js';
 import { notificationStates } from '../../redis/owed/standing.js';
 import { notificationsQuery, readPage } from '../endpoints/notifications.js';
-import type { ApiDeps } from '../step.js';
 import { checked } from '../steps/checked.js';
 import { requireNotification } from '../steps/publisher.js';
-import { clientPage, given } from './access.js';
+import { type ClientPage, given } from './access.js';
 import { type Html, html, type Piece } from './html.js';
 import { actionForm, answerPage, home, noResult, type PartState, type SitePart, table } from './page.js';
 import { badge, count, exactly, nextAttempt, type Reader, stateInWords, stateSentence } from './words.js';
@@ -57,16 +55,14 @@ export const listedNotifications: SitePart<PartState> = async (ctx, { db }) => {
 };
 
 /** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */
-export function notificationPage(deps: ApiDeps): Middleware[] {
-  return clientPage(deps, async (ctx) => {
-    const { client, session, formToken, here } = ctx.state;
-    const n = await requireNotification(deps.db, client, ctx.params.id);
-    const again = `${here}/notifications/${n.notificationId}/redeliver`;
-    const forms = session.access === 'full' && actionForm(again, formToken, 'Send it again now');
-    const body = notificationBody(n, ctx.state, [noResult, forms]);
-    answerPage(ctx, { title: n.platformId, parent: home(client), isLive: true, body });
-  });
-}
+export const notificationPage: ClientPage = async (ctx, { db }) => {
+  const { client, session, formToken, here } = ctx.state;
+  const n = await requireNotification(db, client, ctx.params.id);
+  const again = `${here}/notifications/${n.notificationId}/redeliver`;
+  const forms = session.access === 'full' && actionForm(again, formToken, 'Send it again now');
+  const body = notificationBody(n, ctx.state, [noResult, forms]);
+  answerPage(ctx, { title: n.platformId, parent: home(client), isLive: true, body });
+};
 
 /** Shows one notification, with what its reader may do. */
 export const notificationBody = (

@@ -19,7 +19,7 @@ export function fromNow(atMs: number | undefined): Html {
 export const exactly = (atMs: number): Html => timeElement(atMs, inSeconds(atMs));
 
 /** Shows the hour and minute of a moment, and the day if it is not today. */
-function clock(atMs: number): Html {
+export function clock(atMs: number): Html {
   const today = inSeconds(Date.now()).slice(0, 11);
   return timeElement(atMs, inSeconds(atMs).slice(0, 16).replace(today, ''));
 }
@@ -142,17 +142,6 @@ export function healthNotice(
   }
   const underWay = health.inFlight > 0 && `${count(health.inFlight, 'attempt')} under way.`;
   return notice('good', html`${waiting} ${underWay || nextAttempt}`);
-}
-
-/** Says that notifications were given up, and shows the form that recovers them; nothing if none was. */
-export function failedNotice(
-  { failed, failedSince }: Endpoint,
-  recover: (since: string, label: string) => Piece,
-): Piece {
-  if (failed === 0 || failedSince === undefined) return '';
-  const says = html`${count(failed, 'video')} ended as ${badge('failed')} since ${clock(failedSince)}: we no longer try to tell you about ${failed === 1 ? 'it' : 'them'}.`;
-  const since = new Date(failedSince).toISOString();
-  return html`<div class="notice bad"><p class="lead">${says}</p>${recover(since, `Recover ${count(failed, 'video')}`)}</div>`;
 }
 
 const longestProbe = spanInWords(Math.max(...constants.probeScheduleMs));
