@@ -15,6 +15,7 @@ import { type Receiver, startReceiver } from '../receiver.js';
 import {
   type Customer,
   type Harness,
+  type Json,
   keptLog,
   newCustomer,
   newToken,
@@ -85,9 +86,8 @@ describe('audit: calls of the API', () => {
     assert.equal(entries[1]?.after?.url, new URL(receiver.url).origin);
     const [asked] = (await cli.json('audit', '--of', customer.account_id)) as Entry[];
     assert.deepEqual([asked?.what, Object.keys(asked?.after ?? {})], [firstToken, ['client_id']]);
-    const logged = lines.filter(
-      (l) => l.msg === 'audited call' && l.account_id === customer.account_id && l.what !== firstToken,
-    );
+    const isCall = (l: Json) => l.msg === 'audited call' && l.what !== firstToken;
+    const logged = lines.filter((l) => isCall(l) && l.account_id === customer.account_id);
     assert.deepEqual(
       logged.map((l) => [l.what, l.client_token, l.address, l.token_fingerprint, l.request_id]),
       expected,
@@ -106,12 +106,9 @@ describe('audit: calls of the API', () => {
     await customer.call('POST', '/notifications/recover', { since: '2026-01-01', dry_run: true });
     await customer.call('GET', '/clients');
     for (let i = 0; i < 12; i++) await customer.call('POST', '/push_notifications/signing_secret');
-    const rotations = await ofAccount(customer.account_id);
-    assert.deepEqual(
-      rotations.map(({ what }) => what),
-      // There was no secret to sign along the first time; the twelfth was refused.
-      Array(11).fill('signing secret rotate'),
-    );
+    const whats = (await ofAccount(customer.account_id)).map(({ what }) => what);
+    // There was no secret to sign along the first time; the twelfth was refused.
+    assert.deepEqual(whats, Array(11).fill('signing secret rotate'));
     assert.deepEqual(await ofAccount(stranger.account_id), []);
   });
 
@@ -122,10 +119,8 @@ describe('audit: calls of the API', () => {
       customer.token = token;
       assert.equal((await customer.call('GET', '/push_notifications/signing_secret')).status, 200);
     }
-    assert.deepEqual(
-      (await ofAccount(customer.account_id)).map((entry) => entry.token_fingerprint),
-      tokens.map(fingerprint),
-    );
+    const read = (await ofAccount(customer.account_id)).map((entry) => entry.token_fingerprint);
+    assert.deepEqual(read, tokens.map(fingerprint));
   });
 
   describe('of one account', () => {

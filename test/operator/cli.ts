@@ -1,4 +1,5 @@
 /** The real command line, outside the test's process, against the servers of the test run. */
+import assert from 'node:assert/strict';
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, statSync } from 'node:fs';
@@ -74,6 +75,12 @@ export async function openCli(given: NodeJS.ProcessEnv = {}) {
     env,
     db,
     run,
+    /** Why a command is refused. @throws unless it is */
+    async refused(...args: string[]): Promise<string> {
+      const { status, stdout, stderr } = await run(args);
+      assert.deepEqual([status, stdout], [1, ''], stderr);
+      return stderr;
+    },
     /** The one value that `--json` prints. @throws unless the command was done */
     // biome-ignore lint/suspicious/noExplicitAny: each test looks at the members that it expects
     async json(...args: string[]): Promise<any> {

@@ -21,8 +21,7 @@ describe('operator: client, registration', () => {
   it('client create makes a client token where none is given, and refuses an unknown account', async () => {
     const create = ['client', 'create', '--name', 'Site', '--account'];
     assert.match((await cli.json(...create, account)).client_token, /^[A-Za-z0-9_-]{1,64}$/);
-    const ran = await cli.run([...create, 'acc_nobody']);
-    assert.deepEqual([ran.status, ran.stdout, ran.stderr], [1, '', 'There is no account acc_nobody.\n']);
+    assert.equal(await cli.refused(...create, 'acc_nobody'), 'There is no account acc_nobody.\n');
   });
 
   it('client list [--account ID] shows bounds, which set T sets and removes, with before and after in the audit', async () => {
@@ -56,11 +55,8 @@ describe('operator: client, registration', () => {
     const create = ['client', 'create', '--account', account, '--name', 'Gone', '--token', 'GONE'];
     await cli.json(...create);
     assert.equal((await cli.json('client', 'delete', 'GONE')).deleted, true);
-    const again = await cli.run(create);
-    assert.equal(again.status, 1);
-    assert.match(again.stderr, /given out before/);
-    const twice = await cli.run(['client', 'delete', 'GONE']);
-    assert.deepEqual([twice.status, twice.stderr], [1, 'There is no client GONE.\n']);
+    assert.match(await cli.refused(...create), /given out before/);
+    assert.equal(await cli.refused('client', 'delete', 'GONE'), 'There is no client GONE.\n');
   });
 
   it('registration pause T and resume T; resume says that a failing endpoint is probed now', async () => {
@@ -87,8 +83,7 @@ describe('operator: client, registration', () => {
     await cli.json('registration', 'reset', token);
     const without = await cli.run(['registration', 'pause', token]);
     assert.equal(without.stdout, `${token} has no URL; the next one is paused.\n`);
-    const ran = await cli.run(['registration', 'pause', 'NOBODY']);
-    assert.deepEqual([ran.status, ran.stderr], [1, 'There is no client NOBODY.\n']);
+    assert.equal(await cli.refused('registration', 'pause', 'NOBODY'), 'There is no client NOBODY.\n');
   });
 
   it('registration check T says all of what the receiver should do', async () => {
@@ -107,10 +102,8 @@ describe('operator: client, registration', () => {
   it('registration reset T answers the URL; then there is none to show or reset', async () => {
     const token = await registered('RESET');
     assert.equal((await cli.json('registration', 'reset', token)).removed_url, url);
-    for (const command of ['show', 'reset']) {
-      const ran = await cli.run(['registration', command, token]);
-      assert.deepEqual([ran.status, ran.stdout, ran.stderr], [1, '', 'RESET has no URL.\n']);
-    }
+    for (const command of ['show', 'reset'])
+      assert.equal(await cli.refused('registration', command, token), 'RESET has no URL.\n');
   });
 
   it('registration change T --url U answers the former URL; the audit keeps scheme and host', async () => {
@@ -126,8 +119,7 @@ describe('operator: client, registration', () => {
 
   it('commands about clients accept the client of notices; it is neither created nor deleted', async () => {
     const client = `notices:${account}`;
-    const refused = await cli.run(['registration', 'show', client]);
-    assert.equal(refused.stderr, `There is no client ${client}.\n`);
+    assert.equal(await cli.refused('registration', 'show', client), `There is no client ${client}.\n`);
     await setNoticesUrl(cli.db, createSecretBox(undefined), account, url);
     assert.equal((await cli.json('registration', 'show', client)).url, url);
     assert.equal((await cli.json('registration', 'pause', client)).state, 'paused');

@@ -57,13 +57,9 @@ describe('operator: console', () => {
 
   it('refuses an unknown account or client, and a disabled account', async () => {
     const customer = await newCustomer(h);
-    const none = await cli.run(['console', 'SITE-of-nobody']);
-    assert.deepEqual(
-      [none.status, none.stdout, none.stderr],
-      [1, '', 'There is no account and no client SITE-of-nobody.\n'],
-    );
+    const none = 'There is no account and no client SITE-of-nobody.\n';
+    assert.equal(await cli.refused('console', 'SITE-of-nobody'), none);
     await setDisabled(h.db, customer.account_id, true);
-    const disabled = await cli.run(['console', customer.account_id]);
-    assert.deepEqual([disabled.status, disabled.stderr], [1, 'The account is disabled.\n']);
+    assert.equal(await cli.refused('console', customer.account_id), 'The account is disabled.\n');
   });
 });

@@ -38,10 +38,9 @@ describe('operator: notification, explain', () => {
   });
 
   it('notification show ID refuses an unknown one, and says where else to look', async () => {
-    const ran = await cli.run(['notification', 'show', 'msg_0123456789012345678901', '--json']);
-    assert.deepEqual([ran.status, ran.stdout], [1, '']);
-    assert.match(ran.stderr, /^There is no notification msg_0123456789012345678901: .* 14 days/);
-    assert.match(ran.stderr, /Temporal's UI .*: explain CLIENT PLATFORM_ID\.$/m);
+    const says = await cli.refused('notification', 'show', 'msg_0123456789012345678901', '--json');
+    assert.match(says, /^There is no notification msg_0123456789012345678901: .* 14 days/);
+    assert.match(says, /Temporal's UI .*: explain CLIENT PLATFORM_ID\.$/m);
   });
 
   it('notification cancel ID ends it as cancelled, once, and is recorded', async () => {
@@ -49,9 +48,7 @@ describe('operator: notification, explain', () => {
     const cancelled = await cli.json('notification', 'cancel', id);
     assert.deepEqual(cancelled, { notification_id: id, client_token: 'CANCELLED', state: 'cancelled' });
     assert.equal((await cli.json('notification', 'show', id)).state, 'cancelled');
-    const again = await cli.run(['notification', 'cancel', id]);
-    assert.equal(again.status, 1);
-    assert.match(again.stderr, /it is cancelled/);
+    assert.match(await cli.refused('notification', 'cancel', id), /it is cancelled/);
     const [{ what, before, after }] = await cli.json('audit', '--of', id);
     assert.deepEqual([what, before.state, after.state], ['notification cancel', 'waiting', 'cancelled']);
   });
@@ -66,8 +63,8 @@ describe('operator: notification, explain', () => {
     await connection.close();
     assert.equal(status.name, 'RUNNING');
     assert.equal((await cli.json('registration', 'reset', 'REDELIVERED')).owed, 1);
-    const ran = await cli.run(['notification', 'redeliver', id]);
-    assert.deepEqual([ran.status, ran.stderr], [1, 'REDELIVERED has no URL, so nothing can be sent.\n']);
+    const says = 'REDELIVERED has no URL, so nothing can be sent.\n';
+    assert.equal(await cli.refused('notification', 'redeliver', id), says);
   });
 
   it('notification redeliver ID says why it is not sent now', async () => {
@@ -95,8 +92,7 @@ describe('operator: notification, explain', () => {
     const nothing = await cli.json('explain', 'EXPLAINED', 'vid-2');
     assert.deepEqual([nothing.last_event, nothing.last_notification], [null, null]);
     assert.equal((await cli.json('explain', 'EXPLAINED', '--event', 'an-1')).notification_id, id);
-    const unknown = await cli.run(['explain', 'EXPLAINED', '--event', 'an-2']);
-    assert.equal(unknown.status, 1);
-    assert.match(unknown.stderr, /^No kept notification of EXPLAINED names the event an-2\./);
+    const unknown = await cli.refused('explain', 'EXPLAINED', '--event', 'an-2');
+    assert.match(unknown, /^No kept notification of EXPLAINED names the event an-2\./);
   });
 });

@@ -178,8 +178,8 @@ describe('operator status: us or them', () => {
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: what the command prints
-  async function statusOf(client: string, env: NodeJS.ProcessEnv = {}): Promise<[any, any]> {
-    const status = await statusWith(env);
+  async function statusOf(client: string): Promise<[any, any]> {
+    const status = await cli.json('status');
     const worst = status.worst.find((one: { client_token: string }) => one.client_token === client);
     return [status, worst ?? {}];
   }
