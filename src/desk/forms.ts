@@ -204,5 +204,4 @@ const operationAnswer = (services: Services, operation: Operation): Middleware[]
     });
   });
 
-const warned = ({ state }: StepContext<PersonState>): Piece =>
-  state.warnings.map((line) => html`<p>${line}</p>`);
+const warned = ({ state }: StepContext<PersonState>): Piece => shownParts(state.warnings);

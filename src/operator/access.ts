@@ -7,7 +7,6 @@ import {
   createPersonLink,
   endPersonSessions,
   listOperatorTokens,
-  type OperatorToken,
   revokeOperatorToken,
   roles,
   tokenNamePattern,
@@ -37,14 +36,6 @@ const described = z.object({
   created_at: time(),
   expires_at: time().nullable(),
   last_used_at: time('To a minute.').nullable(),
-});
-
-const present = (token: OperatorToken): z.output<typeof described> => ({
-  name: token.name,
-  role: token.role,
-  created_at: new Date(token.createdAtMs).toISOString(),
-  expires_at: moment(token.expiresAtMs),
-  last_used_at: moment(token.lastUsedAtMs),
 });
 
 export const tokenCreate = operation({
@@ -85,8 +76,11 @@ export const tokenList = operation({
   async run(operator, _, asked) {
     const all = await listOperatorTokens(await operator.db());
     const { page, next } = cutPage(all, asked, ({ name }) => name);
-    const none = 'There are no tokens: token create --name NAME --role ROLE';
-    return listed(page.map(present), { columns: Object.keys(described.shape).join(' '), none, next });
+    const tokens = page.map(({ name, role, createdAtMs, expiresAtMs, lastUsedAtMs }) => {
+      const times = { created_at: moment(createdAtMs), expires_at: moment(expiresAtMs) };
+      return { name, role, ...times, last_used_at: moment(lastUsedAtMs) };
+    });
+    return listed(tokens, { none: 'There are no tokens: token create --name NAME --role ROLE', next });
   },
 });
 

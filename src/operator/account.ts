@@ -101,7 +101,7 @@ export const accountList = operation({
     });
     const none =
       all.length > 0 ? 'No account matches.' : 'There are no accounts yet: account create --name NAME';
-    return listed(accounts, { columns: 'account_id name client_id scopes disabled', none, next });
+    return listed(accounts, { none, next });
   },
 });
 

@@ -105,11 +105,7 @@ export const clientList = operation({
   },
 });
 
-interface Wanted {
-  account?: string;
-  name?: string;
-  state?: string;
-}
+type Wanted = Partial<Record<'account' | 'name' | 'state', string>>;
 
 /** Reads clients until a page of those that match is full. */
 async function pageOf(operator: Operator, wanted: Wanted, { limit, after = '' }: Page) {

@@ -34,11 +34,15 @@ export const answer = (value: object, ...shown: Part[]): Answer => ({
   shown: shown.length > 0 ? shown : shownOf(value),
 });
 
-/** Answers with a page of a list, of which people read a table. @param next where the next page begins */
+/**
+ * Answers with a page of a list, of which people read a table.
+ * @param columns of the table; all members if absent
+ * @param next where the next page begins
+ */
 export const listed = (
   value: readonly object[],
-  { columns, none, next }: { columns: string; none: string; next?: string },
-): Answer => ({ value, shown: [tableOf(value, none, columns.split(' '))], ...(next && { next }) });
+  { columns, none, next }: { columns?: string; none: string; next?: string },
+): Answer => ({ value, shown: [tableOf(value, none, columns?.split(' '))], ...(next && { next }) });
 
 /** The page of a list that is asked for; a command on the stores asks for one page without an end. */
 export interface Page {

@@ -54,11 +54,7 @@ function describeOption(this: Help, option: Option): string {
   return Help.prototype.optionDescription.call(this, option) + (option.mandatory ? ' (required)' : '');
 }
 
-interface Options {
-  json?: boolean;
-  as?: string;
-  reason?: string;
-}
+type Options = { json?: boolean } & Parameters<typeof openSession>[0];
 
 /** @param open called once a command runs: only then are the options known */
 export function createProgram(open: (options: Options) => Operator): Command {

@@ -97,18 +97,15 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
   const servers = await Promise.all(
     db.nodes.primaries().map(async (server) => {
       const name = db.nodes.isCluster ? nameOf(server) : '';
-      const findings = await checkServer(server, db.health.facts.get(name) ?? {}, config);
+      const facts = db.health.facts.get(name) ?? {};
+      const persistence = checkPersistence(await readSettings(server), facts, config);
+      const findings = [persistence, checkPolicy(facts), checkMemory(facts), checkReplicas(facts, config)];
       return findings.map((one) => ({ ...one, check: named(one.check, name) }));
     }),
   ).catch(unlessRefused);
   const secrets = await checkSecrets(db, config).then((one) => [one], unlessRefused);
   const isAmiss = amiss.some(({ check, level }) => level === 'fail' && check !== 'redis data');
   return [...(isAmiss ? [] : [finding('redis', 'ok', serves)]), ...amiss, ...servers.flat(), ...secrets];
-}
-
-async function checkServer(redis: Redis, facts: ServerFacts, config: Config): Promise<Finding[]> {
-  const persistence = checkPersistence(await readSettings(redis), facts, config);
-  return [persistence, checkPolicy(facts), checkMemory(facts), checkReplicas(facts, config)];
 }
 
 /** Judges by the settings, or by INFO where a provider does not tell them. */

@@ -65,7 +65,7 @@ export const siteUrl = (clientToken: string): string => `/console/sites/${client
 
 interface Page {
   title: string;
-  parent?: { name: string; href: string };
+  parent?: Link;
   /** True: the page is fetched again while it is visible (`assets/console.js`). Forms stay as they are; after an error all does. */
   isLive?: boolean;
   body: Piece;
