@@ -12,7 +12,7 @@ import {
   tokenNamePattern,
 } from '../redis/records/operatorAccess.js';
 import { choice, flag, option, personName, spanMs } from './input.js';
-import { type Answer, answer, cutPage, listed, operation, Refused } from './operation.js';
+import { answer, cutPage, listed, operation, Refused } from './operation.js';
 import { moment, shownOf } from './terminal.js';
 
 const tokenName = z
@@ -113,7 +113,7 @@ export const deskLink = operation({
     expires_at: time().optional(),
     ended: isSo(true).optional(),
   }),
-  async run(operator, { name = operator.who.replace(/ \(.*/, ''), role, end }): Promise<Answer> {
+  async run(operator, { name = operator.who.replace(/ \(.*/, ''), role, end }) {
     if (end) {
       await operator.record('desk end', 'desk', null, null);
       await operator.change(endPersonSessions);

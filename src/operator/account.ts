@@ -16,22 +16,9 @@ import {
   signingSecretsScope,
 } from '../redis/records/accounts.js';
 import { getClient, listClients } from '../redis/records/clients.js';
-import {
-  type ConsoleAccess,
-  createConsoleLink,
-  endConsoleSessions,
-} from '../redis/records/consoleSessions.js';
+import { createConsoleLink, endConsoleSessions } from '../redis/records/consoleSessions.js';
 import { accountId, filledText, flag, ifAbsent, nameText, option } from './input.js';
-import {
-  type Answer,
-  answer,
-  cutPage,
-  listed,
-  type Operator,
-  operation,
-  Refused,
-  requireAccount,
-} from './operation.js';
+import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
 import { moment, shownOf } from './terminal.js';
 
 const scopes: readonly string[] = [...defaultScopes, platformScope, signingSecretsScope];
@@ -195,7 +182,7 @@ export const consoleLink = operation({
     expires_at: time().optional(),
     ended: isSo(true).optional(),
   }),
-  async run(operator, { account_or_client, read, end }): Promise<Answer> {
+  async run(operator, { account_or_client, read, end }) {
     const found = await findAccount(operator, account_or_client);
     const { accountId: account_id, disabled, generation, scopes } = found;
     if (end) {
@@ -204,12 +191,13 @@ export const consoleLink = operation({
       return answer({ account_id, ended: true }, 'Every session and link of the account has ended.');
     }
     if (disabled) throw new Refused('The account is disabled.');
-    const access: ConsoleAccess = read ? 'read' : 'full';
+    const access = read ? 'read' : 'full';
     // Recorded first, so that no link exists without a record.
     await operator.record('console', account_id, null, { access });
     const origin = new URL(operator.config().PUBLIC_URL ?? apiAddress(operator)).origin;
-    const grant = { accountId: account_id, generation, scopes, access };
-    const { url, expiresAtMs } = await createConsoleLink(await operator.db(), origin, grant);
+    const db = await operator.db();
+    const grant = { accountId: account_id, generation, scopes };
+    const { url, expiresAtMs } = await createConsoleLink(db, origin, { ...grant, access });
     return answer({ account_id, access, url, expires_at: moment(expiresAtMs) });
   },
 });

@@ -3,11 +3,7 @@ import { z } from 'zod';
 import { stateSentence } from '../api/console/words.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import { listedSince, newestNotifications, type Position } from '../redis/notifications/notificationPages.js';
-import {
-  findNotification,
-  getNotification,
-  type NotificationRecord,
-} from '../redis/notifications/notifications.js';
+import { findNotification, getNotification } from '../redis/notifications/notifications.js';
 import {
   cancelNotification,
   recoverFailed,
@@ -213,7 +209,7 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
 }
 
 /** @throws Refused if there is no such notification */
-async function requireNotification(operator: Operator, id: string): Promise<NotificationRecord> {
+async function requireNotification(operator: Operator, id: string) {
   const found = await findNotification(await operator.db(), id);
   if (found !== undefined) return found;
   throw new Refused(

@@ -1,14 +1,7 @@
 /** Registrations: the URL and state of clients. */
 import { z } from 'zod';
 import { presentRegistration } from '../api/endpoints/present.js';
-import {
-  endpointState,
-  flag as isSo,
-  registeredUrl,
-  time,
-  urlText as url,
-  whole,
-} from '../api/reference/schemas.js';
+import { endpointState, flag, registeredUrl, time, urlText as url, whole } from '../api/reference/schemas.js';
 import { readTargetPolicy } from '../outgoing/address.js';
 import { checkTarget, originOf } from '../outgoing/target.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
@@ -28,7 +21,7 @@ export const registrationShow = operation({
   answers: registeredUrl.extend({
     client_token: anyClient,
     account_id: accountId,
-    held: isSo(false),
+    held: flag(false),
     owed_since: time().nullable(),
     last_status: whole(503).nullable(),
     in_flight: whole(1),
