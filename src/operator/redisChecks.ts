@@ -109,11 +109,7 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
 }
 
 /** Judges by the settings, or by INFO where a provider does not tell them. */
-function checkPersistence(
-  settings: Values,
-  { keepsLog }: ServerFacts,
-  { REDIS_DURABILITY }: Config,
-): Finding {
+function checkPersistence(settings: Values, { keepsLog }: ServerFacts, { REDIS_DURABILITY }: Config) {
   const { appendonly, appendfsync, 'no-appendfsync-on-rewrite': onRewrite } = settings;
   const isUnknown = appendonly === undefined;
   const isTrusted = REDIS_DURABILITY === 'trusted';
@@ -125,18 +121,14 @@ function checkPersistence(
   const always = 'CONFIG SET appendfsync always, and in redis.conf.';
   if (!isTrusted && (isUnknown ? keepsLog === false : appendonly !== 'yes')) {
     const todo = 'CONFIG SET appendonly yes, and in redis.conf; or REDIS_DURABILITY=trusted.';
-    return judge(
-      'fail',
-      `Data in memory is lost with the process. ${todo}`,
-      ' It keeps no append-only file.',
-    );
+    const lost = `Data in memory is lost with the process. ${todo}`;
+    return judge('fail', lost, ' It keeps no append-only file.');
   }
-  if (isUnknown)
-    return judge(
-      'warn',
-      'Make sure that its provider sets: appendonly yes, appendfsync always, no-appendfsync-on-rewrite no.',
-      isTrusted ? '' : ' It confirms that writes are on its disk.',
-    );
+  if (isUnknown) {
+    const todo =
+      'Make sure that its provider sets: appendonly yes, appendfsync always, no-appendfsync-on-rewrite no.';
+    return judge('warn', todo, isTrusted ? '' : ' It confirms that writes are on its disk.');
+  }
   if (isTrusted)
     return judge('ok', '', ' REDIS_DURABILITY=trusted says that the store is durable by itself.');
   if (appendfsync === 'no') return judge('fail', `Redis answers before a write is on disk. ${always}`);

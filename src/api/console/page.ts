@@ -146,10 +146,7 @@ export const formTokenField = (formToken: string): Html =>
   html`<input type="hidden" name="form_token" value="${formToken}">`;
 
 /** Shows the registered URL: only its scheme and host to a session that may look, because the rest may hold a secret. */
-export const shownUrl = (
-  { access }: Pick<ConsoleSession, 'access'>,
-  { url, registeredAtMs }: Registration,
-): Html =>
+export const shownUrl = ({ access }: Pick<ConsoleSession, 'access'>, { url, registeredAtMs }: Registration) =>
   html`<code>${access === 'full' ? url : originOf(url)}</code>, in force since ${exactly(registeredAtMs)}`;
 
 /** Shows the tabs of a site's pages. @param here the address of these pages @param path of the tab that is open */

@@ -37,17 +37,14 @@ export const signingSecretsScope = 'signing_secrets';
  */
 export async function createAccount(
   db: Db,
-  {
-    name,
-    scopes = defaultScopes,
-    ifAbsent = false,
-  }: { name: string; scopes?: readonly string[]; ifAbsent?: boolean },
+  { name, ...wanted }: { name: string; scopes?: readonly string[]; ifAbsent?: boolean },
 ) {
+  const { scopes = defaultScopes } = wanted;
   const own = newAccountId();
   const isFirst = (await db.redis.hsetnx(db.global.accountNames, name, own)) === 1;
   const first = isFirst ? own : ((await db.redis.hget(db.global.accountNames, name)) as AccountId);
   // The call that took the name may have ended before it created the account.
-  const accountId = ifAbsent ? first : own;
+  const accountId = wanted.ifAbsent ? first : own;
   const secret = randomSecret();
   const made = db.redis.multi();
   const fields = { secret_hash: secretHash(secret), name, scopes: scopes.join(' '), generation: 1 };
@@ -91,11 +88,7 @@ export async function listAccounts(db: Db): Promise<Account[]> {
  * Gives an account a new secret. The old one stays valid for 24 h; with `now` all old ones and every token end immediately.
  * @throws ChangeRefused
  */
-export async function rotateSecret(
-  db: Db,
-  accountId: string,
-  { now = false }: { now?: boolean } = {},
-): Promise<{ client_secret: string }> {
+export async function rotateSecret(db: Db, accountId: string, { now = false }: { now?: boolean } = {}) {
   const secret = randomSecret();
   const until = nowOf(db) + previousSecretMs;
   await changeAccount(db, 'rotateSecret', accountId, [secretHash(secret), until, now ? 1 : 0]);
@@ -125,12 +118,7 @@ export async function setScopes(db: Db, accountId: string, scopes: readonly stri
   if (owner === accountId) await removeNoticesUrl(db, former);
 }
 
-async function changeAccount(
-  db: Db,
-  script: string,
-  accountId: string,
-  args: ScriptArgument[],
-): Promise<void> {
+async function changeAccount(db: Db, script: string, accountId: string, args: ScriptArgument[]) {
   const done = await evaluate(db, script, [db.global.account(accountId)], args);
   if (done !== 1) throw new ChangeRefused('there is no such account');
 }

@@ -103,10 +103,7 @@ const readClients = (db: Db, tokens: readonly string[]): Promise<Client[]> =>
 const atOnce = 500;
 
 /** Reads the records that there are, in order. */
-export async function readEach<T>(
-  ids: readonly string[],
-  read: (id: string) => Promise<T | undefined>,
-): Promise<T[]> {
+export async function readEach<T>(ids: readonly string[], read: (id: string) => Promise<T | undefined>) {
   const found = await mapInPages(ids, atOnce, read);
   return found.filter((record) => record !== undefined);
 }

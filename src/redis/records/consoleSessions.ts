@@ -35,11 +35,7 @@ export interface ConsoleSession extends ConsoleGrant {
  * Makes a link that opens the console once, within 15 minutes. After `#` the token stays in the browser: no log of a proxy,
  * no `Referer` and no preview of a chat has it, and a program that fetches the address does not use up the link.
  */
-export async function createConsoleLink(
-  db: Db,
-  origin: string,
-  grant: ConsoleGrant,
-): Promise<{ url: string; expiresAtMs: number }> {
+export async function createConsoleLink(db: Db, origin: string, grant: ConsoleGrant) {
   const { accountId, generation, access, scopes } = grant;
   const consoleGeneration = Number(await db.redis.hget(db.global.account(accountId), 'console_generation'));
   const stored: Stored = { accountId, generation, access, scopes, consoleGeneration };
@@ -56,11 +52,7 @@ export const findConsoleSession = (db: Db, secret: string): Promise<ConsoleSessi
   findGrant(db, secret, db.global.consoleSession);
 
 /** A grant ends with its account, or when the account's tokens or its console have ended since. */
-async function findGrant(
-  db: Db,
-  secret: string,
-  keyOf: (sha256: string) => string,
-): Promise<ConsoleSession | undefined> {
+async function findGrant(db: Db, secret: string, keyOf: (sha256: string) => string) {
   const kept = await findKept<Stored>(db, keyOf, secret);
   if (kept === undefined) return undefined;
   const { consoleGeneration, ...grant } = kept;
