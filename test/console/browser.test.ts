@@ -3,7 +3,7 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { until } from '../receiver.js';
-import { assertAccessible, openWatchedPage, screens, startChromium, takePicture } from './chromium.js';
+import { openWatchedPage, screens, startChromium, visit } from './chromium.js';
 import { type ConsoleScene, startScene } from './scene.js';
 import { newLink } from './visitor.js';
 
@@ -156,11 +156,8 @@ describe('console: in a browser', () => {
     };
     for (const [screen, options] of Object.entries(screens)) {
       const { page } = await comeIn(options);
-      for (const [name, path] of Object.entries(paths)) {
-        await page.goto(scene.h.url + path);
-        await takePicture(page, `console-${name}-${screen}`);
-        await assertAccessible(page, `${path}, ${screen}`);
-      }
+      for (const [name, path] of Object.entries(paths))
+        await visit(page, scene.h.url + path, `console-${name}-${screen}`);
       await page.context().close();
     }
 

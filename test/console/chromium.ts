@@ -38,8 +38,15 @@ export const screens = {
   zoomed: { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 },
 } as const;
 
+/** Opens a page, takes its picture again, and asserts that it keeps nobody out. */
+export async function visit(page: Page, url: string, name: string): Promise<void> {
+  await page.goto(url);
+  await takePicture(page, name);
+  await assertAccessible(page, `${url}, ${name}`);
+}
+
 /** Asserts that axe finds nothing, and that nothing scrolls sideways, with all details open. */
-export async function assertAccessible(page: Page, where: string): Promise<void> {
+async function assertAccessible(page: Page, where: string): Promise<void> {
   for (const summary of await page.locator('summary').all()) await summary.click();
   // From outside: the page itself would not load it.
   await page.evaluate(axe);
@@ -54,7 +61,7 @@ export async function assertAccessible(page: Page, where: string): Promise<void>
 }
 
 /** Takes a picture again if PICTURES names a folder that has it, such as docs/images. */
-export async function takePicture(page: Page, name: string): Promise<void> {
+async function takePicture(page: Page, name: string): Promise<void> {
   const path = join(process.env.PICTURES ?? '', `${name}.png`);
   if (process.env.PICTURES === undefined || !existsSync(path)) return;
   if (name.startsWith('console-notification-')) await page.locator('summary').click();

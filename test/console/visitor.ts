@@ -18,11 +18,7 @@ export class Visitor {
   }
 
   /** @param headers in the place of what a browser says of where the form stood */
-  async post(
-    path: string,
-    fields: Record<string, string>,
-    headers: Record<string, string> = {},
-  ): Promise<Page> {
+  async post(path: string, fields: Record<string, string>, headers = {}): Promise<Page> {
     return this.#send(path, {
       method: 'POST',
       body: new URLSearchParams(fields),

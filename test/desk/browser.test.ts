@@ -1,14 +1,8 @@
 import assert from 'node:assert/strict';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { readAttempts } from '../../src/redis/records/attemptHistory.js';
 import type { Role } from '../../src/redis/records/operatorAccess.js';
-import {
-  assertAccessible,
-  openWatchedPage,
-  screens,
-  startChromium,
-  takePicture,
-} from '../console/chromium.js';
+import { openWatchedPage, screens, startChromium, visit } from '../console/chromium.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Customer, newCustomer, patient } from '../service.js';
 import { type DeskScene, newPersonLink, startDesk } from './scene.js';
@@ -131,14 +125,9 @@ describe('desk: in a browser', () => {
     const { dark: _, phone: __, ...those } = screens;
     for (const [screen, options] of Object.entries(those)) {
       const { page } = await comeIn('admin', options);
-      for (const [name, path] of Object.entries(paths)) await visit(page, path, `${name}-${screen}`);
+      for (const [name, path] of Object.entries(paths))
+        await visit(page, scene.url + path, `desk-${name}-${screen}`);
       await page.context().close();
     }
   }).timeout(180_000);
-
-  async function visit(page: Page, path: string, name: string): Promise<void> {
-    await page.goto(scene.url + path);
-    await takePicture(page, `desk-${name}`);
-    await assertAccessible(page, `${path}, ${name}`);
-  }
 });

@@ -221,32 +221,20 @@ describe('operations of operators', () => {
   });
 
   it('refuse a wrong call like the API, before anything is done', async () => {
-    const { client } = await pausedSite();
+    const of = { client_token: (await pausedSite()).client };
     const [pause, set] = ['/operator/registration/pause', '/operator/client/set'];
     const replay = '/operator/notification/replay';
     for (const [method, path, body, status, says] of [
       ['POST', pause, {}, 400, 'client_token: is missing'],
-      ['POST', pause, { client_token: client, more: 1 }, 400, 'body: the member "more" is unknown'],
-      ['POST', pause, { client_token: client, reason: 'a\nb' }, 400, /reason: A reason is one line/],
-      ['POST', set, { client_token: client }, 400, /Give max_in_flight, max_per_second or quiet_seconds/],
-      ['POST', pause, { client_token: client, limit: 1 }, 400, 'body: the member "limit" is unknown'],
-      [
-        'POST',
-        set,
-        { client_token: client, max_per_second: 0 },
-        400,
-        /: Give a whole number of .* "default"$/,
-      ],
-      [
-        'POST',
-        replay,
-        { client_token: client, since: '1d', until: '2d' },
-        400,
-        /^The time of since must not be/,
-      ],
+      ['POST', pause, { ...of, more: 1 }, 400, 'body: the member "more" is unknown'],
+      ['POST', pause, { ...of, reason: 'a\nb' }, 400, /reason: A reason is one line/],
+      ['POST', set, of, 400, /Give max_in_flight, max_per_second or quiet_seconds/],
+      ['POST', pause, { ...of, limit: 1 }, 400, 'body: the member "limit" is unknown'],
+      ['POST', set, { ...of, max_per_second: 0 }, 400, /: Give a whole number of at least 1, or "default"$/],
+      ['POST', replay, { ...of, since: '1d', until: '2d' }, 400, /^The time of since must not be later/],
       ['GET', '/operator/client/list?account=acc_x', undefined, 404, 'There is no account acc_x'],
       ['GET', '/operator/client/list?cursor=zzzz', undefined, 400, /cursor/],
-      ['POST', '/operator/registration/change', { client_token: client, url: 'ftp://x' }, 400, /./],
+      ['POST', '/operator/registration/change', { ...of, url: 'ftp://x' }, 400, /./],
       ['POST', pause, { client_token: 'nobody' }, 404, 'There is no client nobody'],
       ['GET', pause, undefined, 405, /not allowed/],
       ['GET', '/operator/client/list?nmae=x', undefined, 400, 'The parameter nmae is not known'],

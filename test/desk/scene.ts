@@ -27,13 +27,7 @@ export async function startDesk(settings: Record<string, string> = {}) {
     url,
     tokens,
     /** Calls with a token of a role, as a program does. */
-    async call(
-      role: Role,
-      method: string,
-      path: string,
-      body?: unknown,
-      headers: Record<string, string> = {},
-    ) {
+    async call(role: Role, method: string, path: string, body?: unknown, headers = {}) {
       const answer = await fetch(url + path, {
         method,
         headers: {
@@ -52,7 +46,9 @@ export async function startDesk(settings: Record<string, string> = {}) {
         env: {
           OPERATOR_URL: url,
           OPERATOR_TOKEN: tokens[role],
-          ...{ REDIS_URL: 'redis://127.0.0.1:1', TEMPORAL_ADDRESS: '127.0.0.1:1', SECRETS_KEY: undefined },
+          REDIS_URL: 'redis://127.0.0.1:1',
+          TEMPORAL_ADDRESS: '127.0.0.1:1',
+          SECRETS_KEY: undefined,
         },
       }),
     async close() {
@@ -76,14 +72,8 @@ export async function newSite({ cli, h }: Pick<DeskScene, 'cli' | 'h'>, url: str
   const account = await createAccount(h.db, { name: `Media ${n}` });
   const client = await registeredClient(cli, account.account_id, `SITE-${n}-${cli.prefix.slice(0, 20)}`, url);
   const { id } = await h.publish({ client, asset: 'vid-1', eventId: 'an-1' });
-  return { ...account, client, id } as Site;
+  return { ...account, client, id };
 }
 
-export interface Site {
-  account_id: string;
-  client_id: string;
-  client_secret: string;
-  client: string;
-  /** Of a notification. */
-  id: string;
-}
+/** `id` is that of its notification. */
+export type Site = Awaited<ReturnType<typeof newSite>>;

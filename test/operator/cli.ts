@@ -56,13 +56,8 @@ export async function openCli(given: NodeJS.ProcessEnv = {}) {
     SECRETS_KEY: `k1:${Buffer.alloc(32, 7).toString('base64')}`,
     ...given,
   };
-  const db = openDb({
-    url: servers().redisUrl,
-    prefix,
-    bounds,
-    log: createLogger('silent', 'test'),
-    ...redisPatience(),
-  });
+  const log = createLogger('silent', 'test');
+  const db = openDb({ url: servers().redisUrl, prefix, bounds, log, ...redisPatience() });
   await waitForRedis(db, 5000);
   atEnd(async () => db.redis.disconnect());
   /** Runs a command, in a process that runs several one after another unless it is to be alone. */
@@ -134,10 +129,8 @@ function startServer(): ChildProcess {
 }
 
 async function runAlone(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
-  const child = spawn(process.execPath, [...nodeOptions, pathOf('main'), ...args], {
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const command = [...nodeOptions, pathOf('main'), ...args];
+  const child = spawn(process.execPath, command, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const closed = once(child, 'close');
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   const [status] = (await closed) as [number | null];

@@ -9,10 +9,7 @@ import { servers } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
-const settings = {
-  DRAIN_PER_SECOND: '20',
-  MAX_IN_FLIGHT: '16',
-};
+const settings = { DRAIN_PER_SECOND: '20', MAX_IN_FLIGHT: '16' };
 const tenMinutesMs = 600_000;
 
 describe('operator status: us or them', () => {
