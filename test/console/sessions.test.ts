@@ -184,7 +184,7 @@ describe('console: links and sessions', () => {
     );
     assert.deepEqual(rows.flat(), [client_token, ...names]);
     assert.equal(rows[0]?.length, 50);
-    assert.ok(!first.html.includes('<b>') && first.html.includes('&lt;b&gt;'));
+    assert.ok(!first.html.includes('<b>') && first.html.includes('&#60;b&#62;'));
     const lead = await visitor.get(`/console?site=${names[59]}`);
     assert.equal(lead.headers.get('location'), `/console/sites/${names[59]}`);
   });

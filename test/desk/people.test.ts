@@ -233,7 +233,7 @@ describe('desk: people', () => {
     assert.match(filtered.html, /name="who" value="nobody"/, 'what was typed');
     const states = await visitor.get('/desk/do/client/list?state=paused&name=%22%3E');
     assert.match(states.html, /<option selected>paused<\/option>/);
-    assert.match(states.html, /name="name" value="&quot;&gt;"/);
+    assert.match(states.html, /name="name" value="&#34;&#62;"/);
     assert.match((await visitor.get('/desk/audit?who=+ada+&what=ACCOUNT')).html, />account create</);
     const customer = await visitor.get(`/desk/accounts/${entry.target}`);
     assert.match(customer.html, /no URL is registered/);
