@@ -4,7 +4,6 @@ import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { ApiError, badParameter, unavailable } from '../api/apiError.js';
 import type { Description } from '../api/endpoint.js';
-import type { ErrorCode } from '../api/errors.js';
 import { describe } from '../api/reference/describe.js';
 import { packedFile } from '../api/reference/docs.js';
 import { openapi } from '../api/reference/openapi.js';
@@ -188,13 +187,6 @@ function describeCall(operation: Operation): Omit<Description, 'tag'> & { tag: s
   const words = nameOf(operation).split(' ');
   const [first = '', ...rest] = words.flatMap((word) => word.split('-'));
   const tag = words.length > 1 ? first : 'service';
-  const codes: ErrorCode[] = [
-    'invalid_token',
-    'insufficient_role',
-    'refused',
-    'unknown_account',
-    'unknown_client',
-  ];
   const page = z.object({ [list ?? '']: z.array(answers), ...pageMembers(z.string()) });
   return {
     method: changes ? 'post' : 'get',
@@ -212,7 +204,11 @@ function describeCall(operation: Operation): Omit<Description, 'tag'> & { tag: s
       : { query: z.object({ ...input.shape, ...(list ? pageParameters : {}) }) }),
     result: { what: 'The answer.', schema: list ? page : answers },
     codes: [
-      ...codes,
+      'invalid_token',
+      'insufficient_role',
+      'refused',
+      'unknown_account',
+      'unknown_client',
       ...(changes ? (['body_too_long', 'unsupported_media_type'] as const) : []),
       'not_registered',
       'unknown_notification',

@@ -101,8 +101,6 @@ async function findInTemporal({ db, temporal }: Services, asked: string): Promis
     return isKnown ? `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(asked)}` : [];
   });
   const hrefs = found.flat();
-  return {
-    hrefs,
-    shown: html`<ul>${hrefs.map((href) => html`<li><a href="${href}">${href}</a></li>`)}</ul>`,
-  };
+  const links = hrefs.map((href) => html`<li><a href="${href}">${href}</a></li>`);
+  return { hrefs, shown: html`<ul>${links}</ul>` };
 }

@@ -3,6 +3,7 @@ import type Router from '@koa/router';
 import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { badParameter } from '../api/apiError.js';
+import { card } from '../api/console/actions.js';
 import { type Html, html, type Piece } from '../api/console/html.js';
 import { actionForm, answerPage, noResult, table } from '../api/console/page.js';
 import type { Services, StepContext } from '../api/step.js';
@@ -71,11 +72,7 @@ export function cardsOf(
   const sorted = operations.filter(isAbout).sort((a, b) => roles.indexOf(a.role) - roles.indexOf(b.role));
   const cards = sorted.map((one) => {
     const form = operationForm(state, one, { given: about, before: before[nameOf(one)] });
-    const title = sentence(nameOf(one)).slice(0, -1);
-    return (
-      form !== '' &&
-      html`<section class="card"><h2>${title}</h2><p>${sentence(one.does)}</p>${form}</section>`
-    );
+    return form !== '' && card(sentence(nameOf(one)).slice(0, -1), sentence(one.does), form);
   });
   return cards.some(Boolean)
     ? [noResult, html`<div class="cards">${cards}</div>`]

@@ -63,7 +63,8 @@ ${card('Signing secret', overlap(signAlongUntil), [
   ];
 };
 
-const card = (title: string, text: Piece, forms: Piece): Html =>
+/** Builds the card of an action. @param text what follows from it */
+export const card = (title: string, text: Piece, forms: Piece): Html =>
   html`<section class="card"><h2>${title}</h2><p>${text}</p>${forms}</section>`;
 
 /** @param id unique on the page */
