@@ -10,46 +10,24 @@ import { startProxy } from '../proxy.js';
 import { portOf, startReceiver, until } from '../receiver.js';
 import { type DeskScene, newPersonLink, newSite, type Site, startDesk } from './scene.js';
 
-/** What each operation is tried with: arguments and options of the command, and the same as members. */
+/** What operations are tried with beside the arguments that name a site: arguments and options of the command, and the same as members. */
 const inputs: Record<string, (site: Site) => Record<string, unknown>> = {
   'account create': () => ({ name: 'New Media', scope: ['push_notifications', 'signing_secrets'] }),
-  'account list': () => ({}),
-  'account rotate-secret': ({ account_id }) => ({ account_id, now: true }),
-  'account set': ({ account_id }) => ({ account_id, scope: ['enrichments'] }),
-  'account disable': ({ account_id }) => ({ account_id }),
-  'account enable': ({ account_id }) => ({ account_id }),
+  'account rotate-secret': () => ({ now: true }),
+  'account set': () => ({ scope: ['enrichments'] }),
   'client create': ({ account_id, client }) => ({ account: account_id, name: 'Site', token: `${client}-2` }),
   'client list': ({ account_id }) => ({ account: account_id, state: 'paused' }),
-  'client set': ({ client }) => ({ client_token: client, max_in_flight: 3, max_per_second: 'default' }),
-  'client delete': ({ client }) => ({ client_token: client }),
-  'registration show': ({ client }) => ({ client_token: client }),
-  'registration reset': ({ client }) => ({ client_token: client }),
-  'registration change': ({ client }) => ({
-    client_token: client,
-    url: 'http://127.0.0.1:9/new?key=new-secret',
-  }),
-  'registration pause': ({ client }) => ({ client_token: client }),
-  'registration resume': ({ client }) => ({ client_token: client }),
+  'client set': () => ({ max_in_flight: 3, max_per_second: 'default' }),
+  'registration change': () => ({ url: 'http://127.0.0.1:9/new?key=new-secret' }),
   'notification list': ({ client }) => ({ client, limit: 1 }),
-  'notification show': ({ id }) => ({ notification_id: id }),
-  'notification redeliver': ({ id }) => ({ notification_id: id }),
-  'notification cancel': ({ id }) => ({ notification_id: id }),
-  'notification recover': ({ client }) => ({ client_token: client, since: '3d', dry_run: true }),
-  'registration test': ({ client }) => ({ client_token: client }),
-  'registration check': ({ client }) => ({ client_token: client }),
-  'notification replay': ({ client }) => ({ client_token: client, since: '3d', dry_run: true }),
-  explain: ({ client }) => ({ client_token: client, platform_id: 'vid-1' }),
-  status: () => ({}),
-  doctor: () => ({}),
+  'notification recover': () => ({ since: '3d', dry_run: true }),
+  'notification replay': () => ({ since: '3d', dry_run: true }),
+  explain: () => ({ platform_id: 'vid-1' }),
   audit: ({ client }) => ({ since: '1h', of: client }),
   console: ({ client }) => ({ account_or_client: client, read: true }),
   desk: () => ({ role: 'support' }),
   'token create': ({ client }) => ({ name: client, role: 'look', expires: '1d' }),
-  'token list': () => ({}),
   'token revoke': () => ({ name: 'nobody' }),
-  'secrets reencrypt': () => ({}),
-  'secrets rotate': ({ client }) => ({ client_token: client }),
-  'store accept-empty': () => ({}),
 };
 
 /** Of operations that this installation gives no reason to carry out. */
@@ -78,7 +56,11 @@ describe('operations of operators', () => {
     await setPaused(scene.h.db, site.client, true);
     return site;
   }
-  const inputOf = (operation: Operation, site: Site) => inputs[nameOf(operation)]?.(site) ?? {};
+  function inputOf(operation: Operation, site: Site): Record<string, unknown> {
+    const named = { account_id: site.account_id, client_token: site.client, notification_id: site.id };
+    const its = Object.entries(named).filter(([member]) => member in operation.input.shape);
+    return { ...Object.fromEntries(its), ...inputs[nameOf(operation)]?.(site) };
+  }
   const pathOf = (operation: Operation) => `/operator/${nameOf(operation).replaceAll(' ', '/')}`;
 
   /** The words of the command, made from the members of the input. */
@@ -118,10 +100,6 @@ describe('operations of operators', () => {
       (name, one) => (ofCalls.includes(name) ? undefined : changing.test(name) ? '…' : one),
     );
   }
-
-  it('are all tried below', () => {
-    assert.deepEqual(Object.keys(inputs).sort(), operations.map(nameOf).sort());
-  });
 
   for (const operation of operations) {
     const name = nameOf(operation);
