@@ -43,19 +43,15 @@ export const notificationList = operation({
     const isWhole = options.state === 'waiting' || options.state === 'failed';
     const since = client && !isWhole ? await listedSince(db, client.clientToken) : undefined;
     const value = await Promise.all(found.map((n) => present(operator, n)));
-    const answered = listed(value, {
+    const says: string[] = [];
+    if (next && page.limit > limit) says.push(`These are ${limit}, and more follow: raise --limit.`);
+    if (since !== undefined) says.push(`Accepted before ${moment(since)} they are no longer listed.`);
+    const shown = {
       columns: 'notification_id client_token platform_id state accepted_at waiting_reason next_attempt_at',
       none: 'No notifications match.',
       next: next && `${options.state ?? ''}:${next.score}:${next.member}`,
-    });
-    const says = [
-      next && page.limit > limit && `These are ${limit}, and more follow: raise --limit.`,
-      since !== undefined && `Accepted before ${moment(since)} they are no longer listed.`,
-    ];
-    return {
-      ...answered,
-      shown: [...answered.shown, ...says.filter((one) => one !== false && one !== undefined)],
     };
+    return listed(value, shown, ...says);
   },
 });
 

@@ -38,11 +38,13 @@ export const answer = (value: object, ...shown: Part[]): Answer => ({
  * Answers with a page of a list, of which people read a table.
  * @param columns of the table; all members if absent
  * @param next where the next page begins
+ * @param says sentences below the table
  */
 export const listed = (
   value: readonly object[],
   { columns, none, next }: { columns?: string; none: string; next?: string },
-): Answer => ({ value, shown: [tableOf(value, none, columns?.split(' '))], ...(next && { next }) });
+  ...says: string[]
+): Answer => ({ value, shown: [tableOf(value, none, columns?.split(' ')), ...says], ...(next && { next }) });
 
 /** The page of a list that is asked for; a command on the stores asks for one page without an end. */
 export interface Page {

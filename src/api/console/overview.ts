@@ -6,11 +6,11 @@ import {
   readAttempts,
   stepMs,
 } from '../../redis/records/attemptHistory.js';
-import { readStateChanges, type StateChange } from '../../redis/records/endpoint.js';
+import { readStateChanges } from '../../redis/records/endpoint.js';
 import { requestHeaderNames } from '../../redis/records/secrets.js';
 import { type Html, html, type Piece } from './html.js';
 import { type PartState, type SitePart, shownUrl, table } from './page.js';
-import { count, exactly, faultInWords, fromNow, type Reader, stateInWords } from './words.js';
+import { count, exactly, faultInWords, fromNow, stateInWords } from './words.js';
 
 /** GET /console/sites/{site} */
 export const overview: SitePart<PartState> = async ({ state }, { db, config }) => {
@@ -21,6 +21,9 @@ export const overview: SitePart<PartState> = async ({ state }, { db, config }) =
     readAttempts(db, clientToken),
     requestHeaderNames(db, clientToken),
   ]);
+  const rows = changes.map(({ atMs, from, to, why, by }) => ({
+    cells: [exactly(atMs), stateInWords(from), stateInWords(to), `${why}${reader.changedBy[by]}`],
+  }));
   const failed = `${here}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
   return [
     html`<dl class="facts">
@@ -34,20 +37,10 @@ ${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(heal
 </dl>
 <h2>The last day</h2>`,
     day(steps),
-    changes.length > 0 && [
-      html`<h2>Changes of state</h2>`,
-      table(
-        'Changes of state',
-        ['When', 'From', 'To', 'Why'],
-        changes.map((change) => changeRow(change, reader)),
-      ),
-    ],
+    changes.length > 0 && html`<h2>Changes of state</h2>`,
+    changes.length > 0 && table('Changes of state', ['When', 'From', 'To', 'Why'], rows),
   ];
 };
-
-const changeRow = ({ atMs, from, to, why, by }: StateChange, { changedBy }: Reader) => ({
-  cells: [exactly(atMs), stateInWords(from), stateInWords(to), `${why}${changedBy[by]}`],
-});
 
 function day(steps: readonly AttemptStep[]): Piece {
   const failed = total(steps.map(failures));
