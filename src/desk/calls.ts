@@ -46,8 +46,7 @@ export function mountCalls(router: Router, services: Services): void {
       requireRole(operation, role, `the token ${name}`);
       const { input, reason, page } = await readInput(ctx as ApiContext, operation);
       const warnings: string[] = [];
-      const warn = (line: string) => void warnings.push(line);
-      const operator = operatorOf(services, { role, who: `${name} (token)`, warn }, reason);
+      const operator = operatorOf(services, { role, who: `${name} (token)`, warnings }, reason);
       const answer = await carryOut(operation, operator, input, page);
       ctx.body = present(operation, answer);
       if (ctx.get('Accept') !== answerType) return;
@@ -90,10 +89,10 @@ export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Rol
   throw new ApiError('insufficient_role', `This needs the role ${needed}; ${who} has the role ${role}`);
 }
 
-/** Returns what operations work with in this process. */
+/** Returns what operations work with in this process. @param own.warnings gets what the operator is told beside the answer */
 export function operatorOf(
   services: Services,
-  own: Pick<Operator, 'role' | 'who' | 'warn'>,
+  { warnings, ...own }: Pick<Operator, 'role' | 'who'> & { warnings: string[] },
   reason: string | undefined,
 ): Operator {
   const { config, db, temporal } = services;
@@ -105,6 +104,7 @@ export function operatorOf(
       temporal: async () => temporal,
       sender: async () => services.sender,
       running: () => ({}),
+      warn: (line) => void warnings.push(line),
     },
     reason,
   );

@@ -76,13 +76,12 @@ function requirePerson(services: Services): Step<PersonState> {
     const formToken = cookies.formTokenOf(secret);
     const who = html`${name} <span class="badge">${role}</span>`;
     const warnings: string[] = [];
-    const own = { role, who: whoIs(person), warn: (line: string) => void warnings.push(line) };
     Object.assign(ctx.state, {
       frame: { ...frame, session: { links, who, signOut: '/desk/sign_out', formToken } },
       person,
       formToken,
       warnings,
-      operator: (reason?: string) => operatorOf(services, own, reason),
+      operator: (reason?: string) => operatorOf(services, { role, who: whoIs(person), warnings }, reason),
     });
     await next();
   };
@@ -118,9 +117,8 @@ export function openEndpoint(services: Services): Middleware[] {
 export async function comeIn(services: Services, ctx: StepContext<unknown>, person: Person): Promise<void> {
   const { db } = services;
   const cookies = cookiesOf(services);
-  const about = { what: 'desk opened', target: 'desk', before: null, after: { role: person.role } };
-  const opened = { who: whoIs(person), ...about };
-  await db.durably((own) => recordChange(own, opened)).safe;
+  const opened = { what: 'desk opened', target: 'desk', before: null, after: { role: person.role } };
+  await db.durably((own) => recordChange(own, { who: whoIs(person), ...opened })).safe;
   await endPersonSession(db, cookies.secretOf(ctx));
   cookies.begin(ctx, await beginPersonSession(db, person), personSessionMs);
   redirect(ctx, '/desk');

@@ -34,11 +34,8 @@ export const audit = operation({
     request_id: text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11').optional(),
   }),
   list: 'entries',
-  async run(
-    operator,
-    { since = 0, until = Number.POSITIVE_INFINITY, who = '', what = '', of },
-    { limit, after },
-  ) {
+  async run(operator, asked, { limit, after }) {
+    const { since = 0, until = Number.POSITIVE_INFINITY, who = '', what = '', of } = asked;
     const db = await operator.db();
     const onBroken = (clientToken: string) =>
       operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`);
@@ -71,6 +68,7 @@ export const audit = operation({
     return listed(entries, { columns: 'at who what target before after why', none, next });
   },
 });
+
 const has = (text: string, part: string) => text.toLowerCase().includes(part.toLowerCase());
 
 function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
