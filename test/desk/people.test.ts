@@ -17,14 +17,13 @@ interface Person {
 
 const ada: Person = { sub: 'ada', name: 'Ada Lovelace', groups: ['staff', 'video-tam'] };
 
-const newKey = () => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
-
-/** A real identity provider, whose people sign in as soon as they come. */
-async function startProvider(redirectUri: string, port = 0, key = newKey()) {
+/** A real identity provider with a new key, whose people sign in as soon as they come. */
+async function startProvider(redirectUri: string, port = 0) {
   const server = createServer();
   const issuer = `http://127.0.0.1:${await portOf(server, port)}`;
   const { default: Provider } = await import(providerPackage);
   const state = { person: ada };
+  const key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
   const provider = new Provider(issuer, {
     clients: [
       {
@@ -171,12 +170,12 @@ describe('desk: people', () => {
     const away = await new Visitor(scene.url).get('/desk/sign_in');
     assert.equal(away.status, 503);
     assert.match(away.html, /identity provider does not answer/);
-    provider = await startProvider(redirectUri, Number(port), newKey());
+    provider = await startProvider(redirectUri, Number(port));
     assert.equal((await finish(await comeBack())).status, 303);
     const begun = await comeBack();
     end(provider.server);
     assert.equal((await finish(begun)).status, 503);
-    provider = await startProvider(redirectUri, Number(port), newKey());
+    provider = await startProvider(redirectUri, Number(port));
   });
 
   it('come in by a link once; their session ends after 8 hours, at a sign-out, and when an operator ends all', async () => {

@@ -25,7 +25,6 @@ import {
 import { type Cli, openCli } from './cli.js';
 
 interface Entry {
-  who: string;
   what: string;
   target: string;
   after: Record<string, unknown> | null;

@@ -55,7 +55,7 @@ describe('operator status: us or them', () => {
       it(what, async () => {
         receiver.answer = () => answer;
         const client = await h.newClient(receiver.url);
-        await owe(client, count);
+        await h.publishAll(client, 'vid', count);
         const reached = situation === 'not_before' ? 'active' : situation;
         await until(situation, async () => {
           const { state, failures } = await getEndpoint(h.db, client);
@@ -74,7 +74,7 @@ describe('operator status: us or them', () => {
     it('a customer of whom the first attempts failed, and paused ones, in ten lines that say what to do', async () => {
       receiver.answer = () => 500;
       const client = await h.newClient(receiver.url);
-      await owe(client, 1);
+      await h.publish({ client, asset: 'vid' });
       await until('it failed', async () => (await getEndpoint(h.db, client)).failures === 1);
       for (let i = 0; i < 3; i++) await setPaused(h.db, await h.newClient(receiver.url), true);
       const [status, worst] = await statusOf(client);
@@ -181,10 +181,6 @@ describe('operator status: us or them', () => {
     return [status, worst ?? {}];
   }
 
-  async function owe(client: string, count: number): Promise<void> {
-    await Promise.all(Array.from({ length: count }, (_, i) => h.publish({ client, asset: `vid-${i}` })));
-  }
-
   /** Owed for ten minutes, and unknown to the sweep. */
   async function oweUnattended(url: string | undefined): Promise<string> {
     const clientToken = await h.newClient(url);
@@ -197,7 +193,7 @@ describe('operator status: us or them', () => {
   async function startsToDrain(count: number): Promise<string> {
     receiver.answer = () => 500;
     const client = await h.newClient(receiver.url);
-    await owe(client, count);
+    await h.publishAll(client, 'vid', count);
     await until('it is failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
     receiver.answer = () => 200;
     await until('it is back', async () => (await getEndpoint(h.db, client)).state === 'active');
