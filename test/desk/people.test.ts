@@ -193,6 +193,7 @@ describe('desk: people', () => {
     assert.equal((await open(link)).page.status, 401);
     const now = await visitor.get('/desk');
     assert.match(now.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+    assert.match(now.html, /aria-label="Owed, at most \d+"/, 'it promises no table');
     const [key = ''] = await keysMatching(h.db, `${h.prefix}operator-session:*`);
     assert.ok(!key.includes(set.slice(13, 56)));
     assert.ok(Math.abs((await h.db.redis.pttl(key)) - 8 * 3_600_000) < 60_000);

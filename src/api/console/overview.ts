@@ -103,7 +103,7 @@ export function plot(
   });
   const ticks = steps.filter((_, i) => i % (steps.length / 6) === 0).map(({ atMs }) => new Date(atMs));
   return html`<figure><figcaption>${caption}: ${series.map(({ name, tint }) => html`<span class="key tint-${tint}">${name}</span> `)}<span>up to ${top.toLocaleString('en')}</span></figcaption>
-<svg viewBox="0 0 ${steps.length} 1000" preserveAspectRatio="none" role="img" aria-label="${caption}, at most ${top.toLocaleString('en')}; the table below has the numbers">${shapes}</svg>
+<svg viewBox="0 0 ${steps.length} 1000" preserveAspectRatio="none" role="img" aria-label="${caption}, at most ${top.toLocaleString('en')}">${shapes}</svg>
 <p class="axis" aria-hidden="true">${ticks.map((tick) => html`<span>${tick.toISOString().slice(11, 16)}</span>`)}<span>now</span></p></figure>`;
 }
 
