@@ -120,6 +120,12 @@ describe('clients/listen', () => {
     assert.equal(await refused.ended, 1);
     assert.match(refused.stderr, /refuses to list updates: 404/);
     assert.equal(await start(['--updates', service.url]).ended, 2);
+    for (const wrong of ['tok-1\ntok-2', '“tok-1”']) {
+      const unsendable = start(['--updates', service.url, '--client', 'x'], { ACCESS_TOKEN: wrong });
+      assert.equal(await unsendable.ended, 2);
+      assert.match(unsendable.stderr, /ACCESS_TOKEN is no access token/);
+      assert.doesNotMatch(unsendable.stderr, /tok-1/);
+    }
     const access = { ACCESS_TOKEN: publisher.token };
     const away = start(
       ['--updates', `http://127.0.0.1:${await freePort()}`, '--client', client_token],

@@ -92,6 +92,8 @@ async function follow() {
   if (client === undefined || !token) {
     refuse('To follow updates give --client, and set ACCESS_TOKEN to a token of its account.');
   }
+  // No request could carry it, and the error would quote it.
+  if (!/^[!-~]+$/.test(token.trim())) refuse('ACCESS_TOKEN is no access token: one line of visible ASCII.');
   if (replay !== undefined && forward === undefined) refuse('--replay needs --forward: the URL to post to.');
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(exit.done));
   const access = { url: updates, token, clientToken: client };
