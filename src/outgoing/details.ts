@@ -60,7 +60,7 @@ const words = {
     certificate_revoked: ['has a certificate that was revoked', renew],
     certificate_invalid: [
       'has a certificate that is not accepted',
-      'Use a certificate for servers, with an RSA key of at least 2,048 bits or an elliptic curve.',
+      'Use a certificate of a public authority for servers, with an RSA key of at least 2,048 bits or an elliptic curve.',
     ],
     client_certificate_wanted: [
       'wants a certificate from us',
