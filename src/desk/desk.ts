@@ -48,5 +48,5 @@ function mountPages(router: Router, services: Services): void {
   page('/desk/do', allOperations);
   mountOperations(router, services);
   // The answer stays 404, on a page with the links of the desk.
-  page('/desk/*nowhere', () => {});
+  page('/desk/{*nowhere}', () => {});
 }

@@ -81,7 +81,10 @@ describe('console: the pages of a site', () => {
       const theirs = await visitor.get(`/console/sites/${stranger.client_token}${page}`);
       assert.deepEqual([theirs.status, normal(theirs.html)], [404, normal(none.html)], page);
     }
-    assert.equal((await visitor.get(`${site}/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA`)).status, 404);
+    for (const page of [`${site}/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA`, '/console/', '/console/no']) {
+      const { status, html } = await visitor.get(page);
+      assert.deepEqual([status, /<h1/.test(html)], [404, true], page);
+    }
     assert.equal((await visitor.get(`${site}/notifications?state=odd`)).status, 400);
   });
 });

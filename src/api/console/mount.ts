@@ -40,7 +40,7 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   for (const [path, action] of Object.entries(siteActions)) {
     router.post(`/console/sites/:site/${path}`, ...answerAction(deps, action));
   }
-  router.get('/console/*nowhere', ...composePage());
+  router.get('/console/{*nowhere}', ...composePage());
 }
 
 /** Builds a page of one site: a first line that says what is wrong now, the tabs, and the tab's own part. */
