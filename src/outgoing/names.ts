@@ -101,8 +101,8 @@ export class SystemNames {
     const askedAtMs = performance.now();
     const resolver = this.#currentResolver();
     const answers = await bothOrSoon([
-      resolver.resolve4(hostname, { ttl: true }),
-      resolver.resolve6(hostname, { ttl: true }),
+      resolver.resolve4(hostname, { ttl: true }).then(requireAddress),
+      resolver.resolve6(hostname, { ttl: true }).then(requireAddress),
     ]);
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     const reasons = answers.flatMap((answer): unknown[] =>
@@ -132,6 +132,12 @@ export class SystemNames {
     if (this.settings.servers !== undefined) resolver.setServers(this.settings.servers);
     return resolver;
   }
+}
+
+/** Rejects an alias of a name without an address: c-ares resolves it to none. */
+function requireAddress<T>(found: T[]): T[] {
+  if (found.length === 0) throw Object.assign(new Error('no address'), { code: 'ENODATA' });
+  return found;
 }
 
 /** Waits for all answers; once one has decided that the name has addresses or does not exist, not for long. */

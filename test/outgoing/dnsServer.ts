@@ -2,12 +2,12 @@ import { createSocket, type RemoteInfo } from 'node:dgram';
 import { setTimeout as pass } from 'node:timers/promises';
 import type { Lookup, Names } from '../../src/outgoing/names.js';
 
-/** IPv4 addresses; none means that the name exists without any. */
-type Answer = readonly string[] | Families | 'unknown' | 'broken' | 'refused' | 'silent';
+/** IPv4 addresses; none means that the name exists without any. `alias`: of a name without any. */
+type Answer = readonly string[] | Families | 'unknown' | 'broken' | 'refused' | 'silent' | 'alias';
 
 /** By family, each after its delay (ms). `silent`: never. */
 interface Families {
-  a: readonly string[] | 'silent';
+  a: readonly string[] | 'silent' | 'alias';
   aaaa: readonly string[] | 'silent' | 'unknown';
   afterMs?: { a?: number; aaaa?: number };
 }
@@ -47,6 +47,7 @@ export async function startDnsServer(answer: (name: string) => Answer | Promise<
 }
 
 const ipv4Type = 1;
+const cnameType = 5;
 
 function questionOf(query: Buffer): { name: string; type: number; question: Buffer } {
   const labels: string[] = [];
@@ -77,10 +78,11 @@ function answerTo(
   query.copy(header, 0, 0, 2);
   header.writeUInt16BE(0x8180 | code, 2);
   header.writeUInt16BE(1, 4);
-  header.writeUInt16BE(addresses.length, 6);
-  const records = addresses.map((address) =>
-    Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, ttlSeconds, 0, ...bytesOf(address)]),
-  );
+  const record = (type: number, data: number[]) =>
+    Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, ttlSeconds, 0, ...data]);
+  const records = addresses.map((address) => record(type, bytesOf(address)));
+  if (found === 'alias') records.push(record(cnameType, [3, 1, 0x61, 0]));
+  header.writeUInt16BE(records.length, 6);
   return Buffer.concat([header, question, ...records]);
 }
 

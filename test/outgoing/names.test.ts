@@ -49,6 +49,7 @@ describe('a name', () => {
     ['a little late with AAAA', { a: ['192.0.2.1'], aaaa: [v6], afterMs: { aaaa: 1 } }, ['192.0.2.1', v6]],
     ['a little late with A', { a: ['192.0.2.1'], aaaa: [v6], afterMs: { a: 1 } }, ['192.0.2.1', v6]],
     ['without IPv4, and late with AAAA', { a: [], aaaa: [v6], afterMs: { aaaa: 300 } }, [v6]],
+    ['without IPv4 behind an alias', { a: 'alias', aaaa: [v6], afterMs: { aaaa: 300 } }, [v6]],
   ] as const)
     for (const servers of [1, 2, 3])
       it(`has what came of ${servers} name servers that are ${what}`, async () => {
@@ -70,6 +71,10 @@ describe('a name', () => {
       },
     );
     await assert.rejects(names.lookup('hooks.example'), { code: 'ENOTFOUND' });
+  });
+
+  it('that is an alias of a name without an address has none', async () => {
+    await assert.rejects(namesOf(await startDns(() => 'alias')).lookup('hooks.example'), { code: 'ENODATA' });
   });
 
   it('says how long its answer may be used', async () => {
