@@ -1,11 +1,14 @@
 /** Writes `.data/run.json` (src/operator/npmStart.ts), and ends processes that it names. */
 import { linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { type RunningHere, readRunState, runStateFile } from '../src/operator/npmStart.js';
+import { readRunState, runStateFile } from '../src/operator/npmStart.js';
 import { isSameProcess, type ProcessMark } from './processMark.js';
 
-export interface RunState extends RunningHere {
+export interface RunState {
   supervisor: ProcessMark;
   children: (ProcessMark & { name?: string })[];
+  apiUrl?: string;
+  /** Settings of the running service. */
+  environment?: Record<string, string>;
 }
 
 /**

@@ -65,15 +65,16 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
 
   const apiUrl = `http://${hostInUrl(config.HOST)}:${port}`;
   const environment = {
+    HOST: config.HOST,
     PORT: String(port),
     ADMIN_PORT: String(adminPort),
     REDIS_URL: redisUrl,
     TEMPORAL_ADDRESS: temporal.address,
+    ...(temporal.uiUrl && { TEMPORAL_UI_URL: config.TEMPORAL_UI_URL ?? temporal.uiUrl }),
     ...(isTemporalGiven() ? {} : { SEARCH_ATTRIBUTE_BYTES: String(searchAttributeBytes) }),
     ...localSettings(ports.all()),
   };
-  Object.assign(state, { redisUrl, temporalAddress: temporal.address, apiUrl, environment });
-  if (temporal.uiUrl) state.temporalUiUrl = temporal.uiUrl;
+  Object.assign(state, { apiUrl, environment });
   supervisor.save();
 
   const startService = () =>

@@ -103,7 +103,6 @@ export function operatorOf(
       db: async () => db,
       temporal: async () => temporal,
       sender: async () => services.sender,
-      running: () => ({}),
       warn: (line) => void warnings.push(line),
     },
     reason,

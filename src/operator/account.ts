@@ -203,8 +203,8 @@ export const consoleLink = operation({
 });
 
 /** Returns where callers on this machine reach the service. */
-export const apiAddress = ({ config, running }: Operator): string =>
-  running().apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`;
+export const apiAddress = ({ config }: Operator): string =>
+  `http://${hostInUrl(config().HOST)}:${config().PORT}`;
 
 /** Finds an account by its id, its client id or one of its clients. @throws Refused */
 async function findAccount(operator: Operator, named: string): Promise<Account> {

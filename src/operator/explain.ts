@@ -109,8 +109,7 @@ export async function presentWorkflow(
   if (group === withoutWorkflow) return { workflow_id: null };
   const ids = await operator.workflowIds();
   const workflow_id = group === undefined ? ids.enrichment(clientToken, notificationId) : ids.group(group);
-  const { TEMPORAL_UI_URL, TEMPORAL_NAMESPACE } = operator.config();
-  const ui = TEMPORAL_UI_URL ?? operator.running().temporalUiUrl;
+  const { TEMPORAL_UI_URL: ui, TEMPORAL_NAMESPACE } = operator.config();
   if (ui === undefined) return { workflow_id };
   const namespace = encodeURIComponent(TEMPORAL_NAMESPACE);
   const workflow_url = `${ui.replace(/\/$/, '')}/namespaces/${namespace}/workflows/${encodeURIComponent(workflow_id)}`;

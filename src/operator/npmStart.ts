@@ -9,13 +9,8 @@ export const projectDir = dirname(createRequire(import.meta.url).resolve('#manif
 /** The folder of `npm start`'s data: `DATA_DIR`, else `.data/` in the clone. */
 export const dataDir = (): string => process.env.DATA_DIR || join(projectDir, '.data');
 
-export interface RunningHere {
-  redisUrl?: string;
-  temporalAddress?: string;
-  /** Absent when TEMPORAL_ADDRESS names the server. */
-  temporalUiUrl?: string;
-  apiUrl?: string;
-  /** The settings of the running service, without those that the operator has given: input for readConfig. */
+interface RunningHere {
+  /** The settings of the running service, servers among them: input for readConfig. Absent until they are known. */
   environment?: Record<string, string>;
 }
 

@@ -14,7 +14,6 @@ import { explainRefusals, isRedisUnavailable, refusalOf } from '../redis/connect
 import { type Account, getAccount } from '../redis/records/accounts.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import type { Role } from '../redis/records/operatorAccess.js';
-import type { RunningHere } from './npmStart.js';
 import { type Part, sentence, shownOf, tableOf } from './terminal.js';
 
 export interface Answer {
@@ -72,8 +71,6 @@ export interface Operator {
   temporal(): Promise<TemporalClient>;
   /** Sends requests to receivers. */
   sender(): Promise<Sender>;
-  /** Returns what `npm start` runs on this machine, for a command on the stores. */
-  running(): RunningHere;
   /** The operator's name, and how the operator came in. */
   who: string;
   /** Tells the operator something beside the answer. */

@@ -8,7 +8,7 @@ import type { Sender } from '../outgoing/post.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
 import { explainRefusals } from '../redis/connection/unavailable.js';
 import { personName } from './input.js';
-import { projectDir, type RunningHere, readRunState } from './npmStart.js';
+import { projectDir, readRunState } from './npmStart.js';
 import { Refused } from './operation.js';
 import { createOperator } from './operator.js';
 
@@ -20,23 +20,22 @@ const log = createLogger('silent', 'operator');
 /** An operator on the stores may do everything. @throws Refused if the given operator's name is not valid */
 export function openSession({ as, reason }: { as?: string; reason?: string }) {
   const who = nameOperator(as);
-  let ran: RunningHere | undefined;
   let read: Config | undefined;
   let store: Promise<Db> | undefined;
   let client: Promise<TemporalClient> | undefined;
   let sending: Promise<Sender> | undefined;
 
   // If the environment names both servers, `npm start` may run others.
-  const running = () => (ran ??= (isRedisGiven() && isTemporalGiven() ? undefined : readRunState()) ?? {});
-  const config = () => (read ??= readConfig(process.env, running().environment));
+  const isComplete = isRedisGiven() && isTemporalGiven();
+  const found = isComplete ? undefined : readRunState()?.environment;
+  const config = () => (read ??= readConfig(process.env, found));
   const own = {
     role: 'admin' as const,
     who,
     config,
-    db: () => (store ??= connectRedis(config(), running())),
-    temporal: () => (client ??= connectTemporal(config(), running())),
+    db: () => (store ??= connectRedis(config(), isRedisGiven() || found !== undefined)),
+    temporal: () => (client ??= connectTemporal(config(), isTemporalGiven() || found !== undefined)),
     sender: () => (sending ??= import('../outgoing/post.js').then((post) => post.senderOf(config()))),
-    running,
     /** Prints to stderr, even with `--json`. */
     warn: (line: string) => void process.stderr.write(`${line}\n`),
   };
@@ -52,43 +51,40 @@ export function openSession({ as, reason }: { as?: string; reason?: string }) {
   };
 }
 
-async function connectRedis(config: Config, { redisUrl }: RunningHere): Promise<Db> {
-  const url = requireAddress('REDIS_URL', isRedisGiven() ? config.REDIS_URL : redisUrl);
-  const db = openDb({ ...redisOptions(config), url, log, commandTimeoutMs: patienceMs });
+async function connectRedis(config: Config, isKnown: boolean): Promise<Db> {
+  if (!isKnown) throw noServers('REDIS_URL');
+  const db = openDb({ ...redisOptions(config), log, commandTimeoutMs: patienceMs });
   try {
     await waitForRedis(db, patienceMs);
     return db;
   } catch (err) {
     closeDb(db);
     const [why] = explainRefusals([db.health.behind(err)]);
-    const message = `${why?.says} REDIS_URL leads to ${withoutPassword(url)}.`;
+    const message = `${why?.says} REDIS_URL leads to ${withoutPassword(config.REDIS_URL)}.`;
     throw new Refused(message, 'temporarily_unavailable', why?.todo);
   }
 }
 
-async function connectTemporal(config: Config, { temporalAddress }: RunningHere): Promise<TemporalClient> {
+async function connectTemporal(config: Config, isKnown: boolean): Promise<TemporalClient> {
+  if (!isKnown) throw noServers('TEMPORAL_ADDRESS');
   // Loaded only when needed, because it takes half of a command's start time.
   const { Client, Connection } = await import('@temporalio/client');
-  const given = isTemporalGiven() ? config.TEMPORAL_ADDRESS : temporalAddress;
-  const address = requireAddress('TEMPORAL_ADDRESS', given);
+  const { temporalConnection: given, TEMPORAL_ADDRESS: address } = config;
   try {
-    const options = { ...config.temporalConnection, address, connectTimeout: patienceMs };
-    const connection = await Connection.connect(options);
+    const connection = await Connection.connect({ ...given, connectTimeout: patienceMs });
     return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
   } catch (err) {
     const { explainTemporal } = await import('../temporal/refusal.js');
-    const { says, todo } = await explainTemporal(err, { ...config.temporalConnection, address });
+    const { says, todo } = await explainTemporal(err, given);
     throw new Refused(`${says} TEMPORAL_ADDRESS is ${address}.`, 'temporarily_unavailable', todo);
   }
 }
 
-function requireAddress(name: 'REDIS_URL' | 'TEMPORAL_ADDRESS', address: string | undefined): string {
-  if (address !== undefined) return address;
-  throw new Refused(
-    `No servers found: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
+const noServers = (unset: string) =>
+  new Refused(
+    `No servers found: ${unset} is not set and "npm start" does not run in ${projectDir}.\n` +
       'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
   );
-}
 
 /** `NAME (login)` if a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */
 function nameOperator(as: string | undefined): string {

@@ -20,10 +20,10 @@ describe('npm start', () => {
 
   it('starts everything; continues where it stopped, also after kill -9 of the supervisor, which leaves nothing running; Ctrl-C stops all of it in order', async () => {
     const project = await open(await ownPorts());
-    const { apiUrl, temporalUiUrl, program } = await project.start();
+    const { apiUrl, environment, program } = await project.start();
     const mode = (name: string) => statSync(join(project.dir, name)).mode & 0o777;
     assert.equal((await fetch(`${apiUrl}/readyz`)).status, 200);
-    assert.equal((await fetch(`${temporalUiUrl}`)).status, 200);
+    assert.equal((await fetch(`${environment?.TEMPORAL_UI_URL}`)).status, 200);
     assert.match(program.said(), /notifications may go to http and to 127\.0\.0\.0\/8/);
     const link = /^(http:\S+\/console\/open)#[A-Za-z0-9_-]{43}$/m.exec(program.said());
     assert.equal(link?.[1], `${apiUrl}/console/open`);
@@ -54,8 +54,8 @@ describe('npm start', () => {
     const [project, other] = [await open(), await open()];
     const one = await project.start();
     const two = await other.start();
-    assert.notEqual(one.redisUrl, two.redisUrl);
-    assert.notEqual(one.temporalAddress, two.temporalAddress);
+    for (const server of ['REDIS_URL', 'TEMPORAL_ADDRESS'])
+      assert.notEqual(one.environment?.[server], two.environment?.[server]);
     for (const { apiUrl } of [one, two]) assert.equal((await fetch(`${apiUrl}/readyz`)).status, 200);
 
     const again = project.launch();

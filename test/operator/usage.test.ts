@@ -99,8 +99,8 @@ describe('operator: usage', () => {
     const supervisor = markProcess(process.pid);
     assert.ok(supervisor);
     const { redisUrl, temporalAddress } = servers();
-    const environment = { KEY_PREFIX: cli.prefix };
-    writeRunState(dir, { supervisor, children: [], redisUrl, temporalAddress, environment });
+    const environment = { KEY_PREFIX: cli.prefix, REDIS_URL: redisUrl, TEMPORAL_ADDRESS: temporalAddress };
+    writeRunState(dir, { supervisor, children: [], environment });
     const { account_id } = await cli.json('account', 'create', '--name', 'Found');
     const env = { REDIS_URL: undefined, TEMPORAL_ADDRESS: undefined, KEY_PREFIX: undefined, DATA_DIR: dir };
     const ran = await run(['account', 'list', '--json'], { env });
