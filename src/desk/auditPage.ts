@@ -4,8 +4,8 @@ import { answerPage } from '../api/console/page.js';
 import type { StepContext } from '../api/step.js';
 import { parseParameters } from '../api/steps/query.js';
 import { audit } from '../operator/audit.js';
-import type { Answer } from '../operator/operation.js';
-import { carryOut, checkedInput } from './calls.js';
+import { type Answer, whole } from '../operator/operation.js';
+import { checkedInput } from './calls.js';
 import { filledIn, operationForm, shownParts } from './forms.js';
 import type { DeskPage, PersonState } from './people.js';
 
@@ -16,7 +16,7 @@ async function entries(ctx: StepContext<PersonState>) {
   const given = filledIn(parseParameters(ctx.querystring));
   const isOfWeek = !('since' in given || 'until' in given || 'of' in given);
   const asked = isOfWeek ? { since: '7d', ...given } : given;
-  const answer = await carryOut(audit, ctx.state.operator(), checkedInput(audit, asked));
+  const answer = await audit.run(ctx.state.operator(), checkedInput(audit, asked), whole);
   return { typed: given, query: String(new URLSearchParams(asked)), answer, isOfWeek };
 }
 

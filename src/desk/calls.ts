@@ -23,6 +23,7 @@ import {
   type Operator,
   type Page,
   Refused,
+  whole,
 } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
 import { createOperator } from '../operator/operator.js';
@@ -40,14 +41,14 @@ const readJson = jsonReader(bodyAtMostBytes);
 export function mountCalls(router: Router, services: Services): void {
   for (const operation of operations) {
     const { method, path } = describeCall(operation);
-    router[method](path, explainRedis, async (ctx) => {
+    router[method](path, answerRefusals, async (ctx) => {
       ctx.set('Cache-Control', 'no-store');
       const { name, role } = await requireToken(ctx as ApiContext, services);
       requireRole(operation, role, `the token ${name}`);
       const { input, reason, page } = await readInput(ctx as ApiContext, operation);
       const warnings: string[] = [];
       const operator = operatorOf(services, { role, who: `${name} (token)`, warnings }, reason);
-      const answer = await carryOut(operation, operator, input, page);
+      const answer = await operation.run(operator, input, page);
       ctx.body = present(operation, answer);
       if (ctx.get('Accept') !== answerType) return;
       ctx.body = { ...answer, warnings };
@@ -59,11 +60,15 @@ export function mountCalls(router: Router, services: Services): void {
   });
 }
 
-/** Tells an operator, whom it concerns, why Redis does not serve. */
-export const explainRedis: Middleware = async (_, next) => {
+/** Answers why an operation was not carried out, and to an operator, whom it concerns, why Redis does not serve. */
+export const answerRefusals: Middleware = async (_, next) => {
   try {
     await next();
   } catch (err) {
+    if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
+    if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
+    if (err instanceof ChangeRefused) throw new ApiError('refused', explainError(err).slice(0, -1));
+    if (isTemporalUnavailable(err)) throw unavailable(err);
     // The words of a refusal may be those of an error of Redis.
     const isOfRedis = !(err instanceof ApiError) && isRedisUnavailable(err);
     throw isOfRedis ? unavailable(err, `${explainError(err)} `) : err;
@@ -109,24 +114,6 @@ export function operatorOf(
   );
 }
 
-/** Carries an operation out, with checked input. @throws ApiError for a refusal */
-export async function carryOut(
-  operation: Operation,
-  operator: Operator,
-  input: Record<string, unknown>,
-  page: Page = { limit: Number.POSITIVE_INFINITY },
-): Promise<Answer> {
-  try {
-    return await operation.run(operator, input, page);
-  } catch (err) {
-    if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
-    if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
-    if (err instanceof ChangeRefused) throw new ApiError('refused', explainError(err).slice(0, -1));
-    if (isTemporalUnavailable(err)) throw unavailable(err);
-    throw err;
-  }
-}
-
 const pageParameters = {
   limit: limitNumber,
   cursor: text('U0lURTAwNDI', 'Where to continue: the `next_cursor` of the page before.').optional(),
@@ -148,7 +135,7 @@ async function readInput(ctx: ApiContext, operation: Operation) {
   return {
     input: checkedInput(operation, changes ? all : own),
     reason: checked(z.object({ reason: reasonMember }), { reason }).reason,
-    page: list === undefined || ctx.get('Accept') === answerType ? undefined : readPage(limit, cursor),
+    page: list === undefined || ctx.get('Accept') === answerType ? whole : readPage(limit, cursor),
   };
 }
 

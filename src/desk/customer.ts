@@ -13,11 +13,11 @@ import { requireNotification } from '../api/steps/publisher.js';
 import { noticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
 import { presentWorkflow } from '../operator/explain.js';
+import { whole } from '../operator/operation.js';
 import { findNotification } from '../redis/notifications/notifications.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { newestOf } from './auditPage.js';
-import { carryOut } from './calls.js';
 import { cardsOf, shownParts } from './forms.js';
 import type { DeskPage, PersonState } from './people.js';
 
@@ -50,7 +50,7 @@ const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
 /** Shows the newest entries of the audit that name an account, a client or a notification. */
 async function history(ctx: StepContext<PersonState>, of: string): Promise<Piece> {
   const input = { since: Date.now() - 30 * 86_400_000, of };
-  const answer = await carryOut(audit, ctx.state.operator(), input);
+  const answer = await audit.run(ctx.state.operator(), input, whole);
   return html`<h2>Who did what</h2>${newestOf(answer, 20)}
 <p><a href="/desk/audit?of=${of}">All of it, in the audit</a></p>`;
 }

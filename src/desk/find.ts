@@ -15,7 +15,6 @@ import { notificationOfEvent } from '../redis/notifications/notificationPages.js
 import { findNotification } from '../redis/notifications/notifications.js';
 import { accountIdOf, getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
-import { carryOut } from './calls.js';
 import { shownParts } from './forms.js';
 import type { DeskPage } from './people.js';
 
@@ -50,9 +49,7 @@ async function find(services: Services, operator: Operator, asked: string): Prom
   if (href !== undefined) return { hrefs: [href], shown: '' };
   // Of a pasted URL the host.
   const name = /^https?:/i.test(asked) && URL.canParse(asked) ? new URL(asked).host : asked;
-  const lists = [accountList, clientList].map((list) =>
-    carryOut(list, operator, { name }, { limit: shownAtMost }),
-  );
+  const lists = [accountList, clientList].map((list) => list.run(operator, { name }, { limit: shownAtMost }));
   const answers = await Promise.all(lists);
   const hrefs = answers
     .flatMap(({ value }) => value as { account_id: string; client_token?: string }[])

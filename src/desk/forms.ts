@@ -10,11 +10,11 @@ import type { Services, StepContext } from '../api/step.js';
 import { type Parameters, parseParameters } from '../api/steps/query.js';
 import { isNotificationId } from '../ids.js';
 import { placeholders, reasonText } from '../operator/input.js';
-import { argumentsOf, nameOf, type Operation } from '../operator/operation.js';
+import { argumentsOf, nameOf, type Operation, whole } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
 import { givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
-import { carryOut, checkedInput, requireRole } from './calls.js';
+import { checkedInput, requireRole } from './calls.js';
 import { type DeskPage, deskForm, deskPage, type PersonState, whoIs } from './people.js';
 
 const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
@@ -171,7 +171,7 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
       const form = operationForm(ctx.state, operation, { typed: given });
       if (!isAsked) return form;
       const input = checkedInput(operation, given);
-      const { shown, next } = await carryOut(operation, operator(), input, { limit: shownAtMost, after });
+      const { shown, next } = await operation.run(operator(), input, { limit: shownAtMost, after });
       const more = next && new URLSearchParams({ ...given, cursor: next });
       return [
         form,
@@ -194,7 +194,7 @@ const operationAnswer = (services: Services, operation: Operation): Middleware[]
     if (reason === '') throw badParameter('The reason is missing: say in one line why');
     if (!reasonText.safeParse(reason).success)
       throw badParameter('The reason must be one line of at most 200 characters');
-    const { shown } = await carryOut(operation, operator(reason), checkedInput(operation, given));
+    const { shown } = await operation.run(operator(reason), checkedInput(operation, given), whole);
     answerPage(ctx, {
       title: nameOf(operation),
       body: html`<div id="result" class="notice good" role="status" tabindex="-1">${warned(ctx)}${shownParts(shown)}</div>`,

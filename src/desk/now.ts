@@ -2,10 +2,9 @@
 import { html } from '../api/console/html.js';
 import { failures, outcomes, plot } from '../api/console/overview.js';
 import { answerPage } from '../api/console/page.js';
-import type { Answer, Operator } from '../operator/operation.js';
+import { type Answer, type Operator, whole } from '../operator/operation.js';
 import { status } from '../operator/status.js';
 import { readAttempts } from '../redis/records/attemptHistory.js';
-import { carryOut } from './calls.js';
 import { shownParts } from './forms.js';
 import type { DeskPage } from './people.js';
 
@@ -35,7 +34,7 @@ function sharedLook(): (operator: Operator) => Promise<Answer> {
     if (shared !== undefined && performance.now() < untilMs) return shared;
     const begunMs = performance.now();
     untilMs = Number.POSITIVE_INFINITY;
-    shared = carryOut(status, operator, {}, { limit: 0 });
+    shared = status.run(operator, {}, whole);
     const rest = () => {
       const nowMs = performance.now();
       untilMs = nowMs + Math.max(2000, 20 * (nowMs - begunMs));

@@ -16,7 +16,7 @@ import {
   personSessionMs,
   usePersonLink,
 } from '../redis/records/operatorAccess.js';
-import { explainRedis, operatorOf } from './calls.js';
+import { answerRefusals, operatorOf } from './calls.js';
 import { isProviderGiven, signOutUrl } from './provider.js';
 
 const frame: Frame = { product: 'Operators’ desk', home: { name: 'Now', href: '/desk' } };
@@ -51,7 +51,7 @@ const cookiesOf = (services: Services) => sessionCookies('desk_session', reached
 /** Composes a page outside a session. */
 export const openPage = <State>(...steps: Step<State>[]): Middleware[] =>
   composePage<State>(
-    explainRedis as Step<State>,
+    answerRefusals as Step<State>,
     ((ctx, next) => {
       Object.assign(ctx.state as object, { frame });
       return next();

@@ -11,13 +11,12 @@ import { withTimeout } from '../promises.js';
 import { defaultScopes, listAccounts, platformScope } from '../redis/records/accounts.js';
 import { accountCreate, accountRotateSecret, apiAddress } from './account.js';
 import { clientCreate } from './client.js';
-import { type Answer, answer, explainError, type Operator, Refused } from './operation.js';
+import { type Answer, answer, explainError, type Operator, Refused, whole } from './operation.js';
 import { moment, span } from './terminal.js';
 
 export const demoDoes = 'run the whole flow against the running service, with its own receiver';
 
 const accountName = 'Demo by operator';
-const one = { limit: 1 };
 const demoScopes = [...defaultScopes, platformScope];
 const answerWithinMs = 10_000;
 const arriveWithinMs = 60_000;
@@ -71,7 +70,7 @@ async function play(
 
   const { account_id, client_id, client_secret } = await demoAccount(operator);
   const client_token = `demo-${randomBytes(4).toString('hex')}`;
-  await clientCreate.run(operator, { account: account_id, name: 'Demo site', token: client_token }, one);
+  await clientCreate.run(operator, { account: account_id, name: 'Demo site', token: client_token }, whole);
   step(`Created: an account that is publisher and platform in one, and its client ${client_token}`);
 
   const scope = demoScopes.join(' ');
@@ -140,8 +139,8 @@ async function demoAccount(operator: Operator) {
     ({ name, disabled }) => name === accountName && !disabled,
   );
   const { value } = await (existing === undefined
-    ? accountCreate.run(operator, { name: accountName, scope: demoScopes }, one)
-    : accountRotateSecret.run(operator, { account_id: existing.accountId, now: false }, one));
+    ? accountCreate.run(operator, { name: accountName, scope: demoScopes }, whole)
+    : accountRotateSecret.run(operator, { account_id: existing.accountId, now: false }, whole));
   return value as { account_id: string; client_id: string; client_secret: string };
 }
 

@@ -45,11 +45,13 @@ export const listed = (
   ...says: string[]
 ): Answer => ({ value, shown: [tableOf(value, none, columns?.split(' ')), ...says], ...(next && { next }) });
 
-/** The page of a list that is asked for; a command on the stores asks for one page without an end. */
+/** The page of a list that is asked for. */
 export interface Page {
   limit: number;
   after?: string;
 }
+
+export const whole: Page = { limit: Number.POSITIVE_INFINITY };
 
 /** Cuts a page from a whole list. @param idOf a text that is unique */
 export function cutPage<T>(all: readonly T[], { limit, after }: Page, idOf: (one: T) => string) {

@@ -11,6 +11,7 @@ import {
   type Operation,
   type Operator,
   Refused,
+  whole,
 } from './operation.js';
 import { groups, operations } from './operations.js';
 import { carryOutThere } from './remote.js';
@@ -84,7 +85,7 @@ export function createProgram(open: (options: Options) => Operator): Command {
         process.stderr.write('--as does not hold over HTTP: the audit has the name of the token.\n');
       print(
         door === undefined
-          ? await operation.run(open({ ...options, reason }), input, { limit: Number.POSITIVE_INFINITY })
+          ? await operation.run(open({ ...options, reason }), input, whole)
           : await carryOutThere(door, operation, typed, reason),
       );
     });
