@@ -253,14 +253,6 @@ describe('audit: the name of an operator', () => {
     });
   }
 
-  it('stands beside the reason, if one is given', async () => {
-    for (const why of ['ticket 4711', undefined]) {
-      const reason = why === undefined ? [] : ['--reason', why];
-      const { account_id } = await cli.json('account', 'create', '--name', 'Why', ...reason);
-      assert.equal((await cli.json('audit', '--of', account_id))[0].why, why);
-    }
-  });
-
   it('is refused before anything is done if it is not valid', async () => {
     const before = await cli.json('account', 'list');
     for (const name of ['', ' ', 'a\nb', '\u202egnp', 'unnamed', 'x'.repeat(65)])

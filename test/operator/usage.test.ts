@@ -20,13 +20,9 @@ describe('operator: usage', () => {
 
   const run: Cli['run'] = (args, options) => cli.run(args, { ...options, alone: true });
 
-  it('ends with exit status 0 for help, which names every command and how npm passes options on', async () => {
+  it('ends with exit status 0 for help, which says how npm passes options on', async () => {
     const ran = await run(['--help']);
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
-    const groups = ['account', 'client', 'registration', 'notification', 'secrets'];
-    for (const command of [...groups, 'explain', 'status', 'doctor', 'audit', 'console', 'demo']) {
-      assert.match(ran.stdout, new RegExp(`^ {2}${command}\\b`, 'm'));
-    }
     assert.match(ran.stdout, /npm run -s operator -- status --json/);
     assert.equal(ran.stdout.includes('\u001b'), false, 'no colours where nobody looks');
   });
