@@ -15,18 +15,22 @@ const tooShort = 4;
 /**
  * Hides what may be secret in a text of the receiver, such as an error page that shows the request: path, query and query
  * values of the URL, each whole value of the client's own headers, and the part after the scheme of an `Authorization`. A
- * value that is cut off at the end of the text is hidden too.
+ * value that is cut off at the end of the text is hidden too. JSON may have a backslash before each slash (PHP).
  */
 export function withoutValues(text: string, url: string, own: Headers): string {
   const { pathname, search, searchParams } = new URL(url);
   const query = search.slice(1);
   const values = [
     pathname,
+    // As frameworks name a route.
+    pathname.slice(1),
     query,
     ...query.split('&').map((pair) => pair.slice(pair.indexOf('=') + 1)),
     ...searchParams.values(),
     ...Object.values(own).flatMap((value) => [value, value.slice(value.lastIndexOf(' ') + 1)]),
-  ].filter(({ length }) => length >= tooShort);
+  ]
+    .flatMap((value) => [value, value.replaceAll('/', '\\/')])
+    .filter(({ length }) => length >= tooShort);
   let safe = text;
   // A value may contain a shorter one, and would no longer be found without it.
   for (const value of values.sort((a, b) => b.length - a.length)) {

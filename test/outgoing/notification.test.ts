@@ -72,6 +72,11 @@ describe('request headers of a client’s own', () => {
     for (const [text, safe] of [
       ['POST:/in/site-42?token=a%2Fsecret&gate-7f3a91-too&v=2 not found', 'POST:***?*** not found'],
       ['{"url":"/in/site-42","in":"a/secret","raw":"a%2Fsecret"}', '{"url":"***","in":"***","raw":"***"}'],
+      [
+        '{"message":"The route in\\/site-42 could not be found."}',
+        '{"message":"The route *** could not be found."}',
+      ],
+      ['No POST of in/site-42, token a\\/secret', 'No POST of ***, token ***'],
       ['gate-7f3a91-too is not valid', '*** is not valid'],
       ['cut off: /in/site-42?token=a%2Fse', 'cut off: ***?***'],
       ['{"authorization":"Bearer gate-7f3a91"}', '{"authorization":"***"}'],
