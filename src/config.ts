@@ -26,8 +26,9 @@ const scheduleSeconds = listOf((s) => Number(s) > 0 && Number.isFinite(Number(s)
   .transform((l) => l.map(Number));
 /** The library also takes `10/8`, for 0.0.0.10/8, and reads 010 as octal. */
 const isCidr = (text: string) => isIP(text.replace(/\/.*/s, '')) !== 0 && ipaddr.isValidCIDR(text);
+const isAddressOrCidr = (text: string) => isIP(text) !== 0 || isCidr(text);
 const cidrs = listOf(isCidr, 'CIDR ranges such as 10.0.0.0/8');
-const cidrsOrAddresses = listOf((s) => isIP(s) !== 0 || isCidr(s), 'IP addresses or CIDR ranges');
+const cidrsOrAddresses = listOf(isAddressOrCidr, 'IP addresses or CIDR ranges');
 const fingerprints = list
   .transform((l) => l.map((s) => s.replaceAll(':', '').toLowerCase()))
   .refine(
@@ -46,7 +47,7 @@ const ports = listOf(isPort, 'ports from 1 to 65535').transform((l) => l.map(Num
 const namesOrCidrs = listOf(isNameOrCidr, 'host names, IP addresses or CIDR ranges');
 
 function isNameOrCidr(text: string): boolean {
-  if (isIP(text) !== 0 || isCidr(text)) return true;
+  if (isAddressOrCidr(text)) return true;
   // A text that ends in digits is a mistyped address, or one that a URL would read as an address (127.1).
   return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$/i.test(text);
 }

@@ -1,6 +1,7 @@
 /** Hides what may be secret in what is shown of a request and of its answer. */
 
-type Headers = Readonly<Record<string, string>>;
+/** A client's own headers. */
+export type Headers = Readonly<Record<string, string>>;
 
 /** Replaces a value wherever a request is shown. */
 const hiddenValue = '***';

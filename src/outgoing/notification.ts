@@ -1,10 +1,9 @@
 /** A notification as a receiver gets it: headers, body, signature, and the client's own headers. */
 import { createHmac } from 'node:crypto';
 import { product } from '../product.js';
+import type { Headers } from './hidden.js';
 
 export const userAgent = `${product.name}/${product.version}`;
-
-type Headers = Readonly<Record<string, string>>;
 
 /**
  * Makes headers and body of one attempt, in the order of the contract.
