@@ -1,7 +1,8 @@
 /**
- * `node .ci/sum.mjs <skips.json> <counts>...`: adds up what test/reporter.cjs wrote of each run. A skipped test is a failure
- * unless skips.json names it, by its title or by how its title begins, and what it says to be missing is missing here. A
- * run without a count (a crash before its end, a failed build) or without a test is one, too. The last line is the sum.
+ * `node .ci/sum.mjs <skips.json> <counts>...`: adds up what test/reporter.cjs wrote of each run, and names once more what
+ * failed. A skipped test is a failure unless skips.json names it, by its title or by how its title begins, and what it says
+ * to be missing is missing here. A run without a count (a crash before its end, a failed build) or without a test is one,
+ * too. The last line is the sum.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -16,13 +17,20 @@ const skips = runs.flatMap(({ skipped }) => skipped).map(judge);
 const failed = sum(({ failed }) => failed) + skips.filter(({ isFailure }) => isFailure).length;
 
 for (const { title, why } of skips) console.log(`skipped: ${title}\n         ${why}`);
+for (const { title, why } of runs.flatMap(({ failures }) => failures))
+  console.log(`failed: ${title}\n        ${why}`);
 if (empty > 0) console.log(`runs without a test or a count: ${empty}`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || empty > 0 ? 1 : 0;
 
 function read(file) {
-  const { passed = 0, failed = 0, skipped = [] } = JSON.parse(readFileSync(file, 'utf8') || '{}');
-  return { passed, failed, skipped };
+  return {
+    passed: 0,
+    failed: 0,
+    failures: [],
+    skipped: [],
+    ...JSON.parse(readFileSync(file, 'utf8') || '{}'),
+  };
 }
 
 function judge(title) {

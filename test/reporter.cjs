@@ -1,6 +1,6 @@
 /**
- * mocha's `spec` reporter, followed by the ten slowest files. It writes the counts, and which tests were skipped, as JSON to
- * the file named by TEST_COUNTS (see .ci/sum.mjs).
+ * mocha's `spec` reporter, followed by the ten slowest files. It writes the counts, and which tests failed or were skipped, as
+ * JSON to the file named by TEST_COUNTS (see .ci/sum.mjs).
  */
 const { writeFileSync } = require('node:fs');
 const { relative } = require('node:path');
@@ -10,19 +10,21 @@ module.exports = class extends reporters.Spec {
   constructor(runner, options) {
     super(runner, options);
     const skipped = [];
+    const failures = [];
     const msByFile = new Map();
     const add = ({ file, duration = 0 }) => {
       if (file?.endsWith('.test.ts')) msByFile.set(file, (msByFile.get(file) ?? 0) + duration);
     };
     runner.on('pending', (test) => skipped.push(test.fullTitle()));
+    runner.on('fail', (test, { message }) => failures.push({ title: test.fullTitle(), why: String(message) }));
     runner.on('test end', add);
     runner.on('hook end', add);
     runner.once('end', () => {
       const slowest = [...msByFile].sort(([, a], [, b]) => b - a).slice(0, 10);
       for (const [file, ms] of slowest) console.log(`${(ms / 1000).toFixed(1).padStart(7)} s  ${relative('', file)}`);
-      const { passes, failures } = this.stats;
+      const { passes, failures: failed } = this.stats;
       const { TEST_COUNTS: counts } = process.env;
-      if (counts) writeFileSync(counts, JSON.stringify({ passed: passes, failed: failures, skipped }));
+      if (counts) writeFileSync(counts, JSON.stringify({ passed: passes, failed, failures, skipped }));
     });
   }
 };
