@@ -82,8 +82,8 @@ async function tryConnection({ address, tls }: TemporalConnectionOptions): Promi
       cert: Buffer.from(clientCertPair.crt),
       key: Buffer.from(clientCertPair.key),
     };
-    const servername = serverNameOverride ?? host;
-    return await greet({ ...to, ...ca, ...own, servername });
+    const named = serverNameOverride !== undefined && { servername: serverNameOverride };
+    return await greet({ ...to, ...ca, ...own, ...named });
   }
   const plain = await greet(to, false);
   if (plain.reason !== 'away' || plain.code === 'ECONNREFUSED') return plain;
