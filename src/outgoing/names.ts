@@ -23,14 +23,14 @@ export interface NameSettings {
   timeoutMs?: number;
   /** Tries at each server (2). */
   tries?: number;
+  /** How long the answer for one family is waited for once that for the other has come (50; RFC 8305, section 3). */
+  otherFamilyMs?: number;
   /** Instead of the system's `hosts`. */
   hostsPath?: string;
 }
 
 const systemHosts =
   process.platform === 'win32' ? 'C:\\Windows\\System32\\drivers\\etc\\hosts' : '/etc/hosts';
-/** How long the answer for one family is waited for once that for the other has come (RFC 8305, section 3). */
-const otherFamilyMs = 50;
 /** A verdict on the resolver is shared by all callers within a second. */
 const rememberedMs = 1_000;
 /** c-ares looks at its timeouts in steps of the same length, so the question may take twice as long. */
@@ -100,10 +100,11 @@ export class SystemNames {
   async #ask(hostname: string): Promise<FoundAddress[]> {
     const askedAtMs = performance.now();
     const resolver = this.#currentResolver();
-    const answers = await bothOrSoon([
+    const questions = [
       resolver.resolve4(hostname, { ttl: true }).then(requireAddress),
       resolver.resolve6(hostname, { ttl: true }).then(requireAddress),
-    ]);
+    ];
+    const answers = await bothOrSoon(questions, this.settings.otherFamilyMs ?? 50);
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     const reasons = answers.flatMap((answer): unknown[] =>
       answer.status === 'rejected' ? [answer.reason] : [],
@@ -141,14 +142,17 @@ function requireAddress<T>(found: T[]): T[] {
 }
 
 /** Waits for all answers; once one has decided that the name has addresses or does not exist, not for long. */
-async function bothOrSoon<T>(questions: readonly Promise<T>[]): Promise<PromiseSettledResult<T>[]> {
+async function bothOrSoon<T>(
+  questions: readonly Promise<T>[],
+  otherMs: number,
+): Promise<PromiseSettledResult<T>[]> {
   const answers: PromiseSettledResult<T>[] = [];
   const all = Promise.allSettled(questions);
   const each = questions.map(async (question, i) => {
     const [answer] = await Promise.allSettled([question]);
     answers[i] = answer;
     const decides = answer.status === 'fulfilled' || codeOf(answer.reason) === 'ENOTFOUND';
-    await (decides ? sleep(otherFamilyMs) : all);
+    await (decides ? sleep(otherMs) : all);
   });
   await Promise.race([all, ...each]);
   return answers.filter((answer) => answer !== undefined);

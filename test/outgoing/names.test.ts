@@ -59,6 +59,7 @@ describe('a name', () => {
           hostsPath: join(folder, 'none'),
           // Longer than a test may take: nothing waits for it.
           timeoutMs: 120_000,
+          ...(what.startsWith('a little') && { otherFamilyMs: 60_000 }),
         });
         assert.deepEqual(await addressesOf(names, 'hooks.example'), expected);
       });

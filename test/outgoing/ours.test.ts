@@ -25,7 +25,7 @@ describe('an own failure', () => {
 
   const post = (url: string, settings: Partial<SenderSettings> = {}): Promise<PostResult> =>
     sending(settings).post(requestTo(url));
-  const namesOf = ({ address }: Pick<DnsServer, 'address'>, timeoutMs = 250): SystemNames =>
+  const namesOf = ({ address }: Pick<DnsServer, 'address'>, timeoutMs = 1000): SystemNames =>
     new SystemNames({ servers: [address], hostsPath: '/nonexistent', timeoutMs, tries: 1 });
 
   it('is a lack of file descriptors, by address and by name, and ends when there are some', () => {
