@@ -7,12 +7,17 @@ import { connect, createServer } from 'node:net';
  * from that range while its server is down, even the connection of a check: the kernel can connect a socket to itself.
  */
 const [lowest, highest] = [15_000, 32_000];
+/** Processes that are started together have neighbouring ids: each has its own quarter of the ports. */
+const quarters = 4;
 const given = new Set<number>();
 
-/** Returns a TCP port of 127.0.0.1 without a listener a moment ago; never the same twice in this process. */
+/**
+ * Returns a TCP port of 127.0.0.1 without a listener a moment ago; never the same twice in this process, nor in one that was
+ * started with it: a client of a server that has ended still tries its port.
+ */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(lowest, highest);
+    const port = randomInt(lowest / quarters, highest / quarters) * quarters + (process.pid % quarters);
     if (given.has(port)) continue;
     given.add(port);
     if (!(await isPortTaken(port))) return port;

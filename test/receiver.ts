@@ -1,7 +1,8 @@
 /** A receiver of notifications that keeps what it got, and what tests wait with. */
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo, Server } from 'node:net';
+import type { Server } from 'node:net';
+import { freePort } from '../local/ports.js';
 
 export interface Received {
   path: string;
@@ -63,9 +64,10 @@ export async function startReceiver() {
 }
 
 /** Has a server listen on this machine. @returns its port */
-export async function portOf(server: Server, port = 0): Promise<number> {
+export async function portOf(server: Server, given?: number): Promise<number> {
+  const port = given ?? (await freePort());
   await once(server.listen(port, '127.0.0.1'), 'listening');
-  return (server.address() as AddressInfo).port;
+  return port;
 }
 
 /** Has a receiver answer 200 to nothing until the gate is opened. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect, createServer, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import { portOf } from '../receiver.js';
 import { noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
 
 /** Whether a ClientHello (RFC 8446, section 4.1.2) offers a session: `pre_shared_key`, or a `session_ticket` that is not empty. */
@@ -50,8 +51,7 @@ describe('a receiver that refuses to resume a TLS session', () => {
             to.on('error', () => socket.destroy());
           });
         });
-        await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
-        const { port } = front.address() as { port: number };
+        const port = await portOf(front);
         const sender = sending();
         const post = () => sender.post(requestTo(`https://127.0.0.1:${port}/`));
         const results = [await post(), ...(await Promise.all(Array.from({ length: 16 }, post)))];

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { connect, createServer, type Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { type AttemptDetail, detailsOf } from '../../src/outgoing/details.js';
+import { portOf } from '../receiver.js';
 import { type Certificate, issueCertificate } from './certificates.js';
 import { loopbackNames } from './dnsServer.js';
 import { noContent, requestTo, useNetwork } from './rawReceiver.js';
@@ -151,8 +152,7 @@ describe('a receiver over TLS', () => {
             .pipe(to)
             .pipe(socket);
         });
-        await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
-        const { error, detail } = await post((front.address() as { port: number }).port);
+        const { error, detail } = await post(await portOf(front));
         front.close();
         assert.deepEqual([error, detail], ['tls', 'handshake_broken']);
       });

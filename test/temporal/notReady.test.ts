@@ -4,15 +4,13 @@ import { readConfig } from '../../src/config.js';
 import { type CallObserver, connect, createTemporalClient } from '../../src/temporal/connection.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { startService } from '../program.js';
+import { portOf } from '../receiver.js';
 import { servers } from '../servers.js';
 
 describe('A Temporal', () => {
   it('that accepts connections and answers nothing in time counts as away', async () => {
-    const frozen = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
-    const { port } = await new Promise<{ port: number }>((resolve) =>
-      frozen.once('listening', () => resolve(frozen.address() as { port: number })),
-    );
-    const config = readConfig({ TEMPORAL_ADDRESS: `127.0.0.1:${port}` });
+    const frozen = createServer((socket) => socket.on('error', () => {}));
+    const config = readConfig({ TEMPORAL_ADDRESS: `127.0.0.1:${await portOf(frozen)}` });
     const connection = connect(config);
     const errors: unknown[] = [];
     const observe: CallObserver = (call, _milliseconds, error) => errors.push([call, error]);
