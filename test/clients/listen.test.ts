@@ -164,7 +164,7 @@ describe('clients/listen', () => {
     assert.equal(await unknown.ended, 1);
     assert.match(unknown.stderr, /notifications\/msg_unknown: 404/);
     const nobody = forward('http://127.0.0.1:9/', '--replay', id);
-    assert.equal(await nobody.ended, 0);
+    assert.equal(await nobody.ended, 1);
     assert.match(nobody.stdout, /no answer \(.+\) after/);
     for (const useless of ['localhost:3000', '/hook', 'ftp://h', 'http://u:p@h']) {
       assert.equal(await forward(useless, '--replay', id).ended, 2);

@@ -36,7 +36,7 @@ Environment:
   NO_COLOR           no colours
 
 A request without a valid signature is answered 401.
-Exit status: 0 ended by Ctrl-C, 1 it could not listen or follow, 2 wrong usage.`,
+Exit status: 0 ended by Ctrl-C, 1 it could not listen, follow or replay, 2 wrong usage.`,
   )
   .showHelpAfterError('(--help shows the usage)')
   .exitOverride((err) => process.exit(err.exitCode === 0 ? exit.done : exit.wrongUsage));
@@ -108,12 +108,13 @@ async function follow() {
     tell = async (update) => {
       const forwarded = await post(update);
       show(forwarded, forwardedInWords(forwarded));
+      return forwarded.answered;
     };
   }
   if (replay !== undefined) {
     const { platform_id } = await told(access, `notifications/${encodeURIComponent(replay)}`);
-    await tell({ platform_id, notification_id: replay, updated_at: new Date().toISOString() });
-    process.exit(exit.done);
+    const update = { platform_id, notification_id: replay, updated_at: new Date().toISOString() };
+    process.exit((await tell(update)) === null ? exit.failed : exit.done);
   }
   const refusal = await followUpdates(access, tell, say);
   say(`The service refuses to list updates: ${refusal}`);
