@@ -6,7 +6,7 @@ import { explainedAsset, listedNotifications, notificationBody } from '../api/co
 import { overview } from '../api/console/overview.js';
 import { answerPage, type PartState, type SitePart, tabsOf } from '../api/console/page.js';
 import { redirect } from '../api/console/sessionCookie.js';
-import { count, healthNotice, operatorReader } from '../api/console/words.js';
+import { count, failedNotice, healthNotice, operatorReader } from '../api/console/words.js';
 import { readEndpoint } from '../api/endpoints/clients.js';
 import type { Services, StepContext } from '../api/step.js';
 import { requireNotification } from '../api/steps/publisher.js';
@@ -74,6 +74,10 @@ const tabPage =
       parent: { name: 'Customer', href: `/desk/accounts/${site.accountId}` },
       isLive: true,
       body: [
+        failedNotice(
+          ctx.state.health,
+          html`<p>Recover what failed (<a href="${here}/actions">Change</a>).</p>`,
+        ),
         healthNotice(ctx.state, {
           noun: 'video',
           register: 'Its publisher registers one: POST /register_push_notifications.',

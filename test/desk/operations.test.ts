@@ -325,6 +325,19 @@ describe('operations of operators', () => {
     );
   });
 
+  it('recover what failed, which every page of its site says first', async () => {
+    const { client, id } = await pausedSite();
+    const keys = scene.h.db.client(client);
+    await scene.h.db.redis.hset(keys.failed, 'vid-2', `${id} expired L ${Date.now()} an-2`);
+    await scene.h.db.redis.zadd(keys.failedAt, Date.now(), 'vid-2');
+    for (const tab of ['', '/notifications', '/asset', '/actions', '/audit'])
+      assert.match(
+        (await visitors.look.get(`/desk/clients/${client}${tab}`)).html,
+        /<main[^>]*>(?:(?!badge).)*1 video ended as .*failed.* since .*Recover.*deliveries are paused/s,
+        tab,
+      );
+  });
+
   it('are there while Redis is full, and say why when it does not answer: to programs, commands and people', async () => {
     const redis = await startOwnRedis();
     const line = await startProxy(redis.url);

@@ -18,7 +18,7 @@ import {
   type SiteState,
   tabsOf,
 } from './page.js';
-import { badge, clock, count, healthNotice } from './words.js';
+import { count, failedNotice, healthNotice } from './words.js';
 
 const tabs: { path: string; name: string; present: SitePart }[] = [
   { path: '', name: 'Overview', present: overview },
@@ -54,7 +54,7 @@ const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Midd
       title: home(client).name,
       isLive,
       body: [
-        isLive && failedNotice(ctx.state, path),
+        isLive && failedNotice(ctx.state.health, recovery(ctx.state, path)),
         isLive &&
           healthNotice(ctx.state, {
             noun: 'video',
@@ -67,12 +67,10 @@ const sitePage = (deps: ApiDeps, { path, present }: (typeof tabs)[number]): Midd
     });
   });
 
-/** Says that notifications were given up, and shows the form that recovers them; nothing if none was. */
-function failedNotice({ health, session, formToken, here }: SiteState, path: string): Piece {
-  const { failed, failedSince } = health;
-  if (failed === 0 || failedSince === undefined) return '';
-  const videos = count(failed, 'video');
-  const since = html`<input type="hidden" name="since" value="${new Date(failedSince).toISOString()}">`;
-  return html`<div class="notice bad"><p class="lead">${videos} ended as ${badge('failed')} since ${clock(failedSince)}: we no longer try to tell you about ${failed === 1 ? 'it' : 'them'}.</p>
-${session.access === 'full' && [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, `Recover ${videos}`, since)]}</div>`;
+/** Shows the form that recovers what failed. */
+function recovery({ health, session, formToken, here }: SiteState, path: string): Piece {
+  if (session.access !== 'full') return '';
+  const since = html`<input type="hidden" name="since" value="${new Date(health.failedSince ?? 0).toISOString()}">`;
+  const words = `Recover ${count(health.failed, 'video')}`;
+  return [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, words, since)];
 }

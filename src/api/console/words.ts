@@ -80,6 +80,13 @@ export const operatorReader: Reader = {
   changedBy: { service: '', publisher: ' (by the publisher)', operator: ' (by an operator)' },
 };
 
+/** Says that notifications were given up, and how to recover them; nothing if none was. */
+export function failedNotice({ failed, failedSince }: Endpoint, remedy: Piece): Piece {
+  if (failed === 0 || failedSince === undefined) return '';
+  return html`<div class="notice bad"><p class="lead">${count(failed, 'video')} ended as ${badge('failed')} since ${clock(failedSince)}: nothing more is sent about ${failed === 1 ? 'it' : 'them'}.</p>
+${remedy}</div>`;
+}
+
 /**
  * Shows in the first line what is wrong now, and then what to do: `register` without a URL, `resume` to try now.
  * @param purpose.noun what waits: a video or a notice
