@@ -5,7 +5,7 @@ import type { Context, Request } from 'koa';
 import { koaBody } from 'koa-body';
 import { Response } from 'undici';
 import { ApiError, badParameter } from '../apiError.js';
-import { collectParameters, type Parameters, type Places, parseParameters } from './query.js';
+import { collectParameters, type Parameters, type Places, parseParameters, shown } from './query.js';
 
 /** Anybody may send a form, before any limit: its size bounds what parsing costs (docs/bad-input.md). */
 export const formAtMostBytes = 4 * 1024;
@@ -135,12 +135,29 @@ function parseJson(bytes: Buffer): unknown {
   const text = decoded(bytes);
   if (text === '') return undefined;
   try {
-    return JSON.parse(text);
+    const value = JSON.parse(text);
+    requireDistinctNames(text);
+    return value;
   } catch (err) {
+    if (err instanceof ApiError) throw err;
     const { at, why } = locateError(text, (err as Error).message);
     const lines = text.slice(0, at).split('\n');
     const column = (lines.at(-1)?.length ?? 0) + 1;
     throw badParameter(`The body is not JSON: ${why}see line ${lines.length}, column ${column}`);
+  }
+}
+
+/** JSON.parse takes the last of repeated members (RFC 8259, section 4). @param json known to be JSON @throws ApiError 400 */
+function requireDistinctNames(json: string): void {
+  const objects: Set<string>[] = [];
+  for (const [token, colon] of json.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|[{}]/g)) {
+    if (token === '{') objects.push(new Set());
+    else if (token === '}') objects.pop();
+    else if (colon !== undefined) {
+      const name: string = JSON.parse(token.slice(0, -colon.length));
+      if (objects.at(-1)?.has(name)) throw badParameter(`The member ${shown(name)} is repeated`);
+      objects.at(-1)?.add(name);
+    }
   }
 }
 

@@ -36,7 +36,7 @@ const tooManyParameters = (): ApiError =>
   new ApiError('too_many_parameters', `At most ${parametersAtMost} parameters are accepted`);
 
 /** Returns a stranger's parameter name in a form that a message may show. */
-const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g, '?');
+export const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g, '?');
 
 /** Returns a hint for a caller who sends a raw URL: the part after its first `&` arrives as parameters. */
 const rawUrlHint = (query: string): string =>
