@@ -103,9 +103,15 @@ const proxyFailed = (why: string) => new AttemptFailed('connect', { ours: 'proxy
 function readStatus(socket: Socket): Promise<number> {
   return new Promise((resolve, reject) => {
     let status = 0;
+    let isOver = false;
+    let hasBody = false;
     const onData = (bytes: Buffer): void => {
       try {
         reader.read(bytes);
+        if (!isOver) return;
+        // Neither TLS nor HTTP is begun by the receiver.
+        const isPage = status < 300 && hasBody;
+        end(() => (isPage ? reject(proxyFailed('it answers with a page, not a tunnel')) : resolve(status)));
       } catch {
         end(() => reject(proxyFailed('it does not answer in HTTP')));
       }
@@ -119,8 +125,12 @@ function readStatus(socket: Socket): Promise<number> {
       onStatus: (code) => {
         status = code;
       },
-      onHeaders: () => end(() => resolve(status)),
-      onBody: () => undefined,
+      onHeaders: () => {
+        isOver = true;
+      },
+      onBody: () => {
+        hasBody = true;
+      },
     });
     socket.on('data', onData).on('close', onClose).on('end', onClose);
   });

@@ -81,6 +81,12 @@ describe('a receiver behind an outgoing proxy', () => {
       `answers ${status}`,
       () => `HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`,
     ]),
+    ...['content-length: 6\r\n', 'transfer-encoding: chunked\r\n', ''].map(
+      (framing): [string, () => string] => [
+        `has a page (${framing.split(':')[0]})`,
+        () => `HTTP/1.1 200 OK\r\n${framing}\r\n6\r\n<html>`,
+      ],
+    ),
     ['speaks another protocol', () => '220 mail.example\r\n'],
     ['closes', (_target, _head, socket) => void socket.end()],
     ['resets', (_target, _head, socket) => void socket.resetAndDestroy()],
@@ -89,10 +95,11 @@ describe('a receiver behind an outgoing proxy', () => {
   for (const [what, answer] of faults)
     it(`is not to blame where the proxy ${what}`, async () => {
       const proxy = await through(answer);
-      const sender = sending({ proxy: using(proxy), timeoutMs: what === 'is silent' ? 300 : 20_000 });
+      const sender = sending({ proxy: using(proxy), timeoutMs: /silent|page/.test(what) ? 300 : 20_000 });
       const { ok, ours, why } = await sender.post(requestTo('http://127.0.0.1:9/'));
       assert.deepEqual([ok, ours], [false, 'proxy']);
       if (what.startsWith('answers')) assert.equal(why, `it answered ${what.slice(-3)}`);
+      if (what.startsWith('has a page')) assert.equal(await using(proxy).fault(), why);
     });
 
   it('is not to blame where there is no proxy at its address', async () => {
