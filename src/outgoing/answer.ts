@@ -1,4 +1,4 @@
-import type { AttemptDetail, AttemptError } from './details.js';
+import type { AttemptDetail, AttemptError, DetailOf } from './details.js';
 import type { Ours } from './failures.js';
 
 /** The result of an attempt. */
@@ -28,6 +28,7 @@ export const excerptBytes = 1_024;
 export class Answer {
   readonly isOk: boolean;
   #retryAfterMs: number | undefined;
+  #detail: DetailOf<'http_status'> | undefined;
   readonly #excerpt: Buffer[] = [];
   bodyBytes = 0;
 
@@ -36,7 +37,9 @@ export class Answer {
   }
 
   readRetryAfter(value: string | undefined): void {
-    if (this.status === 429 || this.status === 503) this.#retryAfterMs = retryAfterMs(value);
+    if (value === undefined || (this.status !== 429 && this.status !== 503)) return;
+    this.#retryAfterMs = retryAfterMs(value);
+    if (this.#retryAfterMs === undefined) this.#detail = 'retry_after_unreadable';
   }
 
   add(chunk: Buffer): void {
@@ -54,6 +57,7 @@ export class Answer {
       ok: false,
       status,
       error: status < 400 ? 'redirect' : 'http_status',
+      detail: this.#detail,
       retryAfterMs: this.#retryAfterMs,
       responseExcerpt: this.#excerpt.length > 0 ? excerptOf(this.#excerpt) : undefined,
     };
@@ -93,8 +97,7 @@ const asctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
  * Reads `Retry-After` (RFC 9110 section 10.2.3): seconds or any of the three HTTP dates.
  * @returns milliseconds from now, 0 for a date that has passed, at most 24 h; undefined when unreadable
  */
-function retryAfterMs(text: string | undefined): number | undefined {
-  if (text === undefined || text === '') return undefined;
+function retryAfterMs(text: string): number | undefined {
   if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, dayMs);
   if (!weekday.test(text)) return undefined;
   const at = Date.parse(asctime.test(text) ? `${text} GMT` : text);

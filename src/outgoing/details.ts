@@ -27,7 +27,7 @@ const wrongUrl = 'Scheme and port of the URL do not fit: have the right URL regi
 const elsewhere = 'The URL leads to where we never send: correct DNS, or have a public https URL registered.';
 
 /**
- * Every detail of each class (`http_status` and `redirect` have the status instead): what the receiver does, and what to do about it.
+ * Every detail of each class (`redirect`, and mostly `http_status`, have the status instead): what the receiver does, and what to do about it.
  * docs/guides/receivers.md says the same.
  */
 const words = {
@@ -82,7 +82,12 @@ const words = {
     during_handshake: ['does not end the TLS handshake in time', handshakeLog],
     during_answer: ['does not answer in time', 'Answer first, work afterwards.'],
   },
-  http_status: {},
+  http_status: {
+    retry_after_unreadable: [
+      'answers 429 or 503 with a Retry-After that we cannot read',
+      'Send it in seconds, or as an HTTP date in GMT.',
+    ],
+  },
   redirect: {},
   blocked_address: {
     not_public: ['has an address that is not public', elsewhere],
@@ -128,10 +133,9 @@ const adviceByStatus: Record<number, string> = {
 /** Says what a receiver does that fails an attempt, and what to do about it. */
 export function explainFailure(failed: { error?: string; detail?: string; status?: number }) {
   const { error, detail = '', status } = failed;
-  if (status === undefined) {
-    const [does, advice] = byDetail[detail] ?? ['fails', ''];
-    return { does, advice };
-  }
+  const known = byDetail[detail];
+  if (known !== undefined) return { does: known[0], advice: known[1] };
+  if (status === undefined) return { does: 'fails', advice: '' };
   const otherwise =
     error === 'redirect'
       ? 'We do not follow: ask your account manager to register the final URL.'

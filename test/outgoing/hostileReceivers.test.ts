@@ -83,7 +83,7 @@ const cases: [receiver: string, does: Does, result: Expected][] = [
   [
     'asks for a Retry-After on 500, where it has no meaning',
     says('HTTP/1.1 500 No\r\nretry-after: 120\r\ncontent-length: 0\r\n\r\n'),
-    failed(500, { retryAfterMs: undefined }),
+    failed(500, { retryAfterMs: undefined, detail: undefined }),
   ],
   ...[200, 503].flatMap((status): typeof cases => {
     const result = status === 200 ? { ok: true, status } : failed(status);
@@ -192,14 +192,16 @@ describe('an attempt whose receiver', () => {
       3_500_000,
       3_600_000,
     ],
-    ...['soon', '-1', '1.5', '', 'Sun, 99 Nov 2026'].map((wrong) => [`"${wrong}"`, wrong] as const),
+    ...['soon', '-1', '1.5', '"5"', '', '2026-11-08T00:00:00Z', 'Sun, 99 Nov 2026'].map(
+      (wrong) => [`"${wrong}"`, wrong] as const,
+    ),
   ] as const) {
     it(`asks for a Retry-After of ${what} ends with ${least === undefined ? 'none' : 'that time'}`, async () => {
       const header = typeof value === 'string' ? value : value();
       const head = `HTTP/1.1 503 Later\r\nRetry-After: ${header}\r\ncontent-length: 0\r\n\r\n`;
       const { url } = await start({ answer: says(head) });
-      const { status, retryAfterMs: ms } = await sending().post(requestTo(url));
-      assert.equal(status, 503);
+      const { status, detail, retryAfterMs: ms } = await sending().post(requestTo(url));
+      assert.deepEqual([status, detail], [503, least === undefined ? 'retry_after_unreadable' : undefined]);
       if (least === undefined || most === undefined) assert.equal(ms, undefined);
       else assert.ok(ms !== undefined && ms >= least && ms <= most, `${ms}`);
     });
