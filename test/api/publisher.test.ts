@@ -160,6 +160,7 @@ describe('calls for the publisher’s engineers', () => {
         'limit=1000',
         'limit=1e2',
         'cursor=x',
+        'cursor=a.1.msg_3q2-7wABAgMEBQYHCAkKCw.ANOTHER',
         'state=',
       ]) {
         const { status, body } = await call('GET', `/notifications?${wrong}`);

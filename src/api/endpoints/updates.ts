@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { readUpdates } from '../../redis/notifications/updates.js';
-import { ApiError } from '../apiError.js';
+import { ApiError, badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import {
   notACursor,
@@ -15,9 +15,9 @@ import type { ApiContext, ApiDeps } from '../step.js';
 import type { Subject } from '../steps/publisher.js';
 import { presentTime } from './present.js';
 
-/** `u` and the last entry of the feed that was read, `0-0` for none. */
-const cursor = text('u.1769860800000-0').regex(
-  /^u[.](0-0|[1-9][0-9]{0,15}-(0|[1-9][0-9]{0,15}))$/,
+/** `u`, the last entry of the feed that was read (`0-0`: none), and the client, which earlier versions left out. */
+const cursor = text('u.1769860800000-0.SITE0042').regex(
+  /^u[.](0-0|[1-9][0-9]{0,15}-(0|[1-9][0-9]{0,15}))([.][A-Za-z0-9_-]{1,64})?$/,
   notACursor,
 );
 
@@ -60,7 +60,9 @@ export const updatesEndpoint = clientEndpoint({
       if (page === undefined) throw new ApiError('cursor_expired', expired);
       return page;
     };
-    let page = await read(after?.slice('u.'.length));
+    const [, position, owner = client.clientToken] = after?.split('.') ?? [];
+    if (owner !== client.clientToken) throw badParameter(`cursor is of the client ${owner}`);
+    let page = await read(position);
     if (page.updates.length === 0 && wait > 0 && (await isNew(deps, ctx, client, page.end, wait))) {
       page = await read(page.end);
     }
@@ -71,7 +73,7 @@ export const updatesEndpoint = clientEndpoint({
         updated_at: presentTime(updatedAt),
       })),
       has_more: page.hasMore,
-      next_cursor: `u.${page.end}`,
+      next_cursor: `u.${page.end}.${client.clientToken}`,
     };
   },
 });
