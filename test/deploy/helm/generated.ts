@@ -83,7 +83,7 @@ export function valuesSchema(): object {
       : takes('1') && takes('true')
         ? { enum: [true, false, 'true', 'false', '1', '0', ''] }
         : takes('1') || takes('40')
-          ? { type: ['number', 'string'], pattern: '^[0-9.]*$' }
+          ? { type: ['number', 'string'], pattern: takes('40,50') ? '^[0-9., ]*$' : '^[0-9.]*$' }
           : { type: ['string', 'number'] };
     return [name, config.properties[name] ?? type] as const;
   });

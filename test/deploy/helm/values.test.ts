@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv } from 'ajv';
 import { parse } from 'yaml';
+import { environmentSchema } from '../../../src/config.js';
 import { schemaFile, valuesSchema } from './generated.js';
 import { chartDir, isKnown } from './tools.js';
 
@@ -33,6 +34,23 @@ describe('the values of the Helm chart', () => {
       // For Helm null removes a default.
       const config = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
       assert.ok(validate(config), `${file}: ${JSON.stringify(validate.errors)}`);
+    }
+  });
+
+  it('may be any text that the service takes, lists among them', () => {
+    const { config } = JSON.parse(read('values.schema.json')).properties;
+    for (const [name, of] of Object.entries(environmentSchema.shape)) {
+      // The chart computes with these.
+      if (/PORT$/.test(name)) continue;
+      const taken = ['', '1', '40', '0.5', '40,50', '40, 50', 'true', 'x'].filter(
+        (text) => of.safeParse(text).success,
+      );
+      const validate = new Ajv({ strict: false }).compile(config.properties[name]);
+      assert.deepEqual(
+        taken.filter((text) => !validate(text)),
+        [],
+        name,
+      );
     }
   });
 
