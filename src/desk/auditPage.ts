@@ -49,7 +49,8 @@ export const auditCsv: DeskPage = async (ctx) => {
   );
   ctx.attachment('audit.csv');
   ctx.type = 'text/csv; charset=utf-8';
-  ctx.body = [columns, ...lines].map((line) => `${line.join(',')}\r\n`).join('');
+  // Excel recognises UTF-8 by its mark only.
+  ctx.body = `\ufeff${[columns, ...lines].map((line) => `${line.join(',')}\r\n`).join('')}`;
 };
 
 /** RFC 4180. A program for tables takes a cell that begins with one of these for a formula. */
