@@ -85,7 +85,7 @@ const words = {
   http_status: {
     retry_after_unreadable: [
       'answers 429 or 503 with a Retry-After that we cannot read',
-      'Send it in seconds, or as an HTTP date in GMT.',
+      'Send seconds, or an HTTP date.',
     ],
   },
   redirect: {},
