@@ -21,11 +21,13 @@ const inNamespace = (name: string) => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
 });
 
-/** The files of a volume: the service checks whether a certificate can be read. */
+/** The files of a volume: the service checks a certificate and its key. */
 function withFiles(environment: Record<string, string>): Record<string, string> {
   const given = Object.entries(environment);
+  const file = (name: string) =>
+    `test/temporal/certificate/${name.includes('KEY') ? 'key' : 'certificate'}.pem`;
   return Object.fromEntries(
-    given.map(([name, value]) => [name, name.endsWith('_PATH') ? import.meta.filename : value]),
+    given.map(([name, value]) => [name, name.endsWith('_PATH') ? file(name) : value]),
   );
 }
 
@@ -162,6 +164,20 @@ describe('the Helm chart', function () {
       const [policy] = ofKind(await rendered(...args), 'NetworkPolicy');
       const peers = policy?.spec.egress.slice(1, 3).map(({ to }) => to[0]);
       assert.deepEqual(peers, expected, String(given));
+    }
+  });
+
+  it('lets the Pods reach the port that the address of a store names', async () => {
+    for (const [value, ports] of [
+      ['config.REDIS_URL=redis://redis:6380,config.TEMPORAL_ADDRESS=temporal:443', [6380, 443]],
+      ['config.REDIS_URL=redis://redis:6380/2,config.TEMPORAL_ADDRESS=temporal', [6380, 7233]],
+      ['config.REDIS_URL=redis+cluster://a:7000\\,b:7000', [7000, 7233]],
+      ['config.REDIS_URL=redis+sentinel://a:26379\\,b:26379/main/0', [6379, 7233]],
+      ['config.REDIS_URL=null,networkPolicy.temporalPort=7000', [6379, 7000]],
+    ] as const) {
+      const [policy] = ofKind(await rendered('--set', value), 'NetworkPolicy');
+      const named = policy?.spec.egress.slice(1, 3).map((rule) => rule.ports?.[0]?.port);
+      assert.deepEqual(named, ports, value);
     }
   });
 

@@ -33,7 +33,7 @@ export interface Manifest {
     replicas?: number;
     template: { spec: PodSpec };
     selector: Record<string, string>;
-    egress: { to: { ipBlock?: { cidr: string } }[] }[];
+    egress: { to: { ipBlock?: { cidr: string } }[]; ports?: { port: number }[] }[];
     ingress: unknown[];
   };
 }

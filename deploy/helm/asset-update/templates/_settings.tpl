@@ -58,3 +58,9 @@ name without a dot in the release's own. An address elsewhere is covered by the 
 - namespaceSelector: {}
 {{- end }}
 {{- end }}
+
+{{/* The port of a store: the one given, else that of its address (of the last node, but no Sentinel's), else its usual one. */}}
+{{- define "asset-update.storePort" -}}
+{{- $named := regexFind ":[0-9]+(/[0-9]*)?$" (default "" (index . 1)) | regexFind "[0-9]+" }}
+{{- first . | default $named | default (last .) }}
+{{- end }}
