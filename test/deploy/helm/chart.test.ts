@@ -167,6 +167,18 @@ describe('the Helm chart', function () {
     }
   });
 
+  it('takes names that look like numbers and flags', async () => {
+    const named = 'secretEnv.SECRETS_KEY.name=123,secretEnv.SECRETS_KEY.key=yes,secretFiles[0].name=1e3';
+    const text = await helm(
+      ...['template', '1', chartDir, '--namespace', '2026', '--set', 'fullnameOverride=a'],
+      ...[
+        '--set-string',
+        `${named},secretFiles[0].mountPath=/a,priorityClassName=true,serviceAccount.name=007`,
+      ],
+    );
+    await kubeconform(text, kubernetesVersions.at(-1) ?? '');
+  });
+
   it('lets the Pods reach the port that the address of a store names', async () => {
     for (const [value, ports] of [
       ['config.REDIS_URL=redis://redis:6380,config.TEMPORAL_ADDRESS=temporal:443', [6380, 443]],

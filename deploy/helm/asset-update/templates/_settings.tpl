@@ -15,8 +15,8 @@
 - name: {{ $name }}
   valueFrom:
     secretKeyRef:
-      name: {{ $from.name }}
-      key: {{ $from.key }}
+      name: {{ $from.name | quote }}
+      key: {{ $from.key | quote }}
 {{- end }}
 {{- end }}
 
