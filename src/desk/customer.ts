@@ -74,10 +74,7 @@ const tabPage =
       parent: { name: 'Customer', href: `/desk/accounts/${site.accountId}` },
       isLive: true,
       body: [
-        failedNotice(
-          ctx.state.health,
-          html`<p>Recover what failed (<a href="${here}/actions">Change</a>).</p>`,
-        ),
+        failedNotice(ctx.state.health, html`<p>To recover them: <a href="${here}/actions">Change</a>.</p>`),
         healthNotice(ctx.state, {
           noun: 'video',
           register: 'Its publisher registers one: POST /register_push_notifications.',

@@ -83,10 +83,7 @@ const words = {
     during_answer: ['does not answer in time', 'Answer first, work afterwards.'],
   },
   http_status: {
-    retry_after_unreadable: [
-      'answers 429 or 503 with a Retry-After that we cannot read',
-      'Send seconds, or an HTTP date.',
-    ],
+    retry_after_unreadable: ['sends a Retry-After that we cannot read', 'Send seconds, or an HTTP date.'],
   },
   redirect: {},
   blocked_address: {

@@ -90,8 +90,10 @@ export class OutgoingProxy {
     await once(socket, 'connect').catch(() => Promise.reject(proxyFailed('it cannot be reached')));
     const target = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
     socket.write(`CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n${this.#authorization}\r\n`);
-    const status = await readStatus(socket);
+    const { status, hasMore } = await readHead(socket);
     this.#answeredAtMs = performance.now();
+    // No receiver of TLS or HTTP sends the first byte.
+    if (status < 300 && hasMore) throw proxyFailed('it answers with a page, not a tunnel');
     return { status, socket };
   }
 }
@@ -99,19 +101,13 @@ export class OutgoingProxy {
 /** What the proxy does wrong counts against no receiver. */
 const proxyFailed = (why: string) => new AttemptFailed('connect', { ours: 'proxy', why });
 
-/** Resolves at the end of the answer's head: the first byte after it is the receiver's. */
-function readStatus(socket: Socket): Promise<number> {
+/** Resolves at the end of the answer's head. `hasMore`: bytes have come with it. */
+function readHead(socket: Socket): Promise<{ status: number; hasMore: boolean }> {
   return new Promise((resolve, reject) => {
-    let status = 0;
-    let isOver = false;
-    let hasBody = false;
+    const head = { status: 0, hasMore: false };
     const onData = (bytes: Buffer): void => {
       try {
         reader.read(bytes);
-        if (!isOver) return;
-        // Neither TLS nor HTTP is begun by the receiver.
-        const isPage = status < 300 && hasBody;
-        end(() => (isPage ? reject(proxyFailed('it answers with a page, not a tunnel')) : resolve(status)));
       } catch {
         end(() => reject(proxyFailed('it does not answer in HTTP')));
       }
@@ -123,14 +119,10 @@ function readStatus(socket: Socket): Promise<number> {
     };
     const reader = new AnswerReader({
       onStatus: (code) => {
-        status = code;
+        head.status = code;
       },
-      onHeaders: () => {
-        isOver = true;
-      },
-      onBody: () => {
-        hasBody = true;
-      },
+      onHeaders: () => end(() => resolve(head)),
+      onBody: () => Object.assign(head, { hasMore: true }),
     });
     socket.on('data', onData).on('close', onClose).on('end', onClose);
   });

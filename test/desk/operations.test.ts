@@ -333,7 +333,7 @@ describe('operations of operators', () => {
     for (const tab of ['', '/notifications', '/asset', '/actions', '/audit'])
       assert.match(
         (await visitors.look.get(`/desk/clients/${client}${tab}`)).html,
-        /<main[^>]*>(?:(?!badge).)*1 video ended as .*failed.* since .*Recover.*deliveries are paused/s,
+        /<main[^>]*>(?:(?!badge).)*1 video ended as .*failed.* since .*To recover.*deliveries are paused/s,
         tab,
       );
   });
