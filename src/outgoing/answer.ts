@@ -91,7 +91,8 @@ const unsafeCharacters = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]
 
 const dayMs = 24 * 3_600_000;
 const weekday = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
-const asctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
+/** asctime's form has none; without one Date.parse takes the time of this machine. */
+const zone = /[A-Z]$| [+-]\d{4}$/;
 
 /**
  * Reads `Retry-After` (RFC 9110 section 10.2.3): seconds or any of the three HTTP dates.
@@ -100,6 +101,6 @@ const asctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 function retryAfterMs(text: string): number | undefined {
   if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, dayMs);
   if (!weekday.test(text)) return undefined;
-  const at = Date.parse(asctime.test(text) ? `${text} GMT` : text);
+  const at = Date.parse(zone.test(text) ? text : `${text} GMT`);
   return Number.isNaN(at) ? undefined : Math.min(Math.max(at - Date.now(), 0), dayMs);
 }

@@ -181,6 +181,8 @@ describe('an attempt whose receiver', () => {
     ['seconds in a folded line', '\r\n 120', 120_000],
     ['too many seconds', '99999999999999999999', dayMs],
     ['a date', inAnHour, 3_500_000, 3_600_000],
+    ['a date without a zone', () => inAnHour().replace(' GMT', ''), 3_500_000, 3_600_000],
+    ['a date with an offset', () => inAnHour().replace('GMT', '+0000'), 3_500_000, 3_600_000],
     ['a date that is too late', 'Tue, 01 Jan 2199 00:00:00 GMT', dayMs],
     ['a past date', 'Sun, 06 Nov 1994 08:49:37 GMT', 0],
     ['a past date, RFC 850', 'Sunday, 06-Nov-94 08:49:37 GMT', 0],
