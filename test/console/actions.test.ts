@@ -126,6 +126,7 @@ describe('console: actions', () => {
     await setPaused(h.db, client_token, false);
     const page = await visitor.get(site);
     assert.match(page.html, /1 video ended as .*failed.* since/);
+    assert.match((await visitor.get('/console')).html, /1 video ended as .*failed/, 'in the list of sites');
     const done = await visitor.submit(page, `${site}/recover`);
     assert.match(done.html, /1 notification owed again/);
     await until('it was sent', () => scene.receiver.idsOf('a').length === 1);

@@ -13,7 +13,16 @@ import { type ClientPage, given, pageSteps } from './access.js';
 import { html, type Piece } from './html.js';
 import { actionForm, answerPage, noResult, shownUrl, siteUrl, table } from './page.js';
 import { redirect } from './sessionCookie.js';
-import { badge, exactly, faultInWords, fromNow, healthNotice, nextAttempt, shownState } from './words.js';
+import {
+  badge,
+  exactly,
+  failedInWords,
+  faultInWords,
+  fromNow,
+  healthNotice,
+  nextAttempt,
+  shownState,
+} from './words.js';
 
 const perPage = 50;
 
@@ -64,7 +73,7 @@ async function siteRow(db: Db, { clientToken, name }: Client, href: string) {
     id: `site-${clientToken}`,
     cells: [
       html`<a href="${href}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`,
-      html`${badge(shownState(health, registration))} ${registration && faultInWords(health)}`,
+      html`${badge(shownState(health, registration))} ${registration && faultInWords(health)} ${health.failed > 0 && failedInWords(health)}`,
       health.owed.toLocaleString('en'),
       fromNow(health.lastSuccessAt),
       registration && new URL(registration.url).host,

@@ -80,10 +80,14 @@ export const operatorReader: Reader = {
   changedBy: { service: '', publisher: ' (by the publisher)', operator: ' (by an operator)' },
 };
 
+export const failedInWords = ({ failed }: Endpoint): Html =>
+  html`${count(failed, 'video')} ended as ${badge('failed')}`;
+
 /** Says that notifications were given up, and how to recover them; nothing if none was. */
-export function failedNotice({ failed, failedSince }: Endpoint, remedy: Piece): Piece {
+export function failedNotice(health: Endpoint, remedy: Piece): Piece {
+  const { failed, failedSince } = health;
   if (failed === 0 || failedSince === undefined) return '';
-  return html`<div class="notice bad"><p class="lead">${count(failed, 'video')} ended as ${badge('failed')} since ${clock(failedSince)}: nothing more is sent about ${failed === 1 ? 'it' : 'them'}.</p>
+  return html`<div class="notice bad"><p class="lead">${failedInWords(health)} since ${clock(failedSince)}: nothing more is sent about ${failed === 1 ? 'it' : 'them'}.</p>
 ${remedy}</div>`;
 }
 
