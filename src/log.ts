@@ -4,6 +4,8 @@ export type { Logger };
 
 /** What may wait for a reader that is slow, or for a disk that is full; further lines are lost. */
 const maxWaitingBytes = 1024 * 1024;
+/** How long the end of the process waits for the reader. */
+const flushWithinMs = 1000;
 
 /**
  * Writes one JSON line per record to stdout. A full disk under it costs lines: pino alone would end the process, and
@@ -14,7 +16,11 @@ export function createLogger(level: string, role: string): Logger {
   const secrets = ['access_token', 'client_secret', 'signing_secret', 'authorization', 'headers'];
   // With 0, `flush` does nothing.
   const minLength = 1;
-  const out = pino.destination({ dest: 1, sync: false, minLength, maxLength: maxWaitingBytes });
+  let flushEndsAt = Number.POSITIVE_INFINITY;
+  const retryEAGAIN = () => performance.now() < flushEndsAt;
+  // Node makes a pipe non-blocking. The end of the process would wait for a thread that is blocked in a write.
+  void process.stdout;
+  const out = pino.destination({ dest: 1, sync: false, minLength, maxLength: maxWaitingBytes, retryEAGAIN });
   const options = {
     level,
     base: { role, pid: process.pid },
@@ -30,7 +36,17 @@ export function createLogger(level: string, role: string): Logger {
     },
   };
   const log = pino(options, out);
-  const { flushSync } = out;
+  const flushAll = out.flushSync.bind(out);
+  const flushSync = () => {
+    flushEndsAt = performance.now() + flushWithinMs;
+    try {
+      flushAll();
+    } catch {
+      // Nobody reads it.
+    }
+    flushEndsAt = Number.POSITIVE_INFINITY;
+  };
+  out.flushSync = flushSync;
   let lost = 0;
   out.on('drop', () => {
     lost++;

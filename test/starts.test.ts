@@ -4,6 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Connection } from '@temporalio/client';
 import { Redis } from 'ioredis';
 import type { Child } from '../local/child.js';
@@ -210,18 +212,28 @@ describe('A process whose store is away when it starts', () => {
 });
 
 describe('A process whose log', () => {
-  it('finds no room on its disk serves, ends at SIGTERM', async function () {
-    if (!existsSync('/dev/full')) this.skip();
-    const [PORT, ADMIN_PORT] = [String(await freePort()), String(await freePort())];
-    const { redisUrl: REDIS_URL, temporalAddress: TEMPORAL_ADDRESS } = servers();
-    const KEY_PREFIX = uniquePrefix();
-    const env = { PORT, ADMIN_PORT, REDIS_URL, TEMPORAL_ADDRESS, KEY_PREFIX, TASK_QUEUE: KEY_PREFIX };
-    const run = 'exec "$0" dist/src/main.js all > /dev/full';
-    const service = startProgram('sh', ['-c', run, process.execPath], { env, cwd: projectDir });
-    await service.until('it is ready', async () => (await fetch(`http://127.0.0.1:${PORT}/readyz`)).ok);
-    assert.equal(await service.stop(), 0);
-    assert.equal(service.said(), '');
-  });
+  const outputs: Record<string, string> = {
+    'finds no room on its disk': '> /dev/full',
+    'is a pipe that nobody reads': '1<> "$1"; rm "$1"',
+  };
+  for (const [what, output] of Object.entries(outputs)) {
+    it(`${what} serves, ends at SIGTERM`, async function () {
+      if (!existsSync('/dev/full')) this.skip();
+      const [PORT, ADMIN_PORT] = [String(await freePort()), String(await freePort())];
+      const { redisUrl: REDIS_URL, temporalAddress: TEMPORAL_ADDRESS } = servers();
+      const KEY_PREFIX = uniquePrefix();
+      const env = { PORT, ADMIN_PORT, REDIS_URL, TEMPORAL_ADDRESS, KEY_PREFIX, TASK_QUEUE: KEY_PREFIX };
+      const run = `mkfifo "$1"; exec ${output}; exec "$0" dist/src/main.js all`;
+      const args = ['-c', run, process.execPath, join(tmpdir(), KEY_PREFIX)];
+      const service = startProgram('sh', args, { env, cwd: projectDir });
+      const url = `http://127.0.0.1:${PORT}`;
+      await service.until('it is ready', async () => (await fetch(`${url}/readyz`)).ok);
+      // Each is a line of the log: more than a pipe takes.
+      for (let i = 0; i < 600; i++) await (await fetch(`${url}/nowhere`)).text();
+      assert.equal(await service.stop(), 0);
+      assert.equal(service.said(), '');
+    });
+  }
 });
 
 describe('A process whose Temporal', () => {
