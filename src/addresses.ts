@@ -121,6 +121,10 @@ export function readTemporalVariables(given: Record<string, string>): {
     const read = /^(?:\[[\da-f:.]+\]|[^\s:/[\]]+)(?::(\d+))?$/i.exec(address);
     if (read === null || Number(read[1] ?? 0) > 65_535)
       throw new Error('TEMPORAL_ADDRESS must be host:port, without https://; TEMPORAL_TLS=true turns TLS on');
+    const sent = Object.entries({ ...others.metadata, authorization: others.apiKey ?? '' });
+    // The libraries refuse any other, one of them only in each call.
+    if (!sent.every(([name, text]) => /^[\da-z_.-]+(?<!-bin)$/.test(name) && /^[ -~]*$/.test(String(text))))
+      throw new Error('TEMPORAL_API_KEY and TEMPORAL_GRPC_META_* must be names and values of an HTTP header');
     checkClientCertificate(given, tls);
     return { namespace, connection: { address, tls, ...others } };
   } catch (err) {

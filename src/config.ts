@@ -103,7 +103,12 @@ export const environmentSchema = z.object({
   TEMPORAL_NAMESPACE: z.string().default('default'),
   /** Address of the Temporal UI, to which the operator's commands link. */
   TEMPORAL_UI_URL: webUrl.optional(),
-  TASK_QUEUE: z.string().default('notifications'),
+  /** Temporal takes names of workflows of up to 1,000 bytes; this is a part of each. */
+  TASK_QUEUE: z
+    .string()
+    .max(200)
+    .regex(/^(?!\/_sys\/)/, 'must not begin with /_sys/, as queues of Temporal itself do')
+    .default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(20),
   /** Calls of one account that look up a name, and separately those that read many records; over all processes. */
