@@ -23,6 +23,7 @@ import {
   resourceFromAttributes,
 } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
+import { ConfigError } from './config.js';
 import type { Logger } from './log.js';
 import { withTimeout } from './promises.js';
 import type { SpanOptions, TracedSpan, Traceparent, Tracing } from './tracing.js';
@@ -33,9 +34,13 @@ const closeWithinMs = 3000;
 /**
  * Starts the exporter. Callers pass traceparents on; no context is kept per request.
  * @param service its name gives way to `OTEL_SERVICE_NAME`
+ * @throws ConfigError naming what the library would replace by its defaults
  */
 export function startTracing({ name, version }: { name: string; version: string }, log: Logger): Tracing {
-  diag.setLogger(diagnostics(log), DiagLogLevel.ERROR);
+  const wrong = new Set<string>();
+  // Its texts quote values.
+  const note = (text: string) => void wrong.add(/OTEL_\w+/.exec(text)?.[0] ?? text.replace(/['(].*/s, ''));
+  diag.setLogger(diagnostics(note), DiagLogLevel.WARN);
   const resource = defaultResource()
     .merge(resourceFromAttributes({ 'service.name': name, 'service.version': version }))
     .merge(detectResources({ detectors: [envDetector] }));
@@ -43,6 +48,17 @@ export function startTracing({ name, version }: { name: string; version: string 
     resource,
     spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())],
   });
+  for (const variable of ['OTEL_EXPORTER_OTLP_PROTOCOL', 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'])
+    if ((process.env[variable] || 'http/protobuf') !== 'http/protobuf')
+      wrong.add(`${variable} (there is only http/protobuf)`);
+  if (wrong.size > 0) throw new ConfigError(`wrong settings of OpenTelemetry: ${[...wrong].join(', ')}`);
+  // Once, and without the library's text, which quotes the collector's answer.
+  let isTold = false;
+  const tell = () => {
+    if (!isTold) log.warn('spans cannot be exported: check OTEL_EXPORTER_OTLP_ENDPOINT and the collector');
+    isTold = true;
+  };
+  diag.setLogger(diagnostics(tell), DiagLogLevel.ERROR);
   const tracer = provider.getTracer(name, version);
   const ignore = () => undefined;
   return {
@@ -89,13 +105,7 @@ function parseTraceparent(given: Traceparent = ''): SpanContext {
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & 1, isRemote: true };
 }
 
-/** Logs once that spans cannot be exported, without the library's text, which quotes the collector's answer. */
-function diagnostics(log: Logger): DiagLogger {
-  let isTold = false;
+function diagnostics(hear: (text: string) => void): DiagLogger {
   const quiet = () => undefined;
-  const error = () => {
-    if (!isTold) log.warn('spans cannot be exported: check OTEL_EXPORTER_OTLP_ENDPOINT and the collector');
-    isTold = true;
-  };
-  return { error, warn: quiet, info: quiet, debug: quiet, verbose: quiet };
+  return { error: hear, warn: hear, info: quiet, debug: quiet, verbose: quiet };
 }

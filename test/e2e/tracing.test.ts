@@ -140,6 +140,25 @@ describe('Tracing', function () {
     assert.match(service.said(), /spans cannot be exported/);
   });
 
+  const wrong: Record<string, string> = {
+    OTEL_TRACES_SAMPLER: 'a-secret',
+    OTEL_TRACES_SAMPLER_ARG: '7',
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc',
+    OTEL_BSP_SCHEDULE_DELAY: 'a-secret',
+  };
+  it('does not begin with what OpenTelemetry would replace by its defaults: each is named', async () => {
+    const given = { ...wrong, OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_EXPORTER_OTLP_ENDPOINT: 'a-secret' };
+    const ends = (more: Record<string, string>) =>
+      start(more).then(
+        () => assert.fail('it started'),
+        ({ message }: Error) => message,
+      );
+    const [all, sampler] = await Promise.all([ends(given), ends(wrong)]);
+    for (const name of [...Object.keys(wrong).slice(1), 'export URL']) assert.match(all, new RegExp(name));
+    assert.match(sampler, /ended: wrong settings of OpenTelemetry: .*OTEL_TRACES_SAMPLER,/);
+    assert.doesNotMatch(all + sampler, /a-secret|\n +at /);
+  });
+
   async function start(more: Record<string, string> = {}, role: Role = 'all') {
     const service = await startService({ ...env, ...more }, role);
     running.push(service);
