@@ -203,7 +203,7 @@ describe('A command that the store refuses', () => {
     }
   });
 
-  it('in a script, which goes on without it, is named while nobody calls', async () => {
+  it('in a script, which goes on without it, is named while nobody calls, and stops no call', async () => {
     const own = open(asUser());
     await untilServed(own, 'here', new AbortController().signal);
     const watching = watchStore(own, 50);
@@ -211,6 +211,13 @@ describe('A command that the store refuses', () => {
     lines.length = 0;
     await until('it is known', async () => own.health.reasons().includes('right'));
     assert.match(JSON.stringify(lines), /"commands":\["PUBLISH"\]/);
+    await servesCalls(own);
+    assert.deepEqual(
+      (await checkRedis(own, readConfig({})))
+        .filter(({ found }) => found.includes('PUBLISH'))
+        .map(({ level }) => level),
+      ['warn'],
+    );
     await direct.call('ACL', 'SETUSER', 'limited', '+publish');
     await until('it is allowed again', async () => own.health.reasons().length === 0);
     watching.stop();

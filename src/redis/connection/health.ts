@@ -179,5 +179,6 @@ export class StoreHealth {
 const keyOf = (refused: Refused): string =>
   `${refused.server} ${refused.reason} ${isOfCommand(refused.reason) ? refused.command : ''}`;
 
-/** INFO serves only those who look after the store. */
-export const stopsCalls = ({ command }: Refusal): boolean => command !== 'INFO';
+/** INFO serves only those who look after the store, the others only a call that waits for an update. */
+export const stopsCalls = ({ command = '' }: Refusal): boolean =>
+  !['INFO', 'PUBLISH', 'PSUBSCRIBE'].includes(command);

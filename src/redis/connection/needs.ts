@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { ConfigError } from '../../config.js';
 import type { Db } from './db.js';
-import { type Refused, type ServerFacts, stopsCalls } from './health.js';
+import type { Refused, ServerFacts } from './health.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
 import { firstAnswer, nameOf, rangeTags } from './nodes.js';
@@ -138,7 +138,7 @@ async function readFacts(redis: Redis): Promise<ServerFacts> {
  */
 export async function untilServed(db: Db, where: string, ended: AbortSignal): Promise<void> {
   for (let saidAt = performance.now() - sayEveryMs + 1000; ; ) {
-    const found = (await tryNeeds(db)).filter((one) => stopsCalls(one) && one.reason !== 'full');
+    const found = (await tryNeeds(db)).filter((one) => one.command !== 'INFO' && one.reason !== 'full');
     const explained = explainRefusals(found);
     const lasting = explained.filter(({ lasts }) => lasts);
     // On a busy machine some of the commands may have found no answer yet: the message has all.
