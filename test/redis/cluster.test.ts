@@ -4,6 +4,8 @@ import { createLogger } from '../../src/log.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/nodes.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
+import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
+import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
 import { bounds } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
@@ -72,6 +74,19 @@ describe('A Redis Cluster', () => {
       }
     } finally {
       for (const { node } of clients) await node.redis.config('SET', 'appendfsync', 'always');
+    }
+  });
+
+  it('has each account that was created with the secret that was told', async () => {
+    const { db } = await newClient();
+    for (let i = 0; i < 12; i++) {
+      const { isNew, client_id, client_secret } = await db.durably((own) =>
+        createAccount(own, { name: `Example ${i}` }),
+      ).safe;
+      const told = { clientId: client_id, clientSecret: client_secret };
+      const rate = { ttlSeconds: 60, perSecond: 20 };
+      const { outcome } = await mintAccessToken(db, told, defaultScopes, rate);
+      assert.deepEqual([isNew, outcome], [true, 'minted'], client_id);
     }
   });
 

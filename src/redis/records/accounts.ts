@@ -46,11 +46,9 @@ export async function createAccount(
   // The call that took the name may have ended before it created the account.
   const accountId = wanted.ifAbsent ? first : own;
   const secret = randomSecret();
-  const made = db.redis.multi();
   const fields = { secret_hash: secretHash(secret), name, scopes: scopes.join(' '), generation: 1 };
-  for (const [field, value] of Object.entries({ ...fields, created_at: Date.now() }))
-    made.hsetnx(db.global.account(accountId), field, value);
-  const [isNew] = (await made.exec()) ?? [];
+  const given = Object.entries({ ...fields, created_at: Date.now() }).flat();
+  const isNew = (await evaluate(db, 'createAccount', [db.global.account(accountId)], given)) === 1;
   await db.redis.sadd(db.global.accounts, accountId);
   return {
     account_id: accountId,
@@ -58,7 +56,7 @@ export async function createAccount(
     client_id: clientIdOf(accountId),
     client_secret: secret,
     scopes: [...scopes],
-    isNew: isNew?.[1] === 1,
+    isNew,
     namesake: first === accountId ? undefined : first,
   };
 }

@@ -24,6 +24,15 @@ entry('mintToken', function(KEYS, ARGV)
   redis.call('SET', KEYS[2], account[5] .. ' ' .. scopes, 'PX', ARGV[4])
   return {'minted', 0}
 end)
+-- Creates an account, unless it is there.
+-- KEYS: the account
+-- Arguments: its fields, each with its value
+-- Answer: 1, or 0 if it is there
+entry('createAccount', function(KEYS, ARGV)
+  if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+  redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+  return 1
+end)
 -- Gives an account another client secret. The old one stays valid for a while, or all old ones and every token end now.
 -- KEYS: the account
 -- Arguments: hash (of the new secret), until_ms (how long the old one is valid), '1' if all end now
