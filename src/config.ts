@@ -103,11 +103,10 @@ export const environmentSchema = z.object({
   TEMPORAL_NAMESPACE: z.string().default('default'),
   /** Address of the Temporal UI, to which the operator's commands link. */
   TEMPORAL_UI_URL: webUrl.optional(),
-  /** Temporal takes names of workflows of up to 1,000 bytes; this is a part of each. */
+  /** A part of the name of each workflow, of which Temporal takes 1,000 bytes. */
   TASK_QUEUE: z
     .string()
-    .max(200)
-    .regex(/^(?!\/_sys\/)/, 'must not begin with /_sys/, as queues of Temporal itself do')
+    .regex(/^(?!\/_sys\/).{0,200}$/s, 'must not begin with /_sys/, nor have more than 200 characters')
     .default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(20),

@@ -28,8 +28,8 @@ const floors = [
   ['src/notices'],
   ['src/temporal'],
   ['src/redis', 'src/outgoing'],
-  ['src/config.ts'],
   ['src/openTelemetry.ts'],
+  ['src/config.ts'],
   ['src/constants.ts', 'src/addresses.ts'],
   [
     'src/ids.ts',
