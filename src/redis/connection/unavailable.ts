@@ -46,7 +46,7 @@ const reasons = {
     says: 'No connection to Redis comes about in time.',
     todo: 'Check its host and the network. If REDIS_URL begins with rediss://, its port may speak no TLS.',
   },
-  timeout: { words: /(Command|Socket) time(d )?out/, says: 'Redis does not answer in time.', todo: server },
+  timeout: { words: /(Command |Socket |^)timed? ?out/, says: 'Redis does not answer in time.', todo: server },
   not_ready: {
     // "Function not found": while a slot is being moved, its new server may lack the scripts.
     words:
