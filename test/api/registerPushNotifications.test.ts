@@ -138,8 +138,10 @@ describe('POST /register_push_notifications', () => {
       ),
     );
     await second.close();
-    const statuses = answers.map(({ status }) => status);
-    assert.deepEqual(statuses.toSorted(), [200, ...Array(199).fill(400)]);
+    const [first, ...others] = answers.map(({ status }) => status).toSorted();
+    assert.equal(first, 200);
+    // The audit takes 50 of those that come before the first is stored.
+    assert.ok(others.every((status) => status === 400 || status === 429));
     assert.equal((await stored())?.url, answers.find(({ status }) => status === 200)?.body.url);
   });
 
