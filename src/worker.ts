@@ -15,7 +15,9 @@ import { upkeepQueueOf } from './temporal/workflowIds.js';
 export function installRuntime(log: Logger, metricsPort?: number): void {
   const logger = new DefaultLogger('TRACE', ({ level, message, meta = {} }) => {
     const { workflowId, runId, activityType, attempt, taskQueue, error } = meta;
-    const err = error instanceof Error ? { reason: error.message } : {};
+    // Of a text of the SDK's core only the code: the rest quotes the server.
+    const code = /code: '?(\w[\w ]*)/.exec(String(error))?.[1];
+    const err = error instanceof Error ? { reason: error.message } : { reason: code };
     // The worker for upkeep has no workflows on purpose.
     const isExpected = message.startsWith('No workflows registered');
     const as = isExpected ? 'debug' : levels[level];
@@ -24,8 +26,10 @@ export function installRuntime(log: Logger, metricsPort?: number): void {
   // Names and units as Prometheus has them: seconds, `_total` for counters.
   const units = { countersTotalSuffix: true, unitSuffix: true, useSecondsForDurations: true };
   const prometheus = { bindAddress: `127.0.0.1:${metricsPort}`, ...units };
-  const telemetry = metricsPort === undefined ? {} : { telemetryOptions: { metrics: { prometheus } } };
-  Runtime.install({ logger, shutdownSignals: [], ...telemetry });
+  // Without `forward` the SDK's core writes lines of its own to stdout.
+  const logging = { forward: {}, filter: { core: 'WARN', other: 'ERROR' } } as const;
+  const metrics = metricsPort === undefined ? {} : { metrics: { prometheus } };
+  Runtime.install({ logger, shutdownSignals: [], telemetryOptions: { logging, ...metrics } });
 }
 
 const levels = { TRACE: 'trace', DEBUG: 'debug', INFO: 'debug', WARN: 'warn', ERROR: 'error' } as const;

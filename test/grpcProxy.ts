@@ -13,7 +13,13 @@ import { join } from 'node:path';
 import { portOf } from './receiver.js';
 
 /** gRPC's numbers. */
-export const status = { ok: 0, permissionDenied: 7, resourceExhausted: 8, unimplemented: 12 };
+export const status = {
+  ok: 0,
+  invalidArgument: 3,
+  permissionDenied: 7,
+  resourceExhausted: 8,
+  unimplemented: 12,
+};
 
 export type GrpcProxy = Awaited<ReturnType<typeof startGrpcProxy>>;
 

@@ -12,7 +12,7 @@ import type { Child } from '../local/child.js';
 import { freePort } from '../local/ports.js';
 import type { RedisCluster } from '../local/redisCluster.js';
 import { projectDir } from '../src/operator/npmStart.js';
-import { startGrpcProxy } from './grpcProxy.js';
+import { startGrpcProxy, status } from './grpcProxy.js';
 import { openCli } from './operator/cli.js';
 import { startOwnCluster, startOwnRedis } from './ownRedis.js';
 import { beginService, type Service, startProgram, startService } from './program.js';
@@ -275,8 +275,9 @@ describe('A process whose Temporal', () => {
   for (const [code, reason] of [
     [16, /waiting alone does not cure: .*UNAUTHENTICATED/],
     [7, /waiting alone does not cure: .*PERMISSION_DENIED/],
+    [8, /waiting for Temporal: .*RESOURCE_EXHAUSTED/],
   ] as const) {
-    it(`answers ${code}: the process serves, says that waiting does not cure it, and ends at SIGTERM`, async () => {
+    it(`answers ${code}: the process serves, says so, and whether waiting cures it, and ends at SIGTERM`, async () => {
       const proxy = await startGrpcProxy(servers().temporalAddress);
       proxy.answer = () => code;
       const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
@@ -290,4 +291,19 @@ describe('A process whose Temporal', () => {
       await proxy.close();
     });
   }
+
+  it('meets a limit later: what the SDK says of it is a record of the log', async () => {
+    const proxy = await startGrpcProxy(servers().temporalAddress);
+    const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
+    await untilItWorks(service);
+    proxy.answer = () => status.resourceExhausted;
+    await service.until('the SDK says so', async () => {
+      await fetch(`${service.url}/readyz`);
+      return /gRPC call .* retried/.test(service.stdout);
+    });
+    proxy.answer = () => status.ok;
+    assert.equal(await service.stop(), 0);
+    for (const line of service.stdout.trim().split('\n')) JSON.parse(line);
+    await proxy.close();
+  });
 });

@@ -2,8 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   Client,
   Connection,
-  defaultGrpcRetryOptions,
-  makeGrpcRetryInterceptor,
   type WorkflowClientInterceptor,
   WorkflowNotFoundError,
 } from '@temporalio/client';
@@ -11,7 +9,7 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
-import { explainTemporal, grpcCodeOf } from './refusal.js';
+import { explainTemporal, grpcCodeOf, withoutRetries } from './refusal.js';
 
 /**
  * Connects a process without a worker. Returns immediately, even while Temporal is unavailable. Each call is tried once: the caller
@@ -29,7 +27,7 @@ export function connect(config: Config): Connection {
       'grpc.keepalive_timeout_ms': 10_000,
       'grpc.keepalive_permit_without_calls': 1,
     },
-    interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
+    interceptors: withoutRetries(),
   });
 }
 
@@ -95,7 +93,7 @@ export async function untilAvailable<T>(
     try {
       return await call();
     } catch (err) {
-      if (!isTemporalUnavailable(err) && !refusedCodes.has(grpcCodeOf(err) ?? 0)) throw err;
+      if (!isWorthRepeating(err)) throw err;
       begun();
       if (tries % 20 === 0) {
         const { reason, says, todo, lasts } = await explainTemporal(err, config.temporalConnection);
@@ -155,7 +153,7 @@ function observeCalls(
 function classify(err: unknown): TemporalErrorClass | undefined {
   if (err instanceof WorkflowNotFoundError || err instanceof WorkflowExecutionAlreadyStartedError)
     return undefined;
-  if (isOverLimit(err)) return 'limit';
+  if (grpcCodeOf(err) === resourceExhausted) return 'limit';
   return isTemporalUnavailable(err) ? 'away' : 'other';
 }
 
@@ -172,7 +170,6 @@ export function isTemporalUnavailable(err: unknown): boolean {
   return code !== undefined && unavailableCodes.has(code);
 }
 
-/** Returns whether Temporal refused a call because a limit on calls or actions is reached. */
-export function isOverLimit(err: unknown): boolean {
-  return grpcCodeOf(err) === resourceExhausted;
-}
+/** Returns whether the same call may succeed later: Temporal is unavailable, or does not accept the caller. */
+export const isWorthRepeating = (err: unknown): boolean =>
+  isTemporalUnavailable(err) || refusedCodes.has(grpcCodeOf(err) ?? 0);

@@ -1,7 +1,7 @@
 /** The only place that finds out why Temporal does not serve, with words for people. The libraries hide most reasons of a connection. */
 import { connect as connectTcp } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
-import { Connection } from '@temporalio/client';
+import { Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import type { TemporalConnectionOptions } from '../addresses.js';
 
 const keys = 'TEMPORAL_API_KEY (or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH)';
@@ -52,14 +52,20 @@ export async function explainTemporal(
   return { reason, says: named, todo, lasts: lasting.includes(reason) };
 }
 
+/** Returns why a call failed, by its answer alone. */
+export const saysOf = (err: unknown): string => reasons[byCode[grpcCodeOf(err) ?? 0] ?? 'away'][0];
+
 interface Tried {
   reason: TemporalReason;
   code?: string | undefined;
 }
 
+/** The library repeats a call that met a limit until the caller's time is over, which then says nothing. */
+export const withoutRetries = () => [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))];
+
 /** A worker's connection hides the code with which a server refuses it. */
 async function askVersion(options: TemporalConnectionOptions): Promise<Tried> {
-  const connection = Connection.lazy(options);
+  const connection = Connection.lazy({ ...options, interceptors: withoutRetries() });
   try {
     await connection.withDeadline(Date.now() + greetWithinMs, () =>
       connection.workflowService.getSystemInfo({}),

@@ -3,7 +3,8 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { ClaimedEvent } from '../redis/owed/claim.js';
 import { spanFor, type Tracing } from '../tracing.js';
-import { isOverLimit, isTemporalUnavailable } from './connection.js';
+import { isWorthRepeating } from './connection.js';
+import { saysOf } from './refusal.js';
 import { showEvents } from './shown.js';
 
 export interface StartDeps {
@@ -115,7 +116,7 @@ export class WorkflowStarts {
     this.#failing++;
     if (this.#failing === 1) this.#pauseMs = retryPauseMs.first;
     if (this.#failing === outageAfter) {
-      this.deps.log.warn(`${describeOutage(unavailable)}: events are delivered, their workflows wait`);
+      this.deps.log.warn(`${saysOf(unavailable).slice(0, -1)}: events are delivered, their workflows wait`);
     }
     for (let isOver = false; !isOver; ) {
       this.#retries = this.#retries.then(async () => {
@@ -148,7 +149,7 @@ export class WorkflowStarts {
       span?.end();
       metrics.started(events.length);
     } catch (err) {
-      const isUnavailable = isTemporalUnavailable(err);
+      const isUnavailable = isWorthRepeating(err);
       span?.end({}, isUnavailable ? 'unavailable' : 'refused');
       if (isUnavailable) return err;
       metrics.withoutWorkflow(events.length);
@@ -170,10 +171,4 @@ async function startEnrichment(deps: StartDeps, { workflowId, events, input }: W
     requestEagerStart: deps.eager(),
     ...showEvents({ events, left: left.length, status: before.status }, deps),
   });
-}
-
-function describeOutage(err: unknown): string {
-  return isOverLimit(err)
-    ? 'Temporal starts no workflows: a limit of its namespace is reached (RESOURCE_EXHAUSTED)'
-    : 'Temporal is away';
 }

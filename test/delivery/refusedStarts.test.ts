@@ -91,7 +91,8 @@ describe('While Temporal refuses to start workflows', () => {
   });
 
   it('for a while, it logs that once and makes one call at a time, after growing pauses; events gather', async () => {
-    const refused = Array(4).fill(status.resourceExhausted);
+    const { permissionDenied, resourceExhausted } = status;
+    const refused = [permissionDenied, resourceExhausted, resourceExhausted, permissionDenied];
     answers = [...refused];
     proxy.calls.length = 0;
     outbox = newOutbox(temporal, 10);
@@ -113,7 +114,7 @@ describe('While Temporal refuses to start workflows', () => {
   });
 
   it('for good, right after an outage: the events after that one get their workflows', async () => {
-    answers = [status.resourceExhausted, status.permissionDenied];
+    answers = [status.resourceExhausted, status.invalidArgument];
     publish();
     await until('the first gets none', () => without === 1);
     publish();
