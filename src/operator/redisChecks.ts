@@ -100,12 +100,22 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
       const facts = db.health.facts.get(name) ?? {};
       const persistence = checkPersistence(await readSettings(server), facts, config);
       const findings = [persistence, checkPolicy(facts), checkMemory(facts), checkReplicas(facts, config)];
-      return findings.map((one) => ({ ...one, check: named(one.check, name) }));
+      return [...findings, ...checkClock(facts)].map((one) => ({ ...one, check: named(one.check, name) }));
     }),
   ).catch(unlessRefused);
   const secrets = await checkSecrets(db, config).then((one) => [one], unlessRefused);
   const isAmiss = amiss.some(({ check, level }) => level === 'fail' && check !== 'redis data');
   return [...(isAmiss ? [] : [finding('redis', 'ok', serves)]), ...amiss, ...servers.flat(), ...secrets];
+}
+
+/** The alert of a wrong clock allows as much. */
+const clockMs = 5000;
+
+function checkClock({ aheadMs = 0 }: ServerFacts): Finding[] {
+  if (Math.abs(aheadMs) < clockMs) return [];
+  const found = `Its clock is ${span(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'} this machine's.`;
+  const todo = 'Correct the one that is wrong: timedatectl. Until then some ages, also in status, are wrong.';
+  return [finding('redis clock', 'warn', found, todo)];
 }
 
 /** Judges by the settings, or by INFO where a provider does not tell them. */

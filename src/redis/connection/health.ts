@@ -23,6 +23,8 @@ export interface ServerFacts {
   policy?: string | undefined;
   keepsLog?: boolean | undefined;
   replicas?: number | undefined;
+  /** Its clock against this machine's. */
+  aheadMs?: number;
 }
 
 export interface Refused extends Refusal {

@@ -126,6 +126,7 @@ async function readFacts(redis: Redis): Promise<ServerFacts> {
     policy: field('maxmemory_policy') || undefined,
     keepsLog: field('aof_enabled') === undefined ? undefined : field('aof_enabled') === '1',
     replicas: number('connected_slaves'),
+    aheadMs: (number('server_time_usec') ?? Number.NaN) / 1000 - Date.now() || 0,
   };
   if (facts.usedBytes === undefined) throw new RedisUnavailable('INFO answers nothing');
   return facts;
