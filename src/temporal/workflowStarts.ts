@@ -116,7 +116,7 @@ export class WorkflowStarts {
     this.#failing++;
     if (this.#failing === 1) this.#pauseMs = retryPauseMs.first;
     if (this.#failing === outageAfter) {
-      this.deps.log.warn(`${saysOf(unavailable).slice(0, -1)}: events are delivered, their workflows wait`);
+      this.deps.log.warn(`${saysOf(unavailable).slice(0, -1)}: events are accepted, their workflows wait`);
     }
     for (let isOver = false; !isOver; ) {
       this.#retries = this.#retries.then(async () => {
