@@ -250,6 +250,14 @@ describe('A command that the store refuses', () => {
     closeDb(own);
   });
 
+  it('is every command, while no Sentinel answers', async () => {
+    const own = open(`redis+sentinel://127.0.0.1:${await freePort()}/x`);
+    lines.length = 0;
+    await until('it is known', async () => own.health.reasons().includes('silent'));
+    assert.match(JSON.stringify(lines), /or to any Sentinel/);
+    closeDb(own);
+  });
+
   it('never leads to "All is well"', async () => {
     const cli = await openCli({ REDIS_URL: proxy.url, KEY_PREFIX: 'needs-' });
     for (const [command, words] of [

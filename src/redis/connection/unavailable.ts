@@ -42,8 +42,8 @@ const reasons = {
     todo: 'Connect more replicas, or lower min-replicas-to-write.',
   },
   silent: {
-    words: /ETIMEDOUT|sentinels are unreachable.*timed out/,
-    says: 'No connection to Redis comes about in time.',
+    words: /ETIMEDOUT|sentinels are unreachable.*(timed out|closed|ECONNREFUSED)/,
+    says: 'No connection to Redis, or to any Sentinel, comes about.',
     todo: 'Check its host and the network. If REDIS_URL begins with rediss://, its port may speak no TLS.',
   },
   timeout: { words: /(Command |Socket |^)timed? ?out/, says: 'Redis does not answer in time.', todo: server },
