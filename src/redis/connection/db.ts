@@ -42,7 +42,7 @@ export interface Db {
   clockOffsetMs(): number;
   /**
    * Runs a write whose answer promises something. `write` gets a connection of its own, which is this one otherwise; it may
-   * run several commands, but no MULTI.
+   * run several commands.
    */
   durably<T>(write: (db: Db) => Promise<T>): Written<T>;
 }

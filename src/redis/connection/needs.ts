@@ -29,7 +29,7 @@ UNLINK $n $h $t|DEL $s $l $x`;
 
 const needed = examples.trim().split(/[\n|]/);
 const expiry = 'HEXPIRE $h 60 FIELDS 1 b';
-const others = ['ECHO', 'EXEC', 'FCALL', 'FUNCTION', 'INFO', 'MULTI', 'PSUBSCRIBE', 'PUBLISH', 'WAITAOF'];
+const others = ['ECHO', 'FCALL', 'FUNCTION', 'INFO', 'PSUBSCRIBE', 'PUBLISH', 'WAITAOF'];
 const nameIn = (example: string): string => example.split(' ', 1)[0] as string;
 
 /** The commands that the service needs of every store; a cluster needs CLUSTER too, and SEGMENT_RETENTION_DAYS needs HEXPIRE. */
@@ -72,8 +72,7 @@ async function tryServer(db: Db, redis: Redis, tag: string): Promise<Refused[]> 
     ['INFO', readFacts(redis).then((facts) => db.health.noteFacts(server, facts))],
     ['FUNCTION', loadLibrary(redis)],
     ['PUBLISH', publish(db, redis)],
-    ['PSUBSCRIBE', apart(redis, (own) => own.psubscribe(db.client('*').updates))],
-    ['MULTI', apart(redis, (own) => tryTransaction(own, key('s')))],
+    ['PSUBSCRIBE', subscribe(db, redis)],
     ['FCALL', evaluate(own, 'mark', [key('mark')], [])],
     // Keys of a cluster's other nodes.
     ...(isCluster ? [] : rangeTags.filter((_, i) => i % 16 === 0)).map(
@@ -98,17 +97,11 @@ async function tryServer(db: Db, redis: Redis, tag: string): Promise<Refused[]> 
 
 const publish = (db: Db, redis = db.redis) => redis.publish(db.client('need').updates, '');
 
-/** Tries what changes the state of a connection on one of its own. */
-async function apart(redis: Redis, attempt: (own: Redis) => Promise<unknown>): Promise<void> {
+/** On a connection of its own, whose state it changes. */
+async function subscribe(db: Db, redis: Redis): Promise<void> {
   const own = redis.duplicate({ lazyConnect: false, enableOfflineQueue: true, retryStrategy: () => null });
   own.on('error', ignore);
-  await attempt(own).finally(() => own.disconnect());
-}
-
-async function tryTransaction(own: Redis, key: string): Promise<void> {
-  if ((await own.call('MULTI')) !== 'OK') throw new RedisUnavailable('MULTI answers nothing');
-  const [, executed] = await Promise.all([own.call('GET', key), own.call('EXEC')]);
-  if (!Array.isArray(executed)) throw new RedisUnavailable('EXEC answers nothing');
+  await own.psubscribe(db.client('*').updates).finally(() => own.disconnect());
 }
 
 const isEmpty = (answer: unknown): boolean =>
