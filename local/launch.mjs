@@ -121,7 +121,9 @@ async function nightly(isShort) {
   }
   await tests('slow', { BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1' }, ...sideBySide, ...slow);
   await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/model.test.ts');
-  await tests('cluster', { TEST_REDIS: 'cluster' }, 'test/{api,console,delivery,notices,redis}/**/*.test.ts');
+  const commands = 'test/operator/{accounts,audit,client,console,demo,notifications,secrets}*.test.ts';
+  const clustered = ['test/{api,console,delivery,notices,redis}/**/*.test.ts', commands];
+  await tests('cluster', { TEST_REDIS: 'cluster' }, ...clustered);
   await tests('faults', {}, faults);
   await tests('fuzz', {}, fuzz);
   await runModule('../.ci/nodes.mjs', []);
