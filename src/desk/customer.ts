@@ -4,9 +4,10 @@ import { sitesPart } from '../api/console/account.js';
 import { html, type Piece } from '../api/console/html.js';
 import { explainedAsset, listedNotifications, notificationBody } from '../api/console/notifications.js';
 import { overview } from '../api/console/overview.js';
-import { answerPage, type PartState, type SitePart, tabsOf } from '../api/console/page.js';
+import { answerPage } from '../api/console/page.js';
 import { redirect } from '../api/console/sessionCookie.js';
-import { count, failedNotice, healthNotice, operatorReader } from '../api/console/words.js';
+import { answerTab, home, type SiteState, type Tab } from '../api/console/site.js';
+import { count, failedNotice, operatorReader } from '../api/console/words.js';
 import { readEndpoint } from '../api/endpoints/clients.js';
 import type { Services, StepContext } from '../api/step.js';
 import { requireNotification } from '../api/steps/publisher.js';
@@ -55,9 +56,9 @@ async function history(ctx: StepContext<PersonState>, of: string): Promise<Piece
 <p><a href="/desk/audit?of=${of}">All of it, in the audit</a></p>`;
 }
 
-type SiteState = PersonState & PartState & { client: Client };
+type DeskSite = PersonState & SiteState & { client: Client };
 
-const tabs: { path: string; name: string; present: SitePart<SiteState> }[] = [
+const tabs: Tab<DeskSite>[] = [
   { path: '', name: 'Overview', present: overview },
   { path: '/notifications', name: 'Notifications', present: listedNotifications },
   { path: '/asset', name: 'Why was it not sent?', present: explainedAsset },
@@ -66,25 +67,18 @@ const tabs: { path: string; name: string; present: SitePart<SiteState> }[] = [
 ];
 
 const tabPage =
-  ({ path, present }: (typeof tabs)[number]): DeskPage<SiteState> =>
-  async (ctx, services) => {
-    const { here, client: site } = ctx.state;
-    answerPage(ctx, {
-      title: site.name || site.clientToken,
-      parent: { name: 'Customer', href: `/desk/accounts/${site.accountId}` },
-      isLive: true,
-      body: [
-        failedNotice(ctx.state.health, html`<p>To recover them: <a href="${here}/actions">Change</a>.</p>`),
-        healthNotice(ctx.state, {
-          noun: 'video',
-          register: 'Its publisher registers one: POST /register_push_notifications.',
-          resume: html`resume it (<a href="${here}/actions">Change</a>)`,
-        }),
-        tabsOf(here, tabs, path),
-        await present(ctx, services),
-      ],
+  (tab: Tab<DeskSite>): DeskPage<DeskSite> =>
+  (ctx, services) =>
+    answerTab(ctx, services, tab, {
+      tabs,
+      above: failedNotice(
+        ctx.state.health,
+        html`<p>To recover them: <a href="${ctx.state.here}/actions">Change</a>.</p>`,
+      ),
+      parent: { name: 'Customer', href: `/desk/accounts/${ctx.state.client.accountId}` },
+      register: 'Its publisher registers one: POST /register_push_notifications.',
+      resume: html`resume it (<a href="${ctx.state.here}/actions">Change</a>)`,
     });
-  };
 
 /** GET /desk/clients/{site}, and the pages below. */
 export const sitePages = [
@@ -92,20 +86,25 @@ export const sitePages = [
   { path: '/notifications/:id', answer: sitePage(notificationPage) },
 ];
 
-function sitePage(answer: DeskPage<SiteState>): DeskPage {
+function sitePage(answer: DeskPage<DeskSite>): DeskPage {
   return async (ctx, services) => {
     const { site = '' } = ctx.params;
     const found = await getClient(services.db, site);
     if (found === undefined) throw new ApiError('unknown_client', `There is no client ${site}`);
-    const session = { access: ctx.state.person.role === 'look' ? ('read' as const) : ('full' as const) };
-    const about = { client: found, session, here: siteUrl(site), reader: operatorReader };
-    Object.assign(ctx.state, about, await readEndpoint(services.db, site));
-    await answer(ctx as StepContext<SiteState>, services);
+    const { session } = ctx.state;
+    const access = session.role === 'look' ? 'read' : 'full';
+    const about = { client: found, here: siteUrl(site), reader: operatorReader };
+    Object.assign(
+      ctx.state,
+      { ...about, session: { ...session, access } },
+      await readEndpoint(services.db, site),
+    );
+    await answer(ctx as StepContext<DeskSite>, services);
   };
 }
 
 /** Each change, with its consequences said before. */
-function actions({ state }: StepContext<SiteState>): Piece {
+function actions({ state }: StepContext<DeskSite>): Piece {
   const { clientToken, maxInFlight = 'default', maxPerSecond = 'default', quietSeconds = 0 } = state.client;
   const { owed } = state.health;
   const waits =
@@ -125,12 +124,12 @@ function actions({ state }: StepContext<SiteState>): Piece {
   );
 }
 
-async function notificationPage(ctx: StepContext<SiteState>, { db }: Services): Promise<void> {
+async function notificationPage(ctx: StepContext<DeskSite>, { db }: Services): Promise<void> {
   const { client: site, here, operator } = ctx.state;
   const n = await requireNotification(db, site, ctx.params.id);
   answerPage(ctx, {
     title: n.platformId,
-    parent: { name: site.name || site.clientToken, href: here },
+    parent: home(ctx.state),
     isLive: true,
     body: notificationBody(n, ctx.state, [
       shownParts([{ facts: await presentWorkflow(operator(), n) }]),

@@ -11,7 +11,7 @@ import { anyNotificationPage, customerPage, sitePages } from './customer.js';
 import { findPage } from './find.js';
 import { allOperations, mountOperations } from './forms.js';
 import { nowPage } from './now.js';
-import { type DeskPage, deskPage, openEndpoint, openPageOf, signOutEndpoint } from './people.js';
+import { type DeskPage, deskDoor, deskPage } from './people.js';
 import { callbackEndpoint, signInEndpoint } from './signIn.js';
 
 export function createDesk(services: Services): Koa {
@@ -32,11 +32,10 @@ export function createDesk(services: Services): Koa {
 }
 
 function mountPages(router: Router, services: Services): void {
-  router.get('/desk/open', ...openPageOf(services));
-  router.post('/desk/open', ...openEndpoint(services));
-  router.get('/desk/sign_in', ...signInEndpoint(services));
-  router.get('/desk/callback', ...callbackEndpoint(services));
-  router.post('/desk/sign_out', ...signOutEndpoint(services));
+  const door = deskDoor(services);
+  door.mount(router);
+  router.get('/desk/sign_in', ...signInEndpoint(services, door));
+  router.get('/desk/callback', ...callbackEndpoint(services, door));
   const page = (path: string, answer: DeskPage) => router.get(path, ...deskPage(services, answer));
   page('/desk', nowPage());
   page('/desk/find', findPage);

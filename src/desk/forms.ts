@@ -36,11 +36,11 @@ interface FormOptions {
  * appears in the page's #result. Nothing for a role that may not carry it out.
  */
 export function operationForm(
-  { person, formToken }: Pick<PersonState, 'person' | 'formToken'>,
+  { session, formToken }: Pick<PersonState, 'session' | 'formToken'>,
   operation: Operation,
   { given = {}, typed = {}, label, before, action = pathOf(operation) }: FormOptions = {},
 ): Piece {
-  if (!isAllowed(person.role, operation.role)) return '';
+  if (!isAllowed(session.role, operation.role)) return '';
   const id = (member: string) => `${nameOf(operation).replaceAll(' ', '-')}-${member}`;
   const members = Object.entries(operation.input.shape as Record<string, z.ZodType>);
   const fields = members.map(([member, schema]) => {
@@ -132,8 +132,8 @@ export const filledIn = (fields: Parameters): Record<string, string> =>
 
 /** GET /desk/do: the form of every operation that the person may carry out. */
 export const allOperations: DeskPage = (ctx) => {
-  const { person } = ctx.state;
-  const allowed = operations.filter(({ role }) => isAllowed(person.role, role));
+  const { session } = ctx.state;
+  const allowed = operations.filter(({ role }) => isAllowed(session.role, role));
   const groupOf = (one: Operation) =>
     groups[nameOf(one).split(' ')[0] ?? ''] ?? 'the service and its accounts';
   const body = [...new Set(allowed.map(groupOf))].map(
@@ -158,8 +158,8 @@ const shownAtMost = 200;
 /** Shows the form of an operation; of a read, with its answer if everything that it needs is given. */
 const operationPage = (services: Services, operation: Operation): Middleware[] =>
   deskPage(services, async (ctx) => {
-    const { person, operator } = ctx.state;
-    requireRole(operation, person.role, whoIs(person));
+    const { session, operator } = ctx.state;
+    requireRole(operation, session.role, whoIs(session));
     const { cursor: after, ...given } = filledIn(parseParameters(ctx.querystring));
     const isAsked = ctx.querystring !== '' || operation.input.safeParse({}).success;
     const body = async (): Promise<Piece> => {
@@ -187,9 +187,9 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
   });
 
 const operationAnswer = (services: Services, operation: Operation): Middleware[] =>
-  deskForm(services, async (ctx, form) => {
-    const { person, operator } = ctx.state;
-    requireRole(operation, person.role, whoIs(person));
+  deskForm(services, async (ctx) => {
+    const { session, operator, form } = ctx.state;
+    requireRole(operation, session.role, whoIs(session));
     const { reason = '', form_token: _, ...given } = filledIn(form);
     if (reason === '') throw badParameter('The reason is missing: say in one line why');
     if (!reasonText.safeParse(reason).success)

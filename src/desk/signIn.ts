@@ -1,13 +1,27 @@
-/** Signs people in with the company's identity provider: the way there and back. */
+/**
+ * Signs people in with the company's identity provider: OpenID Connect, authorization code with PKCE. It is asked for its addresses and
+ * keys at each sign-in, which are few: it may change its keys at any time.
+ */
 import type { Middleware } from 'koa';
+import type { Configuration, IDToken } from 'openid-client';
 import { ApiError, badParameter } from '../api/apiError.js';
+import type { createDoor } from '../api/console/door.js';
 import { publicOrigin, redirect, sessionCookies } from '../api/console/sessionCookie.js';
 import type { Services, StepContext } from '../api/step.js';
-import { operatorRoles } from '../config.js';
+import { type Config, operatorRoles } from '../config.js';
 import { messageOf } from '../log.js';
-import { keepForSecret, useKept } from '../redis/records/kept.js';
-import { comeIn, openPage, reachedOf } from './people.js';
-import { ask, isProviderGiven, nameIn, personOf } from './provider.js';
+import { type Person, personSessions } from '../redis/records/operatorAccess.js';
+import { keepForSecret, useKept } from '../redis/records/sessions.js';
+
+type DeskDoor = ReturnType<typeof createDoor<Person>>;
+
+export const isProviderGiven = (config: Config): boolean => config.OPERATOR_OIDC_ISSUER !== undefined;
+
+/** Where browsers reach the desk. */
+export const reachedOf = ({ config }: Pick<Services, 'config'>) => ({
+  PUBLIC_URL: config.OPERATOR_URL,
+  TRUSTED_PROXIES: config.TRUSTED_PROXIES,
+});
 
 const signInMs = 10 * 60_000;
 
@@ -21,8 +35,8 @@ const callbackUrl = (ctx: StepContext<unknown>, services: Services): URL =>
 const signInCookies = (services: Services) => sessionCookies('desk_sign_in', reachedOf(services));
 
 /** GET /desk/sign_in: leads the browser to the provider. */
-export function signInEndpoint(services: Services): Middleware[] {
-  return openPage(async (ctx) => {
+export function signInEndpoint(services: Services, door: DeskDoor): Middleware[] {
+  return door.outside(async (ctx) => {
     if (!isProviderGiven(services.config)) return redirect(ctx, '/desk/open');
     const { client, provider } = await ask(services.config).catch(refusal(services));
     const kept: SignIn = {
@@ -45,8 +59,8 @@ export function signInEndpoint(services: Services): Middleware[] {
 }
 
 /** GET /desk/callback: the provider sends the browser back. */
-export function callbackEndpoint(services: Services): Middleware[] {
-  return openPage(async (ctx) => {
+export function callbackEndpoint(services: Services, door: DeskDoor): Middleware[] {
+  return door.outside(async (ctx) => {
     const cookies = signInCookies(services);
     const { db } = services;
     const kept = await useKept<SignIn>(db, db.global.operatorSignIn, cookies.secretOf(ctx));
@@ -68,7 +82,8 @@ export function callbackEndpoint(services: Services): Middleware[] {
       .then((granted) => granted.claims())
       .catch(refusal(services));
     const person = claims && personOf(services.config, claims);
-    if (person !== undefined) return await comeIn(services, ctx, person);
+    if (person !== undefined)
+      return await door.begin(ctx, person, (made) => personSessions.begin(db, person, made));
     const who = claims ? nameIn(claims) : 'nobody';
     const { claim } = operatorRoles(services.config);
     const says = `You are signed in with your company, as ${who}, but have no role here: your claim “${claim}” names none`;
@@ -93,3 +108,46 @@ const refusal =
       'The sign-in was not accepted. Begin again; the service’s log says why',
     );
   };
+
+const answerWithinSeconds = 5;
+
+/** Asks the provider for its addresses and keys. @throws if it does not answer */
+async function ask(config: Config) {
+  // Loaded only for a sign-in.
+  const client = await import('openid-client');
+  const issuer = new URL(config.OPERATOR_OIDC_ISSUER ?? '');
+  const { OPERATOR_OIDC_CLIENT_ID: id = '', OPERATOR_OIDC_CLIENT_SECRET: secret } = config;
+  // A provider on this machine may use http (config.ts).
+  const insecure = issuer.protocol === 'http:' ? [client.allowInsecureRequests] : [];
+  const provider: Configuration = await client.discovery(
+    issuer,
+    id,
+    secret,
+    secret === undefined ? client.None() : client.ClientSecretPost(secret),
+    { timeout: answerWithinSeconds, execute: [...insecure, client.enableNonRepudiationChecks] },
+  );
+  return { client, provider };
+}
+
+/** Returns the person with the highest role that the claim names; undefined if it names none. */
+function personOf(config: Config, claims: IDToken): Person | undefined {
+  const { claim, roles } = operatorRoles(config);
+  const values = [claims[claim]].flat().map(String);
+  const role = roles.findLast(([value]) => values.includes(value))?.[1];
+  return role && { name: nameIn(claims), role, how: 'signed in' };
+}
+
+const nameIn = ({ name, preferred_username, email, sub }: IDToken): string =>
+  String(email ?? preferred_username ?? name ?? sub)
+    .replaceAll(/[\p{Cc}\p{Cf}]/gu, '')
+    .slice(0, 64);
+
+/** Returns where a person signs out of the company's account; undefined if the provider has no such address or does not answer. */
+export async function signOutUrl(config: Config): Promise<string | undefined> {
+  try {
+    const { client, provider } = await ask(config);
+    return provider.serverMetadata().end_session_endpoint && client.buildEndSessionUrl(provider).href;
+  } catch {
+    return undefined;
+  }
+}

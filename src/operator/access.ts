@@ -4,9 +4,9 @@ import { hostInUrl } from '../addresses.js';
 import { flag as isSo, text, time } from '../api/reference/schemas.js';
 import {
   createOperatorToken,
-  createPersonLink,
   endPersonSessions,
   listOperatorTokens,
+  personSessions,
   revokeOperatorToken,
   roles,
   tokenNamePattern,
@@ -122,7 +122,7 @@ export const deskLink = operation({
     // Recorded first, so that no link exists without a record.
     await operator.record('desk', name, null, { role });
     const person = { name, role, how: 'link' as const };
-    const { token, expiresAtMs } = await createPersonLink(await operator.db(), person);
+    const { token, expiresAtMs } = await personSessions.createLink(await operator.db(), person);
     const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = operator.config();
     const { origin } = new URL(OPERATOR_URL ?? `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`);
     return answer({ role, url: `${origin}/desk/open#${token}`, expires_at: moment(expiresAtMs) });

@@ -16,7 +16,7 @@ import {
   signingSecretsScope,
 } from '../redis/records/accounts.js';
 import { getClient, listClients } from '../redis/records/clients.js';
-import { createConsoleLink, endConsoleSessions } from '../redis/records/consoleSessions.js';
+import { createConsoleLink, endConsoleSessions } from '../redis/records/sessions.js';
 import { accountId, filledText, flag, ifAbsent, nameText, option } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
 import { moment, shownOf } from './terminal.js';

@@ -5,7 +5,7 @@ import { createDesk } from '../../src/desk/desk.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import {
   createOperatorToken,
-  createPersonLink,
+  personSessions,
   type Role,
   roles,
 } from '../../src/redis/records/operatorAccess.js';
@@ -60,7 +60,7 @@ export async function startDesk(settings: Record<string, string> = {}) {
 
 /** A link that lets a person in. */
 export async function newPersonLink({ h, url }: Pick<DeskScene, 'h' | 'url'>, role: Role, name: string) {
-  const { token } = await createPersonLink(h.db, { name, role, how: 'link' });
+  const { token } = await personSessions.createLink(h.db, { name, role, how: 'link' });
   return `${url}/desk/open#${token}`;
 }
 

@@ -11,8 +11,9 @@ import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import { type ClientPage, given, pageSteps } from './access.js';
 import { html, type Piece } from './html.js';
-import { actionForm, answerPage, noResult, shownUrl, siteUrl, table } from './page.js';
+import { actionForm, answerPage, noResult, table } from './page.js';
 import { redirect } from './sessionCookie.js';
+import { shownUrl, siteUrl } from './site.js';
 import {
   badge,
   exactly,
@@ -83,7 +84,7 @@ async function siteRow(db: Db, { clientToken, name }: Client, href: string) {
 
 /** GET /console/notices: the URL of the account's notices, how it stands, and the newest 20 notices. */
 export const noticesPage: ClientPage = async (ctx, { db }) => {
-  const { client, session, formToken, registration } = ctx.state;
+  const { client, session, formToken, here, registration } = ctx.state;
   const { notifications } = await listNotifications(db, client.clientToken, { limit: 20 });
   const set = html`<code>PUT /notices</code> with <code>{"url": "https://…"}</code>`;
   answerPage(ctx, {
@@ -101,9 +102,7 @@ export const noticesPage: ClientPage = async (ctx, { db }) => {
 <dt>Sent to</dt><dd>${shownUrl(session, registration)}</dd>
 </dl>`,
       noResult,
-      registration &&
-        session.access === 'full' &&
-        actionForm('/console/notices/test', formToken, 'Send a test'),
+      registration && session.access === 'full' && actionForm(`${here}/test`, formToken, 'Send a test'),
       html`<h2>The last notices</h2>`,
       notifications.length === 0
         ? html`<p>None in the last 14 days.</p>`

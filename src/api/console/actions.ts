@@ -30,7 +30,8 @@ import type { Subject } from '../steps/publisher.js';
 import type { Parameters } from '../steps/query.js';
 import { clientForm } from './access.js';
 import { type Html, html, type Piece } from './html.js';
-import { actionForm, answerPage, type FormState, home, noResult, type SitePart, siteUrl } from './page.js';
+import { actionForm, answerPage, noResult } from './page.js';
+import { type FormState, home, type SitePart } from './site.js';
 import { count, exactly, stateInWords, waiting } from './words.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
@@ -40,13 +41,13 @@ const recoverHours = { ...spanHours, '90 days': 2160 };
 
 /** GET /console/sites/{site}/actions */
 export const actions: SitePart = async ({ state }, { db }) => {
-  const { client, session, formToken, registration } = state;
+  const { client, session, formToken, here, registration } = state;
   if (session.access === 'read') {
     return html`<div class="notice"><p>This session may look, but not change or send anything.</p></div>`;
   }
   const signAlongUntil = await previousSigningSecretsUntil(db, client.clientToken);
   const form = (name: string, label: string, fields?: Piece): Html =>
-    actionForm(`${siteUrl(client.clientToken)}/${name}`, formToken, label, fields);
+    actionForm(`${here}/${name}`, formToken, label, fields);
   return [
     noResult,
     html`<div class="cards">
@@ -103,7 +104,7 @@ const receivers = Object.entries(files).map(
 /** GET /console/sites/{site}/verify */
 export const verify: SitePart = ({ state }) =>
   html`<p>Each notification is signed as <a href="https://www.standardwebhooks.com" rel="noreferrer">Standard Webhooks</a> says, so that your receiver can tell ours from anybody else’s. One of their libraries does it, or a few lines of your own. Each of these is a whole receiver:</p>
-<ul><li>Check the <strong>bytes of the body as they arrived</strong>, before anything parses them.</li><li>The secret is on the page <a href="${siteUrl(state.client.clientToken)}/actions">Actions</a>; keep it where your other secrets are.</li><li>While a secret is being changed, a notification carries several signatures: one that fits is enough.</li></ul>
+<ul><li>Check the <strong>bytes of the body as they arrived</strong>, before anything parses them.</li><li>The secret is on the page <a href="${state.here}/actions">Actions</a>; keep it where your other secrets are.</li><li>While a secret is being changed, a notification carries several signatures: one that fits is enough.</li></ul>
 ${receivers}`;
 
 type Answer = Readonly<Record<string, unknown>>;
@@ -134,7 +135,7 @@ export const answerAction = (
     const answer = (await call.carryOut(deps, { ctx, token, client, query, body })) as Answer;
     answerPage(ctx, {
       title,
-      parent: home(client),
+      parent: home(ctx.state),
       body: html`<div id="result" class="notice ${isGood(answer) ? 'good' : 'bad'}" role="status" tabindex="-1">${present(answer, ctx.state, input)}</div>`,
     });
   });
@@ -196,7 +197,7 @@ const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, 
       dry_run: form.get('dry_run') === 'true',
     },
   }),
-  present({ count: found, more, listed_since: listedSince }, { client, formToken }, { body }) {
+  present({ count: found, more, listed_since: listedSince }, { here, formToken }, { body }) {
     const { dry_run: isDryRun, ...times } = body ?? {};
     const counted = count(Number(found), noun);
     const missing =
@@ -205,7 +206,7 @@ const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, 
     const fields = Object.entries(times).map(
       ([name, time]) => html`<input type="hidden" name="${name}" value="${time}">`,
     );
-    const action = `${siteUrl(client.clientToken)}/${title.toLowerCase()}`;
+    const action = `${here}/${title.toLowerCase()}`;
     const left = Number(more ?? 0);
     if (!isDryRun) {
       const others =

@@ -15,11 +15,12 @@ import { checked } from '../steps/checked.js';
 import { requireNotification } from '../steps/publisher.js';
 import { type ClientPage, given } from './access.js';
 import { type Html, html, type Piece } from './html.js';
-import { actionForm, answerPage, home, noResult, type PartState, type SitePart, table } from './page.js';
+import { actionForm, answerPage, noResult, table } from './page.js';
+import { home, type SitePart, type SiteState } from './site.js';
 import { badge, count, exactly, nextAttempt, type Reader, stateInWords, stateSentence } from './words.js';
 
 /** GET /console/sites/{site}/notifications: newest first, page by page, by state and asset. */
-export const listedNotifications: SitePart<PartState> = async (ctx, { db }) => {
+export const listedNotifications: SitePart = async (ctx, { db }) => {
   const { clientToken } = ctx.state.client;
   const here = `${ctx.state.here}/notifications`;
   const [state, platform_id] = [given(ctx, 'state'), given(ctx, 'platform_id')];
@@ -61,13 +62,13 @@ export const notificationPage: ClientPage = async (ctx, { db }) => {
   const again = `${here}/notifications/${n.notificationId}/redeliver`;
   const forms = session.access === 'full' && actionForm(again, formToken, 'Send it again now');
   const body = notificationBody(n, ctx.state, [noResult, forms]);
-  answerPage(ctx, { title: n.platformId, parent: home(client), isLive: true, body });
+  answerPage(ctx, { title: n.platformId, parent: home(ctx.state), isLive: true, body });
 };
 
 /** Shows one notification, with what its reader may do. */
 export const notificationBody = (
   n: NotificationRecord,
-  { reader }: Pick<PartState, 'reader'>,
+  { reader }: Pick<SiteState, 'reader'>,
   forms: Piece,
 ): Piece => [
   outcome(n, reader),
@@ -116,7 +117,7 @@ function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
 }
 
 /** GET /console/sites/{site}/asset: says why something was or was not sent about an asset. */
-export const explainedAsset: SitePart<PartState> = async (ctx, { db }) => {
+export const explainedAsset: SitePart = async (ctx, { db }) => {
   const { clientToken } = ctx.state.client;
   const site = ctx.state.here;
   const platformId = given(ctx, 'platform_id');
@@ -127,7 +128,7 @@ export const explainedAsset: SitePart<PartState> = async (ctx, { db }) => {
   ];
 };
 
-function explanation({ here: site, reader }: PartState, why: AssetExplanation): Piece {
+function explanation({ here: site, reader }: SiteState, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
   if (lastEvent === undefined && knownSegments === 0) {
     return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;

@@ -9,11 +9,12 @@ import {
 import { readStateChanges } from '../../redis/records/endpoint.js';
 import { requestHeaderNames } from '../../redis/records/secrets.js';
 import { type Html, html, type Piece } from './html.js';
-import { type PartState, type SitePart, shownUrl, table } from './page.js';
+import { table } from './page.js';
+import { type SitePart, shownUrl } from './site.js';
 import { count, exactly, faultInWords, fromNow, stateInWords } from './words.js';
 
 /** GET /console/sites/{site} */
-export const overview: SitePart<PartState> = async ({ state }, { db, config }) => {
+export const overview: SitePart = async ({ state }, { db, config }) => {
   const { client, session, health, registration, here, reader } = state;
   const { clientToken } = client;
   const [changes, steps, headerNames] = await Promise.all([

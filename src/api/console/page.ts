@@ -3,21 +3,12 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Context, Middleware } from 'koa';
-import { isNoticesClient } from '../../ids.js';
-import { originOf } from '../../outgoing/target.js';
-import type { AccessToken } from '../../redis/records/accessTokens.js';
-import type { ConsoleSession } from '../../redis/records/consoleSessions.js';
-import type { Endpoint } from '../../redis/records/endpoint.js';
-import type { Registration } from '../../redis/records/registrations.js';
 import { ApiError, toApiError } from '../apiError.js';
 import { packedFile } from '../reference/docs.js';
-import type { ApiDeps, ApiState, Step, StepContext } from '../step.js';
-import type { Subject } from '../steps/publisher.js';
-import type { Parameters } from '../steps/query.js';
+import type { ApiState, Step } from '../step.js';
 import { type Html, html, type Piece, pageHeaders } from './html.js';
-import { exactly, type Reader } from './words.js';
 
-interface Link {
+export interface Link {
   name: string;
   href: string;
 }
@@ -25,43 +16,15 @@ interface Link {
 /** What stands around every page of a door: of the console, or of the operators' pages. */
 export interface Frame {
   product: string;
-  home: Link;
+  /** Where an error leads back to: the first page, until what is asked for is known. */
+  back: Link;
   /** Absent without a session. */
   session?: { links: readonly Link[]; who: Piece; signOut: string; formToken: string };
 }
 
-export interface SessionState {
-  token: AccessToken;
-  client: Subject & { name?: string };
-  session: ConsoleSession;
-  /** The token that every form of the session contains. */
-  formToken: string;
-  frame?: Frame;
+export interface Framed {
+  frame: Frame;
 }
-
-/** The state of a part of a page about one site, which a publisher or an operator reads. */
-export interface PartState extends Pick<SessionState, 'client' | 'formToken'> {
-  session: Pick<ConsoleSession, 'access'>;
-  /** The address of the site's pages. */
-  here: string;
-  reader: Reader;
-  health: Endpoint;
-  registration?: Registration;
-}
-
-/** The state of a page about one endpoint: of a site, or of the account's notices. */
-export type SiteState = SessionState & PartState;
-
-export type SitePart<State extends PartState = SiteState> = (
-  ctx: StepContext<State>,
-  deps: Pick<ApiDeps, 'db' | 'config'>,
-) => Piece | Promise<Piece>;
-
-export interface FormState extends SessionState {
-  form: Parameters;
-}
-
-export const siteUrl = (clientToken: string): string => `/console/sites/${clientToken}`;
 
 interface Page {
   title: string;
@@ -71,12 +34,10 @@ interface Page {
   body: Piece;
 }
 
-type PageContext = Pick<Context, 'type' | 'body' | 'path' | 'url'> & {
-  state: ApiState & { frame?: Frame };
-};
+type PageContext = Pick<Context, 'type' | 'body' | 'path' | 'url'> & { state: ApiState & Framed };
 
 export function answerPage(ctx: PageContext, { title, parent, isLive = false, body }: Page): void {
-  const { product, session } = ctx.state.frame ?? consoleFrame;
+  const { product, session } = ctx.state.frame;
   ctx.type = 'html';
   ctx.body = html`<!doctype html>
 <html lang="en">
@@ -129,29 +90,8 @@ function signedIn(path: string, { links, who, signOut, formToken }: NonNullable<
 <form method="post" action="${signOut}">${formTokenField(formToken)}<button class="quiet">Sign out</button></form>`;
 }
 
-const consoleFrame: Frame = { product: 'Notifications console', home: { name: 'Sites', href: '/console' } };
-
-/** Returns the frame of a session's page of the console. */
-export const sessionFrame = ({ accountName, access }: ConsoleSession, formToken: string): Frame => ({
-  ...consoleFrame,
-  session: {
-    links: [consoleFrame.home, { name: 'Notices', href: '/console/notices' }],
-    who: html`${accountName}${access === 'read' && html` <span class="badge">read only</span>`}`,
-    signOut: '/console/sign_out',
-    formToken,
-  },
-});
-
 export const formTokenField = (formToken: string): Html =>
   html`<input type="hidden" name="form_token" value="${formToken}">`;
-
-/** Shows the registered URL: only its scheme and host to a session that may look, because the rest may hold a secret. */
-export const shownUrl = ({ access }: Pick<ConsoleSession, 'access'>, { url, registeredAtMs }: Registration) =>
-  html`<code>${access === 'full' ? url : originOf(url)}</code>, in force since ${exactly(registeredAtMs)}`;
-
-/** Shows the tabs of a site's pages. @param here the address of these pages @param path of the tab that is open */
-export const tabsOf = (here: string, tabs: readonly { path: string; name: string }[], path: string): Html =>
-  html`<nav aria-label="This site"><ul class="tabs">${tabs.map((tab) => html`<li><a href="${here}${tab.path}" ${tab.path === path && html`aria-current="page"`}>${tab.name}</a></li>`)}</ul></nav>`;
 
 /** The place where the answer of a form appears. */
 export const noResult = html`<div id="result"></div>`;
@@ -180,16 +120,17 @@ export function table(
 }
 
 /** Composes an answer of a door for browsers: sets its headers, and shows errors as pages. */
-export const composePage = <State>(...steps: Step<State>[]): Middleware[] =>
-  [setHeaders, answerErrors, ...steps] as Middleware[];
-
-const setHeaders: Step = (ctx, next) => {
-  ctx.set({ ...pageHeaders, 'Cache-Control': 'no-store' });
-  return next();
+export const composePage = <State extends Framed>(frame: Frame, ...steps: Step<State>[]): Middleware[] => {
+  const setHeaders: Step<Framed> = (ctx, next) => {
+    ctx.state.frame = frame;
+    ctx.set({ ...pageHeaders, 'Cache-Control': 'no-store' });
+    return next();
+  };
+  return [setHeaders, answerErrors, ...steps] as Middleware[];
 };
 
 /** The API itself answers and logs a bug of the service. */
-const answerErrors: Step = async (ctx, next) => {
+const answerErrors: Step<Framed> = async (ctx, next) => {
   try {
     await next();
     if (ctx.status === 404) throw new ApiError('not_found', 'There is nothing at this address');
@@ -202,22 +143,10 @@ const answerErrors: Step = async (ctx, next) => {
       title: err.status === 404 ? 'Not found' : 'That did not work',
       body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${err.message}.</p>
 <p class="faint">Request ${ctx.state.requestId}, code ${err.code}</p></div>
-<p><a href="${backFrom(ctx.state).href}">Back</a></p>`,
+<p><a href="${ctx.state.frame.back.href}">Back</a></p>`,
     });
   }
 };
-
-function backFrom(state: ApiState): Link {
-  const { client, frame = consoleFrame } = state as Partial<SessionState>;
-  return client && frame.home === consoleFrame.home ? home(client) : frame.home;
-}
-
-/** Names a client's page: a site, or the account's notices. */
-export function home(client: SessionState['client']): Link {
-  const { clientToken, name } = client;
-  if (isNoticesClient(clientToken)) return { name: 'Notices', href: '/console/notices' };
-  return { name: name || clientToken, href: siteUrl(clientToken) };
-}
 
 const file = (type: string, path: string) => packedFile(type, () => readFile(path));
 const folder = join(import.meta.dirname, 'assets');

@@ -9,7 +9,7 @@ import type { Step } from '../step.js';
 import type { Parameters } from '../steps/query.js';
 
 /** Where browsers reach these pages: PUBLIC_URL, else the Host of each request. */
-type Reached = Pick<Config, 'PUBLIC_URL' | 'TRUSTED_PROXIES'>;
+export type Reached = Pick<Config, 'PUBLIC_URL' | 'TRUSTED_PROXIES'>;
 
 /** @param plainName the cookie's name over http */
 export function sessionCookies(plainName: string, reached: Reached) {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { consoleAccesses, createConsoleLink } from '../../redis/records/consoleSessions.js';
+import { consoleAccesses, createConsoleLink } from '../../redis/records/sessions.js';
 import { publicOrigin } from '../console/sessionCookie.js';
 import { accountEndpoint } from '../endpoint.js';
 import { text, time } from '../reference/schemas.js';

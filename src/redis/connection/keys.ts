@@ -79,7 +79,7 @@ export function globalKeys(prefix: string) {
     accountDay: (id: string, kind: string) => `${beside('account-day', id)}:${kind}`,
     // Marks a call whose repeats make no second entry in an hour or a day, and its token and network for a day.
     accountCallMark: (id: string, mark: string) => `${beside('account-call', id)}:${mark}`,
-    // Strings: JSON of the owner of a link to the console; of the session that a link has opened (consoleSessions.ts).
+    // Strings: JSON of the owner of a link to the console; of the session that a link has opened (sessions.ts).
     consoleLink: (sha256: string) => `${prefix}console-link:${sha256}`,
     consoleSession: (sha256: string) => `${prefix}console-session:${sha256}`,
     // Operators: hashes by the name of a token, JSON and the time of its last use; JSON by the SHA-256 of a link, of a

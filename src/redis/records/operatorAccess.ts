@@ -1,12 +1,9 @@
-/**
- * Who may come in at the operators' door: tokens of programs, links that work once, and sessions of people. Redis holds only the
- * SHA-256 of each secret.
- */
+/** Who may come in at the operators' door: tokens of programs, of which Redis holds only the SHA-256, and people. */
 import { timingSafeEqual } from 'node:crypto';
 import { type Db, nowOf } from '../connection/db.js';
 import { ignore } from '../connection/unavailable.js';
 import { randomSecret, secretHash } from './accounts.js';
-import { findKept, keepForSecret, useKept } from './kept.js';
+import { sessionsOf } from './sessions.js';
 
 /** Each may do what those before it may. */
 export const roles = ['look', 'support', 'admin'] as const;
@@ -90,48 +87,14 @@ export interface Person {
   how: 'link' | 'signed in';
 }
 
-const linkMs = 15 * 60_000;
-/** As a session of the console. */
-export const personSessionMs = 8 * 3_600_000;
-
 /** Links and sessions begun earlier than the last end of all are void: each carries the number of ends before it. */
 const endsBefore = async (db: Db): Promise<number> => Number(await db.redis.get(db.global.operatorEnds));
 
-type StoredPerson = Person & { ends: number };
-
-async function stillPerson(db: Db, kept: StoredPerson | undefined): Promise<Person | undefined> {
-  if (kept === undefined) return undefined;
-  const { ends, ...person } = kept;
-  return ends === (await endsBefore(db)) ? person : undefined;
-}
-
-async function keepPerson(db: Db, key: 'operatorLink' | 'operatorSession', person: Person, forMs: number) {
-  const stored: StoredPerson = { ...person, ends: await endsBefore(db) };
-  return keepForSecret(db, db.global[key], stored, forMs);
-}
-
-/** Makes the token of a link that begins one session, within 15 minutes. */
-export async function createPersonLink(db: Db, person: Person) {
-  const token = await keepPerson(db, 'operatorLink', person, linkMs);
-  return { token, expiresAtMs: Date.now() + linkMs };
-}
-
-/** Uses a link up; undefined if it is unknown, used or expired. */
-export async function usePersonLink(db: Db, token: string): Promise<Person | undefined> {
-  return stillPerson(db, await useKept<StoredPerson>(db, db.global.operatorLink, token));
-}
-
-/** Begins a session. @returns its secret */
-export const beginPersonSession = (db: Db, person: Person): Promise<string> =>
-  keepPerson(db, 'operatorSession', person, personSessionMs);
-
-export async function findPersonSession(db: Db, secret: string): Promise<Person | undefined> {
-  return stillPerson(db, await findKept<StoredPerson>(db, db.global.operatorSession, secret));
-}
-
-export async function endPersonSession(db: Db, secret: string): Promise<void> {
-  await db.redis.del(db.global.operatorSession(secretHash(secret)));
-}
+export const personSessions = sessionsOf({
+  keysOf: ({ global }) => ({ link: global.operatorLink, session: global.operatorSession }),
+  stamp: async (db, person: Person) => ({ ...person, ends: await endsBefore(db) }),
+  read: async (db, { ends, ...person }) => (ends === (await endsBefore(db)) ? person : undefined),
+});
 
 /** Ends every session and unused link of people. */
 export async function endPersonSessions(db: Db): Promise<void> {
