@@ -77,7 +77,7 @@ export interface Endpoint extends Description {
   middleware: (deps: ApiDeps) => (ctx: Context) => Promise<void>;
 }
 
-interface Request {
+export interface CallRequest {
   ctx: ApiContext;
   /** The parameters of the query, none of them unknown or empty. */
   parameters: Parameters;
@@ -85,7 +85,7 @@ interface Request {
 
 /** Declares a call. @param of.answer returns the body */
 export const endpoint = (
-  of: Description & { answer: (deps: ApiDeps, request: Request) => unknown },
+  of: Description & { answer: (deps: ApiDeps, request: CallRequest) => unknown },
 ): Endpoint => {
   const known = Object.keys(of.query?.shape ?? {});
   if (of.security === 'tokenAnywhere') known.push('access_token');
@@ -160,7 +160,7 @@ export interface TokenEndpoint<About> extends Endpoint {
 /** Returns a function that declares calls with a token. `find` finds what such a call is about. */
 const tokenEndpoint =
   <About extends object>(
-    find: (db: Db, request: Request & { token: AccessToken; by: keyof typeof tokens }) => Promise<About>,
+    find: (db: Db, request: CallRequest & { token: AccessToken; by: keyof typeof tokens }) => Promise<About>,
     { query: ownQuery = {}, codes: ownCodes = [] as ErrorCode[], whose = '' } = {},
   ) =>
   <Query extends z.ZodObject, Body extends z.ZodType>({

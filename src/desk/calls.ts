@@ -3,20 +3,20 @@ import type Router from '@koa/router';
 import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { ApiError, badParameter, unavailable } from '../api/apiError.js';
-import type { Description } from '../api/endpoint.js';
+import { type CallRequest, type Endpoint, endpoint } from '../api/endpoint.js';
 import { describe } from '../api/reference/describe.js';
 import { packedFile } from '../api/reference/docs.js';
 import { openapi } from '../api/reference/openapi.js';
 import { limitNumber, notACursor, pageMembers, text } from '../api/reference/schemas.js';
-import type { ApiContext, Services } from '../api/step.js';
+import type { ApiContext, ApiDeps, Services } from '../api/step.js';
 import { jsonReader } from '../api/steps/body.js';
 import { checked } from '../api/steps/checked.js';
 import { urlCodes } from '../api/steps/checkUrl.js';
 import { bearerToken } from '../api/steps/publisher.js';
-import { readQuery } from '../api/steps/query.js';
 import { reasonText } from '../operator/input.js';
 import {
   type Answer,
+  createOperator,
   explainError,
   nameOf,
   type Operation,
@@ -26,7 +26,6 @@ import {
   whole,
 } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
-import { createOperator } from '../operator/operator.js';
 import { answerType } from '../operator/remote.js';
 import { TargetRefused } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
@@ -37,24 +36,10 @@ import { isTemporalUnavailable } from '../temporal/connection.js';
 const bodyAtMostBytes = 64 * 1024;
 const readJson = jsonReader(bodyAtMostBytes);
 
-/** Carries the calls out, and serves their description at /operator/openapi.json. */
+/** Mounts the calls, and their description at /operator/openapi.json. */
 export function mountCalls(router: Router, services: Services): void {
-  for (const operation of operations) {
-    const { method, path } = describeCall(operation);
-    router[method](path, answerRefusals, async (ctx) => {
-      ctx.set('Cache-Control', 'no-store');
-      const { name, role } = await requireToken(ctx as ApiContext, services);
-      requireRole(operation, role, `the token ${name}`);
-      const { input, reason, page } = await readInput(ctx as ApiContext, operation);
-      const warnings: string[] = [];
-      const operator = operatorOf(services, { role, who: `${name} (token)`, warnings }, reason);
-      const answer = await operation.run(operator, input, page);
-      ctx.body = present(operation, answer);
-      if (ctx.get('Accept') !== answerType) return;
-      ctx.body = { ...answer, warnings };
-      ctx.type = answerType;
-    });
-  }
+  for (const { method, path, middleware } of calls)
+    router[method](path, answerRefusals, middleware(services as ApiDeps));
   router.get('/operator/openapi.json', async (ctx) => {
     ctx.body = await description(ctx);
   });
@@ -119,24 +104,27 @@ const pageParameters = {
   cursor: text('U0lURTAwNDI', 'Where to continue: the `next_cursor` of the page before.').optional(),
 };
 
-const nowhere = new Map<string, string>();
-
 const reasonMember = reasonText.describe('Why, for the audit.').optional();
 
-async function readInput(ctx: ApiContext, operation: Operation) {
-  const { input: schema, list, changes } = operation;
-  const known = [...Object.keys(schema.shape), ...(list ? Object.keys(pageParameters) : [])];
-  const { reason, ...all }: Record<string, unknown> = changes
-    ? checked(z.record(z.string(), z.unknown()), await readJson(ctx.req))
-    : Object.fromEntries(readQuery(ctx.querystring, known, nowhere));
-  if (changes) readQuery(ctx.querystring, [], new Map(known.map((name) => [name, 'belongs in the body'])));
-  const { limit, cursor, ...given } = all;
-  const own = 'limit' in schema.shape && limit !== undefined ? { ...given, limit } : given;
-  return {
-    input: checkedInput(operation, changes ? all : own),
-    reason: checked(z.object({ reason: reasonMember }), { reason }).reason,
-    page: list === undefined || ctx.get('Accept') === answerType ? whole : readPage(limit, cursor),
-  };
+async function carryOut(services: Services, operation: Operation, { ctx, parameters }: CallRequest) {
+  ctx.set('Cache-Control', 'no-store');
+  const { name, role } = await requireToken(ctx, services);
+  requireRole(operation, role, `the token ${name}`);
+  const { input, list, changes } = operation;
+  const given = changes ? await readJson(ctx.req) : Object.fromEntries(parameters);
+  const { reason: said, ...all } = checked(z.record(z.string(), z.unknown()), given);
+  const { limit, cursor, ...members } = all;
+  const own = 'limit' in input.shape && limit !== undefined ? { ...members, limit } : members;
+  const checkedMembers = checkedInput(operation, changes ? all : own);
+  const { reason } = checked(z.object({ reason: reasonMember }), { reason: said });
+  const isWhole = ctx.get('Accept') === answerType;
+  const page = list === undefined || isWhole ? whole : readPage(limit, cursor);
+  const warnings: string[] = [];
+  const operator = operatorOf(services, { role, who: `${name} (token)`, warnings }, reason);
+  const answer = await operation.run(operator, checkedMembers, page);
+  if (!isWhole) return present(operation, answer);
+  ctx.type = answerType;
+  return { ...answer, warnings };
 }
 
 function readPage(limit: unknown, cursor: unknown): Page {
@@ -168,17 +156,19 @@ function present({ list }: Operation, { value, next }: Answer): unknown {
   return { [list]: value, has_more: next !== undefined, ...more };
 }
 
-function describeCall(operation: Operation): Omit<Description, 'tag'> & { tag: string } {
+/** Declares the call of an operation. */
+function callOf(operation: Operation): Endpoint {
   const { input, answers, list, changes, role, does } = operation;
   const words = nameOf(operation).split(' ');
   const [first = '', ...rest] = words.flatMap((word) => word.split('-'));
   const tag = words.length > 1 ? first : 'service';
   const page = z.object({ [list ?? '']: z.array(answers), ...pageMembers(z.string()) });
-  return {
+  return endpoint({
+    answer: (services, request) => carryOut(services, operation, request),
     method: changes ? 'post' : 'get',
     path: `/operator/${words.join('/')}`,
     operationId: first + rest.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(''),
-    tag,
+    tag: tag as Endpoint['tag'],
     summary: does.charAt(0).toUpperCase() + does.slice(1),
     description: `As the command \`operator ${operation.command}\`. Role: \`${role}\`.`,
     security: 'token',
@@ -202,10 +192,10 @@ function describeCall(operation: Operation): Omit<Description, 'tag'> & { tag: s
       ...('url' in input.shape ? urlCodes : []),
       'temporarily_unavailable',
     ],
-  };
+  });
 }
 
-const calls = operations.map(describeCall);
+const calls = operations.map(callOf);
 
 const description = packedFile('json', () =>
   JSON.stringify({

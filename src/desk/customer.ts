@@ -5,7 +5,6 @@ import { html, type Piece } from '../api/console/html.js';
 import { explainedAsset, listedNotifications, notificationBody } from '../api/console/notifications.js';
 import { overview } from '../api/console/overview.js';
 import { answerPage } from '../api/console/page.js';
-import { redirect } from '../api/console/sessionCookie.js';
 import { answerTab, home, type SiteState, type Tab } from '../api/console/site.js';
 import { count, failedNotice, operatorReader } from '../api/console/words.js';
 import { readEndpoint } from '../api/endpoints/clients.js';
@@ -15,7 +14,6 @@ import { noticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
 import { presentWorkflow } from '../operator/explain.js';
 import { whole } from '../operator/operation.js';
-import { findNotification } from '../redis/notifications/notifications.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { newestOf } from './auditPage.js';
@@ -46,7 +44,7 @@ export const customerPage: DeskPage = async (ctx, { db }) => {
   });
 };
 
-const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
+export const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
 
 /** Shows the newest entries of the audit that name an account, a client or a notification. */
 async function history(ctx: StepContext<PersonState>, of: string): Promise<Piece> {
@@ -138,11 +136,3 @@ async function notificationPage(ctx: StepContext<DeskSite>, { db }: Services): P
     ]),
   });
 }
-
-/** GET /desk/notifications/{id}: leads to the page below its site. */
-export const anyNotificationPage: DeskPage = async (ctx, { db }) => {
-  const { id = '' } = ctx.params;
-  const found = await findNotification(db, id);
-  if (found === undefined) throw new ApiError('unknown_notification', `There is no notification ${id}`);
-  redirect(ctx, `${siteUrl(found.clientToken)}/notifications/${id}`);
-};

@@ -7,7 +7,7 @@ import { docsFiles } from '../api/reference/docs.js';
 import type { Services } from '../api/step.js';
 import { auditCsv, auditPage } from './auditPage.js';
 import { mountCalls } from './calls.js';
-import { anyNotificationPage, customerPage, sitePages } from './customer.js';
+import { customerPage, sitePages } from './customer.js';
 import { findPage } from './find.js';
 import { allOperations, mountOperations } from './forms.js';
 import { nowPage } from './now.js';
@@ -41,7 +41,6 @@ function mountPages(router: Router, services: Services): void {
   page('/desk/find', findPage);
   page('/desk/accounts/:id', customerPage);
   for (const { path, answer } of sitePages) page(`/desk/clients/:site${path}`, answer);
-  page('/desk/notifications/:id', anyNotificationPage);
   page('/desk/audit', auditPage);
   page('/desk/audit.csv', auditCsv);
   page('/desk/do', allOperations);

@@ -1,8 +1,8 @@
 /** One field that finds whatever an operator was told: a name, a token, a host, an id. */
 import { given } from '../api/console/access.js';
+import { redirect } from '../api/console/door.js';
 import { html, type Piece } from '../api/console/html.js';
 import { answerPage } from '../api/console/page.js';
-import { redirect } from '../api/console/sessionCookie.js';
 import type { Services } from '../api/step.js';
 import { isClientToken, isNoticesClient } from '../ids.js';
 import { accountList } from '../operator/account.js';
@@ -12,9 +12,10 @@ import { temporalWithinMs } from '../operator/status.js';
 import { mapInPages } from '../promises.js';
 import { explainAsset } from '../redis/notifications/decisions.js';
 import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
-import { findNotification } from '../redis/notifications/notifications.js';
+import { findNotification, type ListedNotification } from '../redis/notifications/notifications.js';
 import { accountIdOf, getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
+import { siteUrl } from './customer.js';
 import { shownParts } from './forms.js';
 import type { DeskPage } from './people.js';
 
@@ -60,12 +61,14 @@ async function find(services: Services, operator: Operator, asked: string): Prom
   return { hrefs, shown: [...filled.map(({ shown }) => shownParts(shown)), more] };
 }
 
-const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
+const notificationUrl = ({ clientToken, notificationId }: ListedNotification): string =>
+  `${siteUrl(clientToken)}/notifications/${notificationId}`;
 
 /** Finds by an id. A workflow's id ends with a client token, or with a notification's id, and a URL of Temporal's UI holds it. */
 async function pageOf({ db }: Services, asked: string): Promise<string | undefined> {
   const [msg] = /msg_[\w-]{22}(?![\w-])/.exec(asked) ?? [];
-  if (msg && (await findNotification(db, msg))) return `/desk/notifications/${msg}`;
+  const notification = msg && (await findNotification(db, msg));
+  if (notification) return notificationUrl(notification);
   const id = asked.replace(/^.*catch-up(\/|%2F)([\w:-]+).*$/, '$2');
   const account = await getAccount(db, id.startsWith('cid_') ? accountIdOf(id) : id);
   if (account !== undefined) return `/desk/accounts/${account.accountId}`;
@@ -92,7 +95,7 @@ async function findInTemporal({ db, temporal }: Services, asked: string): Promis
   }
   const found = await mapInPages([...tokens], 20, async (token) => {
     const event = await notificationOfEvent(db, token, asked);
-    if (event !== undefined) return `/desk/notifications/${event.notificationId}`;
+    if (event !== undefined) return notificationUrl(event);
     const { lastEvent, knownSegments } = await explainAsset(db, token, asked);
     const isKnown = lastEvent !== undefined || knownSegments > 0;
     return isKnown ? `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(asked)}` : [];

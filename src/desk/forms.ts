@@ -119,7 +119,7 @@ const ofClients = ['client token', 'client_token', 'client', 'worst'];
 function shownValue(name: string, value: Value): Piece {
   const text = String(value ?? '');
   const href =
-    (isNotificationId(text) && `/desk/notifications/${text}`) ||
+    (isNotificationId(text) && `/desk/find?q=${text}`) ||
     (/^acc_[\w-]+$/.test(text) && `/desk/accounts/${text}`) ||
     (ofClients.includes(name.toLowerCase()) && /^[\w-]+$/.test(text) && `/desk/clients/${text}`) ||
     (name === 'workflow_url' && /^https?:/.test(text) && text);

@@ -5,8 +5,7 @@
 import type { Middleware } from 'koa';
 import type { Configuration, IDToken } from 'openid-client';
 import { ApiError, badParameter } from '../api/apiError.js';
-import type { createDoor } from '../api/console/door.js';
-import { publicOrigin, redirect, sessionCookies } from '../api/console/sessionCookie.js';
+import { type createDoor, publicOrigin, redirect, sessionCookies } from '../api/console/door.js';
 import type { Services, StepContext } from '../api/step.js';
 import { type Config, operatorRoles } from '../config.js';
 import { messageOf } from '../log.js';

@@ -7,9 +7,7 @@ import * as doctor from './doctor.js';
 import * as explain from './explain.js';
 import * as notification from './notification.js';
 import type { Operation } from './operation.js';
-import * as receiver from './receiver.js';
 import * as registration from './registration.js';
-import * as secrets from './secrets.js';
 import * as status from './status.js';
 
 /** The groups of commands. */
@@ -23,10 +21,7 @@ export const groups: Record<string, string> = {
   store: 'say what happened to the store',
 };
 
-const files = [
-  ...[account, client, registration, receiver, notification, explain],
-  ...[status, doctor, audit, access, secrets],
-];
+const files = [account, client, registration, notification, explain, status, doctor, audit, access];
 
 const isOperation = (one: unknown): one is Operation =>
   typeof one === 'object' && one !== null && 'command' in one && 'run' in one;

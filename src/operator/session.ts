@@ -9,8 +9,7 @@ import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.j
 import { explainRefusals } from '../redis/connection/unavailable.js';
 import { personName } from './input.js';
 import { projectDir, readRunState } from './npmStart.js';
-import { Refused } from './operation.js';
-import { createOperator } from './operator.js';
+import { createOperator, Refused } from './operation.js';
 
 /** A person waits: after 5 s the command says that a server does not answer. */
 const patienceMs = 5000;

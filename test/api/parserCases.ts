@@ -6,7 +6,7 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import Koa from 'koa';
 import { clientAddress } from '../../src/api/clientAddress.js';
-import { sessionCookies } from '../../src/api/console/sessionCookie.js';
+import { sessionCookies } from '../../src/api/console/door.js';
 import { readEnrichmentEvent } from '../../src/api/endpoints/enrichments.js';
 import { givenTime } from '../../src/api/reference/schemas.js';
 import { formAtMostBytes, parseMultipart, requireKnownCharset } from '../../src/api/steps/body.js';

@@ -9,10 +9,9 @@ import type { ApiDeps, Step, StepContext } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { ownClient } from '../steps/publisher.js';
 import { parseParameters } from '../steps/query.js';
-import { createDoor } from './door.js';
+import { createDoor, redirect } from './door.js';
 import { html } from './html.js';
 import type { Frame } from './page.js';
-import { redirect } from './sessionCookie.js';
 import { type FormState, home, type SessionState, type SiteState, siteUrl } from './site.js';
 import { publisher } from './words.js';
 

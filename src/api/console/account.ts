@@ -10,9 +10,9 @@ import { readEndpoint } from '../endpoints/clients.js';
 import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import { type ClientPage, given, pageSteps } from './access.js';
+import { redirect } from './door.js';
 import { html, type Piece } from './html.js';
 import { actionForm, answerPage, noResult, table } from './page.js';
-import { redirect } from './sessionCookie.js';
 import { shownUrl, siteUrl } from './site.js';
 import {
   badge,

@@ -1,19 +1,22 @@
 /**
- * A door for browsers, of publishers or of operators: the link that lets one in, the session that the link opens, and the first steps
- * of each page and form.
+ * A door for browsers, of publishers or of operators: the link that lets one in, the session that the link opens, its cookie, and the
+ * first steps of each page and form.
  */
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type Router from '@koa/router';
-import type { Middleware } from 'koa';
+import type { Context, Middleware } from 'koa';
+import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
 import { randomSecret } from '../../redis/records/accounts.js';
 import { type Sessions, sessionMs } from '../../redis/records/sessions.js';
-import { ApiError } from '../apiError.js';
+import { ApiError, badParameter } from '../apiError.js';
+import { isFromTrustedProxy } from '../clientAddress.js';
 import type { Step, StepContext } from '../step.js';
 import { readForm } from '../steps/body.js';
 import type { Parameters } from '../steps/query.js';
 import { html, type Piece } from './html.js';
 import { answerPage, composePage, type Frame, type Framed, formTokenField } from './page.js';
-import { isSentBy, type Reached, redirect, sessionCookies } from './sessionCookie.js';
 
 /** The state of a page of a session. */
 export interface DoorState<Session> extends Framed {
@@ -167,3 +170,79 @@ ${door.how}
 
 const linkUsed = () =>
   new ApiError('invalid_token', 'This link has been used, or is older than 15 minutes. Please get a new one');
+
+/** Where browsers reach these pages: PUBLIC_URL, else the Host of each request. */
+type Reached = Pick<Config, 'PUBLIC_URL' | 'TRUSTED_PROXIES'>;
+
+/** @param plainName the cookie's name over http */
+export function sessionCookies(plainName: string, reached: Reached) {
+  /** The name over https: no other host and no http page can set a cookie of this name. */
+  const securedName = `__Host-${plainName}`;
+
+  /** Lax: a link to a page works in a chat, and a form of another site sends no cookie. */
+  function cookie(secret: string, isSecure: boolean, seconds: number): string {
+    const name = isSecure ? `${securedName}=${secret}; Secure` : `${plainName}=${secret}`;
+    return `${name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${seconds}`;
+  }
+
+  return {
+    /**
+     * Returns the secret of the browser's session; empty if it sent none. If the browser uses https, a cookie that an
+     * http page may have set is ignored.
+     */
+    secretOf({ req, cookies }: Pick<Context, 'req' | 'cookies'>): string {
+      const isSecure = publicOrigin(req, reached).startsWith('https:');
+      return cookies.get(securedName) ?? (isSecure ? undefined : cookies.get(plainName)) ?? '';
+    },
+    begin(ctx: Pick<Context, 'req' | 'get' | 'append'>, secret: string, ms: number): void {
+      // The browser's Origin names https if no proxy does.
+      const isSecure =
+        publicOrigin(ctx.req, reached).startsWith('https:') || ctx.get('origin').startsWith('https:');
+      ctx.append('Set-Cookie', cookie(secret, isSecure, ms / 1000));
+    },
+    end(ctx: Pick<Context, 'append'>): void {
+      // The browser may have either cookie.
+      ctx.append('Set-Cookie', [cookie('', false, 0), cookie('', true, 0)]);
+    },
+    /** Derives the token of the forms from the secret, which no page ever shows. */
+    formTokenOf: (secret: string): string => hash('sha256', `${plainName} form ${secret}`, 'base64url'),
+    /**
+     * Requires a form that a page of this service sent. Without PUBLIC_URL only the host is compared: behind a proxy that is not
+     * listed as trusted, the browser's scheme is unknown.
+     * @throws ApiError 403
+     */
+    requireSameOrigin: ((ctx, next) => {
+      const { origin = '', host, 'sec-fetch-site': site = 'same-origin' } = ctx.req.headers;
+      const own = reached.PUBLIC_URL
+        ? [new URL(reached.PUBLIC_URL).origin]
+        : [`http://${host}`, `https://${host}`];
+      if (site === 'same-origin' && own.includes(origin)) return next();
+      throw new ApiError('insufficient_scope', 'This form was sent by a page of another site');
+    }) satisfies Step,
+  };
+}
+
+/** Returns whether a page of the session with this form token sent the form. */
+function isSentBy(form: Parameters, formToken: string): boolean {
+  const [given, wanted] = [Buffer.from(form.get('form_token') ?? ''), Buffer.from(formToken)];
+  return given.length === wanted.length && timingSafeEqual(given, wanted);
+}
+
+export function redirect(ctx: Pick<Context, 'status' | 'set'>, to: string): void {
+  ctx.status = 303;
+  ctx.set('Location', to);
+}
+
+/**
+ * Returns the origin under which browsers reach this service, such as `https://hooks.example.com`: PUBLIC_URL, else the
+ * request's own Host, with the scheme that a trusted proxy names in X-Forwarded-Proto.
+ * @throws ApiError 400 for an invalid Host
+ */
+export function publicOrigin(req: IncomingMessage, reached: Reached): string {
+  if (reached.PUBLIC_URL !== undefined) return new URL(reached.PUBLIC_URL).origin;
+  const { host = '' } = req.headers;
+  if (!/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host)) throw badParameter('The header Host is not a host');
+  const isSecure =
+    isFromTrustedProxy(req, reached.TRUSTED_PROXIES) && req.headers['x-forwarded-proto'] === 'https';
+  return `${isSecure ? 'https' : 'http'}://${host}`;
+}

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { consoleAccesses, createConsoleLink } from '../../redis/records/sessions.js';
-import { publicOrigin } from '../console/sessionCookie.js';
+import { publicOrigin } from '../console/door.js';
 import { accountEndpoint } from '../endpoint.js';
 import { text, time } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
