@@ -13,10 +13,8 @@ import { requireNotification } from '../api/steps/publisher.js';
 import { noticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
 import { presentWorkflow } from '../operator/explain.js';
-import { whole } from '../operator/operation.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { type Client, getClient } from '../redis/records/clients.js';
-import { newestOf } from './auditPage.js';
 import { cardsOf, shownParts } from './forms.js';
 import type { DeskPage, PersonState } from './people.js';
 
@@ -49,9 +47,9 @@ export const siteUrl = (clientToken: string): string => `/desk/clients/${clientT
 /** Shows the newest entries of the audit that name an account, a client or a notification. */
 async function history(ctx: StepContext<PersonState>, of: string): Promise<Piece> {
   const input = { since: Date.now() - 30 * 86_400_000, of };
-  const answer = await audit.run(ctx.state.operator(), input, whole);
-  return html`<h2>Who did what</h2>${newestOf(answer, 20)}
-<p><a href="/desk/audit?of=${of}">All of it, in the audit</a></p>`;
+  const { shown } = await audit.run(ctx.state.operator(), input, { limit: 20, isNewest: true });
+  return html`<h2>Who did what</h2>${shownParts(shown)}
+<p><a href="/desk/do/audit?of=${of}">All of it, in the audit</a></p>`;
 }
 
 type DeskSite = PersonState & SiteState & { client: Client };

@@ -5,14 +5,12 @@ import { createEdge } from '../api/app.js';
 import { consoleFiles } from '../api/console/page.js';
 import { docsFiles } from '../api/reference/docs.js';
 import type { Services } from '../api/step.js';
-import { auditCsv, auditPage } from './auditPage.js';
 import { mountCalls } from './calls.js';
 import { customerPage, sitePages } from './customer.js';
 import { findPage } from './find.js';
 import { allOperations, mountOperations } from './forms.js';
 import { nowPage } from './now.js';
-import { type DeskPage, deskDoor, deskPage } from './people.js';
-import { callbackEndpoint, signInEndpoint } from './signIn.js';
+import { callbackEndpoint, type DeskPage, deskDoor, deskPage, signInEndpoint } from './people.js';
 
 export function createDesk(services: Services): Koa {
   const router = new Router({ sensitive: true });
@@ -32,17 +30,14 @@ export function createDesk(services: Services): Koa {
 }
 
 function mountPages(router: Router, services: Services): void {
-  const door = deskDoor(services);
-  door.mount(router);
-  router.get('/desk/sign_in', ...signInEndpoint(services, door));
-  router.get('/desk/callback', ...callbackEndpoint(services, door));
+  deskDoor(services).mount(router);
+  router.get('/desk/sign_in', ...signInEndpoint(services));
+  router.get('/desk/callback', ...callbackEndpoint(services));
   const page = (path: string, answer: DeskPage) => router.get(path, ...deskPage(services, answer));
   page('/desk', nowPage());
   page('/desk/find', findPage);
   page('/desk/accounts/:id', customerPage);
   for (const { path, answer } of sitePages) page(`/desk/clients/:site${path}`, answer);
-  page('/desk/audit', auditPage);
-  page('/desk/audit.csv', auditCsv);
   page('/desk/do', allOperations);
   mountOperations(router, services);
   // The answer stays 404, on a page with the links of the desk.

@@ -24,9 +24,6 @@ interface FormOptions {
   given?: Readonly<Record<string, string>>;
   /** What the fields show. */
   typed?: Readonly<Record<string, string>>;
-  label?: string;
-  /** Of a read: another page that shows the answer. */
-  action?: string;
   /** What follows from it, said before it is done. */
   before?: Piece;
 }
@@ -38,7 +35,7 @@ interface FormOptions {
 export function operationForm(
   { session, formToken }: Pick<PersonState, 'session' | 'formToken'>,
   operation: Operation,
-  { given = {}, typed = {}, label, before, action = pathOf(operation) }: FormOptions = {},
+  { given = {}, typed = {}, before }: FormOptions = {},
 ): Piece {
   if (!isAllowed(session.role, operation.role)) return '';
   const id = (member: string) => `${nameOf(operation).replaceAll(' ', '-')}-${member}`;
@@ -48,8 +45,8 @@ export function operationForm(
     if (value !== undefined) return html`<input type="hidden" name="${member}" value="${value}">`;
     return field(id(member), member, schema, typed[member]);
   });
-  const words = label ?? nameOf(operation);
-  const button = words.charAt(0).toUpperCase() + words.slice(1);
+  const action = pathOf(operation);
+  const button = sentence(nameOf(operation)).slice(0, -1);
   if (!operation.changes)
     return html`<form class="row" action="${action}">${fields}<button>${button}</button></form>`;
   const why = html`<div><label for="${id('reason')}">Why (one line, for the audit)</label><input id="${id('reason')}" name="reason" maxlength="200" autocomplete="off" required></div>`;
@@ -150,6 +147,7 @@ export function mountOperations(router: Router, services: Services): void {
   for (const operation of operations) {
     router.get(pathOf(operation), ...operationPage(services, operation));
     if (operation.changes) router.post(pathOf(operation), ...operationAnswer(services, operation));
+    if (operation.list) router.get(`${pathOf(operation)}.csv`, ...listAsCsv(services, operation));
   }
 }
 
@@ -171,12 +169,14 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
       const form = operationForm(ctx.state, operation, { typed: given });
       if (!isAsked) return form;
       const input = checkedInput(operation, given);
-      const { shown, next } = await operation.run(operator(), input, { limit: shownAtMost, after });
-      const more = next && new URLSearchParams({ ...given, cursor: next });
+      const page = { limit: shownAtMost, after, isNewest: true };
+      const { shown, next } = await operation.run(operator(), input, page);
+      const here = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
       return [
         form,
         html`<div id="result">${warned(ctx)}${shownParts(shown)}</div>`,
-        more && html`<p><a href="${ctx.path}?${String(more)}" rel="next">More</a></p>`,
+        next && html`<p><a href="${here(ctx.path, { ...given, cursor: next })}" rel="next">More</a></p>`,
+        operation.list && html`<p><a href="${here(`${ctx.path}.csv`, given)}">All of it as CSV</a></p>`,
       ];
     };
     answerPage(ctx, {
@@ -185,6 +185,26 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
       body: [html`<p>${sentence(operation.does)}</p>`, await body()],
     });
   });
+
+const listAsCsv = (services: Services, operation: Operation): Middleware[] =>
+  deskPage(services, async (ctx) => {
+    const { session, operator } = ctx.state;
+    requireRole(operation, session.role, whoIs(session));
+    const input = checkedInput(operation, filledIn(parseParameters(ctx.querystring)));
+    const { value } = await operation.run(operator(), input, { ...whole, isNewest: true });
+    const columns = Object.keys((operation.answers as z.ZodObject).shape);
+    const rows = (value as Record<string, unknown>[]).map((one) => columns.map((name) => cell(one[name])));
+    ctx.attachment(`${operation.list}.csv`);
+    ctx.type = 'text/csv; charset=utf-8';
+    // Excel recognises UTF-8 by its mark only.
+    ctx.body = `\ufeff${[columns, ...rows].map((row) => `${row.join(',')}\r\n`).join('')}`;
+  });
+
+/** RFC 4180. A program for tables takes a cell that begins with one of these for a formula. */
+function cell(value: unknown): string {
+  const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
+  return `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+}
 
 const operationAnswer = (services: Services, operation: Operation): Middleware[] =>
   deskForm(services, async (ctx) => {

@@ -1,5 +1,6 @@
 /** Shows who did what: operators' changes, calls of the API, changes of state. */
 import { z } from 'zod';
+import { count } from '../api/console/words.js';
 import { text, time } from '../api/reference/schemas.js';
 import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
@@ -34,8 +35,10 @@ export const audit = operation({
     request_id: text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11').optional(),
   }),
   list: 'entries',
-  async run(operator, asked, { limit, after }) {
-    const { since = 0, until = Number.POSITIVE_INFINITY, who = '', what = '', of } = asked;
+  async run(operator, asked, { limit, after, isNewest = false }) {
+    const { until = Number.POSITIVE_INFINITY, who = '', what = '', of } = asked;
+    const isOfWeek = isNewest && [asked.since, asked.until, of].every((given) => given === undefined);
+    const since = asked.since ?? (isOfWeek ? Date.now() - weekMs : 0);
     const db = await operator.db();
     const onBroken = (clientToken: string) =>
       operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`);
@@ -58,16 +61,24 @@ export const audit = operation({
       .filter((entry) => entry.at <= until && has(entry.who, who) && has(entry.what, what))
       .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
       .sort((a, b) => a.at - b.at);
+    const columns = 'at who what target before after why';
+    const none = 'No entry matches.';
+    const shownOf = (entry: (typeof found)[number]) => ({ ...entry, at: moment(entry.at) });
+    if (isNewest) {
+      const entries = found.slice(-limit).reverse().map(shownOf);
+      const cut = found.length > limit ? `; the newest ${limit} are shown` : '';
+      const says = `${count(found.length, 'entry', 'entries')}${isOfWeek ? ' of the last 7 days' : ''}${cut}.`;
+      return listed(entries, { columns, none }, says);
+    }
     // A page ends with a millisecond, so that the next begins with another.
     const lastAt = found[limit - 1]?.at ?? Number.POSITIVE_INFINITY;
-    const entries = found
-      .filter(({ at }) => at <= lastAt)
-      .map((entry) => ({ ...entry, at: moment(entry.at) }));
-    const none = 'No entry matches.';
+    const entries = found.filter(({ at }) => at <= lastAt).map(shownOf);
     const next = entries.length < found.length ? String(lastAt + 1) : undefined;
-    return listed(entries, { columns: 'at who what target before after why', none, next });
+    return listed(entries, { columns, none, next });
   },
 });
+
+const weekMs = 7 * 86_400_000;
 
 const has = (text: string, part: string) => text.toLowerCase().includes(part.toLowerCase());
 

@@ -51,6 +51,8 @@ export const listed = (
 export interface Page {
   limit: number;
   after?: string;
+  /** True: of a list that grows at its end, the last entries, the newest first. */
+  isNewest?: boolean;
 }
 
 export const whole: Page = { limit: Number.POSITIVE_INFINITY };

@@ -115,7 +115,7 @@ describe('desk: in a browser', () => {
       change: `${site}/actions`,
       history: `${site}/audit`,
       notification: `${site}/notifications/${id}`,
-      audit: '/desk/audit',
+      audit: '/desk/do/audit',
       operations: '/desk/do',
       create: '/desk/do/account/create',
       doctor: '/desk/do/doctor',

@@ -309,8 +309,8 @@ describe('operations of operators', () => {
     for (const [asked, path] of [
       [`${receiver.url}/another`, `/desk/clients/${client}`],
       [inUi(`q/catch-up/${client}`), `/desk/clients/${client}`],
-      [` q/enrichment/${client}/${id} `, `/desk/notifications/${id}`],
-      [`${inUi(`q/enrichment/${client}/${id}`)}/run/history`, `/desk/notifications/${id}`],
+      [` q/enrichment/${client}/${id} `, `/desk/clients/${client}/notifications/${id}`],
+      [`${inUi(`q/enrichment/${client}/${id}`)}/run/history`, `/desk/clients/${client}/notifications/${id}`],
     ])
       assert.equal((await find(asked as string)).headers.get('location'), path, asked);
     await until('Temporal lists the asset', async () => (await find(asset)).status === 303);

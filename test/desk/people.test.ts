@@ -225,21 +225,21 @@ describe('desk: people', () => {
     assert.match(made.html, /shown only once/);
     const entry = (await scene.cli.json('audit')).at(-1);
     assert.deepEqual([entry.who, entry.what, entry.why], ['Ada (link)', 'account create', 'ticket 4711']);
-    const answer = await fetch(`${scene.url}/desk/audit.csv`, { headers: { cookie: visitor.cookie } });
+    const answer = await fetch(`${scene.url}/desk/do/audit.csv`, { headers: { cookie: visitor.cookie } });
     const csv = Buffer.from(await answer.arrayBuffer()).toString();
     assert.match(csv, /^\ufeffat,who,/, 'Excel takes other bytes for those of its own code page');
     assert.match(csv, /"Ada \(link\)","account create","acc_[\w-]+"/);
-    const filtered = await visitor.get('/desk/audit?since=&who=nobody');
+    const filtered = await visitor.get('/desk/do/audit?since=&who=nobody');
     assert.match(filtered.html, /0 entries of the last 7 days/);
     assert.match(filtered.html, /No entry matches/);
     assert.match(filtered.html, /name="who" value="nobody"/, 'what was typed');
     const states = await visitor.get('/desk/do/client/list?state=paused&name=%22%3E');
     assert.match(states.html, /<option selected>paused<\/option>/);
     assert.match(states.html, /name="name" value="&#34;&#62;"/);
-    assert.match((await visitor.get('/desk/audit?who=+ada+&what=ACCOUNT')).html, />account create</);
+    assert.match((await visitor.get('/desk/do/audit?who=+ada+&what=ACCOUNT')).html, />account create</);
     const customer = await visitor.get(`/desk/accounts/${entry.target}`);
     assert.match(customer.html, /no URL is registered/);
-    const of = await visitor.get(`/desk/audit?of=${entry.target}`);
+    const of = await visitor.get(`/desk/do/audit?of=${entry.target}`);
     assert.doesNotMatch(of.html, /of the last 7 days/, 'all of it');
     const create = ['client', 'create', '--account', entry.target, '--name', 'S'];
     const { client_token } = await scene.cli.json(...create);
@@ -249,7 +249,7 @@ describe('desk: people', () => {
       reason: 'more',
     });
     assert.match(
-      (await visitor.get(`/desk/audit?of=${client_token}`)).html,
+      (await visitor.get(`/desk/do/audit?of=${client_token}`)).html,
       /max_in_flight=3 max_per_second=null/,
     );
   });
