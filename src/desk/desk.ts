@@ -2,14 +2,18 @@
 import Router from '@koa/router';
 import type Koa from 'koa';
 import { createEdge } from '../api/app.js';
-import { consoleFiles } from '../api/console/page.js';
+import { html } from '../api/console/html.js';
+import { lastDay, plot } from '../api/console/overview.js';
+import { answerPage, consoleFiles } from '../api/console/page.js';
 import { docsFiles } from '../api/reference/docs.js';
 import type { Services } from '../api/step.js';
+import { type Answer, type Operator, whole } from '../operator/operation.js';
+import { status } from '../operator/status.js';
+import { readAttempts } from '../redis/records/attemptHistory.js';
 import { mountCalls } from './calls.js';
 import { customerPage, sitePages } from './customer.js';
 import { findPage } from './find.js';
-import { allOperations, mountOperations } from './forms.js';
-import { nowPage } from './now.js';
+import { allOperations, mountOperations, shownParts } from './forms.js';
 import { callbackEndpoint, type DeskPage, deskDoor, deskPage, signInEndpoint } from './people.js';
 
 export function createDesk(services: Services): Koa {
@@ -42,4 +46,39 @@ function mountPages(router: Router, services: Services): void {
   mountOperations(router, services);
   // The answer stays 404, on a page with the links of the desk.
   page('/desk/{*nowhere}', () => {});
+}
+
+/** GET /desk: whether it is us or them, what to do, and the last day of the whole service. */
+function nowPage(): DeskPage {
+  const look = sharedLook();
+  return async (ctx, { db }) => {
+    const { operator } = ctx.state;
+    const [{ shown }, steps] = await Promise.all([look(operator()), readAttempts(db)]);
+    const owed = { name: 'owed assets', tint: 4, values: steps.map((step) => step.owed ?? 0) };
+    answerPage(ctx, {
+      title: 'Now',
+      isLive: true,
+      body: [shownParts(shown), html`<h2>The last day</h2>`, plot('Owed', steps, [owed]), lastDay(steps)],
+    });
+  };
+}
+
+/** Status reads every client: the pages of all people share a look, and looking takes a twentieth of the time. */
+function sharedLook(): (operator: Operator) => Promise<Answer> {
+  let shared: Promise<Answer> | undefined;
+  let untilMs = 0;
+  return (operator) => {
+    if (shared !== undefined && performance.now() < untilMs) return shared;
+    const begunMs = performance.now();
+    untilMs = Number.POSITIVE_INFINITY;
+    shared = status.run(operator, {}, whole);
+    const rest = () => {
+      const nowMs = performance.now();
+      untilMs = nowMs + Math.max(2000, 20 * (nowMs - begunMs));
+    };
+    shared.then(rest, () => {
+      untilMs = 0;
+    });
+    return shared;
+  };
 }

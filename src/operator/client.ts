@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
-import { mapInPages } from '../promises.js';
 import { unlessBroken } from '../redis/connection/unavailable.js';
 import { type Client, createClient, getClient, listClients, setClient } from '../redis/records/clients.js';
 import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
@@ -83,7 +82,6 @@ export const clientCreate = operation({
 
 /** Clients read at the same time. */
 const concurrency = 100;
-const pageSize = 1000;
 
 export const clientList = operation({
   command: 'client list',
@@ -120,16 +118,13 @@ async function pageOf(operator: Operator, wanted: Wanted, { limit, after = '' }:
   if (after !== '' && !anyClient.safeParse(after).success) throw notACursor();
   const all = await listClients(await operator.db(), wanted.account);
   const behind = all.filter(({ clientToken }) => clientToken > after);
-  const clients: (ReturnType<typeof present> & { state: string })[] = [];
-  for (let i = 0; i < behind.length; i += pageSize) {
-    const some = behind.slice(i, i + pageSize);
-    const read = await mapInPages(some, concurrency, (client) => readMatching(operator, client, wanted));
-    for (const client of read.flat()) {
-      if (clients.length === limit) return { clients, next: clients.at(-1)?.client_token };
-      clients.push(client);
-    }
+  const found: (ReturnType<typeof present> & { state: string })[] = [];
+  for (let i = 0; i < behind.length && found.length <= limit; i += concurrency) {
+    const some = behind.slice(i, i + concurrency);
+    found.push(...(await Promise.all(some.map((client) => readMatching(operator, client, wanted)))).flat());
   }
-  return { clients };
+  const clients = found.slice(0, limit);
+  return { clients, next: found.length > limit ? clients.at(-1)?.client_token : undefined };
 }
 
 async function readMatching(operator: Operator, client: Client, { name: text = '', state: wanted }: Wanted) {

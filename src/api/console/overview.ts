@@ -37,19 +37,21 @@ ${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(heal
 <dt>Last failure</dt><dd>${fromNow(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
 </dl>
 <h2>The last day</h2>`,
-    day(steps),
+    lastDay(steps),
     changes.length > 0 && html`<h2>Changes of state</h2>`,
     changes.length > 0 && table('Changes of state', ['When', 'From', 'To', 'Why'], rows),
   ];
 };
 
-function day(steps: readonly AttemptStep[]): Piece {
-  const failed = total(steps.map(failures));
-  if (failed + total(steps.map(({ delivered }) => delivered)) === 0) return html`<p>No attempt.</p>`;
+/** Shows the attempts of the last day: how many succeeded and failed, why, and how long they took. */
+export function lastDay(steps: readonly AttemptStep[]): Piece {
+  const failed = total(steps.flatMap((step) => Object.values(step.failed)));
+  const succeeded = total(steps.map(({ delivered }) => delivered));
+  if (failed + succeeded === 0) return html`<p>No attempt.</p>`;
   const classes = [...new Set(steps.flatMap((step) => Object.keys(step.failed)))].sort();
   const within = (share: number) => steps.map((step) => quantileMs(step.latency, share) ?? 0);
   return [
-    outcomes(steps),
+    html`<p>${count(succeeded, 'attempt')} succeeded and ${failed.toLocaleString('en')} failed.</p>`,
     plot(`Attempts that succeeded, in ${stepMs / 60_000} minutes`, steps, [
       { name: 'succeeded', tint: 1, values: steps.map((step) => step.delivered) },
     ]),
@@ -76,13 +78,6 @@ function day(steps: readonly AttemptStep[]): Piece {
 }
 
 const total = (values: readonly number[]): number => values.reduce((sum, n) => sum + n, 0);
-export const failures = (step: AttemptStep): number => total(Object.values(step.failed));
-
-/** Says how many attempts succeeded and failed. */
-export function outcomes(steps: readonly AttemptStep[]): Html {
-  const succeeded = total(steps.map(({ delivered }) => delivered));
-  return html`<p>${count(succeeded, 'attempt')} succeeded and ${total(steps.map(failures)).toLocaleString('en')} failed.</p>`;
-}
 
 /** Draws each series upon those before it, a bar for each step. A tint is a colour of console.css. */
 export function plot(
