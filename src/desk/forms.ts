@@ -1,15 +1,16 @@
 /** The form of an operation, and its answer as a page shows it. */
 import type Router from '@koa/router';
 import type { Middleware } from 'koa';
-import { z } from 'zod';
+import type { z } from 'zod';
 import { badParameter } from '../api/apiError.js';
 import { card } from '../api/console/actions.js';
 import { type Html, html, type Piece } from '../api/console/html.js';
 import { actionForm, answerPage, noResult, table } from '../api/console/page.js';
+import { toJsonSchema } from '../api/reference/schemas.js';
 import type { Services, StepContext } from '../api/step.js';
 import { type Parameters, parseParameters } from '../api/steps/query.js';
 import { isNotificationId } from '../ids.js';
-import { placeholders, reasonText } from '../operator/input.js';
+import { reasonText } from '../operator/input.js';
 import { argumentsOf, nameOf, type Operation, whole } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
 import { givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
@@ -79,13 +80,12 @@ export function cardsOf(
 function field(id: string, member: string, schema: z.ZodType, typed = ''): Html {
   const isRequired = !schema.safeParse(undefined).success;
   const label = sentence(schema.description ?? member.replaceAll('_', ' ')).slice(0, -1);
-  if (placeholders.get(schema)?.takes === '')
+  const { type, enum: words } = toJsonSchema(schema);
+  if (type === 'boolean')
     return html`<div><label><input type="checkbox" name="${member}" value="true" ${typed !== '' && html`checked`}> ${label}</label></div>`;
-  const inner = schema instanceof z.ZodOptional || schema instanceof z.ZodDefault ? schema.unwrap() : schema;
-  const control =
-    inner instanceof z.ZodEnum
-      ? html`<select id="${id}" name="${member}">${!isRequired && html`<option value="">any</option>`}${inner.options.map((one) => html`<option ${one === typed && html`selected`}>${String(one)}</option>`)}</select>`
-      : html`<input id="${id}" name="${member}" value="${typed}" maxlength="2048" autocomplete="off" spellcheck="false" ${isRequired && html`required`}>`;
+  const control = Array.isArray(words)
+    ? html`<select id="${id}" name="${member}">${!isRequired && html`<option value="">any</option>`}${words.map((one) => html`<option ${one === typed && html`selected`}>${String(one)}</option>`)}</select>`
+    : html`<input id="${id}" name="${member}" value="${typed}" maxlength="2048" autocomplete="off" spellcheck="false" ${isRequired && html`required`}>`;
   return html`<div><label for="${id}">${label}</label>${control}</div>`;
 }
 

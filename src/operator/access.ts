@@ -11,7 +11,7 @@ import {
   roles,
   tokenNamePattern,
 } from '../redis/records/operatorAccess.js';
-import { choice, flag, option, personName, spanMs } from './input.js';
+import { choice, flag, personName, spanMs } from './input.js';
 import { answer, cutPage, listed, operation, Refused } from './operation.js';
 import { moment, shownOf } from './terminal.js';
 
@@ -43,13 +43,9 @@ export const tokenCreate = operation({
   does: 'make a token with which a program comes in; it is shown only once',
   role: 'admin',
   input: z.object({
-    name: option('<name>', 'name of the program, for the audit', tokenName),
-    role: option('<role>', 'what it may do; each role may do what those before it may', role),
-    expires: option(
-      '<span>',
-      'for how long it is valid, such as 90d (default: until revoked)',
-      lifetime.optional(),
-    ),
+    name: tokenName.describe('name of the program, for the audit'),
+    role: role.describe('what it may do; each role may do what those before it may'),
+    expires: lifetime.optional().describe('for how long it is valid, such as 90d (default: until revoked)'),
   }),
   answers: described
     .pick({ name: true, role: true, expires_at: true })
@@ -103,8 +99,8 @@ export const deskLink = operation({
   does: "print a link that opens the operators' pages once, within 15 minutes",
   role: 'admin',
   input: z.object({
-    name: option('<name>', 'whom it lets in, for the audit (default: you)', personName.optional()),
-    role: option('<role>', 'what the person may do', role.default('admin')),
+    name: personName.optional().describe('whom it lets in, for the audit (default: you)'),
+    role: role.default('admin').describe('what the person may do'),
     end: flag('end every session and unused link of people instead'),
   }),
   answers: z.object({

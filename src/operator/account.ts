@@ -17,7 +17,7 @@ import {
 } from '../redis/records/accounts.js';
 import { getClient, listClients } from '../redis/records/clients.js';
 import { createConsoleLink, endConsoleSessions } from '../redis/records/sessions.js';
-import { accountId, filledText, flag, ifAbsent, nameText, option } from './input.js';
+import { accountId, filledText, flag, ifAbsent, nameText } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
 import { moment, shownOf } from './terminal.js';
 
@@ -46,13 +46,8 @@ export const accountCreate = operation({
   does: 'create an account; its secret is shown only once',
   role: 'admin',
   input: z.object({
-    name: option('<name>', 'name of the company', filledText),
-    scope: option(
-      '<scope>',
-      'may be given several times (default: push_notifications)',
-      scopeList.optional(),
-      { isList: true },
-    ),
+    name: filledText.describe('name of the company'),
+    scope: scopeList.optional().describe('may be given several times (default: push_notifications)'),
     if_absent: ifAbsent,
   }),
   answers: account.omit({ disabled: true }).extend({ client_secret: client_secret.optional() }),
@@ -76,7 +71,7 @@ export const accountList = operation({
   command: 'account list',
   does: 'list every account, without secrets',
   role: 'look',
-  input: z.object({ name: option('<text>', 'only with this text in the name', filledText.optional()) }),
+  input: z.object({ name: filledText.optional().describe('only with this text in the name') }),
   answers: account,
   list: 'accounts',
   async run(operator, { name: wanted = '' }, asked) {
@@ -115,9 +110,7 @@ export const accountSet = operation({
   role: 'admin',
   input: z.object({
     account_id: accountId,
-    scope: option('<scope>', 'a scope that it keeps or gets; may be given several times', scopeList, {
-      isList: true,
-    }),
+    scope: scopeList.describe('a scope that it keeps or gets; may be given several times'),
   }),
   answers: account
     .pick({ account_id: true, scopes: true })

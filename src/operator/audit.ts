@@ -4,7 +4,7 @@ import { count } from '../api/console/words.js';
 import { text, time } from '../api/reference/schemas.js';
 import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
-import { filledText, inOrder, option, when } from './input.js';
+import { filledText, inOrder, when } from './input.js';
 import { listed, notACursor, operation } from './operation.js';
 import { moment } from './terminal.js';
 
@@ -14,11 +14,11 @@ export const audit = operation({
   role: 'look',
   input: inOrder(
     z.object({
-      since: option('<when>', 'a date, or how long ago (15m, 2h, 3d)', when.optional()),
-      until: option('<when>', 'until this date, or how long ago', when.optional()),
-      who: option('<text>', 'only by somebody with this text in the name', filledText.optional()),
-      what: option('<text>', 'only operations with this text', filledText.optional()),
-      of: option('<id>', 'only what names this client, account or notification', filledText.optional()),
+      since: when.optional().describe('a date, or how long ago (15m, 2h, 3d)'),
+      until: when.optional().describe('until this date, or how long ago'),
+      who: filledText.optional().describe('only by somebody with this text in the name'),
+      what: filledText.optional().describe('only operations with this text'),
+      of: filledText.optional().describe('only what names this client, account or notification'),
     }),
   ),
   answers: z.object({

@@ -23,7 +23,6 @@ import {
   flag,
   ifAbsent,
   nameText,
-  option,
   wholeNumber,
 } from './input.js';
 import {
@@ -56,9 +55,9 @@ export const clientCreate = operation({
   does: 'create a client',
   role: 'admin',
   input: z.object({
-    account: option('<id>', 'account that owns the client', accountId),
-    name: option('<name>', 'name of the client', filledText),
-    token: option('<token>', 'client token (default: random)', clientToken.optional()),
+    account: accountId.describe('account that owns the client'),
+    name: filledText.describe('name of the client'),
+    token: clientToken.optional().describe('client token (default: random)'),
     if_absent: ifAbsent,
   }),
   answers: described.pick({ client_token: true, account_id: true, name: true }),
@@ -88,13 +87,11 @@ export const clientList = operation({
   does: 'list every client with its state and URL, or those of one account, name or state',
   role: 'look',
   input: z.object({
-    account: option('<id>', 'only of this account', accountId.optional()),
-    name: option(
-      '<text>',
-      'only with this text in the name, the client token or the host of the URL',
-      filledText.optional(),
-    ),
-    state: option('<state>', 'only in this state', choice(states).optional()),
+    account: accountId.optional().describe('only of this account'),
+    name: filledText
+      .optional()
+      .describe('only with this text in the name, the client token or the host of the URL'),
+    state: choice(states).optional().describe('only in this state'),
   }),
   answers: described.extend({
     state: z.enum([...states, 'unreadable']),
@@ -157,9 +154,9 @@ export const clientSet = operation({
   input: z
     .object({
       client_token: anyClient,
-      max_in_flight: option('<n>', 'attempts in flight, or "default"', bound.optional()),
-      max_per_second: option('<n>', 'attempts a second, or "default" (no limit)', bound.optional()),
-      quiet_seconds: option('<n>', 'the quiet period of its assets, 0 to 3600', quiet.optional()),
+      max_in_flight: bound.optional().describe('attempts in flight, or "default"'),
+      max_per_second: bound.optional().describe('attempts a second, or "default" (no limit)'),
+      quiet_seconds: quiet.optional().describe('the quiet period of its assets, 0 to 3600'),
     })
     .refine(
       ({ client_token: _, ...bounds }) => Object.values(bounds).some((given) => given !== undefined),

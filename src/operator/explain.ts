@@ -15,7 +15,7 @@ import { notificationOfEvent } from '../redis/notifications/notificationPages.js
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { anyClient, filledText, option } from './input.js';
+import { anyClient, filledText } from './input.js';
 import { type Answer, answer, type Operator, operation, Refused, requireClient } from './operation.js';
 import { shownOf } from './terminal.js';
 
@@ -36,7 +36,7 @@ export const explain = operation({
     .object({
       client_token: anyClient,
       platform_id: platformIdText.optional(),
-      event: option('<id>', 'what came of this event', filledText.optional()),
+      event: filledText.optional().describe('what came of this event'),
     })
     .refine(
       ({ platform_id, event }) => (platform_id === undefined) !== (event === undefined),

@@ -3,32 +3,13 @@ import { z } from 'zod';
 import { isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
 import { readTime } from '../times.js';
 
-interface Placeholder {
-  /** Such as `<n>`; empty for a flag. */
-  takes: string;
-  /** The option may be given several times. */
-  isList?: boolean;
-}
-
-/** By the schema of a member, the placeholder of its option. */
-export const placeholders = z.registry<Placeholder>();
-
-/** Declares a member that an option gives. */
-export function option<Schema extends z.ZodType>(
-  takes: string,
-  description: string,
-  schema: Schema,
-  { isList = false } = {},
-): Schema {
-  const described = schema.describe(description);
-  placeholders.add(described, { takes, isList });
-  return described;
-}
-
 const texts: Record<string, unknown> = { true: true, false: false, on: true, '': false };
 
 export const flag = (description: string) =>
-  option('', description, z.preprocess((given) => texts[String(given)] ?? given, z.boolean()).default(false));
+  z
+    .preprocess((given) => texts[String(given)] ?? given, z.boolean())
+    .default(false)
+    .describe(description);
 
 /** A program that repeats a call that may have taken effect gives this. */
 export const ifAbsent = flag('answer the one of this name or token if there is one, and create none');

@@ -14,7 +14,7 @@ import { notificationStates, waitReasons } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { answerWith, listedAnswer, present, shownAnswer } from './explain.js';
-import { anyClient, choice, flag, inOrder, notificationId, option, when, wholeNumber } from './input.js';
+import { anyClient, choice, flag, inOrder, notificationId, when, wholeNumber } from './input.js';
 import { answer, listed, notACursor, type Operator, operation, Refused, requireClient } from './operation.js';
 import { moment } from './terminal.js';
 
@@ -25,10 +25,10 @@ export const notificationList = operation({
   does: 'list the newest notifications, of all clients or of one',
   role: 'look',
   input: z.object({
-    client: option('<token>', 'only of this client', anyClient.optional()),
-    state: option('<state>', 'only in this state', choice(notificationStates).optional()),
-    since: option('<when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', when.optional()),
-    limit: option('<n>', 'at most this many', limit.default(50)),
+    client: anyClient.optional().describe('only of this client'),
+    state: choice(notificationStates).optional().describe('only in this state'),
+    since: when.optional().describe('accepted since this date, or this long ago (15m, 2h, 3d)'),
+    limit: limit.default(50).describe('at most this many'),
   }),
   answers: listedAnswer,
   list: 'notifications',
@@ -172,8 +172,8 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
     input: inOrder(
       z.object({
         client_token: anyClient,
-        since: option('<when>', given, when),
-        until: option('<when>', `${ended} until then (default: ${untilDefault})`, when.optional()),
+        since: when.describe(given),
+        until: when.optional().describe(`${ended} until then (default: ${untilDefault})`),
         dry_run: flag('only count'),
       }),
     ),

@@ -1,9 +1,10 @@
 /** The command line, made from the operations: its groups, its help, wrong usage, and one run. */
 import { Command, CommanderError, Help, type Option } from 'commander';
-import { z } from 'zod';
+import type { z } from 'zod';
+import { toJsonSchema } from '../api/reference/schemas.js';
 import { operatorsDoor } from '../config.js';
 import { demo, demoDoes } from './demo.js';
-import { placeholders, reasonText } from './input.js';
+import { reasonText } from './input.js';
 import {
   type Answer,
   argumentsOf,
@@ -112,16 +113,16 @@ const longOption = (member: string): string => `--${member.replaceAll('_', '-')}
 function addInput(command: Command, operation: Operation): Command {
   const args = argumentsOf(operation);
   for (const [member, schema] of Object.entries(operation.input.shape as Record<string, z.ZodType>)) {
-    const { takes, isList } = placeholders.get(schema) ?? {};
-    if (args.has(member) || takes === undefined) continue;
+    if (args.has(member)) continue;
+    const { type, enum: words } = toJsonSchema(schema);
     const absent = schema.safeParse(undefined);
-    const option = command.createOption(`${longOption(member)} ${takes}`.trim(), schema.description);
+    const takes = type === 'boolean' ? '' : type === 'string' || type === 'array' ? ` <${member}>` : ' <n>';
+    const option = command.createOption(longOption(member) + takes, schema.description);
     option.makeOptionMandatory(!absent.success);
     if (takes !== '') option.default(absent.data);
-    const inner = schema instanceof z.ZodOptional ? schema.unwrap() : schema;
     // The help names them; the schema refuses others.
-    if (inner instanceof z.ZodEnum) option.argChoices = inner.options.map(String);
-    if (isList) option.argParser((text, earlier: string[] = []) => [...earlier, text]);
+    if (words) option.argChoices = words as string[];
+    if (type === 'array') option.argParser((text, earlier: string[] = []) => [...earlier, text]);
     command.addOption(option);
   }
   return command;

@@ -18,7 +18,7 @@ import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoin
 import { changeRegistration, getRegistration, resetRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
 import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
-import { accountId, anyClient, option } from './input.js';
+import { accountId, anyClient } from './input.js';
 import { answer, type Operator, operation, Refused, requireClient, shownUrl } from './operation.js';
 import { moment, tableOf } from './terminal.js';
 
@@ -78,7 +78,7 @@ export const registrationChange = operation({
   command: 'registration change <token>',
   does: 'replace the URL immediately, without a gap',
   role: 'support',
-  input: input.extend({ url: option('<url>', 'the new URL', url) }),
+  input: input.extend({ url: url.describe('the new URL') }),
   answers: z.object({ client_token: anyClient, previous_url: url, url }),
   async run(operator, { client_token, url }) {
     await requireClient(operator, client_token);
@@ -137,7 +137,7 @@ function switched(verb: 'pause' | 'resume', does: string) {
 }
 
 const testInput = input.extend({
-  url: option('<url>', 'where to, if not to the registered URL', z.string().optional()),
+  url: z.string().optional().describe('where to, if not to the registered URL'),
 });
 
 /** Finds where a test goes, and records it: as a publisher's test, with the client's own headers to no other URL than the registered. */
