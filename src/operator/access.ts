@@ -15,20 +15,14 @@ import { choice, flag, personName, spanMs } from './input.js';
 import { answer, cutPage, listed, operation, Refused } from './operation.js';
 import { moment, shownOf } from './terminal.js';
 
-const tokenName = z
-  .string()
-  .regex(tokenNamePattern, 'The name of a token is 1 to 64 of A-Z a-z 0-9 _ -.')
-  .meta({ examples: ['crm'] });
+const tokenName = text('crm').regex(tokenNamePattern, 'The name of a token is 1 to 64 of A-Z a-z 0-9 _ -.');
 const role = choice(roles);
-const lifetime = z
-  .string()
-  .meta({ examples: ['90d'] })
-  .transform((given, { addIssue }) => {
-    const ms = spanMs(given);
-    if (ms !== undefined && ms > 0) return ms;
-    addIssue('Give for how long it is valid: 12h, 90d.');
-    return z.NEVER;
-  });
+const lifetime = text('90d').transform((given, { addIssue }) => {
+  const ms = spanMs(given);
+  if (ms !== undefined && ms > 0) return ms;
+  addIssue('Give for how long it is valid: 12h, 90d.');
+  return z.NEVER;
+});
 
 const described = z.object({
   name: tokenName,

@@ -1,5 +1,6 @@
 /** The inputs of operations. Options of a command, parameters of a call and fields of a form are texts: each schema also takes these. */
 import { z } from 'zod';
+import { text } from '../api/reference/schemas.js';
 import { isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
 import { readTime } from '../times.js';
 
@@ -14,18 +15,10 @@ export const flag = (description: string) =>
 /** A program that repeats a call that may have taken effect gives this. */
 export const ifAbsent = flag('answer the one of this name or token if there is one, and create none');
 
-const checkedText = (isValid: (text: string) => boolean, message: string, example: string) =>
-  z
-    .string()
-    .refine(isValid, message)
-    .meta({ examples: [example] });
-
 /** Why an operator makes a change: one line. */
-export const reasonText = z
-  .string()
+export const reasonText = text('ticket 4711')
   .trim()
-  .regex(/^[^\p{Cc}\p{Cf}]{1,200}$/u, 'A reason is one line of 1 to 200 characters.')
-  .meta({ examples: ['ticket 4711'] });
+  .regex(/^[^\p{Cc}\p{Cf}]{1,200}$/u, 'A reason is one line of 1 to 200 characters.');
 
 /** The name of a person, for the audit. */
 export const personName = z
@@ -34,23 +27,21 @@ export const personName = z
   .regex(/^[^\p{Cc}\p{Cf}]{1,64}$/u, 'A name has 1 to 64 characters, none of them a control character.');
 
 /** Any text of people: a name, or a part of one. */
-export const nameText = z.string().meta({ examples: ['Some Media'] });
+export const nameText = text('Some Media');
 
 const tokenMessage = 'A client token is 1 to 64 of A-Z a-z 0-9 _ -.';
-export const clientToken = checkedText(isClientToken, tokenMessage, 'SITE0042');
+export const clientToken = text('SITE0042').refine(isClientToken, tokenMessage);
 /** The token of any client, including clients of notices. */
-export const anyClient = checkedText(
-  (text) => isNoticesClient(text) || isClientToken(text),
+export const anyClient = text('SITE0042').refine(
+  (given) => isNoticesClient(given) || isClientToken(given),
   tokenMessage,
-  'SITE0042',
 );
-export const notificationId = checkedText(
+export const notificationId = text('msg_3q2-7wABAgMEBQYHCAkKCw').refine(
   isNotificationId,
   'A notification id is msg_ followed by 22 characters.',
-  'msg_3q2-7wABAgMEBQYHCAkKCw',
 );
 export const filledText = nameText.min(1, 'must not be empty');
-export const accountId = z.string().meta({ examples: ['acc_7Qd2mVx0aB1c'] });
+export const accountId = text('acc_7Qd2mVx0aB1c');
 
 /** A whole number, or one of the words. */
 export const wholeNumber = (message: string, { from = 1, to = Number.MAX_SAFE_INTEGER } = {}) =>
@@ -72,17 +63,14 @@ export function spanMs(text: string): number | undefined {
 }
 
 /** A time: `2026-11-21` (UTC), `2026-11-21T14:00:00Z`, or how long ago: `90s`, `15m`, `2h`, `3d`, `1w`. Its output is ms. */
-export const when = z
-  .string()
-  .meta({ examples: ['2026-11-21T14:00:00Z'] })
-  .transform((text, { addIssue }) => {
-    const ago = spanMs(text);
-    if (ago !== undefined) return Date.now() - ago;
-    const read = readTime(text);
-    if (typeof read === 'number') return read;
-    addIssue(`The time ${read}. Or say how long ago: 15m, 2h, 3d.`);
-    return z.NEVER;
-  });
+export const when = text('2026-11-21T14:00:00Z').transform((given, { addIssue }) => {
+  const ago = spanMs(given);
+  if (ago !== undefined) return Date.now() - ago;
+  const read = readTime(given);
+  if (typeof read === 'number') return read;
+  addIssue(`The time ${read}. Or say how long ago: 15m, 2h, 3d.`);
+  return z.NEVER;
+});
 
 type Times = { since?: number; until?: number };
 /** Checks what the API checks too. */
