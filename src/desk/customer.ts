@@ -1,19 +1,17 @@
 /** The pages of a customer and of its sites: what the publisher sees, and what an operator may do. */
-import { ApiError } from '../api/apiError.js';
 import { sitesPart } from '../api/console/account.js';
 import { html, type Piece } from '../api/console/html.js';
-import { explainedAsset, listedNotifications, notificationBody } from '../api/console/notifications.js';
+import { answerNotification, explainedAsset, listedNotifications } from '../api/console/notifications.js';
 import { overview } from '../api/console/overview.js';
 import { answerPage } from '../api/console/page.js';
-import { answerTab, home, type SiteState, type Tab } from '../api/console/site.js';
+import { answerTab, type SiteState, type Tab } from '../api/console/site.js';
 import { count, failedNotice, operatorReader } from '../api/console/words.js';
 import { readEndpoint } from '../api/endpoints/clients.js';
 import type { Services, StepContext } from '../api/step.js';
-import { requireNotification } from '../api/steps/publisher.js';
 import { noticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
 import { presentWorkflow } from '../operator/explain.js';
-import { getAccount } from '../redis/records/accounts.js';
+import { requireAccount, requireClient } from '../operator/operation.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { cardsOf, shownParts } from './forms.js';
 import type { DeskPage, PersonState } from './people.js';
@@ -21,8 +19,7 @@ import type { DeskPage, PersonState } from './people.js';
 /** GET /desk/accounts/{id} */
 export const customerPage: DeskPage = async (ctx, { db }) => {
   const { id = '' } = ctx.params;
-  const found = await getAccount(db, id);
-  if (found === undefined) throw new ApiError('unknown_account', `There is no account ${id}`);
+  const found = await requireAccount(ctx.state.operator(), id);
   const hasNotices = (await getClient(db, noticesClient(id))) !== undefined;
   answerPage(ctx, {
     title: found.name || id,
@@ -85,16 +82,15 @@ export const sitePages = [
 function sitePage(answer: DeskPage<DeskSite>): DeskPage {
   return async (ctx, services) => {
     const { site = '' } = ctx.params;
-    const found = await getClient(services.db, site);
-    if (found === undefined) throw new ApiError('unknown_client', `There is no client ${site}`);
-    const { session } = ctx.state;
+    const { session, operator } = ctx.state;
     const access = session.role === 'look' ? 'read' : 'full';
-    const about = { client: found, here: siteUrl(site), reader: operatorReader };
-    Object.assign(
-      ctx.state,
-      { ...about, session: { ...session, access } },
-      await readEndpoint(services.db, site),
-    );
+    Object.assign(ctx.state, {
+      client: await requireClient(operator(), site),
+      here: siteUrl(site),
+      reader: operatorReader,
+      session: { ...session, access },
+      ...(await readEndpoint(services.db, site)),
+    });
     await answer(ctx as StepContext<DeskSite>, services);
   };
 }
@@ -120,17 +116,11 @@ function actions({ state }: StepContext<DeskSite>): Piece {
   );
 }
 
-async function notificationPage(ctx: StepContext<DeskSite>, { db }: Services): Promise<void> {
-  const { client: site, here, operator } = ctx.state;
-  const n = await requireNotification(db, site, ctx.params.id);
-  answerPage(ctx, {
-    title: n.platformId,
-    parent: home(ctx.state),
-    isLive: true,
-    body: notificationBody(n, ctx.state, [
-      shownParts([{ facts: await presentWorkflow(operator(), n) }]),
-      html`<p><a href="${here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
-      cardsOf(ctx.state, { notification_id: n.notificationId }),
-    ]),
-  });
+function notificationPage(ctx: StepContext<DeskSite>, services: Services): Promise<void> {
+  const { here, operator } = ctx.state;
+  return answerNotification(ctx, services, async (n) => [
+    shownParts([{ facts: await presentWorkflow(operator(), n) }]),
+    html`<p><a href="${here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
+    cardsOf(ctx.state, { notification_id: n.notificationId }),
+  ]);
 }

@@ -11,6 +11,7 @@ import type { NotificationRecord } from '../../redis/notifications/notifications
 import type { AttemptRecord } from '../../redis/owed/standing.js';
 import { notificationStates } from '../../redis/owed/standing.js';
 import { notificationsQuery, readPage } from '../endpoints/notifications.js';
+import type { ApiDeps, StepContext } from '../step.js';
 import { checked } from '../steps/checked.js';
 import { requireNotification } from '../steps/publisher.js';
 import { type ClientPage, given } from './access.js';
@@ -55,24 +56,25 @@ export const listedNotifications: SitePart = async (ctx, { db }) => {
   ];
 };
 
-/** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */
-export const notificationPage: ClientPage = async (ctx, { db }) => {
-  const { client, session, formToken, here } = ctx.state;
-  const n = await requireNotification(db, client, ctx.params.id);
-  const again = `${here}/notifications/${n.notificationId}/redeliver`;
-  const forms = session.access === 'full' && actionForm(again, formToken, 'Send it again now');
-  const body = notificationBody(n, ctx.state, [noResult, forms]);
-  answerPage(ctx, { title: n.platformId, parent: home(ctx.state), isLive: true, body });
-};
+/** GET /console/sites/{site}/notifications/{id} */
+export const notificationPage: ClientPage = (ctx, deps) =>
+  answerNotification(ctx, deps, ({ notificationId }) => {
+    const { session, formToken, here } = ctx.state;
+    const again = `${here}/notifications/${notificationId}/redeliver`;
+    return [noResult, session.access === 'full' && actionForm(again, formToken, 'Send it again now')];
+  });
 
-/** Shows one notification, with what its reader may do. */
-export const notificationBody = (
-  n: NotificationRecord,
-  { reader }: Pick<SiteState, 'reader'>,
-  forms: Piece,
-): Piece => [
-  outcome(n, reader),
-  html`<dl class="facts">
+/** Answers with one notification, what its reader may do, each attempt and the request that it sent. */
+export async function answerNotification<State extends SiteState>(
+  ctx: StepContext<State>,
+  { db }: Pick<ApiDeps, 'db'>,
+  formsOf: (n: NotificationRecord) => Piece | Promise<Piece>,
+): Promise<void> {
+  const { client, reader } = ctx.state;
+  const n = await requireNotification(db, client, ctx.params.id);
+  const body = [
+    outcome(n, reader),
+    html`<dl class="facts">
 <dt>State</dt><dd>${badge(n.state)}</dd>
 ${n.state === 'waiting' && html`<dt>Next attempt</dt><dd>${nextAttempt(n)}</dd>`}
 <dt>Accepted</dt><dd>${exactly(n.acceptedAt)}</dd>
@@ -80,21 +82,23 @@ ${n.endedAt !== undefined && html`<dt>Ended</dt><dd>${exactly(n.endedAt)}</dd>`}
 <dt>Notification</dt><dd><code>${n.notificationId}</code>, the <code>webhook-id</code> of every attempt</dd>
 <dt>Event</dt><dd><code>${n.eventId}</code>, ${n.priority}</dd>
 </dl>`,
-  forms,
-  attempts(n),
-];
+    await formsOf(n),
+    attempts(n, reader),
+  ];
+  answerPage(ctx, { title: n.platformId, parent: home(ctx.state), isLive: true, body });
+}
 
-function attempts(n: NotificationRecord): Html {
+function attempts(n: NotificationRecord, { whose }: Reader): Html {
   if (n.attempts.length === 0) return html`<h2>Attempts</h2><p>None so far.</p>`;
-  const shown = n.attempts.map((attempt, i) => attemptDetails(n, attempt, i + 1)).reverse();
+  const shown = n.attempts.map((attempt, i) => attemptDetails(n, attempt, i + 1, whose)).reverse();
   return html`<h2>${count(n.attempts.length, 'attempt')}</h2>
 <p>The request is put together again from the attempt’s record. Left out are the path and query of the URL and headers of your own, which may hold a secret, and the signature, which is not kept.</p>
 ${shown}`;
 }
 
-const attemptDetails = (n: NotificationRecord, attempt: AttemptRecord, number: number): Html =>
+const attemptDetails = (n: NotificationRecord, attempt: AttemptRecord, number: number, whose: string): Html =>
   html`<details id="attempt-${number}"><summary><strong>${attempt.status ?? attempt.detail ?? attempt.error}</strong> ${attempt.status !== undefined && attempt.error !== undefined && html`(${attempt.error}) `}at ${exactly(attempt.at)}, after ${attempt.milliseconds} ms${attempt.remote_address && html`, from ${attempt.remote_address}`}</summary>
-${attempt.error !== undefined && html`<p>Your server ${explainFailure(attempt).does}. ${explainFailure(attempt).advice}</p>`}
+${attempt.error !== undefined && html`<p>${whose} server ${explainFailure(attempt).does}. ${explainFailure(attempt).advice}</p>`}
 <h3>Request</h3><pre>${sentRequest(n, attempt)}</pre>
 ${attempt.response_excerpt && html`<h3>The answer’s first 1 KiB</h3><pre>${attempt.response_excerpt}</pre>`}</details>
 `;
