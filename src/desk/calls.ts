@@ -8,11 +8,11 @@ import { describe } from '../api/reference/describe.js';
 import { packedFile } from '../api/reference/docs.js';
 import { openapi } from '../api/reference/openapi.js';
 import { limitNumber, notACursor, pageMembers, text } from '../api/reference/schemas.js';
-import type { ApiContext, ApiDeps, Services } from '../api/step.js';
+import type { ApiDeps, Services } from '../api/step.js';
 import { jsonReader } from '../api/steps/body.js';
 import { checked } from '../api/steps/checked.js';
 import { urlCodes } from '../api/steps/checkUrl.js';
-import { bearerToken } from '../api/steps/publisher.js';
+import { bearerToken, tokenRefused } from '../api/steps/publisher.js';
 import { reasonText } from '../operator/input.js';
 import {
   type Answer,
@@ -60,19 +60,6 @@ export const answerRefusals: Middleware = async (_, next) => {
   }
 };
 
-/** @throws ApiError 401 */
-async function requireToken(ctx: ApiContext, { db }: Services) {
-  const given = bearerToken(ctx);
-  const found = given === undefined ? undefined : await findOperatorToken(db, given);
-  if (found !== undefined) return found;
-  // RFC 6750, section 3.1: no error code if no credentials were given.
-  const [message, challenge] =
-    given === undefined
-      ? ['The token is missing: send Authorization: Bearer <token>', 'Bearer']
-      : ['The token is not valid, or no longer', 'Bearer error="invalid_token"'];
-  throw new ApiError('invalid_token', message, { 'WWW-Authenticate': challenge });
-}
-
 /** @throws ApiError 403 that names the role */
 export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Role, who: string): void {
   if (isAllowed(role, needed)) return;
@@ -108,7 +95,10 @@ const reasonMember = reasonText.describe('Why, for the audit.').optional();
 
 async function carryOut(services: Services, operation: Operation, { ctx, parameters }: CallRequest) {
   ctx.set('Cache-Control', 'no-store');
-  const { name, role } = await requireToken(ctx, services);
+  const token = bearerToken(ctx);
+  const found = token === undefined ? undefined : await findOperatorToken(services.db, token);
+  if (found === undefined) throw tokenRefused(token);
+  const { name, role } = found;
   requireRole(operation, role, `the token ${name}`);
   const { input, list, changes } = operation;
   const given = changes ? await readJson(ctx.req) : Object.fromEntries(parameters);

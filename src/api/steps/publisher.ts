@@ -47,22 +47,25 @@ export function tokenFinder(db: Db) {
     }
   });
   const findOrRefuse = async (token: string | undefined): Promise<AccessToken> => {
-    if (token === undefined) {
-      // RFC 6750, section 3.1: no error code if no credentials were given.
-      const message = 'The access token is missing: send Authorization: Bearer <token>';
-      throw new ApiError('invalid_token', message, { 'WWW-Authenticate': 'Bearer' });
-    }
-    const form = describeForm(token);
-    const found = form === undefined ? await find(token) : undefined;
-    if (found === undefined) {
-      throw new ApiError('invalid_token', form ?? 'The access token is no longer valid', {
-        'WWW-Authenticate': 'Bearer error="invalid_token"',
-      });
-    }
+    const form = token && describeForm(token);
+    const found = token === undefined || form ? undefined : await find(token);
+    if (found === undefined) throw tokenRefused(token, form);
     return found;
   };
   const known = (token = ''): AccessToken | undefined => remembered.recall(token, Date.now())?.found;
   return Object.assign(findOrRefuse, { known });
+}
+
+/** Returns the refusal of a token, or of a call without one. RFC 6750, section 3.1: no error code if no credentials were given. */
+export function tokenRefused(
+  token: string | undefined,
+  why = 'The access token is no longer valid',
+): ApiError {
+  const [message, challenge] =
+    token === undefined
+      ? ['The access token is missing: send Authorization: Bearer <token>', 'Bearer']
+      : [why, 'Bearer error="invalid_token"'];
+  return new ApiError('invalid_token', message, { 'WWW-Authenticate': challenge });
 }
 
 /** Says what is wrong with a text that can be no token; undefined if it can. */
