@@ -27,6 +27,7 @@ import {
 } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
 import { answerType } from '../operator/remote.js';
+import { capital } from '../operator/terminal.js';
 import { TargetRefused } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ChangeRefused } from '../redis/records/clients.js';
@@ -157,9 +158,9 @@ function callOf(operation: Operation): Endpoint {
     answer: (services, request) => carryOut(services, operation, request),
     method: changes ? 'post' : 'get',
     path: `/operator/${words.join('/')}`,
-    operationId: first + rest.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(''),
+    operationId: first + rest.map(capital).join(''),
     tag: tag as Endpoint['tag'],
-    summary: does.charAt(0).toUpperCase() + does.slice(1),
+    summary: capital(does),
     description: `As the command \`operator ${operation.command}\`. Role: \`${role}\`.`,
     security: 'token',
     ...(changes

@@ -13,7 +13,7 @@ import { isNotificationId } from '../ids.js';
 import { reasonText } from '../operator/input.js';
 import { argumentsOf, nameOf, type Operation, whole } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
-import { givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
+import { capital, givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
 import { checkedInput, requireRole } from './calls.js';
 import { type DeskPage, deskForm, deskPage, type PersonState, whoIs } from './people.js';
@@ -47,7 +47,7 @@ export function operationForm(
     return field(id(member), member, schema, typed[member]);
   });
   const action = pathOf(operation);
-  const button = sentence(nameOf(operation)).slice(0, -1);
+  const button = capital(nameOf(operation));
   if (!operation.changes)
     return html`<form class="row" action="${action}">${fields}<button>${button}</button></form>`;
   const why = html`<div><label for="${id('reason')}">Why (one line, for the audit)</label><input id="${id('reason')}" name="reason" maxlength="200" autocomplete="off" required></div>`;
@@ -70,7 +70,7 @@ export function cardsOf(
   const sorted = operations.filter(isAbout).sort((a, b) => roles.indexOf(a.role) - roles.indexOf(b.role));
   const cards = sorted.map((one) => {
     const form = operationForm(state, one, { given: about, before: before[nameOf(one)] });
-    return form !== '' && card(sentence(nameOf(one)).slice(0, -1), sentence(one.does), form);
+    return form !== '' && card(capital(nameOf(one)), sentence(one.does), form);
   });
   return cards.some(Boolean)
     ? [noResult, html`<div class="cards">${cards}</div>`]
@@ -79,7 +79,7 @@ export function cardsOf(
 
 function field(id: string, member: string, schema: z.ZodType, typed = ''): Html {
   const isRequired = !schema.safeParse(undefined).success;
-  const label = sentence(schema.description ?? member.replaceAll('_', ' ')).slice(0, -1);
+  const label = capital(schema.description ?? member.replaceAll('_', ' '));
   const { type, enum: words } = toJsonSchema(schema);
   if (type === 'boolean')
     return html`<div><label><input type="checkbox" name="${member}" value="true" ${typed !== '' && html`checked`}> ${label}</label></div>`;
@@ -105,7 +105,7 @@ function shownPart(part: Part): Piece {
   }
   const { head, rows, none } = part;
   if (rows.length === 0) return html`<p>${none}</p>`;
-  const titles = head.map((name) => (name === '' ? 'Level' : sentence(name.toLowerCase()).slice(0, -1)));
+  const titles = head.map((name) => (name === '' ? 'Level' : capital(name.toLowerCase())));
   const cells = rows.map((row) => ({ cells: row.map((value, i) => shownValue(titles[i] ?? '', value)) }));
   return table(titles.join(', '), titles, cells);
 }
@@ -135,7 +135,7 @@ export const allOperations: DeskPage = (ctx) => {
     groups[nameOf(one).split(' ')[0] ?? ''] ?? 'the service and its accounts';
   const body = [...new Set(allowed.map(groupOf))].map(
     (does) =>
-      html`<h2>${sentence(does).slice(0, -1)}</h2><ul>${allowed
+      html`<h2>${capital(does)}</h2><ul>${allowed
         .filter((one) => groupOf(one) === does)
         .map((one) => html`<li><a href="${pathOf(one)}">${nameOf(one)}</a>: ${one.does}</li>`)}</ul>`,
   );
@@ -180,7 +180,7 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
       ];
     };
     answerPage(ctx, {
-      title: nameOf(operation),
+      title: capital(nameOf(operation)),
       parent: { name: 'All operations', href: '/desk/do' },
       body: [html`<p>${sentence(operation.does)}</p>`, await body()],
     });
@@ -216,7 +216,7 @@ const operationAnswer = (services: Services, operation: Operation): Middleware[]
       throw badParameter('The reason must be one line of at most 200 characters');
     const { shown } = await operation.run(operator(reason), checkedInput(operation, given), whole);
     answerPage(ctx, {
-      title: nameOf(operation),
+      title: capital(nameOf(operation)),
       body: html`<div id="result" class="notice good" role="status" tabindex="-1">${warned(ctx)}${shownParts(shown)}</div>`,
     });
   });

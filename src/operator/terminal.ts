@@ -116,8 +116,9 @@ export function span(ms: number): string {
 }
 
 /** Makes a sentence of a message or a description. */
-export const sentence = (text: string): string =>
-  `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('.') ? '' : '.'}`;
+export const sentence = (text: string): string => `${capital(text)}${text.endsWith('.') ? '' : '.'}`;
+
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Names a number of things: `1 client`, `2 clients`. */
 export const amount = (n: number, one: string): string => `${n} ${n === 1 ? one : `${one}s`}`;

@@ -88,7 +88,7 @@ export function createDoor<Session>(door: Door<Session>) {
   const page = <State extends DoorState<Session>>(...steps: Step<State>[]): Middleware[] =>
     outside(requireSession as Step<Framed>, ...(steps as Step<Framed>[]));
 
-  /** Composes the answer to a form. @param steps.0 what the form is about */
+  /** Composes the answer to a form that a page of this session sent. */
   const form = <State extends DoorState<Session> & Form>(...steps: Step<State>[]): Middleware[] =>
     page<State>(cookies.requireSameOrigin as Step<State>, requireOwnForm as Step<State>, ...steps);
 
