@@ -65,20 +65,18 @@ function nowPage(): DeskPage {
 
 /** Status reads every client: the pages of all people share a look, and looking takes a twentieth of the time. */
 function sharedLook(): (operator: Operator) => Promise<Answer> {
-  let shared: Promise<Answer> | undefined;
+  let shared: Promise<Answer>;
   let untilMs = 0;
   return (operator) => {
-    if (shared !== undefined && performance.now() < untilMs) return shared;
     const begunMs = performance.now();
+    if (begunMs < untilMs) return shared;
     untilMs = Number.POSITIVE_INFINITY;
     shared = status.run(operator, {}, whole);
-    const rest = () => {
-      const nowMs = performance.now();
-      untilMs = nowMs + Math.max(2000, 20 * (nowMs - begunMs));
-    };
-    shared.then(rest, () => {
-      untilMs = 0;
-    });
+    const tookMs = () => performance.now() - begunMs;
+    shared.then(
+      () => (untilMs = performance.now() + Math.max(2000, 20 * tookMs())),
+      () => (untilMs = 0),
+    );
     return shared;
   };
 }
