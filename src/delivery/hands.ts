@@ -74,13 +74,14 @@ export class Hands {
    * @throws TooBusy, and errors of Redis: the event may then have been claimed, and can be sent again
    */
   accept(event: ArrivedEvent): Promise<Claim> {
-    const known = this.#underWay.get(event.notificationId);
-    if (known !== undefined && event.notify) return known;
+    const key = `${event.notificationId} ${event.notify}`;
+    const known = this.#underWay.get(key);
+    if (known !== undefined) return known;
     if (this.#underWay.size >= maxUnderWay) {
       return Promise.reject(new TooBusy('more events wait for Redis than this process holds'));
     }
-    const accepted = this.#accept(event);
-    this.#underWay.set(event.notificationId, accepted);
+    const accepted = this.#accept(event, key);
+    this.#underWay.set(key, accepted);
     return accepted;
   }
 
@@ -89,7 +90,7 @@ export class Hands {
     return this.#underWay.size;
   }
 
-  async #accept({ notify, ...event }: ArrivedEvent): Promise<Claim> {
+  async #accept({ notify, ...event }: ArrivedEvent, key: string): Promise<Claim> {
     let reservation = notify ? this.deps.outbox.reserve(event) : undefined;
     const group = reservation === undefined ? withoutWorkflow : reservation.group;
     const decided = new Promise<Decided>((resolve, reject) => {
@@ -106,7 +107,7 @@ export class Hands {
       return claim;
     } finally {
       reservation?.fill(undefined);
-      this.#underWay.delete(event.notificationId);
+      this.#underWay.delete(key);
     }
   }
 

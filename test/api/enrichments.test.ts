@@ -134,6 +134,19 @@ describe('POST /enrichments', () => {
       for (const i of [0, 6]) await delivered(results[i]?.notification_id);
     });
 
+    it('answers a silent event and the same one aloud each for itself, in any order, also in one batch', async () => {
+      const [aloud, silent] = [event(), event({ notify: false })];
+      const other = { platform_id: 'other' };
+      const { body } = await call({
+        events: [aloud, silent, aloud, silent, { ...silent, ...other }, { ...aloud, ...other }],
+      });
+      assert.deepEqual(
+        body.results.map((one) => one.reason ?? one.notification),
+        ['queued', 'silent', 'queued', 'silent', 'silent', 'no_new_segments'],
+      );
+      await delivered(body.results[2]?.notification_id);
+    });
+
     it('accepts a batch of 500 events', async () => {
       const events = Array.from({ length: 500 }, (_, i) => event({ platform_id: `v${i}` }));
       // A busy machine does not accept all at once; repeating them is safe.
