@@ -3,6 +3,8 @@ import { assetSlot, segmentFingerprints } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { closeDb, openDb } from '../../src/redis/connection/db.js';
 import { untilServed } from '../../src/redis/connection/needs.js';
+import { forgetAsset } from '../../src/redis/notifications/decisions.js';
+import { replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { bounds } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
@@ -133,6 +135,19 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     assert.notEqual(await client.look(owed), 'lost', 'who asks without a claim has lost none');
     assert.deepEqual(await client.claim(event), { kind: 'ended', state: 'delivered' });
     assert.deepEqual(await client.take(), []);
+  });
+
+  it('and are forgotten before by a call: a replay leaves the asset out', async () => {
+    const { notificationId } = await client.owe(asset);
+    await client.attempt({ platformId: asset }, { ok: true });
+    client.pass(1000);
+    for (const isForgotten of [false, true]) {
+      await client.db.redis.hdel(known(), slot.field);
+      if (isForgotten) await forgetAsset(client.db, client.clientToken, asset);
+      const range = { since: 0, until: client.now(), dryRun: true };
+      const { count } = await replayDelivered(client.db, client.clientToken, range);
+      assert.equal(count, isForgotten ? 0 : 1, notificationId);
+    }
   });
 
   it('need a server that knows HEXPIRE: the start says so on another', async () => {

@@ -200,10 +200,10 @@ entry('oweAgain', function(_, ARGV)
   local till, is_dry, chosen = tonumber(ARGV[2]), ARGV[3] == '1', 0
   for i = 4, #ARGV, 4 do
     local asset, id = ARGV[i], ARGV[i + 1]
-    local claimed, last = read_known(ARGV[i + 2], ARGV[i + 3])
+    local _, last = read_known(ARGV[i + 2], ARGV[i + 3])
     local newest = id_text(last)
     if newest and redis.call('EXISTS', record(newest)) == 1 then id = newest end
-    local is_forgotten = claimed > 0 and not newest
+    local is_forgotten = not newest and redis.call('EXISTS', base .. 'forgotten:' .. asset) == 1
     local state, ended_at = unpack(redis.call('HMGET', record(id), 'state', 'ended_at'))
     local is_wanted = state and not is_forgotten and (state ~= 'delivered' or tonumber(ended_at) <= till)
     if is_wanted and not owed_by(asset) then
