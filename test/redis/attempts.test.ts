@@ -1,8 +1,9 @@
 /** Exact times and numbers of section 3 of the contract, which the model (model.test.ts) leaves open. */
 import assert from 'node:assert/strict';
 import { assetSlot } from '../../src/ids.js';
+import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
+import { recoverFailed, redeliver, replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import { setAlarm } from '../../src/redis/owed/owedClients.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
@@ -192,6 +193,27 @@ describe('An attempt', () => {
     await client.plan();
     client.pass(minute);
     assert.ok((await client.take()).length > 0);
+  });
+
+  it('that has delivered, and is told once more after a lost answer, ends nothing that is owed again', async () => {
+    const client = await newDeliveryClient();
+    const { db, clientToken } = client;
+    const event = client.event({ platformId: 'vid' });
+    const range = { since: 0, dryRun: false };
+    await client.claim(event);
+    for (const oweAgain of [
+      () => redeliver(db, clientToken, event.notificationId),
+      () => replayDelivered(db, clientToken, { ...range, until: client.now() }),
+      () => forgetAsset(db, clientToken, 'vid').then(() => client.claim(event)),
+    ]) {
+      const [taken] = await client.take();
+      assert.ok(taken);
+      assert.equal((await client.settle(taken, ok)).result, 'delivered');
+      client.pass(second);
+      await oweAgain();
+      assert.equal((await client.settle(taken, ok)).result, 'retry', String(oweAgain));
+    }
+    assert.equal((await client.take()).length, 1);
   });
 
   it('that fails is shown with its class and its status', async () => {

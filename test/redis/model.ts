@@ -15,6 +15,8 @@ interface Notification {
   /** Its workflow times its next retry. */
   timed: boolean;
   failures: number;
+  /** It was owed before: a late verdict of then does not deliver it. */
+  again?: boolean;
   by?: string | undefined;
   reason?: 'window' | 'expired' | 'asset_forgotten' | undefined;
 }
@@ -247,7 +249,8 @@ export class Model {
     for (const one of event.segments) known.segments.add(one);
     const supersedes = (this.facts.owed.get(asset)?.id ?? id) !== id;
     const live = this.owe(asset, id, event.priority === 'live', this.limits.quietMs);
-    this.facts.notifications.set(id, { asset, state: 'waiting', claim, live, timed, failures: 0 });
+    const again = this.facts.notifications.has(id);
+    this.facts.notifications.set(id, { asset, state: 'waiting', claim, live, timed, failures: 0, again });
     this.untold.add(asset);
     return { kind: 'claimed', claim, again: false, supersedes, ...this.stopped() };
   }
@@ -292,8 +295,8 @@ export class Model {
   /** Has an ended notification wait again. */
   reopen(id: string, isLive: boolean): void {
     const notification = this.notification(id);
-    const again = { state: 'waiting', by: undefined, reason: undefined, timed: false, failures: 0 } as const;
-    Object.assign(notification, again);
+    const reset = { state: 'waiting', by: undefined, reason: undefined, timed: false, failures: 0 } as const;
+    Object.assign(notification, reset, { again: true });
     this.owe(notification.asset, id, isLive);
   }
 
@@ -408,7 +411,7 @@ export class Model {
       if (isOk && isHolder && isSuperseded) this.end(id, { state: 'delivered', by: undefined });
       return answer.ok && notification?.state === 'delivered' ? 'delivered' : 'gone';
     }
-    if (isOk) {
+    if (isOk && (isHolder || !notification?.again)) {
       if (isHolder || (facts.holders.get(asset)?.lease ?? 0) <= now) facts.holders.delete(asset);
       this.end(id, { state: 'delivered' });
       return 'delivered';

@@ -40,7 +40,7 @@ local function write_claim(e, claimed, segments, new)
   if redis.call('HSET', record(e.id), unpack(fields)) < #fields / 2 then
     -- An event of before its asset was forgotten.
     redis.call('DEL', record(e.id))
-    redis.call('HSET', record(e.id), unpack(fields))
+    redis.call('HSET', record(e.id), 'again', 1, unpack(fields))
   end
   list(e.id, e.accepted_at)
   add_update(e.id, e.asset)

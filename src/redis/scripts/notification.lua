@@ -27,10 +27,10 @@ local function close(id, fields, state, by, reason)
   redis.call('HSET', record(id), unpack(fields))
   redis.call('EXPIRE', record(id), KEEP_SECONDS)
 end
--- Makes an ended record wait again. Its workflow has ended: catch-up makes its attempts.
+-- Makes an ended record wait again. Its workflow has ended: catch-up makes its attempts. A late verdict of a former one delivers nothing.
 local function reopen(id)
   redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'by', 'failures', 'clock_since')
-  redis.call('HSET', record(id), 'group', NO_WORKFLOW)
+  redis.call('HSET', record(id), 'group', NO_WORKFLOW, 'again', 1)
   redis.call('PERSIST', record(id))
 end
 local function finish(id, state, by, reason)

@@ -18,7 +18,7 @@ end
 local function settle_attempt(v)
   local current, f, w = owed_by(v.asset)
   local is_counted = f ~= nil and f.nonce == v.nonce
-  local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group')
+  local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group', 'again')
   local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
   local function answer(result, at)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
@@ -49,7 +49,7 @@ local function settle_attempt(v)
     end
     return answer(v.is_ok and r[5] == 'delivered' and 'delivered' or 'gone')
   end
-  if v.is_ok and same_url then
+  if v.is_ok and same_url and (is_counted or not r[7]) then
     if f and not is_counted and f.lease > now then
       -- Another attempt is under way and keeps its place until it ends.
       f.newer = NOTHING
