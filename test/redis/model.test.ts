@@ -499,6 +499,14 @@ const replay = step('replay', async (model, { db, clientToken }) => {
   }
 });
 
+/** An operator, or the publisher, changes the client's bounds while assets wait and are in flight. */
+const bound = (change: Partial<Limits>) =>
+  step(`bound ${JSON.stringify(change)}`, async ({ limits }, { db, clientToken }) => {
+    const { maxInFlight, perSecond, quietMs } = Object.assign(limits, change);
+    const given = { maxInFlight, maxPerSecond: perSecond || null };
+    await setClient(db, clientToken, { ...given, quietSeconds: (quietMs ?? 0) / second || null });
+  });
+
 const pass = (ms: number) => step(`pass ${ms} ms`, async (_model, client) => client.pass(ms));
 
 const save = step('save', async (model, client) => {
@@ -754,7 +762,12 @@ const anyStep: fc.Arbitrary<Step>[] = [
   fc.tuple(anyNumber, most).map(([n, most]) => repeat(n, most)),
   fc.oneof(anyNumber.map(cancel), anyNumber.map(forget), anyNumber.map(sendAgain), anyNumber.map(sendAgain)),
   fc.constantFrom(plan(0), plan(15 * second), recover, replay, lists, save, lose),
-  fc.constantFrom(0, leaseMs, minute).map(alarm),
+  fc.oneof(
+    fc.constantFrom(0, leaseMs, minute).map(alarm),
+    fc.constantFrom(1, 2, 5).map((maxInFlight) => bound({ maxInFlight })),
+    fc.constantFrom(0, 0, 0.5, 50).map((perSecond) => bound({ perSecond })),
+    fc.constantFrom(0, 2 * second, minute).map((quietMs) => bound({ quietMs })),
+  ),
   fc.constantFrom(...operator, ...putBack),
   fc.constantFrom(second, second, 7 * second, leaseMs, minute, minute, 5 * hour, 2 * day).map(pass),
   // Redis' clock is set back, or a replica with another clock takes over.
@@ -785,7 +798,7 @@ describe('known and owed, in every interleaving', () => {
     if (perSecond > 0) await setClient(client.db, client.clientToken, { maxPerSecond: perSecond });
     const { quietMs = 0 } = limits;
     if (quietMs > 0) await setClient(client.db, client.clientToken, { quietSeconds: quietMs / second });
-    const model = new Model(limits, client);
+    const model = new Model({ ...limits }, client);
     await fc.asyncModelRun(() => ({ model, real: undefined }), steps);
     await becomeQuiet(model);
     await lists.run(model, undefined);

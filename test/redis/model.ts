@@ -442,7 +442,8 @@ export class Model {
     if (ok) {
       if (facts.state === 'active') facts.failures = 0;
       if (!isProbe) {
-        if (facts.places > 0) facts.places = (facts.places + 1) % this.limits.maxInFlight;
+        const more = facts.places + 1;
+        if (facts.places > 0) facts.places = more < this.limits.maxInFlight ? more : 0;
         return;
       }
       this.enter('active');
