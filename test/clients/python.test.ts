@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { portOf, startReceiver, until } from '../receiver.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
+const execute = promisify(execFile);
 const source = join(import.meta.dirname, '../../clients/python/src');
 
 interface Result {
@@ -132,6 +134,41 @@ describe('clients/python', () => {
     await to.assertEachOnce(3);
   });
 
+  /** Answers in the service's place: a status, or 202 with an unknown item. */
+  async function startFake(script: (number | 'unknown')[], headers = {}) {
+    const fake = await startReceiver();
+    fake.answer = ({ path }) => {
+      if (!path.endsWith('/enrichments')) return { status: 200, body: '{"access_token":"t"}' };
+      const now = script.shift();
+      const item = now === 'unknown' ? { code: 'temporarily_unavailable' } : { notification: 'queued' };
+      const body = JSON.stringify({ results: [item] });
+      return { status: typeof now === 'number' ? now : 202, body, ...(now === 503 && { headers }) };
+    };
+    return fake.url;
+  }
+
+  const scripts: [first: string, told: number, ...script: (number | 'unknown')[]][] = [
+    ['an unknown item', 202, 'unknown', 202],
+    ['a token that has ended', 503, 401, 503, 202],
+    ['tokens that end before and after an outage', 503, 401, 503, 401, 202],
+  ];
+  for (const [first, told, ...script] of scripts) {
+    it(`sends again, and tells why, until an event is accepted: ${first}`, async () => {
+      const address = await startFake(script);
+      const { status, stderr } = await run(address, [event(0)]);
+      assert.deepEqual([status, stderr], [0, `${address}: ${told}; 1 events are sent again\n`]);
+    });
+  }
+
+  it('waits for a day at most, whatever Retry-After says', async () => {
+    const address = await startFake([503, 202], { 'retry-after': '9'.repeat(12) });
+    const program = `import time, asset_update_client as client
+time.sleep = print
+list(client.Publisher("${address}", "a", "b").publish([{}]))`;
+    const { stdout } = await execute('python3', ['-B', '-c', program], { env: { PYTHONPATH: source } });
+    assert.ok(Number(stdout) >= 86_400 && Number(stdout) <= 108_000, stdout);
+  });
+
   it('names the lines that are no events, and publishes the others', async () => {
     const bad = ['{"client_token":', '[1]', '"x"', 'null', '1'];
     const { status, results, stderr } = await run(await url(), [event(0), ...bad, '', event(1)]);
@@ -147,6 +184,9 @@ describe('clients/python', () => {
       'http://u:secret@h',
       'http://h?a=secret',
       'http://h:x',
+      'http://h\n',
+      'http://h/a b',
+      'http://h/ä',
     ];
     const ran = await Promise.all(useless.map((address) => run(address, [event(0)])));
     for (const { status, stderr } of ran) {

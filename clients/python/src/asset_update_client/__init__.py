@@ -47,7 +47,7 @@ class Result(TypedDict, total=False):
 
 
 class CallRefused(Exception):
-    """The service refused a call, so none of its events was accepted."""
+    """The service refused a call: it accepted none of the events, unless in an earlier try that had no answer."""
 
 
 def _log_retry(reason: str, events: int) -> None:
@@ -64,12 +64,12 @@ class Publisher:
     ) -> None:
         """`on_retry` is told why a call is sent again, and how many events it has, once for each batch.
 
-        Raises ValueError if `url` is not an http or https address without user, query and fragment.
+        Raises ValueError if `url` is not an http or https address without blanks, user, query and fragment.
         """
         parts = urllib.parse.urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        if not is_address or "@" in parts.netloc or parts.query or parts.fragment:
-            raise ValueError("url must be an http or https address, without user, query and fragment")
+        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and parts.path.isascii()
+        if not is_address or min(url) <= " " or "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError("url must be an http or https address, without blanks, user, query and fragment")
         self._url = url.rstrip("/")
         self._credentials = {"client_id": client_id, "client_secret": client_secret}
         self._on_retry = on_retry
@@ -95,28 +95,28 @@ class Publisher:
 
     def _publish(self, events: list[Event]) -> Iterator[tuple[Event, Result]]:
         """Sends the events until each is accepted or refused: always with the same ids, so that none counts twice."""
-        failures = renewed = 0
+        failures, renewed = 0, False
         while events:
             status, answer, wait = self._post(events)
-            unknown: list[Event] = []
+            if status == 401 and self._token is not None and not renewed:
+                self._token, renewed = None, True
+                continue
+            unknown = events
             if status == 202:
                 # 202 is the answer to the call, not to each event: check every item.
+                unknown = []
                 results = answer["results"] + [{}] * len(events)
                 for event, result in zip(events, results):
                     if "notification" in result or result.get("code", _UNKNOWN) != _UNKNOWN:
                         yield event, result
                     else:
                         unknown.append(event)
-            elif status == 401 and self._token is not None and not renewed:
-                self._token, renewed, unknown = None, 1, events
-            elif status in (0, 408, 429) or status >= 500:
-                unknown = events
+            elif status not in (0, 408, 429) and status < 500:
+                raise CallRefused(f"{status} {answer}")
+            events, renewed = unknown, False
+            if events:
                 if failures == 0:
                     self._on_retry(str(status or answer), len(events))
-            else:
-                raise CallRefused(f"{status} {answer}")
-            events = unknown
-            if events:
                 time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
                 failures += 1
 
@@ -142,7 +142,7 @@ class Publisher:
                 text = answer.read().decode(errors="replace")
                 # A proxy may send a date instead of seconds.
                 retry_after = answer.headers.get("Retry-After") or ""
-                wait = int(retry_after) if retry_after.isdigit() else 0
+                wait = min(int(retry_after), 86_400) if retry_after.isdecimal() else 0
                 if answer.status >= 300:
                     return answer.status, text, wait
                 answered = json.loads(text)
