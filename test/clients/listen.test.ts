@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { foreign } from '../examples/vectors.js';
@@ -96,6 +97,28 @@ describe('clients/listen', () => {
     }
   });
 
+  const unreadable: [what: string, bytes: string, code: string][] = [
+    ['what is not HTTP, such as TLS', '\x16\x03\x01\x02\0', 'HPE_INVALID_METHOD'],
+    [
+      'headers that are too long',
+      `POST / HTTP/1.1\r\nhost: x\r\na: ${'b'.repeat(20_000)}\r\n\r\n`,
+      'HPE_HEADER_OVERFLOW',
+    ],
+    ['half a body', 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{', 'HPE_INVALID_EOF_STATE'],
+  ];
+  for (const [what, bytes, code] of unreadable) {
+    it(`says that it could not read a request: ${what}`, async () => {
+      const started = await startListen(['--json'], foreign);
+      listen = started;
+      connect(Number(new URL(started.url).port), '127.0.0.1')
+        .on('error', () => undefined)
+        .end(bytes);
+      await started.until('it says so', async () =>
+        started.stderr.endsWith(`(HTTPS is not supported): ${code}\n`),
+      );
+    });
+  }
+
   it('listens on 127.0.0.1 only', async () => {
     listen = await startListen([], foreign);
     assert.match(listen.url, /^http:\/\/127\.0\.0\.1:\d+$/);
@@ -126,7 +149,7 @@ describe('clients/listen', () => {
       assert.match(unsendable.stderr, /ACCESS_TOKEN is no access token/);
       assert.doesNotMatch(unsendable.stderr, /tok-1/);
     }
-    const access = { ACCESS_TOKEN: publisher.token };
+    const access = { ACCESS_TOKEN: `\n${publisher.token}\n` };
     const away = start(
       ['--updates', `http://127.0.0.1:${await freePort()}`, '--client', client_token],
       access,
@@ -160,6 +183,10 @@ describe('clients/listen', () => {
     assert.equal(await forward(listen.url, '--replay', id).ended, 0);
     const again = (await seen(3))[2];
     assert.deepEqual([again?.webhook_id, again?.duplicate], [id, true]);
+    const rotated = { ACCESS_TOKEN: ` ${publisher.token}\n`, SIGNING_SECRETS: `${foreign} ${secret}` };
+    const way = ['--updates', service.url, '--client', client_token, '--forward', listen.url];
+    assert.equal(await start([...way, '--replay', id], rotated).ended, 0);
+    assert.equal((await seen(4))[3]?.signature, 'good', 'as the service, it signs with every secret');
     const unknown = forward(listen.url, '--replay', 'msg_unknown');
     assert.equal(await unknown.ended, 1);
     assert.match(unknown.stderr, /notifications\/msg_unknown: 404/);
@@ -170,9 +197,15 @@ describe('clients/listen', () => {
       assert.equal(await forward(useless, '--replay', id).ended, 2);
       assert.equal(await start(['--updates', useless, '--client', client_token]).ended, 2);
     }
-    const alone = start(['--replay', id], { SIGNING_SECRETS: secret });
-    assert.equal(await alone.ended, 2);
-    assert.match(alone.stderr, /needs --updates and --forward/);
+    for (const [name, value] of [
+      ['replay', id],
+      ['client', client_token],
+      ['forward', listen.url],
+    ] as const) {
+      const alone = start([`--${name}`, value], { SIGNING_SECRETS: secret });
+      assert.equal(await alone.ended, 2, alone.stderr);
+      assert.match(alone.stderr, new RegExp(`^--${name} needs --updates`));
+    }
   });
 
   it('ends and says why if the secret is an argument', async () => {

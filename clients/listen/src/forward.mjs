@@ -1,4 +1,4 @@
-/** Posts notifications from this machine, signed with the client's secret as the service signs them. */
+/** Posts notifications from this machine, signed with the client's secrets as the service signs them. */
 import { Webhook } from 'standardwebhooks';
 import { whyUnanswered } from './updates.mjs';
 
@@ -17,12 +17,12 @@ const atMostMs = 10_000;
 /**
  * @param {object} options
  * @param {string} options.to the URL of your own receiver
- * @param {string} options.secret
+ * @param {string[]} options.secrets each signs
  * @param {string} options.clientToken
  * @returns {(update: import('./updates.mjs').Update) => Promise<Forwarded>}
  */
-export function createForwarder({ to, secret, clientToken }) {
-  const webhook = new Webhook(secret);
+export function createForwarder({ to, secrets, clientToken }) {
+  const webhooks = secrets.map((secret) => new Webhook(secret));
   return async (update) => {
     const { platform_id, notification_id: id } = update;
     const body = JSON.stringify({ event: 'asset-update', platform_id });
@@ -32,7 +32,7 @@ export function createForwarder({ to, secret, clientToken }) {
       'user-agent': 'asset-update-listen',
       'webhook-id': id,
       'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
-      'webhook-signature': webhook.sign(id, now, body),
+      'webhook-signature': webhooks.map((one) => one.sign(id, now, body)).join(' '),
       'webhook-client-token': clientToken,
     };
     const began = performance.now();

@@ -51,8 +51,9 @@ if (secret !== undefined) {
 // A reader that closes early (`| head`) is not a failure.
 process.stdout.on('error', () => process.exit(exit.done));
 if (updates !== undefined) await follow();
-if (forward !== undefined) refuse('--forward needs --updates: the address of the service.');
-if (replay !== undefined) refuse('--replay needs --updates and --forward.');
+for (const [name, value] of Object.entries({ client, forward, replay })) {
+  if (value !== undefined) refuse(`--${name} needs --updates: the address of the service.`);
+}
 
 const counts = { good: 0, bad: 0, duplicate: 0 };
 const server = createReceiver({
@@ -69,6 +70,10 @@ const server = createReceiver({
 server.once('error', (err) => {
   say(whyNot(/** @type {NodeJS.ErrnoException} */ (err)));
   process.exit(exit.failed);
+});
+server.on('clientError', (/** @type {NodeJS.ErrnoException} */ err, socket) => {
+  say(`Not a whole request over HTTP (HTTPS is not supported): ${err.code}`);
+  socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n');
 });
 server.listen(port, host, () => {
   const address = /** @type {import('node:net').AddressInfo} */ (server.address());
@@ -88,12 +93,12 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
 
 /** @returns {Promise<never>} */
 async function follow() {
-  const { ACCESS_TOKEN: token } = process.env;
+  const token = process.env.ACCESS_TOKEN?.trim();
   if (client === undefined || !token) {
     refuse('To follow updates give --client, and set ACCESS_TOKEN to a token of its account.');
   }
   // No request could carry it, and the error would quote it.
-  if (!/^[!-~]+$/.test(token.trim())) refuse('ACCESS_TOKEN is no access token: one line of visible ASCII.');
+  if (!/^[!-~]+$/.test(token)) refuse('ACCESS_TOKEN is no access token: one line of visible ASCII.');
   if (replay !== undefined && forward === undefined) refuse('--replay needs --forward: the URL to post to.');
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(exit.done));
   const access = { url: updates, token, clientToken: client };
@@ -102,9 +107,9 @@ async function follow() {
   /** @type {(update: import('./updates.mjs').Update) => unknown} */
   let tell = (update) => show(update, updateInWords(update));
   if (forward !== undefined) {
-    const signing = secrets[0] ?? (await told(access, 'push_notifications/signing_secret')).signing_secret;
-    verifierOf([signing]);
-    const post = createForwarder({ to: forward, secret: signing, clientToken: client });
+    secrets[0] ??= (await told(access, 'push_notifications/signing_secret')).signing_secret;
+    verifierOf(secrets);
+    const post = createForwarder({ to: forward, secrets, clientToken: client });
     tell = async (update) => {
       const forwarded = await post(update);
       show(forwarded, forwardedInWords(forwarded));
