@@ -5,7 +5,7 @@ import {
   EnrichmentsClient,
   EventNotAccepted,
 } from '../../clients/node/src/client.js';
-import { until } from '../receiver.js';
+import { startReceiver, until } from '../receiver.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
 type Fetch = typeof fetch;
@@ -109,6 +109,23 @@ describe('clients/node', () => {
     assert.deepEqual(told, [': no answer (fetch failed); 5 events are sent again']);
     await to.assertEachOnce(5);
   });
+
+  for (const [answer, why] of [
+    ['hang', 'no answer (nothing within 2000 ms)'],
+    [{ status: 503, headers: { 'retry-after': '1' } }, 'status 503, to wait 1 s'],
+  ] as const) {
+    it(`tells why it sends events again: ${why}`, async () => {
+      const instead = await startReceiver();
+      instead.answer = () => answer;
+      const told: string[] = [];
+      const onRetry = (reason: string) => void told.push(reason);
+      const publisher = open({ onRetry, timeoutMs: 2000 }, (url, init) =>
+        fetch(calls.length > 0 ? url : instead.url, init),
+      );
+      await publisher.send(event(0));
+      assert.deepEqual(told, [`${to.api.url}: ${why}; 1 events are sent again`]);
+    });
+  }
 
   it('handles every item: reports refused ones, repeats unknown ones, accepts the rest', async () => {
     const publisher = open({}, async (url, init) => {

@@ -63,7 +63,8 @@ export class Caller {
   ): Promise<Answer> {
     const { fetch: given = fetch, timeoutMs = 15_000 } = this.#options;
     return await this.#endable(async (aborter) => {
-      const timer = setTimeout(() => aborter.abort(), waitMs + timeoutMs);
+      const late = new Error(`nothing within ${waitMs + timeoutMs} ms`);
+      const timer = setTimeout(() => aborter.abort(late), waitMs + timeoutMs);
       try {
         // A redirect would carry the token elsewhere.
         const fixed = { method, redirect: 'manual', signal: aborter.signal } as const;
@@ -91,7 +92,8 @@ export class Caller {
    * @param again what the next call does
    */
   async backOff({ status, error, retryAfterMs }: Answer, failures: number, again: string): Promise<void> {
-    const reason = status === 0 ? `no answer (${error})` : `status ${status}`;
+    const asked = retryAfterMs > 0 ? `, to wait ${Math.ceil(retryAfterMs / 1000)} s` : '';
+    const reason = status === 0 ? `no answer (${error})` : `status ${status}${asked}`;
     (this.#options.onRetry ?? warnFirst)(`${this.#url}: ${reason}; ${again}`, failures);
     const backOffMs = Math.min(100 * 2 ** (failures - 1), maxBackOffMs);
     // Up to a quarter more, so that refused callers do not all return at the same time.

@@ -116,7 +116,8 @@ class Publisher:
             events, renewed = unknown, False
             if events:
                 if failures == 0:
-                    self._on_retry(str(status or answer), len(events))
+                    asked = f", to wait {wait} s" if wait else ""
+                    self._on_retry(f"{status or answer}{asked}", len(events))
                 time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
                 failures += 1
 
