@@ -1,4 +1,4 @@
-// Takes customers on, at the operators' door: node customers.mjs < customers.jsonl > taken-on.jsonl
+// Takes customers on, at the operators' door: node customers.mjs < customers.jsonl >> taken-on.jsonl
 // Each line is {"name", "sites": [{"name", "token"}]}. Run it again after a failure: who is there already stays as it is.
 // OPERATOR_URL and OPERATOR_TOKEN (role admin) name the door and the caller.
 import { createInterface } from 'node:readline';
@@ -8,11 +8,8 @@ const headers = { authorization: `Bearer ${OPERATOR_TOKEN}`, 'content-type': 'ap
 
 async function create(what, input) {
   const body = JSON.stringify({ ...input, if_absent: true, reason: 'back office' });
-  const answer = await fetch(new URL(`/operator/${what}/create`, OPERATOR_URL), {
-    method: 'POST',
-    headers,
-    body,
-  });
+  const url = new URL(`/operator/${what}/create`, OPERATOR_URL);
+  const answer = await fetch(url, { method: 'POST', headers, body });
   if (answer.ok) return await answer.json();
   throw new Error(`${what} ${input.name}: ${answer.status} ${await answer.text()}`);
 }
@@ -22,9 +19,11 @@ async function takeOn() {
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
     const { name, sites } = JSON.parse(line.value);
     const account = await create('account', { name });
-    for (const site of sites) await create('client', { ...site, account: account.account_id });
     // The client_secret is there only the first time: store it, or rotate it with /operator/account/rotate-secret.
     console.log(JSON.stringify(account));
+    for (const site of sites) await create('client', { ...site, account: account.account_id });
   }
 }
-await Promise.all(Array.from({ length: 16 }, takeOn));
+// A refusal ends one of 16 loops: an account under way in another one still gets its line.
+for (const { reason } of await Promise.allSettled(Array.from({ length: 16 }, takeOn)))
+  if (reason) throw reason;

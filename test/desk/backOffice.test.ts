@@ -14,13 +14,13 @@ describe('examples/back-office: a hundred customers', () => {
   });
   after(() => scene.close());
 
-  async function takeOn(customers: readonly object[]) {
+  async function takeOn(customers: readonly object[], refused = /^$/) {
     const child = spawn(process.execPath, [script], {
       env: { OPERATOR_URL: scene.url, OPERATOR_TOKEN: scene.tokens.admin },
     });
     child.stdin.end(customers.map((one) => `${JSON.stringify(one)}\n`).join(''));
     const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)]);
-    assert.equal(err, '');
+    assert.match(err, refused);
     const lines = out.trim().split('\n');
     return lines.map((line) => JSON.parse(line));
   }
@@ -45,6 +45,14 @@ describe('examples/back-office: a hundred customers', () => {
     const stranger = (await cli.json('account', 'create', '--name', 'Other')).account_id;
     const other = `client create --account ${stranger} --name X --token BACK-1 --if-absent`;
     assert.match(await cli.refused(...other.split(' ')), /given out before/, 'of another account');
+  });
+
+  it('of which one is refused: every secret is told, and the others are taken on', async () => {
+    const sites = (n: number) => [{ name: 'Site', token: n === 1 ? 'no token' : `MORE-${n}` }];
+    const more = Array.from({ length: 40 }, (_, n) => ({ name: `More ${n}`, sites: sites(n) }));
+    const taken = await takeOn(more, /Error: client Site: 400 .*A client token is/);
+    assert.equal(taken.filter(({ client_secret }) => client_secret !== undefined).length, 40);
+    assert.equal((await scene.cli.json('client', 'list', '--name', 'MORE-')).length, 39);
   });
 
   it('are taken on by a script of 30 lines', () => {
