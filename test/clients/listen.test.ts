@@ -6,7 +6,7 @@ import { freePort } from '../../local/ports.js';
 import { foreign } from '../examples/vectors.js';
 import { type Program, type Service, startProgram, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
-import { until } from '../receiver.js';
+import { startReceiver, until } from '../receiver.js';
 
 describe('clients/listen', () => {
   let service: Service;
@@ -156,6 +156,12 @@ describe('clients/listen', () => {
     );
     await away.until('it says why', async () => /No answer \(ECONNREFUSED\)/.test(away.stderr));
     await away.stop('SIGINT');
+    const busy = await startReceiver();
+    busy.answer = () => ({ status: 429, headers: { 'retry-after': '7' }, body: '{"msg":"too many"}' });
+    const waiting = start(['--updates', busy.url, '--client', client_token], access);
+    await waiting.until('it says how long', async () => waiting.stderr !== '');
+    assert.equal(waiting.stderr, 'No answer (429: too many): asking again in 7 s.\n');
+    await waiting.stop('SIGINT');
   });
 
   it('forwards a real event to a receiver that nobody can reach, without a registered URL, and one of them again', async () => {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** @typedef {{ platform_id: string, notification_id: string, updated_at: string }} Update */
 
 const waitSeconds = 20;
-const againMs = 2000;
+const againSeconds = 2;
 
 /** @typedef {{ url: string, token: string, clientToken: string }} Access to the updates of a client: the service's address, and an access token */
 
@@ -13,7 +13,7 @@ const againMs = 2000;
  * @param {Access} access
  * @param {string} path
  * @param {Record<string, string>} [query]
- * @returns {Promise<{ status: number, body: any }>}
+ * @returns {Promise<{ status: number, body: any, retryAfter?: string | null }>}
  */
 export async function ask({ url, token, clientToken }, path, query = {}) {
   const asked = `${url.replace(/\/+$/, '')}/${path}?${new URLSearchParams({ client_token: clientToken, ...query })}`;
@@ -23,7 +23,7 @@ export async function ask({ url, token, clientToken }, path, query = {}) {
     const response = await fetch(asked, { headers, signal, redirect: 'manual' });
     const text = await response.text();
     const body = text.startsWith('{') ? JSON.parse(text) : { msg: 'not an answer of the service' };
-    return { status: response.status, body };
+    return { status: response.status, body, retryAfter: response.headers.get('retry-after') };
   } catch (err) {
     return { status: 0, body: { msg: whyUnanswered(err) } };
   }
@@ -43,7 +43,7 @@ export async function followUpdates(access, tell, say) {
   let [cursor, earlier, isNow] = ['', 0, false];
   for (;;) {
     const query = { limit: '1000', wait: isNow ? String(waitSeconds) : '0', ...(cursor && { cursor }) };
-    const { status, body } = await ask(access, 'updates', query);
+    const { status, body, retryAfter } = await ask(access, 'updates', query);
     if (status === 200 && Array.isArray(body.updates)) {
       cursor = body.next_cursor;
       if (isNow) for (const update of body.updates) await tell(update);
@@ -56,7 +56,8 @@ export async function followUpdates(access, tell, say) {
     }
     const why = status === 0 ? body.msg : `${status}: ${body.msg}`;
     if (status >= 300 && ![408, 429].includes(status) && status < 500) return why;
-    say(`No answer (${why}): asking again in ${againMs / 1000} s.`);
-    await sleep(againMs);
+    const seconds = Math.min(Math.max(againSeconds, Number(retryAfter) || 0), 86_400);
+    say(`No answer (${why}): asking again in ${seconds} s.`);
+    await sleep(seconds * 1000);
   }
 }
