@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
+import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { until } from '../receiver.js';
 import { openWatchedPage, screens, startChromium, visit } from './chromium.js';
@@ -137,6 +138,35 @@ describe('console: in a browser', () => {
     assert.deepEqual(complaints, []);
     await page.context().close();
   });
+
+  it('makes one secret of a double click, and says while a page is not updated, as after its site is deleted', async () => {
+    const { h, customer, site } = scene;
+    await scene.register();
+    const { page } = await comeIn();
+    await page.goto(`${h.url}${site}/actions`);
+    const rotations: string[] = [];
+    page.on('request', (sent) => sent.url().endsWith('/rotate') && rotations.push(sent.url()));
+    await page.getByText('Make a new one').click();
+    await page.getByRole('button', { name: 'Make a new secret now' }).dblclick();
+    await page.getByText('Made.').waitFor();
+    await page.getByText('1 earlier secret signs').waitFor();
+    assert.equal(rotations.length, 1);
+
+    const isStale = page.getByText(
+      /^This page is as of \d\d:\d\d:\d\d UTC: it cannot be updated\. Reload it to see why\.$/,
+    );
+    for (const refuse of [{ status: 503 }, undefined]) {
+      await page.route(`**${site}/actions`, (route) => (refuse ? route.fulfill(refuse) : route.abort()));
+      await isStale.waitFor();
+      await page.unroute(`**${site}/actions`);
+      await isStale.waitFor({ state: 'detached' });
+    }
+    await deleteClient(h.db, customer.client_token);
+    await isStale.waitFor();
+    await page.reload();
+    await page.getByText('The client token is not valid for this account').waitFor();
+    await page.context().close();
+  }).timeout(60_000);
 
   it('keeps nobody out of a page: axe finds nothing and nothing scrolls sideways, on any screen', async () => {
     const { h, customer, site } = scene;

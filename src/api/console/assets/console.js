@@ -8,6 +8,10 @@
     openForm.submit();
   }
 
+  // Nobody who clicks a button twice wants its change twice.
+  const isRepeat = ({ detail, target }) => detail > 1 && target.closest('form[method=post]');
+  document.addEventListener('click', (event) => isRepeat(event) && event.preventDefault(), true);
+
   // A page that nobody sees asks for nothing; once it is seen again, `visibilitychange` triggers the request.
   document.addEventListener('htmx:before:request', (event) => {
     if (document.hidden && event.target.id === 'main') event.preventDefault();
@@ -26,8 +30,20 @@
     }
   });
 
+  // The next update takes the note away.
+  const clock = () => new Date().toISOString().slice(11, 19);
+  let updatedAt = clock();
+  const sayStale = ({ target }) => {
+    if (target.id !== 'main' || document.getElementById('stale')) return;
+    const note = `This page is as of ${updatedAt} UTC: it cannot be updated. Reload it to see why.`;
+    target.insertAdjacentHTML('afterbegin', `<p id="stale" class="notice bad" role="alert">${note}</p>`);
+  };
+  document.addEventListener('htmx:response:error', sayStale);
+  document.addEventListener('htmx:error', sayStale);
+
   // A screen reader reads the answer of an action, and the page shows what the action has changed.
-  document.addEventListener('htmx:after:swap', () => {
+  document.addEventListener('htmx:after:swap', ({ target }) => {
+    if (target.id === 'main' && !document.getElementById('stale')) updatedAt = clock();
     const result = document.querySelector('#result[tabindex]');
     if (result && !result.dataset.shown) {
       result.dataset.shown = 'yes';
