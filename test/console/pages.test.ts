@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
+import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
@@ -96,8 +97,8 @@ describe('console: the first line of a site', () => {
   });
 
   /** The text of the first notice, without its badge. */
-  async function firstLine(): Promise<string> {
-    const { html } = await scene.visitor.get(scene.site);
+  async function firstLine({ visitor, site } = scene): Promise<string> {
+    const { html } = await visitor.get(site);
     const notice = /<div class="notice (?:good|warn|bad)">[\s\S]*?<\/div>/.exec(html)?.[0] ?? '';
     return notice
       .replace(/<span class="badge[\s\S]*?<\/span>/, '')
@@ -157,6 +158,31 @@ describe('console: the first line of a site', () => {
     // The last change of state then only says that the pause has ended.
     for (const isPaused of [true, false]) await setPaused(h.db, client, isPaused);
     assert.match(await firstLine(), suspended);
+  });
+
+  for (const before of ['never accepted anything', 'has accepted something'])
+    it(`says what failed last when nothing waits any more for a server that ${before}`, async () => {
+      const own = await startScene();
+      await own.register();
+      if (before.startsWith('has')) await own.publish('good', 'delivered');
+      own.receiver.answer = () => 404;
+      await own.publish('gone', 'waiting');
+      await forgetAsset(own.h.db, own.customer.client_token, 'gone');
+      assert.match(
+        await firstLine(own),
+        /^Your server answers 404 since \d\d:\d\d\. No video waits\. The next video tries it again\. Compare the path/,
+      );
+    });
+
+  it('says that a video waits for the end of the quiet period', async () => {
+    const own = await startScene();
+    await own.register();
+    await own.call('PUT', '/push_notifications/quiet_period', { seconds: 1800 });
+    await own.h.publish({ client: own.customer.client_token, asset: 'quiet' });
+    assert.match(
+      await firstLine(own),
+      /^1 video waits\. The next attempt is in \d\d min, when its quiet period ends\.$/,
+    );
   });
 
   it('draws the only attempt of a day, and names who changed a state', async () => {

@@ -106,6 +106,7 @@ export function healthNotice(
   const notice = (tone: 'good' | 'warn' | 'bad', says: Piece, advice?: Piece): Html =>
     html`<div class="notice ${tone}"><p class="lead">${badge(state)} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
   const waiting = `${owed === 0 ? `No ${noun}` : count(owed, noun)} ${owed > 1 ? 'wait' : 'waits'}.`;
+  const triedByNext = `The next ${noun} tries it again.`;
   const since = (atMs: number | undefined) => atMs !== undefined && html` since ${clock(atMs)}`;
   switch (state) {
     case 'not_registered':
@@ -129,30 +130,28 @@ export function healthNotice(
     case 'failing':
       return notice(
         'bad',
-        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed === 0 ? `The next ${noun} tries it again.` : health.waitingReason === 'not_before' ? html`It asked us to wait (Retry-After): we try one of them ${soon(next)}.` : html`We try one of them at least every ${longestProbe}, next ${soon(next)}.`}`,
+        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed === 0 ? triedByNext : health.waitingReason === 'not_before' ? html`It asked us to wait (Retry-After): we try one of them ${soon(next)}.` : html`We try one of them at least every ${longestProbe}, next ${soon(next)}.`}`,
         html`${advice} When one is accepted, the others follow; to try one now, ${resume}.`,
       );
-  }
-  if (owed === 0 && lastSuccessAt === undefined) {
-    return notice('good', `Ready: nothing was sent so far. ${waiting}`);
-  }
-  if (owed === 0) {
-    return notice(
-      'good',
-      html`${reader.whose} server accepts what we send, last ${fromNow(lastSuccessAt)}. ${waiting}`,
-    );
   }
   if (health.waitingReason === 'not_before') {
     const says = html`${reader.whose} server asked us to wait (Retry-After). ${waiting} We go on ${soon(next)}.`;
     return notice('warn', says);
   }
-  const nextAttempt = html`The next attempt is ${soon(next)}.`;
+  const nextAttempt = html`The next attempt is ${soon(next)}${health.waitingReason === 'quiet' && ', when its quiet period ends'}.`;
   if (health.failures > 0) {
-    const says = html`${reader.whose} server ${does}${since(health.firstFailureAt)}. ${waiting} ${nextAttempt}`;
+    const says = html`${reader.whose} server ${does}${since(health.firstFailureAt)}. ${waiting} ${owed === 0 ? triedByNext : nextAttempt}`;
     return notice('warn', says, advice);
   }
-  const underWay = health.inFlight > 0 && `${count(health.inFlight, 'attempt')} under way.`;
-  return notice('good', html`${waiting} ${underWay || nextAttempt}`);
+  if (owed > 0) {
+    const underWay = health.inFlight > 0 && `${count(health.inFlight, 'attempt')} under way.`;
+    return notice('good', html`${waiting} ${underWay || nextAttempt}`);
+  }
+  const last = html`${reader.whose} server accepts what we send, last ${fromNow(lastSuccessAt)}.`;
+  return notice('good', [
+    lastSuccessAt === undefined ? 'Ready: nothing was sent so far.' : last,
+    ` ${waiting}`,
+  ]);
 }
 
 const longestProbe = spanInWords(Math.max(...constants.probeScheduleMs));
