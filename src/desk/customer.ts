@@ -8,11 +8,12 @@ import { answerTab, type SiteState, type Tab } from '../api/console/site.js';
 import { count, failedNotice, operatorReader } from '../api/console/words.js';
 import { readEndpoint } from '../api/endpoints/clients.js';
 import type { Services, StepContext } from '../api/step.js';
-import { noticesClient } from '../ids.js';
+import { isNoticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
 import { presentWorkflow } from '../operator/explain.js';
 import { requireAccount, requireClient } from '../operator/operation.js';
 import { type Client, getClient } from '../redis/records/clients.js';
+import { noticesRecipient } from '../redis/records/notices.js';
 import { cardsOf, shownParts } from './forms.js';
 import type { DeskPage, PersonState } from './people.js';
 
@@ -20,7 +21,7 @@ import type { DeskPage, PersonState } from './people.js';
 export const customerPage: DeskPage = async (ctx, { db }) => {
   const { id = '' } = ctx.params;
   const found = await requireAccount(ctx.state.operator(), id);
-  const hasNotices = (await getClient(db, noticesClient(id))) !== undefined;
+  const notices = await getClient(db, noticesRecipient(found));
   answerPage(ctx, {
     title: found.name || id,
     isLive: true,
@@ -29,7 +30,7 @@ export const customerPage: DeskPage = async (ctx, { db }) => {
 <dt>Account</dt><dd><code>${id}</code>, ${found.disabled ? html`<span class="badge suspended">disabled</span>` : 'enabled'}</dd>
 <dt>Client id</dt><dd><code>${found.clientId}</code></dd>
 <dt>Scopes</dt><dd>${found.scopes.join(', ')}</dd>
-<dt>Notices</dt><dd>${hasNotices ? html`<a href="/desk/clients/${noticesClient(id)}">its URL for notices</a>` : 'no URL is registered'}</dd>
+<dt>Notices</dt><dd>${notices ? html`<a href="${siteUrl(notices.clientToken)}">how they stand</a>` : 'no URL is registered'}</dd>
 </dl>
 <h2>Sites</h2>`,
       await sitesPart(ctx, db, id, siteUrl),
@@ -69,7 +70,7 @@ const tabPage =
         html`<p>To recover them: <a href="${ctx.state.here}/actions">Change</a>.</p>`,
       ),
       parent: { name: 'Customer', href: `/desk/accounts/${ctx.state.client.accountId}` },
-      register: 'Its publisher registers one: POST /register_push_notifications.',
+      register: `Its publisher ${isNoticesClient(ctx.state.client.clientToken) ? 'sets one: PUT /notices' : 'registers one: POST /register_push_notifications'}.`,
       resume: html`resume it (<a href="${ctx.state.here}/actions">Change</a>)`,
     });
 

@@ -2,6 +2,7 @@
 import { given } from '../api/console/access.js';
 import { redirect } from '../api/console/door.js';
 import { html, type Piece } from '../api/console/html.js';
+import { isKnown } from '../api/console/notifications.js';
 import { answerPage } from '../api/console/page.js';
 import type { Services } from '../api/step.js';
 import { isClientToken, isNoticesClient } from '../ids.js';
@@ -40,7 +41,7 @@ export const findPage: DeskPage = async (ctx, services) => {
 <input id="q" name="q" value="${asked}" maxlength="256" autocomplete="off" spellcheck="false" required autofocus></div><button>Find</button></form>`,
       found?.shown,
       found?.hrefs.length === 0 &&
-        html`<p role="status">Nothing is found by <code>${asked}</code>. An event or asset whose workflow Temporal no longer keeps is found at its site: “Why was it not sent?”</p>`,
+        html`<p role="status">Nothing is found by <code>${asked}</code>. What was deleted is in the <a href="/desk/do/audit?of=${encodeURIComponent(asked ?? '')}">audit</a>. An event or asset whose workflow Temporal no longer keeps is found at its site: “Why was it not sent?”</p>`,
     ],
   });
 };
@@ -96,9 +97,8 @@ async function findInTemporal({ db, temporal }: Services, asked: string): Promis
   const found = await mapInPages([...tokens], 20, async (token) => {
     const event = await notificationOfEvent(db, token, asked);
     if (event !== undefined) return notificationUrl(event);
-    const { lastEvent, knownSegments } = await explainAsset(db, token, asked);
-    const isKnown = lastEvent !== undefined || knownSegments > 0;
-    return isKnown ? `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(asked)}` : [];
+    const why = await explainAsset(db, token, asked);
+    return isKnown(why) ? `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(asked)}` : [];
   });
   const hrefs = found.flat();
   const links = hrefs.map((href) => html`<li><a href="${href}">${href}</a></li>`);

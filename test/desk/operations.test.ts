@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { nameOf, type Operation } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
 import { Visitor } from '../console/visitor.js';
 import { startOwnRedis } from '../ownRedis.js';
@@ -323,7 +326,31 @@ describe('operations of operators', () => {
       (await find('nothing')).html,
       /whose workflow Temporal no longer keeps is found at its site/,
     );
+    await deleteClient(scene.h.db, client);
+    const gone = (await find(client)).html;
+    assert.match(
+      gone,
+      new RegExp(`What was deleted is in the <a href="/desk/do/audit\\?of=${client}">audit</a>`),
+    );
   });
+
+  for (const [whose, scopes] of Object.entries({ publisher: undefined, platform: ['enrichments'] }))
+    it(`have pages of the notices of a ${whose}, which speak of notices and of the call that sets their URL`, async () => {
+      const { db, apiDeps } = scene.h;
+      const { account_id } = await createAccount(db, { name: 'Noticed', scopes });
+      const notices = whose === 'platform' ? 'notices:platform' : `notices:${account_id}`;
+      const says = async (path: string) => (await visitors.look.get(path)).html.replaceAll(/<[^>]*>/g, '');
+      assert.match(await says(`/desk/accounts/${account_id}`), /Notices\s*no URL is registered/);
+      await setNoticesUrl(db, apiDeps.secretBox, account_id, 'http://127.0.0.1:9/notices');
+      const { html } = await visitors.look.get(`/desk/accounts/${account_id}`);
+      assert.match(html, new RegExp(`<a href="/desk/clients/${notices}">how they stand</a>`));
+      assert.match(await says(`/desk/clients/${notices}`), /No notice waits/);
+      await scene.cli.json('registration', 'reset', notices);
+      assert.match(
+        await says(`/desk/clients/${notices}`),
+        /nothing is sent\.\s*Its publisher sets one: PUT \/notices\./,
+      );
+    });
 
   it('recover what failed, which every page of its site says first', async () => {
     const { client, id } = await pausedSite();

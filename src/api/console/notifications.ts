@@ -14,6 +14,7 @@ import { notificationsQuery, readPage } from '../endpoints/notifications.js';
 import type { ApiDeps, StepContext } from '../step.js';
 import { checked } from '../steps/checked.js';
 import { requireNotification } from '../steps/publisher.js';
+import { parseParameters } from '../steps/query.js';
 import { type ClientPage, given } from './access.js';
 import { type Html, html, type Piece } from './html.js';
 import { actionForm, answerPage, noResult, table } from './page.js';
@@ -124,24 +125,30 @@ function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
 export const explainedAsset: SitePart = async (ctx, { db }) => {
   const { clientToken } = ctx.state.client;
   const site = ctx.state.here;
-  const platformId = given(ctx, 'platform_id');
+  // An id may begin or end with a blank; a pasted one usually does by mistake.
+  const asked = parseParameters(ctx.querystring).get('platform_id') ?? '';
+  const whys = await Promise.all([asked, asked.trim()].map((id) => explainAsset(db, clientToken, id)));
+  const [why = whys[1]] = whys.filter(isKnown);
   return [
     html`<form class="row" action="${site}/asset"><div><label for="platform_id">Asset</label>
-<input id="platform_id" name="platform_id" value="${platformId}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
-    platformId !== undefined && explanation(ctx.state, await explainAsset(db, clientToken, platformId)),
+<input id="platform_id" name="platform_id" value="${asked}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
+    asked.trim() !== '' && why && explanation(ctx.state, why),
   ];
 };
 
+export const isKnown = ({ lastEvent, knownSegments }: AssetExplanation): boolean =>
+  lastEvent !== undefined || knownSegments > 0;
+
 function explanation({ here: site, reader }: SiteState, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
-  if (lastEvent === undefined && knownSegments === 0) {
+  if (!isKnown(why)) {
     return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
   }
   return [
     lastEvent !== undefined && lastEvent.decision !== 'queued'
       ? notice('warn', `The last event notified nobody: ${whyNotSent[lastEvent.decision]}.`)
       : last === undefined
-        ? notice('warn', 'Its last notification is older than what is kept.')
+        ? notice('warn', 'The decision about its last event is older than what is kept.')
         : outcome(last, reader),
     html`<dl class="facts">
 <dt>Last event</dt><dd>${lastEvent ? html`<code>${lastEvent.eventId}</code> at ${exactly(lastEvent.at)}` : 'more than 14 days ago'}</dd>

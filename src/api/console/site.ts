@@ -1,4 +1,5 @@
 /** The pages of a site, which a publisher or an operator reads. */
+import { isNoticesClient } from '../../ids.js';
 import { originOf } from '../../outgoing/target.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import type { Endpoint } from '../../redis/records/endpoint.js';
@@ -67,13 +68,14 @@ export async function answerTab<State extends SiteState>(
     resume: Piece;
   },
 ): Promise<void> {
-  const { here } = ctx.state;
+  const { here, client } = ctx.state;
+  const noun = isNoticesClient(client.clientToken) ? 'notice' : 'video';
   answerPage(ctx, {
     title: home(ctx.state).name,
     parent,
     isLive: !isStill,
     body: [
-      !isStill && [above, healthNotice(ctx.state, { noun: 'video', ...todo })],
+      !isStill && [above, healthNotice(ctx.state, { noun, ...todo })],
       html`<nav aria-label="This site"><ul class="tabs">${tabs.map((tab) => html`<li><a href="${here}${tab.path}" ${tab.path === path && html`aria-current="page"`}>${tab.name}</a></li>`)}</ul></nav>`,
       await present(ctx, deps),
     ],
