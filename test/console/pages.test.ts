@@ -127,6 +127,12 @@ describe('console: the first line of a site', () => {
       await firstLine(),
       /^No URL is registered, so nothing is sent\. Send a test to your receiver’s URL \(Actions\)/,
     );
+    await setPaused(h.db, client, true);
+    assert.match(
+      await firstLine(),
+      /^No URL is registered, so nothing is sent\. The next one is paused\. Send a test/,
+    );
+    await setPaused(h.db, client, false);
     await scene.register();
     assert.equal(await firstLine(), 'Ready: nothing was sent so far. No video waits.');
     assert.match((await scene.visitor.get(scene.site)).html, /<p>No attempt\.<\/p>/);

@@ -243,7 +243,10 @@ describe('operations of operators', () => {
     await scene.cli.json('notification', 'cancel', id);
     await scene.cli.json('account', 'disable', account_id);
     const page = await visitors.look.get(`/desk/clients/${client}`);
-    assert.match(page.html, /because the account is disabled\..*sent once the account is enabled/s);
+    assert.match(
+      page.html,
+      /because the account is disabled\. No video waits\..*Enable the account to end this\./s,
+    );
     assert.match(
       (await scene.cli.run(['explain', client, 'vid-1'])).stdout,
       /^.* Its account is disabled\.\n/,

@@ -63,8 +63,7 @@ export async function sitesPart(
   const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
   return [
     rows.length === 0 ? html`<p>There are no sites here.</p>` : table('Sites', columns, rows),
-    next !== undefined &&
-      html`<p><a href="${ctx.path}?cursor=${next}" rel="next">Next ${perPage} sites</a></p>`,
+    next !== undefined && html`<p><a href="${ctx.path}?cursor=${next}" rel="next">More sites</a></p>`,
   ];
 }
 

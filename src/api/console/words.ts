@@ -112,14 +112,14 @@ export function healthNotice(
     case 'not_registered':
       return notice(
         'warn',
-        html`No URL is registered, so nothing is sent.${owed > 0 && ` ${waiting}`}`,
+        html`No URL is registered, so nothing is sent.${health.state === 'paused' && ' The next one is paused.'}${owed > 0 && ` ${waiting}`}`,
         register,
       );
     case 'paused':
       return notice(
         'warn',
         html`Nothing is sent${since(lastChange?.atMs)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
-        health.held ? 'What waits is sent once the account is enabled.' : reader.endPause,
+        health.held ? 'Enable the account to end this.' : reader.endPause,
       );
     case 'suspended':
       return notice(
