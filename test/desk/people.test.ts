@@ -234,7 +234,7 @@ describe('desk: people', () => {
     const customer = await visitor.get(`/desk/accounts/${entry.target}`);
     assert.match(customer.html, /no URL is registered/);
     const of = await visitor.get(`/desk/do/audit?of=${entry.target}`);
-    assert.match(of.html, /<p>1 entry\. /, 'all of it');
+    assert.match(of.html, /<p>1 entry\.</, 'all of it');
     const create = ['client', 'create', '--account', entry.target, '--name', 'S'];
     const { client_token } = await scene.cli.json(...create);
     await visitor.submit(await visitor.get('/desk/do/client/set'), '/desk/do/client/set', {
