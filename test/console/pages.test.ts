@@ -71,19 +71,6 @@ describe('console: the pages of a site', () => {
     assert.ok(!page.includes(String(secret)) && !page.includes(customer.client_secret));
   });
 
-  it('explains an asset whose id ends in a blank, and one of an event that is forgotten and made no notification', async () => {
-    const { visitor, site, h, customer } = scene;
-    const client = customer.client_token;
-    const explain = async (asset: string) =>
-      (await visitor.get(`${site}/asset?${new URLSearchParams({ platform_id: asset })}`)).html;
-    await h.publish({ client, asset: 'vid-blank ' });
-    assert.match(await explain('vid-blank '), /It waits/);
-    await h.publish({ client, asset: 'vid-silent', notify: false });
-    assert.match(await explain(' vid-silent '), /asked for silence/, 'pasted with blanks');
-    await h.db.redis.del(h.db.client(client).decision('vid-silent'));
-    assert.match(await explain('vid-silent'), /The decision about its last event is older than what is kept/);
-  });
-
   it('answers 404 for another account’s site and notification, as if they did not exist', async () => {
     const { visitor, site, h } = scene;
     const stranger = await newCustomer(h);
@@ -100,6 +87,22 @@ describe('console: the pages of a site', () => {
       assert.deepEqual([status, /<h1/.test(html)], [404, true], page);
     }
     assert.equal((await visitor.get(`${site}/notifications?state=odd`)).status, 400);
+  });
+
+  it('explains an asset whose id ends in a blank, one whose last event brought nothing new, and one whose events are forgotten', async () => {
+    const { visitor, site, h, customer } = scene;
+    const client = customer.client_token;
+    const explain = async (asset: string) =>
+      (await visitor.get(`${site}/asset?${new URLSearchParams({ platform_id: asset })}`)).html;
+    await h.publish({ client, asset: 'vid-blank ' });
+    assert.match(await explain('vid-blank '), /It waits/);
+    for (const segments of [['a'], ['a']]) await h.publish({ client, asset: 'vid-twice', segments });
+    const twice = /notified nobody: the asset had all of its segments\. Before that:.*It waits: /s;
+    assert.match(await explain('vid-twice'), twice);
+    await h.publish({ client, asset: 'vid-silent', notify: false });
+    assert.match(await explain(' vid-silent '), /asked for silence/, 'pasted with blanks');
+    await h.db.redis.del(h.db.client(client).decision('vid-silent'));
+    assert.match(await explain('vid-silent'), /The decision about its last event is older than what is kept/);
   });
 });
 

@@ -145,11 +145,14 @@ function explanation({ here: site, reader }: SiteState, why: AssetExplanation): 
     return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
   }
   return [
-    lastEvent !== undefined && lastEvent.decision !== 'queued'
-      ? notice('warn', `The last event notified nobody: ${whyNotSent[lastEvent.decision]}.`)
-      : last === undefined
-        ? notice('warn', 'The decision about its last event is older than what is kept.')
-        : outcome(last, reader),
+    lastEvent === undefined
+      ? notice('warn', 'The decision about its last event is older than what is kept.')
+      : lastEvent.decision !== 'queued' &&
+        notice(
+          'warn',
+          `The last event notified nobody: ${whyNotSent[lastEvent.decision]}.${last ? ' Before that:' : ''}`,
+        ),
+    last && outcome(last, reader),
     html`<dl class="facts">
 <dt>Last event</dt><dd>${lastEvent ? html`<code>${lastEvent.eventId}</code> at ${exactly(lastEvent.at)}` : 'more than 14 days ago'}</dd>
 <dt>Decision</dt><dd>${decisionInWords(why)}</dd>
