@@ -274,16 +274,15 @@ export function operatorRoles({ OPERATOR_OIDC_ROLES: given }: Config) {
   return { claim, roles: roles.sort(([, a], [, b]) => roleOrder.indexOf(a) - roleOrder.indexOf(b)) };
 }
 
-export interface OperatorsDoor {
-  url: string;
-  token: string;
-}
+export type OperatorsDoor = Record<'url' | 'token', string>;
 
 /** Returns where the operators' commands go over HTTP; undefined if they work on the stores. @throws ConfigError */
 export function operatorsDoor(): OperatorsDoor | undefined {
-  const { OPERATOR_URL: url, OPERATOR_TOKEN: token } = process.env;
+  const [url, token] = ['OPERATOR_URL', 'OPERATOR_TOKEN'].map((name) => process.env[name]?.trim());
   if (token && !url) throw new ConfigError('OPERATOR_TOKEN is set, but OPERATOR_URL is not.');
   if (!url || !token) return undefined;
+  // No header carries it, and the error would quote it.
+  if (!/^[!-~]+$/.test(token)) throw new ConfigError('OPERATOR_TOKEN is not one word of ASCII.');
   if (webUrl.safeParse(url).success) return { url, token };
   throw new ConfigError('OPERATOR_URL is not an http or https address.');
 }

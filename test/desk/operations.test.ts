@@ -274,7 +274,7 @@ describe('operations of operators', () => {
     assert.deepEqual(whys, ['why', 'why']);
     const moved = createServer((_, answer) => void answer.writeHead(301, { location: scene.url }).end());
     const OPERATOR_URL = `http://127.0.0.1:${await portOf(moved)}`;
-    const env = { OPERATOR_URL, OPERATOR_TOKEN: scene.tokens.look };
+    const env = { OPERATOR_URL: `\n${OPERATOR_URL} `, OPERATOR_TOKEN: `\n${scene.tokens.look}\n` };
     const { stderr } = await scene.cli.run(['status'], { env });
     assert.equal(stderr, `The operators' door does not answer at ${OPERATOR_URL} (unexpected redirect).\n`);
     moved.close();

@@ -91,6 +91,16 @@ describe('operator: usage', () => {
     assert.deepEqual(ran, { status: 1, stdout: '', stderr });
   });
 
+  for (const token of ['tok-1\ntok-2', '“tok-1”', 'tok-1 tok-2']) {
+    it(`ends with exit status 1 and shows no part of a token that no call could carry: ${JSON.stringify(token)}`, async () => {
+      const ran = await run(['status'], {
+        env: { OPERATOR_URL: 'http://127.0.0.1:9', OPERATOR_TOKEN: token },
+      });
+      const stderr = 'OPERATOR_TOKEN is not one word of ASCII.\n';
+      assert.deepEqual(ran, { status: 1, stdout: '', stderr });
+    });
+  }
+
   it('finds the servers that npm start runs, and its settings', async () => {
     const supervisor = markProcess(process.pid);
     assert.ok(supervisor);
