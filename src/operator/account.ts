@@ -17,7 +17,7 @@ import {
 } from '../redis/records/accounts.js';
 import { getClient, listClients } from '../redis/records/clients.js';
 import { createConsoleLink, endConsoleSessions } from '../redis/records/sessions.js';
-import { accountId, filledText, flag, ifAbsent, nameText } from './input.js';
+import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
 import { moment, shownOf } from './terminal.js';
 
@@ -46,7 +46,7 @@ export const accountCreate = operation({
   does: 'create an account; its secret is shown only once',
   role: 'admin',
   input: z.object({
-    name: filledText.describe('name of the company'),
+    name: newName.describe('name of the company'),
     scope: scopeList.optional().describe('may be given several times (default: push_notifications)'),
     if_absent: ifAbsent,
   }),

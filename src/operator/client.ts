@@ -23,6 +23,7 @@ import {
   flag,
   ifAbsent,
   nameText,
+  newName,
   wholeNumber,
 } from './input.js';
 import {
@@ -56,7 +57,7 @@ export const clientCreate = operation({
   role: 'admin',
   input: z.object({
     account: accountId.describe('account that owns the client'),
-    name: filledText.describe('name of the client'),
+    name: newName.describe('name of the client'),
     token: clientToken.optional().describe('client token (default: random)'),
     if_absent: ifAbsent,
   }),

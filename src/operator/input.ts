@@ -29,6 +29,14 @@ export const personName = z
 /** Any text of people: a name, or a part of one. */
 export const nameText = text('Some Media');
 
+/** The name of a customer or a site: pages link to it. */
+export const newName = nameText
+  .trim()
+  .regex(
+    /^(?=.*[\p{L}\p{N}\p{P}\p{S}])\P{Cc}{1,128}$/u,
+    'A name has 1 to 128 characters, some of them visible, none of them a control character.',
+  );
+
 const tokenMessage = 'A client token is 1 to 64 of A-Z a-z 0-9 _ -.';
 export const clientToken = text('SITE0042').refine(isClientToken, tokenMessage);
 /** The token of any client, including clients of notices. */

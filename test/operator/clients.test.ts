@@ -117,6 +117,16 @@ describe('operator: client, registration', () => {
     assert.equal(JSON.stringify(await cli.json('audit')).includes('receivers-own-secret'), false);
   });
 
+  it('a name is one that a page can link to', async () => {
+    for (const name of ['', ' ', '\u200b', 'a\tb', 'x'.repeat(129)])
+      for (const args of [
+        ['account', 'create'],
+        ['client', 'create', '--account', account],
+      ])
+        assert.match((await cli.run([...args, '--name', name])).stderr, /A name has 1 to 128 characters/);
+    assert.equal((await cli.json('account', 'create', '--name', ' Zoë 👩‍💻 ')).name, 'Zoë 👩‍💻');
+  });
+
   it('commands about clients accept the client of notices; it is neither created nor deleted', async () => {
     const client = `notices:${account}`;
     assert.equal(await cli.refused('registration', 'show', client), `There is no client ${client}.\n`);
