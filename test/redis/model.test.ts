@@ -26,6 +26,7 @@ import { setAlarm } from '../../src/redis/owed/owedClients.js';
 import { readStandings } from '../../src/redis/owed/standing.js';
 import { newNonce, type Settled, type Taken, type Takes, type Verdict } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
+import { removeNoticesUrl } from '../../src/redis/records/deletion.js';
 import { getEndpoint, resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { keysMatching } from '../keysMatching.js';
@@ -409,6 +410,10 @@ const operator: Step[] = [
     if (registered) model.newUrl();
     model.facts.registered = false;
   }),
+  step('remove', async (model, { db, clientToken }) => {
+    await removeNoticesUrl(db, clientToken);
+    model.remove();
+  }),
   step('register', async (model, client) => {
     if (model.facts.registered) return;
     await client.register();
@@ -510,13 +515,15 @@ const bound = (change: Partial<Limits>) =>
 const pass = (ms: number) => step(`pass ${ms} ms`, async (_model, client) => client.pass(ms));
 
 const save = step('save', async (model, client) => {
-  model.saved ??= { facts: structuredClone(model.facts), restore: await snapshot(client) };
+  const { facts, limits } = structuredClone({ facts: model.facts, limits: model.limits });
+  model.saved ??= { facts, limits, restore: await snapshot(client) };
 });
 /** Redis loses what came since; processes and workflows do not. */
 const lose = step('lose', async (model) => {
   if (model.saved === undefined) return;
   await model.saved.restore();
   model.facts = model.saved.facts;
+  Object.assign(model.limits, model.saved.limits);
   for (const { answered } of model.processes) answered.clear();
   model.saved = undefined;
   model.untold.clear();

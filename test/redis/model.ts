@@ -18,7 +18,7 @@ interface Notification {
   /** It was owed before: a late verdict of then does not deliver it. */
   again?: boolean;
   by?: string | undefined;
-  reason?: 'window' | 'expired' | 'asset_forgotten' | undefined;
+  reason?: 'window' | 'expired' | 'asset_forgotten' | 'client_deleted' | undefined;
 }
 
 interface OwedAsset {
@@ -164,7 +164,7 @@ export class Model {
   position: string | undefined;
   /** As the last step left it. */
   catchUpUntil: string | undefined;
-  saved: { facts: Facts; restore(): Promise<void> } | undefined;
+  saved: { facts: Facts; limits: Limits; restore(): Promise<void> } | undefined;
 
   constructor(
     readonly limits: Limits,
@@ -281,6 +281,16 @@ export class Model {
     const id = owed.get(asset)?.id ?? failed.get(asset)?.id;
     failed.delete(asset);
     if (id !== undefined) this.end(id, { state: 'cancelled', reason: 'asset_forgotten' });
+  }
+
+  /** Cancels what is owed, then removes the URL. */
+  remove(): void {
+    const { facts, now } = this;
+    for (const { id } of [...facts.owed.values()])
+      this.end(id, { state: 'cancelled', reason: 'client_deleted' });
+    for (const [asset, { lease }] of facts.holders) if (lease <= now) facts.holders.delete(asset);
+    if (facts.registered) this.newUrl();
+    facts.registered = false;
   }
 
   /** The asset is kept, so that it can be recovered, and a notice is owed. */

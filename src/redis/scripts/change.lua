@@ -200,8 +200,7 @@ entry('oweAgain', function(_, ARGV)
   local till, is_dry, chosen = tonumber(ARGV[2]), ARGV[3] == '1', 0
   for i = 4, #ARGV, 4 do
     local asset, id = ARGV[i], ARGV[i + 1]
-    local _, last = read_known(ARGV[i + 2], ARGV[i + 3])
-    local newest = id_text(last)
+    local newest = id_text(select(2, read_known(ARGV[i + 2], ARGV[i + 3])))
     if newest and redis.call('EXISTS', record(newest)) == 1 then id = newest end
     local is_forgotten = not newest and redis.call('EXISTS', base .. 'forgotten:' .. asset) == 1
     local state, ended_at = unpack(redis.call('HMGET', record(id), 'state', 'ended_at'))
