@@ -97,6 +97,18 @@ describe('clients/listen', () => {
     }
   });
 
+  it('answers 401 to whatever has no valid signature, as its first line says', async () => {
+    listen = await startListen(['--json'], foreign);
+    const statuses = [];
+    for (const init of [{}, { method: 'PUT', body: '{}' }, { method: 'POST', body: 'a'.repeat(70_000) }])
+      statuses.push((await fetch(listen.url, init)).status);
+    assert.deepEqual(statuses, [401, 401, 401]);
+    assert.deepEqual(
+      (await seen(3)).map(({ why }) => why),
+      [...['GET', 'PUT'].map((name) => `the method is ${name}; notifications use POST`), 'over 65536 bytes'],
+    );
+  });
+
   const unreadable: [what: string, bytes: string, code: string][] = [
     ['what is not HTTP, such as TLS', '\x16\x03\x01\x02\0', 'HPE_INVALID_METHOD'],
     [

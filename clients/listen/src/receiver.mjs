@@ -47,7 +47,7 @@ export function createReceiver({ verify, status, delayMs, tell }) {
     if (why === undefined) known.add(id);
 
     await sleep(delayMs, undefined, { signal: gone.signal }).catch(() => undefined);
-    const answer = why === undefined ? status : statusOfBad(method, body);
+    const answer = why === undefined ? status : 401;
     const isGone = gone.signal.aborted;
     // The rest of a body that is too long is not read.
     if (!isGone) response.writeHead(answer, body === 'too long' ? { connection: 'close' } : {}).end();
@@ -77,15 +77,6 @@ export function createReceiver({ verify, status, delayMs, tell }) {
     if (typeof body === 'string') return `over ${maxBodyBytes} bytes`;
     return verify(body, headers);
   }
-}
-
-/**
- * @param {string} method
- * @param {Buffer | 'too long'} body
- */
-function statusOfBad(method, body) {
-  if (method !== 'POST') return 405;
-  return body === 'too long' ? 413 : 401;
 }
 
 /**
