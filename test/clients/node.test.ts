@@ -201,6 +201,9 @@ describe('clients/node', () => {
       [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY].map((value) => ({ [option]: value })),
     ),
     { batchSize: 501 },
+    ...['clientId', 'clientSecret'].flatMap((option) =>
+      ['', undefined].map((value) => ({ [option]: value })),
+    ),
   ];
   it('refuses options that no call could be made with, by name, and repeats no secret', () => {
     for (const options of useless) {

@@ -37,6 +37,9 @@ export class Caller {
   constructor(options: ServiceOptions) {
     this.#url = addressOf(options.url);
     checkNumber('timeoutMs', options.timeoutMs ?? 1, 86_400_000);
+    // A variable that is not set would be sent as the word `undefined`.
+    for (const name of ['clientId', 'clientSecret'] as const)
+      if (!options[name]) throw new RangeError(`${name} must not be empty`);
     this.#options = options;
   }
 
