@@ -366,7 +366,7 @@ export class Model {
     if (facts.pullBelow === 0) return;
     const reached = [true, false].map((isLive) => {
       const later = this.waiting()
-        .filter(({ live, due }) => live === isLive && due > now && due <= facts.pullBelow)
+        .filter(({ live, due }) => live === isLive && due >= now + 1 && due <= facts.pullBelow)
         .sort((a, b) => b.due - a.due || (a.asset < b.asset ? 1 : -1))
         .slice(0, pulledAtOnce);
       for (const { asset, due } of later) if (!isQuiet(due) || due > now + quietMs + 1) this.waitAgain(asset);
