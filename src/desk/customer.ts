@@ -67,7 +67,7 @@ const tabPage =
       tabs,
       above: failedNotice(
         ctx.state.health,
-        html`<p>To recover them: <a href="${ctx.state.here}/actions">Change</a>.</p>`,
+        () => html`<p>To recover them: <a href="${ctx.state.here}/actions">Change</a>.</p>`,
       ),
       parent: { name: 'Customer', href: `/desk/accounts/${ctx.state.client.accountId}` },
       register: `Its publisher ${isNoticesClient(ctx.state.client.clientToken) ? 'sets one: PUT /notices' : 'registers one: POST /register_push_notifications'}.`,

@@ -2,7 +2,6 @@
 import { given } from '../api/console/access.js';
 import { redirect } from '../api/console/door.js';
 import { html, type Piece } from '../api/console/html.js';
-import { isKnown } from '../api/console/notifications.js';
 import { answerPage } from '../api/console/page.js';
 import type { Services } from '../api/step.js';
 import { isClientToken, isNoticesClient } from '../ids.js';
@@ -11,7 +10,7 @@ import { clientList } from '../operator/client.js';
 import type { Operator } from '../operator/operation.js';
 import { temporalWithinMs } from '../operator/status.js';
 import { mapInPages } from '../promises.js';
-import { explainAsset } from '../redis/notifications/decisions.js';
+import { explainAsset, isKnown } from '../redis/notifications/decisions.js';
 import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
 import { findNotification, type ListedNotification } from '../redis/notifications/notifications.js';
 import { accountIdOf, getAccount } from '../redis/records/accounts.js';

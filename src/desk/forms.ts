@@ -33,7 +33,7 @@ interface FormOptions {
  * Builds the form of an operation for a person: a field for each member of the input, and one for the reason of a change. Its answer
  * appears in the page's #result. Nothing for a role that may not carry it out.
  */
-export function operationForm(
+function operationForm(
   { session, formToken }: Pick<PersonState, 'session' | 'formToken'>,
   operation: Operation,
   { given = {}, typed = {}, before }: FormOptions = {},
@@ -124,7 +124,7 @@ function shownValue(name: string, value: Value): Piece {
 }
 
 /** Returns the fields that a person has filled in, without the blanks around what is pasted. */
-export const filledIn = (fields: Parameters): Record<string, string> =>
+const filledIn = (fields: Parameters): Record<string, string> =>
   Object.fromEntries([...fields].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
 
 /** GET /desk/do: the form of every operation that the person may carry out. */

@@ -207,7 +207,7 @@ const nameIn = ({ name, preferred_username, email, sub }: IDToken): string =>
     .slice(0, 64);
 
 /** Returns where a person signs out of the company's account; undefined if the provider has no such address or does not answer. */
-export async function signOutUrl(config: Config): Promise<string | undefined> {
+async function signOutUrl(config: Config): Promise<string | undefined> {
   try {
     const { client, provider } = await ask(config);
     return provider.serverMetadata().end_session_endpoint && client.buildEndSessionUrl(provider).href;

@@ -46,10 +46,12 @@ const sitePage = (deps: ApiDeps, tab: Tab): Middleware[] =>
     });
   });
 
-/** Shows the form that recovers what failed. */
-function recovery({ health, session, formToken, here }: SiteState, path: string): Piece {
-  if (session.access !== 'full') return '';
-  const since = html`<input type="hidden" name="since" value="${new Date(health.failedSince ?? 0).toISOString()}">`;
-  const words = `Recover ${count(health.failed, 'video')}`;
-  return [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, words, since)];
-}
+/** Makes the form that recovers what failed. */
+const recovery =
+  ({ health, session, formToken, here }: SiteState, path: string) =>
+  (sinceMs: number): Piece => {
+    if (session.access !== 'full') return '';
+    const since = html`<input type="hidden" name="since" value="${new Date(sinceMs).toISOString()}">`;
+    const words = `Recover ${count(health.failed, 'video')}`;
+    return [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, words, since)];
+  };

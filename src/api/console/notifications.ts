@@ -5,6 +5,7 @@ import {
   type AssetExplanation,
   decisionInWords,
   explainAsset,
+  isKnown,
   whyNotSent,
 } from '../../redis/notifications/decisions.js';
 import type { NotificationRecord } from '../../redis/notifications/notifications.js';
@@ -127,17 +128,15 @@ export const explainedAsset: SitePart = async (ctx, { db }) => {
   const site = ctx.state.here;
   // An id may begin or end with a blank; a pasted one usually does by mistake.
   const asked = parseParameters(ctx.querystring).get('platform_id') ?? '';
-  const whys = await Promise.all([asked, asked.trim()].map((id) => explainAsset(db, clientToken, id)));
-  const [why = whys[1]] = whys.filter(isKnown);
+  const ids = [...new Set([asked, asked.trim()])].filter((id) => id.trim() !== '');
+  const whys = await Promise.all(ids.map((id) => explainAsset(db, clientToken, id)));
+  const why = whys.find(isKnown) ?? whys.at(-1);
   return [
     html`<form class="row" action="${site}/asset"><div><label for="platform_id">Asset</label>
 <input id="platform_id" name="platform_id" value="${asked}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
-    asked.trim() !== '' && why && explanation(ctx.state, why),
+    why && explanation(ctx.state, why),
   ];
 };
-
-export const isKnown = ({ lastEvent, knownSegments }: AssetExplanation): boolean =>
-  lastEvent !== undefined || knownSegments > 0;
 
 function explanation({ here: site, reader }: SiteState, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;

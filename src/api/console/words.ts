@@ -19,7 +19,7 @@ export function fromNow(atMs: number | undefined): Html {
 export const exactly = (atMs: number): Html => timeElement(atMs, inSeconds(atMs));
 
 /** Shows the hour and minute of a moment, and the day if it is not today. */
-export function clock(atMs: number): Html {
+function clock(atMs: number): Html {
   const today = inSeconds(Date.now()).slice(0, 11);
   return timeElement(atMs, inSeconds(atMs).slice(0, 16).replace(today, ''));
 }
@@ -84,11 +84,11 @@ export const failedInWords = ({ failed }: Endpoint): Html =>
   html`${count(failed, 'video')} ended as ${badge('failed')}`;
 
 /** Says that notifications were given up, and how to recover them; nothing if none was. */
-export function failedNotice(health: Endpoint, remedy: Piece): Piece {
+export function failedNotice(health: Endpoint, remedy: (sinceMs: number) => Piece): Piece {
   const { failed, failedSince } = health;
   if (failed === 0 || failedSince === undefined) return '';
   return html`<div class="notice bad"><p class="lead">${failedInWords(health)} since ${clock(failedSince)}: nothing more is sent about ${failed === 1 ? 'it' : 'them'}.</p>
-${remedy}</div>`;
+${remedy(failedSince)}</div>`;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { eventIdPattern, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { decisions, explainAsset, forgetAsset } from '../../redis/notifications/decisions.js';
+import { decisions, explainAsset, forgetAsset, isKnown } from '../../redis/notifications/decisions.js';
 import {
   listedSince,
   listNotifications,
@@ -183,10 +183,9 @@ export const assetEndpoint = clientEndpoint({
   answer: async ({ db }, { ctx, client }) => {
     const { platform_id: platformId = '' } = ctx.params;
     const found = await explainAsset(db, client.clientToken, platformId);
-    const { knownSegments, lastEvent, lastNotification } = found;
-    if (!lastEvent && knownSegments === 0) {
+    if (!isKnown(found))
       throw new ApiError('unknown_asset', 'There is no record of this asset for this client');
-    }
+    const { lastNotification } = found;
     return {
       ...presentAsset(found),
       last_notification: lastNotification && presentNotification(lastNotification),

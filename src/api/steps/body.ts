@@ -134,17 +134,17 @@ function decoded(bytes: Buffer): string {
 function parseJson(bytes: Buffer): unknown {
   const text = decoded(bytes);
   if (text === '') return undefined;
+  let value: unknown;
   try {
-    const value = JSON.parse(text);
-    requireDistinctNames(text);
-    return value;
+    value = JSON.parse(text);
   } catch (err) {
-    if (err instanceof ApiError) throw err;
     const { at, why } = locateError(text, (err as Error).message);
     const lines = text.slice(0, at).split('\n');
     const column = (lines.at(-1)?.length ?? 0) + 1;
     throw badParameter(`The body is not JSON: ${why}see line ${lines.length}, column ${column}`);
   }
+  requireDistinctNames(text);
+  return value;
 }
 
 /** JSON.parse takes the last of repeated members (RFC 8259, section 4). @param json known to be JSON @throws ApiError 400 */

@@ -46,6 +46,10 @@ export async function explainAsset(
   };
 }
 
+/** Returns whether the service has any record of an asset. */
+export const isKnown = ({ lastEvent, knownSegments }: AssetExplanation): boolean =>
+  lastEvent !== undefined || knownSegments > 0;
+
 /** Describes the decision about an asset's last event, for a person. */
 export function decisionInWords({ lastEvent }: AssetExplanation): string {
   if (lastEvent === undefined) return 'nothing is known of any event in the last 14 days';
