@@ -1,17 +1,10 @@
-import type { AttemptDetail, AttemptError, DetailOf } from './details.js';
-import type { Ours } from './failures.js';
+import { type AnswerReader, excerptBytes } from './answerReader.js';
+import type { Failure } from './failures.js';
 
 /** The result of an attempt. */
-export interface PostResult {
+export interface PostResult extends Partial<Failure> {
   ok: boolean;
   status?: number;
-  error?: AttemptError;
-  /** What went wrong, below the class. */
-  detail?: AttemptDetail;
-  /** Set if the failure is an own failure of this process or host, not the receiver's. */
-  ours?: Ours;
-  /** More about an own failure, for operators. */
-  why?: string;
   /** Time from the start of the attempt until its result is known. */
   milliseconds: number;
   /** `Retry-After` of a 429 or 503, at most 24 h. */
@@ -21,55 +14,27 @@ export interface PostResult {
   responseExcerpt?: string;
 }
 
-/** How much of a failed answer is read, and the most that is kept for the publisher to read, as JSON. */
-export const excerptBytes = 1_024;
-
-/** A receiver's answer, as much as has come of it. */
-export class Answer {
-  readonly isOk: boolean;
-  #retryAfterMs: number | undefined;
-  #detail: DetailOf<'http_status'> | undefined;
-  readonly #excerpt: Buffer[] = [];
-  bodyBytes = 0;
-
-  constructor(readonly status: number) {
-    this.isOk = status < 300;
-  }
-
-  readRetryAfter(value: string | undefined): void {
-    if (value === undefined || (this.status !== 429 && this.status !== 503)) return;
-    this.#retryAfterMs = retryAfterMs(value);
-    if (this.#retryAfterMs === undefined) this.#detail = 'retry_after_unreadable';
-  }
-
-  add(chunk: Buffer): void {
-    // A copy: the chunk is a view into the whole read buffer.
-    if (!this.isOk && this.bodyBytes < excerptBytes)
-      this.#excerpt.push(Buffer.from(chunk.subarray(0, excerptBytes)));
-    this.bodyBytes += chunk.length;
-  }
-
-  /** Makes the result of an attempt with this answer. */
-  result(): Omit<PostResult, 'milliseconds'> {
-    const { status } = this;
-    if (this.isOk) return { ok: true, status };
-    return {
-      ok: false,
-      status,
-      error: status < 400 ? 'redirect' : 'http_status',
-      detail: this.#detail,
-      retryAfterMs: this.#retryAfterMs,
-      responseExcerpt: this.#excerpt.length > 0 ? excerptOf(this.#excerpt) : undefined,
-    };
-  }
+/** Makes the result of an attempt whose answer has a status. */
+export function resultOf({ status, retryAfter, excerpt }: AnswerReader): Omit<PostResult, 'milliseconds'> {
+  if (status < 300) return { ok: true, status };
+  const asked = status === 429 || status === 503 ? retryAfter : undefined;
+  const waitMs = asked === undefined ? undefined : retryAfterMs(asked);
+  return {
+    ok: false,
+    status,
+    error: status < 400 ? 'redirect' : 'http_status',
+    detail: asked !== undefined && waitMs === undefined ? 'retry_after_unreadable' : undefined,
+    retryAfterMs: waitMs,
+    responseExcerpt: excerpt.length > 0 ? excerptOf(excerpt) : undefined,
+  };
 }
 
 /**
  * Returns the first 1 KiB of an answer as text that is safe to show: valid UTF-8, without a character that is cut at the
  * end, white space as blanks, other control and direction-changing characters as U+FFFD.
  */
-export function excerptOf(chunks: readonly Buffer[]): string {
-  const start = Buffer.concat(chunks).subarray(0, excerptBytes);
+export function excerptOf(body: Buffer): string {
+  const start = body.subarray(0, excerptBytes);
   const text = new TextDecoder('utf-8').decode(start, { stream: true });
   return cutToJson(text.replace(/[\t\n\r]+/g, ' ').replace(unsafeCharacters, '\ufffd'));
 }

@@ -1,14 +1,8 @@
 import type { DetailOf } from './details.js';
 import { AttemptFailed } from './failures.js';
 
-export interface AnswerEvents {
-  /** The status line of the answer, not of a 1xx before it. */
-  onStatus(status: number): void;
-  /** The headers have ended, or are not read any further. */
-  onHeaders(retryAfter: string | undefined): void;
-  /** A view of the bytes read. */
-  onBody(bytes: Buffer): void;
-}
+/** How much of a body is kept, and the most that is kept of it for the publisher to read, as JSON. */
+export const excerptBytes = 1_024;
 
 /** The most bytes of 1xx answers, status line, headers, trailers and sizes of chunks: four times what common clients take. */
 const maxHeadBytes = 64 * 1024;
@@ -30,18 +24,26 @@ export class AnswerReader {
   isKept = false;
   /** Time that the server says it keeps the connection (`Keep-Alive`). */
   keptMs = Number.POSITIVE_INFINITY;
+  /** 0 until the status line has come, of the answer itself and not of a 1xx before it. */
+  status = 0;
+  /** The headers have ended, or are not read any further. */
+  hasHeaders = false;
+  bodyBytes = 0;
+  /** The body, at least its first 1 KiB. */
+  excerpt = Buffer.alloc(0);
   #state: State = 'status';
   #isRegular = true;
   #line = '';
   #headBytes = 0;
-  #status = 0;
   #isPersistent = true;
   #left = 0;
   /** The last header, whose value may go on in the next line. */
   #header = '';
   readonly #headers = new Map<string, string>();
 
-  constructor(readonly events: AnswerEvents) {}
+  get retryAfter(): string | undefined {
+    return this.#headers.get('retry-after');
+  }
 
   get isOver(): boolean {
     return this.#state === 'over';
@@ -64,7 +66,7 @@ export class AnswerReader {
 
   /** The connection has ended. @throws AttemptFailed if there is no status */
   end(): void {
-    if (this.#status === 0)
+    if (this.status === 0)
       throw broken(this.#line === '' ? 'closed_without_answer' : 'closed_in_status_line');
     this.#stop();
   }
@@ -76,7 +78,7 @@ export class AnswerReader {
     this.#headBytes += to - from + 1;
     if (this.#state === 'status') this.#checkBeginning();
     if (this.#headBytes > maxHeadBytes) {
-      if (this.#status === 0) throw broken('endless_interim');
+      if (this.status === 0) throw broken('endless_interim');
       this.#stop();
     } else if (end >= 0) {
       const line = this.#line;
@@ -136,8 +138,7 @@ export class AnswerReader {
       this.#state = 'headers';
       this.#isPersistent = !line.startsWith('HTTP/1.0');
       if (status < 200) return;
-      this.#status = status;
-      this.events.onStatus(status);
+      this.status = status;
     }
   }
 
@@ -158,7 +159,7 @@ export class AnswerReader {
   }
 
   #endHeaders(): void {
-    if (this.#status === 0) {
+    if (this.status === 0) {
       this.#headers.clear();
       this.#state = 'status';
       return;
@@ -170,8 +171,8 @@ export class AnswerReader {
     else if (/\bkeep-alive\b/i.test(connection)) this.#isPersistent = true;
     const kept = /\btimeout *= *(\d+)/i.exec(this.#headers.get('keep-alive') ?? '')?.[1];
     if (kept !== undefined) this.keptMs = Number(kept) * 1000;
-    this.events.onHeaders(this.#headers.get('retry-after'));
-    if (this.#status === 204 || this.#status === 304) {
+    this.hasHeaders = true;
+    if (this.status === 204 || this.status === 304) {
       // Some servers send the body, or the end of a chunked one, all the same and later.
       if (coding !== undefined || (length ?? '0') !== '0') this.#isRegular = false;
       this.#state = 'over';
@@ -186,7 +187,9 @@ export class AnswerReader {
 
   #readBody(bytes: Buffer, from: number): number {
     const to = this.#state === 'rest' ? bytes.length : Math.min(bytes.length, from + this.#left);
-    this.events.onBody(bytes.subarray(from, to));
+    if (this.bodyBytes < excerptBytes)
+      this.excerpt = Buffer.concat([this.excerpt, bytes.subarray(from, Math.min(to, from + excerptBytes))]);
+    this.bodyBytes += to - from;
     this.#left -= to - from;
     if (this.#left === 0 && this.#state === 'sized') this.#state = 'over';
     if (this.#left === 0 && this.#state === 'chunk') this.#state = 'chunk end';
@@ -195,7 +198,7 @@ export class AnswerReader {
 
   /** Reads no further. */
   #stop(): void {
-    if (this.#state === 'headers') this.events.onHeaders(this.#headers.get('retry-after'));
+    this.hasHeaders = true;
     this.#isRegular = false;
     this.#state = 'over';
   }
@@ -204,9 +207,7 @@ export class AnswerReader {
 /** A token, a colon, and visible characters, blanks, tabs or bytes above ASCII (RFC 9110, section 5). */
 const regularHeader = /^[!#$%&'*+.^_`|~\w-]+:[\t\x20-\x7e\x80-\xff]*$/;
 
-function broken(detail: DetailOf<'protocol'>): AttemptFailed {
-  return new AttemptFailed('protocol', { detail });
-}
+const broken = (detail: DetailOf<'protocol'>) => new AttemptFailed({ error: 'protocol', detail });
 
 function otherProtocol(text: string): DetailOf<'protocol'> {
   // The first frame of an HTTP/2 server is SETTINGS (RFC 9113, section 3.4), before or without a GOAWAY.

@@ -2,13 +2,14 @@ import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type AnswerEvents, AnswerReader } from './answerReader.js';
+import { TLSSocket } from 'node:tls';
+import { AnswerReader } from './answerReader.js';
 import { tlsDetail } from './details.js';
 import { AttemptFailed, codeOf, oursByCode } from './failures.js';
 import {
   askAgainMs,
   type Destination,
-  forgetSession,
+  findAddresses,
   type Guard,
   openSocket,
   type Phase,
@@ -24,7 +25,9 @@ export interface Request {
 }
 
 /** What becomes of a request; after `onEnd` or `onError` nothing follows. */
-export interface ExchangeEvents extends AnswerEvents {
+export interface ExchangeEvents {
+  /** More of the answer has come. */
+  onRead(answer: AnswerReader): void;
   /** @param isReusable the connection is open and between two requests */
   onEnd(isReusable: boolean): void;
   /** @param error an AttemptFailed, or an error of the service's own */
@@ -49,7 +52,8 @@ const keptMarginMs = 1_000;
  * again after the server has closed the connection.
  *
  * A request that breaks before a byte of its own answer is sent once more, over a new socket, if the socket had
- * an exchange before or resumed a TLS session: the cause may then be older than the request.
+ * an exchange before or was offered a TLS session: the cause may then be older than the request, and another machine behind the same
+ * name may have made the session.
  *
  * About the TTL of its name after it was opened, and again and again, a connection asks whether the name still leads there. If not, it
  * ends after the exchange under way: a receiver that moves is followed, however busy its connections are.
@@ -57,23 +61,13 @@ const keptMarginMs = 1_000;
 export class Connection {
   remoteAddress: string | undefined;
   phase: Phase = 'during_lookup';
-  readonly #progress = {
-    onPhase: (phase: Phase) => {
-      const hasLookedUp = this.phase === 'during_lookup' && phase !== this.phase;
-      this.phase = phase;
-      if (hasLookedUp) this.events.onLookedUp();
-    },
-    onSocket: (socket: Socket) => {
-      this.#newest = socket;
-      if (this.#isDestroyed) socket.destroy();
-    },
-  };
+  readonly #closing = new AbortController();
+  readonly signal = this.#closing.signal;
   /** The open socket. */
   #socket: Socket | undefined;
-  #newest: Socket | undefined;
-  #isDestroyed = false;
-  #mayBeStale = false;
-  #resumed: Buffer | undefined;
+  #wasUsed = false;
+  /** The TLS session that was offered, and once the socket is open, that was resumed. */
+  #session: Buffer | undefined;
   #exchange: Exchange | undefined;
   #resting: NodeJS.Timeout | undefined;
   #aging: NodeJS.Timeout | undefined;
@@ -83,7 +77,7 @@ export class Connection {
   constructor(
     readonly to: Destination,
     readonly guard: Guard,
-    /** `onLookedUp`: the name has addresses, or the lookup failed. */
+    /** `onLookedUp`: the name has addresses. */
     readonly events: { onLookedUp(): void; onClosed(): void },
   ) {}
 
@@ -91,20 +85,20 @@ export class Connection {
     return this.#socket !== undefined;
   }
 
-  /** Sends a request, over a new socket if none is open. */
-  async send(request: Request, events: ExchangeEvents): Promise<void> {
+  /** Sends a request, over a new socket if none is open. @param mayResume a TLS session */
+  async send(request: Request, events: ExchangeEvents, mayResume = true): Promise<void> {
     clearTimeout(this.#resting);
-    const exchange: Exchange = { request, events, reader: new AnswerReader(events), isSent: false };
+    const exchange: Exchange = { request, events, reader: new AnswerReader(), isSent: false };
     this.#exchange = exchange;
     try {
       const head = headOf(request, this.to);
       // First comes what has arrived meanwhile: the end of the connection, or bytes that belong to no request.
       if (this.#socket !== undefined) await nextTurn();
-      const socket = this.#socket ?? (await this.#open());
-      if (this.#exchange !== exchange || this.#isDestroyed) return;
+      const socket = this.#socket ?? (await this.#open(mayResume ? this.to.session : undefined));
+      if (this.#exchange !== exchange) return;
       this.phase = 'during_answer';
       exchange.isSent = true;
-      exchange.reader.isKept = this.#mayBeStale;
+      exchange.reader.isKept = this.#wasUsed || this.#session !== undefined;
       if (typeof request.body === 'string') socket.write(head + request.body);
       else {
         socket.write(head);
@@ -117,23 +111,23 @@ export class Connection {
   }
 
   destroy(): void {
-    this.#isDestroyed = true;
+    this.#closing.abort();
     clearTimeout(this.#resting);
     clearTimeout(this.#aging);
     this.#exchange?.stream?.destroy();
     this.#exchange = undefined;
-    this.#newest?.destroy();
   }
 
-  async #open(): Promise<Socket> {
+  async #open(session: Buffer | undefined): Promise<Socket> {
     this.remoteAddress = undefined;
+    this.#wasUsed = false;
+    this.#session = session;
     this.phase = 'during_lookup';
-    const { socket, address, resumed } = await openSocket(this.to, this.guard, this.#progress).finally(() => {
-      if (this.phase === 'during_lookup') this.events.onLookedUp();
-    });
+    const addresses = await findAddresses(this.to, this.guard);
+    this.events.onLookedUp();
+    const { socket, address } = await openSocket(this.to, addresses, this.guard, this, session);
     this.#socket = socket;
-    this.#resumed = resumed;
-    this.#mayBeStale = resumed !== undefined;
+    if (!(socket instanceof TLSSocket && socket.isSessionReused())) this.#session = undefined;
     this.remoteAddress = address;
     this.#isOutdated = false;
     this.#age(socket);
@@ -172,6 +166,7 @@ export class Connection {
     }
     try {
       exchange.reader.read(bytes);
+      if (exchange.reader.status > 0) exchange.events.onRead(exchange.reader);
       if (exchange.reader.isOver && this.#exchange === exchange) this.#finish(exchange, socket);
     } catch (error) {
       this.#fail(exchange, error);
@@ -199,21 +194,21 @@ export class Connection {
     const isWhole = isSent && socket.writableLength === 0;
     const isReusable = reader.isReusable && isWhole && !this.#isOutdated && restMs > 0;
     if (isReusable) {
-      this.#mayBeStale = true;
-      this.#resumed = undefined;
+      this.#wasUsed = true;
+      this.#session = undefined;
       this.#resting = setTimeout(() => this.#drop(), restMs).unref();
     }
     events.onEnd(isReusable && this.isOpen);
   }
 
-  #fail({ request, reader, events, stream }: Exchange, error: unknown): void {
-    const isStale = this.#mayBeStale && !reader.hasBegun;
-    if (this.#resumed !== undefined) forgetSession(this.to, this.#resumed);
+  #fail({ request, reader, events, isSent, stream }: Exchange, error: unknown): void {
+    const isTls = error instanceof AttemptFailed && error.failure.error === 'tls';
+    const isRefused = this.#session !== undefined && (isSent || isTls);
+    if (isRefused && this.to.session === this.#session) this.to.session = undefined;
     this.#exchange = undefined;
-    this.#mayBeStale = false;
     stream?.destroy();
     this.#drop();
-    if (isStale && !this.#isDestroyed) void this.send(request, events);
+    if ((this.#wasUsed || isRefused) && !reader.hasBegun) void this.send(request, events, false);
     else events.onError(error);
   }
 
@@ -237,7 +232,7 @@ function headOf({ path, headers, body }: Request, { name }: Destination): string
       head += `${name}: ${value}\r\n`;
     }
   } catch {
-    throw new AttemptFailed('protocol', { detail: 'request_invalid' });
+    throw new AttemptFailed({ error: 'protocol', detail: 'request_invalid' });
   }
   if (typeof body === 'string') head += `content-length: ${Buffer.byteLength(body)}\r\n`;
   return `${head}\r\n`;
@@ -246,13 +241,14 @@ function headOf({ path, headers, body }: Request, { name }: Destination): string
 /** Translates the error of a socket over which a request was sent; undefined if the socket was only closed. */
 function brokenBy(code: string): AttemptFailed | undefined {
   const ours = oursByCode(code);
-  if (ours !== undefined) return new AttemptFailed('protocol', { ours });
+  if (ours !== undefined) return new AttemptFailed({ error: 'protocol', ours });
   // With TLS 1.3 a server judges the client only after the client's handshake is complete. Other codes have another meaning by then.
   if (code.startsWith('ERR_SSL_') || code === 'EPROTO')
-    return new AttemptFailed('tls', {
+    return new AttemptFailed({
+      error: 'tls',
       detail: code.includes('ALERT') ? tlsDetail(code) : 'handshake_broken',
     });
   return code === 'ECONNRESET' || code === 'EPIPE'
-    ? new AttemptFailed('protocol', { detail: 'reset_without_answer' })
+    ? new AttemptFailed({ error: 'protocol', detail: 'reset_without_answer' })
     : undefined;
 }

@@ -15,22 +15,22 @@ import { type AttemptDetail, type AttemptError, connectDetail, dnsDetail } from 
 export const ourFailures = ['descriptors', 'resolver', 'network', 'proxy'] as const;
 export type Ours = (typeof ourFailures)[number];
 
+export interface Failure {
+  error: AttemptError;
+  /** What went wrong, below the class. */
+  detail?: AttemptDetail;
+  /** Set if the failure is an own failure of this process or host, not the receiver's. */
+  ours?: Ours;
+  /** More about an own failure, for operators. */
+  why?: string;
+}
+
 /** An attempt that failed before there was an answer. */
 export class AttemptFailed extends Error {
   override name = 'AttemptFailed';
-  constructor(
-    readonly error: AttemptError,
-    /** `ours` is set if the failure is an own failure of this process or host, not the receiver's; `why` says more of it to operators. */
-    { detail, ours, why }: { detail?: AttemptDetail; ours?: Ours; why?: string } = {},
-  ) {
-    super(error);
-    this.detail = detail;
-    this.ours = ours;
-    this.why = why;
+  constructor(readonly failure: Failure) {
+    super(failure.error);
   }
-  readonly detail: AttemptDetail | undefined;
-  readonly ours: Ours | undefined;
-  readonly why: string | undefined;
 }
 
 /** Returns the `code` of an error. Its message is not for logs and people: it may hold names and addresses. */
@@ -39,18 +39,18 @@ export function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : 'unknown error';
 }
 
-const unknownHostCodes = new Set(['ENOTFOUND', 'ENODATA', 'EBADNAME']);
 const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
 const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
 
-/** Returns whether a lookup failed because the name does not exist, rather than because there was no answer. */
-export const saysUnknownHost = (error: unknown): boolean => unknownHostCodes.has(codeOf(error));
+/** Returns whether a lookup failed because the name has no address, rather than because there was no answer. */
+export const saysUnknownHost = ({ detail }: Failure): boolean =>
+  detail === 'no_such_name' || detail === 'no_address';
 
 /** Translates the error of a lookup. */
 export function lookupFailed(error: unknown): AttemptFailed {
   if (error instanceof AttemptFailed) return error;
   const code = codeOf(error);
-  return new AttemptFailed('dns', { detail: dnsDetail(code), ours: oursByCode(code) });
+  return new AttemptFailed({ error: 'dns', detail: dnsDetail(code), ours: oursByCode(code) });
 }
 
 /**
@@ -71,7 +71,7 @@ export async function connectFailed(
   const codes: string[] = (error instanceof AggregateError ? error.errors : [error]).map(codeOf);
   // Of several addresses, the receiver's code takes precedence over one that this host may have caused.
   const code = codes.find((code) => !routeCodes.has(code) && !oursByCode(code)) ?? codes[0] ?? '';
-  const failed = (ours?: Ours) => new AttemptFailed('connect', { detail: connectDetail(code), ours });
+  const failed = (ours?: Ours) => new AttemptFailed({ error: 'connect', detail: connectDetail(code), ours });
   if (!routeCodes.has(code)) return failed(oursByCode(code));
   for (const { address } of tried) {
     if (await hasRoute(address)) return failed(code === 'EADDRNOTAVAIL' ? 'network' : undefined);

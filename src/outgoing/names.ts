@@ -116,7 +116,7 @@ export class SystemNames {
     }
     const reason = reasons.find(isUnanswered) ?? reasons[0];
     if (isAnswered || !(await this.isResolverSilent(askedAtMs))) throw reason;
-    throw new AttemptFailed('dns', { detail: 'name_server_silent', ours: 'resolver' });
+    throw new AttemptFailed({ error: 'dns', detail: 'name_server_silent', ours: 'resolver' });
   }
 
   #currentResolver(): Resolver {

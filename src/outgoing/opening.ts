@@ -4,7 +4,14 @@ import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { checkServerIdentity, type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { judgeAddress, type TargetPolicy } from './address.js';
 import { type DetailOf, tlsDetail } from './details.js';
-import { AttemptFailed, codeOf, connectFailed, type HasRoute, lookupFailed } from './failures.js';
+import {
+  AttemptFailed,
+  codeOf,
+  connectFailed,
+  type HasRoute,
+  lookupFailed,
+  saysUnknownHost,
+} from './failures.js';
 import type { FoundAddress, Names } from './names.js';
 import type { OutgoingProxy } from './proxy.js';
 
@@ -35,54 +42,46 @@ export interface Guard {
 /** Where an attempt is: the details of `timeout`. */
 export type Phase = DetailOf<'timeout'>;
 
-/** Told about a socket that is being opened. */
-export interface Progress {
-  onPhase(phase: Phase): void;
-  /** Another socket is the newest: TCP, then TLS over it. Whoever no longer wants it destroys it here. */
-  onSocket(socket: Socket): void;
+/** Who waits for a socket. */
+interface Opener {
+  phase: Phase;
+  /** Closes the socket, and while it is being opened whatever of it is there. */
+  signal: AbortSignal;
 }
 
-export interface Opened {
-  socket: Socket;
-  /** The receiver's; undefined if a proxy resolved the name. */
-  address: string | undefined;
-  /** The TLS session that this socket resumed. */
-  resumed?: Buffer;
+/** Finds and judges the addresses of an origin; none if a proxy looks up its name. @throws AttemptFailed */
+export async function findAddresses(to: Destination, guard: Guard): Promise<readonly FoundAddress[]> {
+  const { host } = to;
+  const family = isIP(host);
+  if (family === 0 && guard.proxy?.resolves) return [];
+  const found =
+    family === 0
+      ? await guard.names.lookup(host).catch((error) => Promise.reject(lookupFailed(error)))
+      : [{ address: host, family }];
+  for (const { address } of found) refuseUnlessAllowed(address, to, guard);
+  to.found = { addresses: found, untilMs: performance.now() + lifeMs(found) / 4 };
+  return found;
 }
 
 /**
- * Opens a socket to an origin. Every address is judged before a SYN is sent, and the address that was reached is judged again
- * before a byte of TLS or HTTP is sent. The judged addresses are the ones passed to the socket, so a name that changes
- * its answer gains nothing.
- *
- * A server that refuses to resume a TLS session (another machine behind the same name may have made it) is asked once more
- * without the session, which is forgotten.
+ * Opens a socket to one of the judged addresses of an origin, so a name that changes its answer gains nothing. The address that was
+ * reached is judged again before a byte of TLS or HTTP is sent.
+ * @param session of TLS that the server may resume
+ * @returns its `address`: the receiver's; undefined if a proxy resolved the name
  * @throws AttemptFailed
  */
-export async function openSocket(to: Destination, guard: Guard, progress: Progress): Promise<Opened> {
-  progress.onPhase('during_lookup');
-  const addresses = isResolvedByProxy(to, guard) ? [] : await findAddresses(to, guard);
-  const connect = async (session?: Buffer): Promise<Opened> => {
-    progress.onPhase('during_connect');
-    const { tcp, address } = await connectTcp(to, addresses, guard, progress);
-    if (!to.secure) return { socket: tcp, address };
-    progress.onPhase('during_handshake');
-    const socket = await startTls(tcp, to, guard, progress, session);
-    return { socket, address, resumed: socket.isSessionReused() ? session : undefined };
-  };
-  const { session } = to;
-  try {
-    return await connect(session);
-  } catch (error) {
-    if (session === undefined || !(error instanceof AttemptFailed && error.error === 'tls')) throw error;
-    forgetSession(to, session);
-    return connect();
-  }
-}
-
-/** Offers this session no more. */
-export function forgetSession(to: Destination, session: Buffer): void {
-  if (to.session === session) to.session = undefined;
+export async function openSocket(
+  to: Destination,
+  addresses: readonly LookupAddress[],
+  guard: Guard,
+  opener: Opener,
+  session: Buffer | undefined,
+): Promise<{ socket: Socket; address: string | undefined }> {
+  opener.phase = 'during_connect';
+  const { tcp, address } = await connectTcp(to, addresses, guard, opener.signal);
+  if (!to.secure) return { socket: tcp, address };
+  opener.phase = 'during_handshake';
+  return { socket: await startTls(tcp, to, guard, session), address };
 }
 
 /** A connection whose address is no longer one of its name is given up: after about the TTL, within these bounds. */
@@ -116,41 +115,27 @@ export async function stillLeadsTo(
     const addresses = isFresh ? to.found?.addresses : await findAddresses(to, guard);
     return addresses?.some((one) => one.address === address) ?? false;
   } catch (error) {
-    const { error: kind, detail } = error as AttemptFailed;
-    return kind === 'dns' && detail !== 'no_such_name' && detail !== 'no_address';
+    const { failure } = error as AttemptFailed;
+    return failure.error === 'dns' && !saysUnknownHost(failure);
   }
-}
-
-const isResolvedByProxy = ({ host }: Destination, { proxy }: Guard): boolean =>
-  proxy?.resolves === true && isIP(host) === 0;
-
-async function findAddresses(to: Destination, guard: Guard): Promise<readonly FoundAddress[]> {
-  const { host } = to;
-  const family = isIP(host);
-  const found =
-    family === 0
-      ? await guard.names.lookup(host).catch((error) => Promise.reject(lookupFailed(error)))
-      : [{ address: host, family }];
-  for (const { address } of found) refuseUnlessAllowed(address, to, guard);
-  to.found = { addresses: found, untilMs: performance.now() + lifeMs(found) / 4 };
-  return found;
 }
 
 function refuseUnlessAllowed(address: string, { port }: Destination, { policy }: Guard): void {
   const verdict = judgeAddress(address, port, policy);
-  if (verdict !== 'allowed') throw new AttemptFailed('blocked_address', { detail: verdict });
+  if (verdict !== 'allowed') throw new AttemptFailed({ error: 'blocked_address', detail: verdict });
 }
 
 async function connectTcp(
   to: Destination,
   addresses: readonly LookupAddress[],
   guard: Guard,
-  progress: Progress,
+  signal: AbortSignal,
 ): Promise<{ tcp: Socket; address: string | undefined }> {
   const { host, port } = to;
+  signal.throwIfAborted();
   if (guard.proxy !== undefined) {
     const hosts = addresses.length === 0 ? [host] : addresses.map(({ address }) => address);
-    const tunnel = await guard.proxy.connect(hosts, port, (socket) => progress.onSocket(socket));
+    const tunnel = await guard.proxy.connect(hosts, port, signal);
     return { tcp: tunnel.socket, address: isIP(tunnel.host) === 0 ? undefined : tunnel.host };
   }
   const socket = netConnect({
@@ -158,12 +143,13 @@ async function connectTcp(
     port,
     noDelay: true,
     keepAlive: true,
+    signal,
     // Happy Eyeballs asks for all addresses. Node's 250 ms for each but the last is less than one lost SYN.
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: 1_500,
     lookup: (_host, _options, found) => found(null, [...addresses]),
   });
-  watch(socket, progress);
+  ignoreErrors(socket);
   try {
     await once(socket, 'connect');
   } catch (error) {
@@ -177,7 +163,6 @@ async function startTls(
   tcp: Socket,
   to: Destination,
   { trust }: Guard,
-  progress: Progress,
   session: Buffer | undefined,
 ): Promise<TLSSocket> {
   const name = to.host.replace(/\.$/, '');
@@ -190,7 +175,7 @@ async function startTls(
     session,
     secureContext: trust,
   });
-  watch(socket, progress);
+  ignoreErrors(socket);
   socket.on('session', (newer) => {
     to.session = newer;
   });
@@ -203,7 +188,7 @@ async function startTls(
     // but only after it has shown its own certificate.
     const isLate = detail === 'tls_cipher' || detail === 'handshake_broken';
     const isWanted = isLate && hasShownCertificate(socket);
-    throw new AttemptFailed('tls', { detail: isWanted ? 'client_certificate_wanted' : detail });
+    throw new AttemptFailed({ error: 'tls', detail: isWanted ? 'client_certificate_wanted' : detail });
   }
 }
 
@@ -211,8 +196,7 @@ function hasShownCertificate(socket: TLSSocket): boolean {
   return Object.keys(socket.getPeerCertificate() ?? {}).length > 0;
 }
 
-function watch(socket: Socket, progress: Progress): void {
-  // A second error may follow, which would end the process without a listener.
+/** A second error may follow, which would end the process without a listener. */
+function ignoreErrors(socket: Socket): void {
   socket.on('error', () => undefined);
-  progress.onSocket(socket);
 }

@@ -2,11 +2,11 @@ import { setImmediate as nextRound } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { Config } from '../config.js';
 import { readTargetPolicy, type TargetPolicy } from './address.js';
-import { Answer, excerptBytes, type PostResult } from './answer.js';
+import { type PostResult, resultOf } from './answer.js';
+import { type AnswerReader, excerptBytes } from './answerReader.js';
 import type { Connection, ExchangeEvents, Request } from './connection.js';
 import { type ConnectionBounds, Connections } from './connections.js';
-import type { AttemptDetail, AttemptError } from './details.js';
-import { AttemptFailed, hasRoute } from './failures.js';
+import { AttemptFailed, type Failure, hasRoute } from './failures.js';
 import { systemNames } from './names.js';
 import type { Guard } from './opening.js';
 import { readProxy } from './proxy.js';
@@ -96,12 +96,12 @@ export function createSender(settings: SenderSettings) {
    * to: its `post` says why. @returns undefined if there is no room within this time
    */
   async function permit(url: string, client: string, withinMs: number): Promise<Permit | undefined> {
-    if (closing !== undefined) return refuse('connect');
+    if (closing !== undefined) return refuse({ error: 'connect' });
     const target = parseUrl(url);
-    if (target === undefined) return refuse('protocol', 'request_invalid');
+    if (target === undefined) return refuse({ error: 'protocol', detail: 'request_invalid' });
     const secure = target.protocol === 'https:';
     if (!secure && !(target.protocol === 'http:' && policy.allowHttp))
-      return refuse('blocked_address', 'http_not_allowed');
+      return refuse({ error: 'blocked_address', detail: 'http_not_allowed' });
     unfinished++;
     const to = { name: target.origin, host: hostOf(target), port: portOf(target), secure };
     const connection = await connections.acquire(to, client, withinMs);
@@ -132,9 +132,10 @@ export function createSender(settings: SenderSettings) {
   };
 }
 
-function refuse(error: AttemptError, detail?: AttemptDetail): Permit {
-  return { post: async () => ({ ok: false, error, detail, milliseconds: 0 }), release: () => undefined };
-}
+const refuse = (failure: Failure): Permit => ({
+  post: async () => ({ ok: false, ...failure, milliseconds: 0 }),
+  release: () => undefined,
+});
 
 interface Shared {
   connections: Connections;
@@ -156,12 +157,13 @@ const afterPauseMs = { least: 250, most: 1_000 };
  * over once the rest of the body has been read in the background, for a second at most.
  */
 class Attempt implements ExchangeEvents {
-  #state: 'ready' | 'posted' | 'over' = 'ready';
+  /** `answered`: what follows may only take so long; `known`: so is the result. */
+  #state: 'ready' | 'posted' | 'answered' | 'known' | 'over' = 'ready';
   #startedAtMs = 0;
   #timeoutMs = 0;
   #timer: NodeJS.Timeout | undefined;
   #wasPaused = false;
-  #answer: Answer | undefined;
+  #answer: AnswerReader | undefined;
   #resolve: (result: PostResult) => void = () => undefined;
   #reject: (reason: unknown) => void = () => undefined;
 
@@ -199,39 +201,29 @@ class Attempt implements ExchangeEvents {
     this.shared.finish();
   }
 
-  onStatus(status: number): void {
-    if (this.#state === 'over') return;
-    this.#answer = new Answer(status);
-    if (!this.#answer.isOk) return;
-    this.#settle(this.#answer.result());
-    this.#startRest();
-  }
-
-  onHeaders(retryAfter: string | undefined): void {
-    if (this.#state === 'over' || this.#answer === undefined || this.#answer.isOk) return;
-    this.#answer.readRetryAfter(retryAfter);
-    this.#startRest();
-  }
-
-  onBody(bytes: Buffer): void {
-    const answer = this.#answer;
-    if (this.#state === 'over' || answer === undefined) return;
-    answer.add(bytes);
-    if (answer.bodyBytes >= excerptBytes) this.#settle(answer.result());
+  onRead(answer: AnswerReader): void {
+    const isOk = answer.status < 300;
+    this.#answer = answer;
+    if (this.#state === 'posted' && (isOk || answer.hasHeaders)) {
+      this.#state = 'answered';
+      this.#startTimer(Math.min(bodyMs, this.#timeoutMs - this.#elapsedMs()));
+    }
+    if (this.#state === 'answered' && (isOk || answer.bodyBytes >= excerptBytes)) {
+      this.#state = 'known';
+      this.#settle();
+    }
     if (answer.bodyBytes > maxBodyBytes) this.#end(false);
   }
 
   onEnd(isReusable: boolean): void {
-    if (this.#state === 'over' || this.#answer === undefined) return;
-    this.#settle(this.#answer.result());
+    this.#settle();
     this.#end(isReusable);
   }
 
   onError(error: unknown): void {
-    if (this.#state === 'over') return;
     // The first of the two counts.
     if (!(error instanceof AttemptFailed)) this.#reject(error);
-    this.#fail(error instanceof AttemptFailed ? error : new AttemptFailed('protocol'));
+    this.#fail(error instanceof AttemptFailed ? error.failure : { error: 'protocol' });
   }
 
   async #onTimeout(): Promise<void> {
@@ -245,7 +237,7 @@ class Attempt implements ExchangeEvents {
       return this.#startTimer(Math.min(missedMs, afterPauseMs.most));
     }
     const { phase } = this.connection;
-    const late = new AttemptFailed('timeout', { detail: phase });
+    const late: Failure = { error: 'timeout', detail: phase };
     const { names, proxy } = this.shared.connections.guard;
     // Either one customer's name server or server is silent, or the resolver or the proxy; finding out takes up to a second.
     const isDns = phase === 'during_lookup';
@@ -255,7 +247,7 @@ class Attempt implements ExchangeEvents {
     const isSilent = isTunnel ? proxy.isSilent(since) : names.isResolverSilent(since);
     this.#end(false);
     if (!(await isSilent)) return this.#fail(late);
-    this.#fail(new AttemptFailed(isDns ? 'dns' : 'connect', { ours: isDns ? 'resolver' : 'proxy' }));
+    this.#fail(isDns ? { error: 'dns', ours: 'resolver' } : { error: 'connect', ours: 'proxy' });
   }
 
   #startTimer(ms: number): void {
@@ -263,19 +255,15 @@ class Attempt implements ExchangeEvents {
     this.#timer = setTimeout(() => void this.#onTimeout(), ms);
   }
 
-  /** The answer itself has come; what follows it may only take so long. */
-  #startRest(): void {
-    this.#startTimer(Math.min(bodyMs, this.#timeoutMs - this.#elapsedMs()));
-  }
-
   /** Ends the attempt before the end of its answer, or without an answer. */
-  #fail({ error, detail, ours, why }: AttemptFailed): void {
-    this.#settle(this.#answer?.result() ?? { ok: false, error, detail, ours, why });
+  #fail(failure: Failure): void {
+    this.#settle(failure);
     this.#end(false);
   }
 
-  /** Gives the result, if there is none yet. */
-  #settle(result: Omit<PostResult, 'milliseconds' | 'remoteAddress'>): void {
+  /** Gives the result, if there is none yet: that of the answer, if it has begun. */
+  #settle(failure?: Failure): void {
+    const result = this.#answer === undefined ? { ok: false, ...failure } : resultOf(this.#answer);
     const { remoteAddress } = this.connection;
     this.#resolve({ ...result, milliseconds: Math.round(this.#elapsedMs()), remoteAddress });
   }

@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import type { Config } from '../config.js';
-import { withTimeout } from '../promises.js';
 import { AnswerReader } from './answerReader.js';
 import { AttemptFailed } from './failures.js';
 
@@ -47,16 +46,16 @@ export class OutgoingProxy {
   async connect(
     hosts: readonly string[],
     port: number,
-    onSocket: (socket: Socket) => void,
+    signal: AbortSignal,
   ): Promise<{ socket: Socket; host: string }> {
     for (const host of hosts) {
-      const { status, socket } = await this.#ask(host, port, onSocket);
+      const { status, socket } = await this.#ask(host, port, signal);
       if (status < 300) return { socket, host };
       socket.destroy();
       // RFC 9209, section 2.3, and the common proxies: the next hop is not found, not reached or too slow.
       if (![502, 503, 504].includes(status)) throw proxyFailed(`it answered ${status}`);
     }
-    throw new AttemptFailed('connect', { detail: 'proxy_found_no_way' });
+    throw new AttemptFailed({ error: 'connect', detail: 'proxy_found_no_way' });
   }
 
   /** Returns whether the proxy is the cause if an attempt waits for its tunnel since `sinceMs` (`performance.now()`). */
@@ -66,48 +65,43 @@ export class OutgoingProxy {
 
   /** Tries the proxy. @returns what it does wrong; undefined if it answers and takes our credentials */
   async fault(): Promise<string | undefined> {
-    let newest: Socket | undefined;
-    const asked = this.#ask(nowhere.host, nowhere.port, (socket) => {
-      newest = socket;
-    });
+    const signal = AbortSignal.timeout(judgedWithinMs);
     try {
-      const { status } = await withTimeout(asked, judgedWithinMs, () => ({ status: 0 }));
-      if (status === 0) return 'it does not answer';
+      const { status, socket } = await this.#ask(nowhere.host, nowhere.port, signal);
+      socket.destroy();
       return status === 407 ? 'it refuses the user name and password (407)' : undefined;
     } catch (error) {
-      if (error instanceof AttemptFailed) return error.why;
+      if (signal.aborted) return 'it does not answer';
+      if (error instanceof AttemptFailed) return error.failure.why;
       throw error;
-    } finally {
-      asked.catch(() => undefined);
-      newest?.destroy();
     }
   }
 
-  async #ask(host: string, port: number, onSocket: (socket: Socket) => void) {
-    const socket = netConnect({ host: this.#host, port: this.#port, noDelay: true, keepAlive: true });
+  async #ask(host: string, port: number, signal: AbortSignal) {
+    const socket = netConnect({ host: this.#host, port: this.#port, noDelay: true, keepAlive: true, signal });
     socket.on('error', () => undefined);
-    onSocket(socket);
     await once(socket, 'connect').catch(() => Promise.reject(proxyFailed('it cannot be reached')));
     const target = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
     socket.write(`CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n${this.#authorization}\r\n`);
-    const { status, hasMore } = await readHead(socket);
+    const { status, bodyBytes } = await readHead(socket);
     this.#answeredAtMs = performance.now();
     // No receiver of TLS or HTTP sends the first byte.
-    if (status < 300 && hasMore) throw proxyFailed('it answers with a page, not a tunnel');
+    if (status < 300 && bodyBytes > 0) throw proxyFailed('it answers with a page, not a tunnel');
     return { status, socket };
   }
 }
 
 /** What the proxy does wrong counts against no receiver. */
-const proxyFailed = (why: string) => new AttemptFailed('connect', { ours: 'proxy', why });
+const proxyFailed = (why: string) => new AttemptFailed({ error: 'connect', ours: 'proxy', why });
 
-/** Resolves at the end of the answer's head. `hasMore`: bytes have come with it. */
-function readHead(socket: Socket): Promise<{ status: number; hasMore: boolean }> {
+/** Resolves once the headers of the answer have ended. */
+function readHead(socket: Socket): Promise<AnswerReader> {
+  const answer = new AnswerReader();
   return new Promise((resolve, reject) => {
-    const head = { status: 0, hasMore: false };
     const onData = (bytes: Buffer): void => {
       try {
-        reader.read(bytes);
+        answer.read(bytes);
+        if (answer.hasHeaders) end(() => resolve(answer));
       } catch {
         end(() => reject(proxyFailed('it does not answer in HTTP')));
       }
@@ -117,13 +111,6 @@ function readHead(socket: Socket): Promise<{ status: number; hasMore: boolean }>
       socket.off('data', onData).off('close', onClose).off('end', onClose);
       settle();
     };
-    const reader = new AnswerReader({
-      onStatus: (code) => {
-        head.status = code;
-      },
-      onHeaders: () => end(() => resolve(head)),
-      onBody: () => Object.assign(head, { hasMore: true }),
-    });
     socket.on('data', onData).on('close', onClose).on('end', onClose);
   });
 }

@@ -164,10 +164,10 @@ async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeou
     });
   } catch (error) {
     if (error instanceof ResolverUnavailable) throw error;
-    if (saysUnknownHost(error)) throw new TargetRefused('unknown_host', policy);
-    const { ours, detail } = lookupFailed(error);
+    const { failure } = lookupFailed(error);
+    if (saysUnknownHost(failure)) throw new TargetRefused('unknown_host', policy);
     throw new ResolverUnavailable(
-      ours ? undefined : `The host of the url ${explainFailure({ detail }).does}`,
+      failure.ours ? undefined : `The host of the url ${explainFailure(failure).does}`,
     );
   }
 }

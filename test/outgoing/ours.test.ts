@@ -144,7 +144,7 @@ describe('an own failure', () => {
     ] as const)
       for (const code of codes)
         assert.equal(
-          (await connectFailed(failed(code), [{ address, family: 6 }], hasRoute)).ours,
+          (await connectFailed(failed(code), [{ address, family: 6 }], hasRoute)).failure.ours,
           ours,
           code,
         );

@@ -247,7 +247,7 @@ describe('registration: the name in the url', () => {
     const silent: Lookup = () => new Promise(() => undefined);
     const asked = checkTarget('https://hooks.example/', publicOnly, { lookup: silent, timeoutMs: 20 });
     await assert.rejects(asked, ResolverUnavailable);
-    const ours = new AttemptFailed('dns', { detail: 'name_server_silent', ours: 'resolver' });
+    const ours = new AttemptFailed({ error: 'dns', detail: 'name_server_silent', ours: 'resolver' });
     for (const [failed, says] of [
       [failing('ESERVFAIL'), /^The host of the url has name servers that answer with an error: try again/],
       [failing('ETIMEOUT'), /^The host of the url has name servers that do not answer: try again/],
