@@ -6,7 +6,7 @@ import { type Db, toPairs, waitForRedis } from '../redis/connection/db.js';
 import { type ServerFacts, stopsCalls } from '../redis/connection/health.js';
 import { readMarks } from '../redis/connection/mark.js';
 import { tryNeeds } from '../redis/connection/needs.js';
-import { firstAnswer, nameOf } from '../redis/connection/nodes.js';
+import { firstAnswer } from '../redis/connection/nodes.js';
 import { explainRefusals, isAnswer, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
@@ -96,7 +96,7 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
   const serves = `It answers in ${span(answerMs)}, and does what the service needs.`;
   const servers = await Promise.all(
     db.nodes.primaries().map(async (server) => {
-      const name = db.nodes.isCluster ? nameOf(server) : '';
+      const name = db.nodes.nameOf(server);
       const facts = db.health.facts.get(name) ?? {};
       const persistence = checkPersistence(await readSettings(server), facts, config);
       const findings = [persistence, checkPolicy(facts), checkMemory(facts), checkReplicas(facts, config)];

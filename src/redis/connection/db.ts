@@ -11,7 +11,7 @@ import type { Logger } from '../../log.js';
 import { durableWrites, type Written } from './durable.js';
 import { StoreHealth } from './health.js';
 import { clientKeys, globalKeys } from './keys.js';
-import { type Nodes, nameOf, openNodes } from './nodes.js';
+import { type Nodes, openNodes } from './nodes.js';
 import { isLasting, isLoaded, isNotLoaded, type RedisReason, RedisUnavailable } from './unavailable.js';
 
 /** A client's secrets as Redis stores them (redis/records/secrets.ts). */
@@ -120,8 +120,8 @@ function observeCommands(
         observe?.answered(performance.now() - sentAt);
         // A server that does not have the scripts yet gets them, perhaps from several callers.
         if (isNotLoaded(err) || isLoaded(err)) return;
-        const owner = nodes.isCluster && nodes.ownerOf(String((command as Command).getKeys()[0] ?? ''));
-        health.note(err, owner ? nameOf(owner) : '');
+        const owner = nodes.ownerOf(String((command as Command).getKeys()[0] ?? ''));
+        health.note(err, owner && nodes.nameOf(owner));
       },
     );
     return answer;

@@ -9,7 +9,7 @@ import type { Durability } from '../../config.js';
 import { withTimeout } from '../../promises.js';
 import type { StoreHealth } from './health.js';
 import { evaluate } from './library.js';
-import { type Nodes, nameOf, watchConnection } from './nodes.js';
+import { type Nodes, watchConnection } from './nodes.js';
 import {
   ignore,
   isAnswer,
@@ -260,7 +260,7 @@ class DurableServer {
   }
 
   get #name(): string {
-    return this.settings.nodes.isCluster ? nameOf(this.node) : '';
+    return this.settings.nodes.nameOf(this.node);
   }
 }
 

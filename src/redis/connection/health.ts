@@ -65,13 +65,10 @@ export class StoreHealth {
     if (canConfirm) {
       this.notDurable.delete(server);
       this.log.info('redis is durable again: it confirms that writes are on its disk');
-      return;
+    } else {
+      this.notDurable.add(server);
+      this.#tell([{ reason: 'not_durable', server }]);
     }
-    this.notDurable.add(server);
-    this.log.warn(
-      'redis is not durable: it has no append-only file (appendonly yes). A crash loses accepted writes. ' +
-        'If the store is durable by itself, set REDIS_DURABILITY=trusted',
-    );
   }
 
   /** Replaces what was noted by what a try of everything finds. There is one try at a time. */
@@ -84,16 +81,15 @@ export class StoreHealth {
 
   async #learn(tryAll: () => Promise<Refused[]>): Promise<Refused[]> {
     const found = await tryAll();
+    // Why a connection fails is told by `connected`.
+    const answers = found.filter(isAnswer);
     const before = this.#refused;
     // A server that did not answer has not said that it no longer refuses. Without a name: no node of a cluster did.
     const silent = new Set(found.filter((one) => !isAnswer(one)).map(({ server }) => server));
-    const kept = [...before.values()].filter(
-      (one) => isAnswer(one) && (silent.has(one.server) || silent.has('')),
-    );
-    this.#refused = new Map([...kept, ...found].map((one) => [keyOf(one), one]));
-    // Why a connection fails is told by `connected`.
-    this.#tell(found.filter((one) => isAnswer(one) && !before.has(keyOf(one))));
-    const ended = [...before.values()].filter((one) => isAnswer(one) && !this.#refused.has(keyOf(one)));
+    const kept = this.refused().filter((one) => silent.has(one.server) || silent.has(''));
+    this.#refused = new Map([...kept, ...answers].map((one) => [keyOf(one), one]));
+    this.#tell(answers.filter((one) => !before.has(keyOf(one))));
+    const ended = [...before.values()].filter((one) => !this.#refused.has(keyOf(one)));
     for (const { server, reason, commands } of explainRefusals(ended)) {
       this.log.info({ ...(server && { server }), reason, commands }, 'redis no longer refuses this');
     }

@@ -7,7 +7,7 @@ import type { Db } from './db.js';
 import type { Refused, ServerFacts } from './health.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
-import { firstAnswer, nameOf, rangeTags } from './nodes.js';
+import { firstAnswer, rangeTags } from './nodes.js';
 import { explainRefusals, ignore, isAnswer, RedisUnavailable, refusalOf } from './unavailable.js';
 
 /**
@@ -35,23 +35,27 @@ const nameIn = (example: string): string => example.split(' ', 1)[0] as string;
 /** The commands that the service needs of every store; a cluster needs CLUSTER too, and SEGMENT_RETENTION_DAYS needs HEXPIRE. */
 export const neededCommands = [...new Set([...needed.map(nameIn), ...others])].sort();
 
-/** Uses each server as the service does, and has the health learn what is refused. */
-export function tryNeeds(db: Db): Promise<Refused[]> {
+/**
+ * Uses each server as the service does, and has the health learn what is refused.
+ * @param isBrief leaves out what any call of the service would find
+ */
+export function tryNeeds(db: Db, isBrief = false): Promise<Refused[]> {
   return db.health.learn(async () => {
     const { nodes, health } = db;
     const tags = nodes
       .primaries()
       .map((server) => [server, rangeTags.find((tag) => nodes.ownerOf(`{${tag}}`) === server)] as const);
-    const owners = tags.flatMap(([server, tag]) => (tag === undefined ? [] : [tryServer(db, server, tag)]));
+    const owners = tags.flatMap(([server, tag]) =>
+      tag === undefined ? [] : [tryServer(db, server, tag, isBrief)],
+    );
     if (owners.length > 0) return (await Promise.all(owners)).flat();
     return [{ ...health.behind(new RedisUnavailable("Cluster isn't ready")), server: '' }];
   });
 }
 
 /** @param tag of keys that the server owns */
-async function tryServer(db: Db, redis: Redis, tag: string): Promise<Refused[]> {
-  const { isCluster } = db.nodes;
-  const server = isCluster ? nameOf(redis) : '';
+async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): Promise<Refused[]> {
+  const server = db.nodes.nameOf(redis);
   try {
     if ((await redis.echo('here')) !== 'here') throw new RedisUnavailable('ECHO answers nothing');
   } catch (err) {
@@ -65,24 +69,29 @@ async function tryServer(db: Db, redis: Redis, tag: string): Promise<Refused[]> 
       words.map((word) => (word.startsWith('$') ? key(word.slice(1)) : word)),
     );
   const own = { redis, nodes: { ...db.nodes, ownerOf: () => redis }, clockOffsetMs: () => 0 };
-  const tries: [command: string, done: Promise<unknown>][] = [
-    ...[...needed.slice(0, -2), ...(db.keepSegmentsSeconds > 0 ? [expiry] : []), ...needed.slice(-2)].map(
-      (example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))],
-    ),
-    ['INFO', readFacts(redis).then((facts) => db.health.noteFacts(server, facts))],
-    ['FUNCTION', loadLibrary(redis)],
-    ['PUBLISH', publish(db, redis)],
-    ['PSUBSCRIBE', subscribe(db, redis)],
-    ['FCALL', evaluate(own, 'mark', [key('mark')], [])],
-    // Keys of a cluster's other nodes.
-    ...(isCluster ? [] : rangeTags.filter((_, i) => i % 16 === 0)).map(
-      (other): [string, Promise<unknown>] => ['EXISTS', redis.exists(`${db.prefix}need:{${other}}`)],
-    ),
+  const all = [
+    ...needed.slice(0, -2),
+    ...(db.keepSegmentsSeconds > 0 ? [expiry] : []),
+    ...needed.slice(-2),
+    ...(db.confirms ? ['WAITAOF 0 0 0'] : []),
   ];
-  if (db.confirms) {
-    tries.push(['WAITAOF', redis.call('WAITAOF', 0, 0, 0)]);
+  const tries: [command: string, done: Promise<unknown>][] = isBrief
+    ? []
+    : [
+        ...all.map((example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))]),
+        ['FUNCTION', loadLibrary(redis)],
+        ['PSUBSCRIBE', subscribe(db, redis)],
+        ['FCALL', evaluate(own, 'mark', [key('mark')], [])],
+        // Keys of a cluster's other nodes.
+        ...(db.nodes.isCluster ? [] : rangeTags.filter((_, i) => i % 16 === 0)).map(
+          (other): [string, Promise<unknown>] => ['EXISTS', redis.exists(`${db.prefix}need:{${other}}`)],
+        ),
+      ];
+  tries.push(['INFO', readFacts(redis).then((facts) => db.health.noteFacts(server, facts))]);
+  // Scripts do without it, and hide that it is refused.
+  tries.push(['PUBLISH', redis.publish(db.client('need').updates, '')]);
+  if (db.confirms)
     tries.push(['WAITAOF', db.durably((durable) => durable.redis.set(key('durable'), '', 'EX', 60)).safe]);
-  }
   const refused: Refused[] = [];
   for (const [i, one] of (await Promise.allSettled(tries.map(([, done]) => done))).entries()) {
     const command = tries[i]?.[0];
@@ -94,8 +103,6 @@ async function tryServer(db: Db, redis: Redis, tag: string): Promise<Refused[]> 
   // A bug of the service is not for an operator to find here.
   return refused.filter(({ reason }) => reason !== 'other');
 }
-
-const publish = (db: Db, redis = db.redis) => redis.publish(db.client('need').updates, '');
 
 /** On a connection of its own, whose state it changes. */
 async function subscribe(db: Db, redis: Redis): Promise<void> {
@@ -155,22 +162,8 @@ const retryMs = 20;
 
 /** Looks at the store every few seconds: it may refuse, or lose its data, while nobody calls. */
 export function watchStore(db: Db, everyMs = 5000): { stop(): void } {
-  const look = async () => {
-    if (db.health.refused().length > 0) return await tryNeeds(db);
-    const written =
-      db.confirms && db.durably(({ redis }) => redis.set(`${db.prefix}need-durable`, '', 'EX', 60));
-    const facts = db.nodes.primaries().map(async (server) => {
-      const name = db.nodes.isCluster ? nameOf(server) : '';
-      await readFacts(server).then(
-        (found) => db.health.noteFacts(name, found),
-        (err: unknown) => db.health.note(err, name),
-      );
-    });
-    // Scripts do without PUBLISH, and hide that it is refused.
-    await Promise.all([...facts, written ? written.safe : undefined, publish(db)]);
-  };
   const timer = setInterval(() => {
-    look()
+    tryNeeds(db, db.health.refused().length === 0)
       .then(() => checkMarks(db))
       .catch(ignore);
   }, everyMs);

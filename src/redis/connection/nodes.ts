@@ -12,6 +12,8 @@ import { ignore, isLasting, isReadOnly, RedisUnavailable, refusalOf } from './un
 
 export interface Nodes {
   isCluster: boolean;
+  /** Returns the name of a server; empty unless it is a node of a cluster. */
+  nameOf(server: Redis): string;
   /** Returns connections to all known servers that take writes. */
   primaries(): Redis[];
   /** Returns the connection to the server that keeps this key; undefined if none is known. */
@@ -108,7 +110,14 @@ function openSingle(
   redis.on('close', () => announced.clear());
   return {
     redis,
-    nodes: { isCluster: false, primaries: () => primaries, ownerOf: () => redis, refresh() {}, announced },
+    nodes: {
+      isCluster: false,
+      nameOf: () => '',
+      primaries: () => primaries,
+      ownerOf: () => redis,
+      refresh() {},
+      announced,
+    },
   };
 }
 
@@ -197,6 +206,7 @@ function createNodes(cluster: Cluster): Nodes {
   });
   return {
     isCluster: true,
+    nameOf,
     primaries,
     ownerOf(key) {
       const name = cluster.slots[slotOf(key)]?.[0];
@@ -207,7 +217,7 @@ function createNodes(cluster: Cluster): Nodes {
   };
 }
 
-export const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;
+const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;
 
 /** From 0 to 16,383. */
 export function slotOf(key: string): number {
