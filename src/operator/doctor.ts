@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { z } from 'zod';
 import { text } from '../api/reference/schemas.js';
 import type { Config } from '../config.js';
-import { isAmong, publicAddresses } from '../outgoing/address.js';
+import { publicAddressBeside } from '../outgoing/address.js';
 import { readProxy } from '../outgoing/proxy.js';
 import { acceptEmpty } from '../redis/connection/mark.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
@@ -107,7 +107,7 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
   }
   const { SOURCE_ADDRESSES: told } = config;
   if (told.length > 0) {
-    const other = proxy === undefined ? publicAddresses().find((one) => !isAmong(one, told)) : undefined;
+    const other = proxy === undefined ? publicAddressBeside(told) : undefined;
     const found =
       other === undefined
         ? `Receivers are told ${told.join(', ')}.`

@@ -48,9 +48,7 @@ export function judgeAddress(address: string, port: number, policy: TargetPolicy
   const forms = formsOf(parsed);
   const allowed = policy.allowedCidrs.map(parseCidr);
   if (!forms.every((form) => isPublic(form) || isInside(form, allowed))) return 'not_public';
-  const own = (policy.ownAddresses ?? []).flatMap((text) => {
-    return text.includes('/') ? [parseCidr(text)] : exactly(text);
-  });
+  const own = rangesOf(policy.ownAddresses ?? []);
   if (forms.some((form) => isInside(form, own))) return 'own_address';
   if (policy.ownPorts.includes(port) && forms.some(isOfThisMachine)) return 'own_address';
   return 'allowed';
@@ -119,34 +117,26 @@ function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
 function isOfThisMachine(address: Address): boolean {
   // The unspecified address connects to this machine.
   if (['loopback', 'unspecified'].includes(address.range())) return true;
-  const interfaces = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  return isInside(
-    address,
-    interfaces.flatMap((one) => exactly(one.address)),
-  );
+  return isInside(address, rangesOf(machineAddresses()));
 }
 
-/** Returns the addresses of this machine's interfaces that the internet can reach. */
-export function publicAddresses(): string[] {
-  const interfaces = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
-  return interfaces
-    .map(({ address }) => address)
-    .filter((one) => judgeAddress(one, 0, publicOnly) === 'allowed');
+const machineAddresses = (): string[] =>
+  Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
+
+/** Returns an address of this machine that the internet can reach and that is not in this list of addresses and ranges, if there is one. */
+export function publicAddressBeside(list: readonly string[]): string | undefined {
+  const policy = { allowHttp: false, allowedCidrs: [], ownPorts: [], ownAddresses: list };
+  return machineAddresses().find((address) => judgeAddress(address, 0, policy) === 'allowed');
 }
 
-const publicOnly: TargetPolicy = { allowHttp: false, allowedCidrs: [], ownPorts: [] };
-
-/** Returns whether an address is one of these addresses, or in one of these ranges. */
-export function isAmong(address: string, list: readonly string[]): boolean {
-  const ranges = list.flatMap((text) => (text.includes('/') ? [parseCidr(text)] : exactly(text)));
-  return formsOf(ipaddr.parse(address)).some((form) => isInside(form, ranges));
-}
-
-/** Returns the ranges of one address, in each of its forms; none for a name. */
-function exactly(text: string): Cidr[] {
-  const address = parseAddress(text);
-  if (address === undefined) return [];
-  return formsOf(address).map((form) => [form, form.kind() === 'ipv4' ? 32 : 128]);
+/** Returns the ranges in a list, and of its addresses, each in all its forms; none for a name. */
+function rangesOf(list: readonly string[]): Cidr[] {
+  return list.flatMap((text): Cidr[] => {
+    if (text.includes('/')) return [parseCidr(text)];
+    const address = parseAddress(text);
+    if (address === undefined) return [];
+    return formsOf(address).map((form) => [form, form.kind() === 'ipv4' ? 32 : 128]);
+  });
 }
 
 /** Returns the names among the service's own addresses, in lower case and without a dot at the end. */
