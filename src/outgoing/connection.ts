@@ -6,15 +6,7 @@ import { TLSSocket } from 'node:tls';
 import { AnswerReader } from './answerReader.js';
 import { tlsDetail } from './details.js';
 import { AttemptFailed, codeOf, oursByCode } from './failures.js';
-import {
-  askAgainMs,
-  type Destination,
-  findAddresses,
-  type Guard,
-  openSocket,
-  type Phase,
-  stillLeadsTo,
-} from './opening.js';
+import { type Destination, findAddresses, type Guard, isCurrent, openSocket, type Phase } from './opening.js';
 
 export interface Request {
   /** Path and query. */
@@ -55,8 +47,7 @@ const keptMarginMs = 1_000;
  * an exchange before or was offered a TLS session: the cause may then be older than the request, and another machine behind the same
  * name may have made the session.
  *
- * About the TTL of its name after it was opened, and again and again, a connection asks whether the name still leads there. If not, it
- * ends after the exchange under way: a receiver that moves is followed, however busy its connections are.
+ * A socket whose name leads elsewhere by now is not used again: a receiver that moves is followed, however busy its connections are.
  */
 export class Connection {
   remoteAddress: string | undefined;
@@ -70,9 +61,7 @@ export class Connection {
   #session: Buffer | undefined;
   #exchange: Exchange | undefined;
   #resting: NodeJS.Timeout | undefined;
-  #aging: NodeJS.Timeout | undefined;
-  /** The name leads elsewhere by now. */
-  #isOutdated = false;
+  #openedAtMs = 0;
 
   constructor(
     readonly to: Destination,
@@ -93,7 +82,10 @@ export class Connection {
     try {
       const head = headOf(request, this.to);
       // First comes what has arrived meanwhile: the end of the connection, or bytes that belong to no request.
-      if (this.#socket !== undefined) await nextTurn();
+      if (this.#socket !== undefined) {
+        await nextTurn();
+        if (!isCurrent(this.remoteAddress, this.#openedAtMs, this.to, this.guard)) this.#drop();
+      }
       const socket = this.#socket ?? (await this.#open(mayResume ? this.to.session : undefined));
       if (this.#exchange !== exchange) return;
       this.phase = 'during_answer';
@@ -113,7 +105,6 @@ export class Connection {
   destroy(): void {
     this.#closing.abort();
     clearTimeout(this.#resting);
-    clearTimeout(this.#aging);
     this.#exchange?.stream?.destroy();
     this.#exchange = undefined;
   }
@@ -129,8 +120,7 @@ export class Connection {
     this.#socket = socket;
     if (!(socket instanceof TLSSocket && socket.isSessionReused())) this.#session = undefined;
     this.remoteAddress = address;
-    this.#isOutdated = false;
-    this.#age(socket);
+    this.#openedAtMs = performance.now();
     let firstError: unknown;
     socket
       .on('data', (bytes) => this.#read(socket, bytes))
@@ -142,18 +132,6 @@ export class Connection {
       .on('end', () => socket.destroy())
       .on('close', () => this.#onClose(socket, firstError));
     return socket;
-  }
-
-  #age(socket: Socket): void {
-    const inMs = askAgainMs(this.to);
-    if (inMs === undefined) return;
-    this.#aging = setTimeout(async () => {
-      const isCurrent = await stillLeadsTo(this.remoteAddress, this.to, this.guard);
-      if (socket !== this.#socket) return;
-      if (isCurrent) this.#age(socket);
-      else if (this.#exchange === undefined) this.#drop();
-      else this.#isOutdated = true;
-    }, inMs).unref();
   }
 
   #read(socket: Socket, bytes: Buffer): void {
@@ -192,7 +170,7 @@ export class Connection {
     stream?.destroy();
     const restMs = Math.min(keepAliveMs, reader.keptMs - keptMarginMs);
     const isWhole = isSent && socket.writableLength === 0;
-    const isReusable = reader.isReusable && isWhole && !this.#isOutdated && restMs > 0;
+    const isReusable = reader.isReusable && isWhole && restMs > 0;
     if (isReusable) {
       this.#wasUsed = true;
       this.#session = undefined;
@@ -215,7 +193,6 @@ export class Connection {
   /** Gives up the socket; the next request opens another. */
   #drop(): void {
     clearTimeout(this.#resting);
-    clearTimeout(this.#aging);
     this.#socket?.destroy();
     this.#socket = undefined;
     if (this.#exchange === undefined) this.events.onClosed();

@@ -25,7 +25,7 @@ export interface Destination {
   readonly secure: boolean;
   /** The TLS session of an earlier connection to the same origin; replaced by newer ones. */
   session?: Buffer;
-  /** The newest addresses of the name, and until when other connections may rely on them (`performance.now()`). */
+  /** The newest addresses of the name, and until when connections may rely on them (`performance.now()`). */
   found?: { addresses: readonly FoundAddress[]; untilMs: number };
 }
 
@@ -59,7 +59,8 @@ export async function findAddresses(to: Destination, guard: Guard): Promise<read
       ? await guard.names.lookup(host).catch((error) => Promise.reject(lookupFailed(error)))
       : [{ address: host, family }];
   for (const { address } of found) refuseUnlessAllowed(address, to, guard);
-  to.found = { addresses: found, untilMs: performance.now() + lifeMs(found) / 4 };
+  const ttlMs = Math.min(...found.map(({ ttlSeconds }) => (ttlSeconds ?? 60) * 1000), ageMs.most);
+  to.found = { addresses: found, untilMs: performance.now() + Math.max(ttlMs, ageMs.least) };
   return found;
 }
 
@@ -84,40 +85,29 @@ export async function openSocket(
   return { socket: await startTls(tcp, to, guard, session), address };
 }
 
-/** A connection whose address is no longer one of its name is given up: after about the TTL, within these bounds. */
+/** A name is asked and judged again after its TTL, within these bounds. */
 const ageMs = { least: 5_000, most: 60_000 };
 
 /**
- * Returns in how many ms a connection asks its name again; undefined for an IP literal, which cannot move. Connections of one origin
- * share an answer for a quarter of the TTL, so that a change is noticed within the whole of it.
+ * Returns whether a new connection might still lead to this address. If the TTL of the name has passed, it is asked and judged again in
+ * the background, for all connections of the origin. A name server that is silent or broken changes nothing.
+ * @param address undefined if a proxy resolved the name @param openedAtMs by the clock of `performance.now`
  */
-export function askAgainMs({ host, found }: Destination): number | undefined {
-  return isIP(host) === 0 ? lifeMs(found?.addresses ?? []) * (0.5 + 0.25 * Math.random()) : undefined;
-}
-
-function lifeMs(addresses: readonly FoundAddress[]): number {
-  const ttlMs = Math.min(...addresses.map(({ ttlSeconds }) => (ttlSeconds ?? 60) * 1000), ageMs.most);
-  return Math.max(ttlMs, ageMs.least);
-}
-
-/**
- * Asks and judges a name again. @returns whether a new connection might still lead to this address. A name server that is silent or
- * broken changes nothing.
- */
-export async function stillLeadsTo(
+export function isCurrent(
   address: string | undefined,
+  openedAtMs: number,
   to: Destination,
   guard: Guard,
-): Promise<boolean> {
-  if (address === undefined) return false;
-  try {
-    const isFresh = to.found !== undefined && performance.now() < to.found.untilMs;
-    const addresses = isFresh ? to.found?.addresses : await findAddresses(to, guard);
-    return addresses?.some((one) => one.address === address) ?? false;
-  } catch (error) {
-    const { failure } = error as AttemptFailed;
-    return failure.error === 'dns' && !saysUnknownHost(failure);
+): boolean {
+  const { found } = to;
+  if (address === undefined || found === undefined) return performance.now() < openedAtMs + ageMs.most;
+  if (performance.now() > found.untilMs) {
+    found.untilMs = performance.now() + ageMs.least;
+    findAddresses(to, guard).catch(({ failure }: AttemptFailed) => {
+      if (failure.error !== 'dns' || saysUnknownHost(failure)) found.addresses = [];
+    });
   }
+  return found.addresses.some((one) => one.address === address);
 }
 
 function refuseUnlessAllowed(address: string, { port }: Destination, { policy }: Guard): void {
@@ -187,13 +177,12 @@ async function startTls(
     // With TLS 1.2 a server that wants a certificate may end with the alert that also says that no cipher fits,
     // but only after it has shown its own certificate.
     const isLate = detail === 'tls_cipher' || detail === 'handshake_broken';
-    const isWanted = isLate && hasShownCertificate(socket);
-    throw new AttemptFailed({ error: 'tls', detail: isWanted ? 'client_certificate_wanted' : detail });
+    const hasShownOne = Object.keys(socket.getPeerCertificate() ?? {}).length > 0;
+    throw new AttemptFailed({
+      error: 'tls',
+      detail: isLate && hasShownOne ? 'client_certificate_wanted' : detail,
+    });
   }
-}
-
-function hasShownCertificate(socket: TLSSocket): boolean {
-  return Object.keys(socket.getPeerCertificate() ?? {}).length > 0;
 }
 
 /** A second error may follow, which would end the process without a listener. */
