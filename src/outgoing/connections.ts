@@ -40,6 +40,7 @@ export class Connections {
   readonly #wanting = new Set<Origin>();
   /** The number of waiters, over all origins. */
   waiting = 0;
+  #onClosed: (() => void) | undefined;
 
   constructor(
     readonly guard: Guard,
@@ -76,7 +77,7 @@ export class Connections {
     if (origin === undefined) return;
     this.#inUse.delete(connection);
     origin.inUse--;
-    if (isReusable) {
+    if (isReusable && this.#onClosed === undefined) {
       origin.idle.push(connection);
       this.#idle.set(connection, origin);
     } else connection.destroy();
@@ -85,9 +86,13 @@ export class Connections {
     this.#forgetIfUnused(origin);
   }
 
-  destroy(): void {
-    for (const connection of this.#idle.keys()) this.#closeIdle(connection);
-    for (const connection of this.#inUse.keys()) connection.destroy();
+  /** Closes each connection once nobody holds or waits for it; resolves when all are closed. */
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onClosed = resolve;
+      for (const connection of this.#idle.keys()) this.#closeIdle(connection);
+      if (this.#origins.size === 0) resolve();
+    });
   }
 
   #want(origin: Origin): void {
@@ -165,5 +170,6 @@ export class Connections {
   #forgetIfUnused(origin: Origin): void {
     const isUsed = origin.inUse > 0 || origin.idle.length > 0 || origin.waiting.size > 0;
     if (!isUsed) this.#origins.delete(origin.name);
+    if (this.#origins.size === 0) this.#onClosed?.();
   }
 }

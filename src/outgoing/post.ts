@@ -80,15 +80,8 @@ export function createSender(settings: SenderSettings) {
     { ...settings, trust, names: settings.names ?? systemNames, hasRoute: settings.hasRoute ?? hasRoute },
     { connectionsPerOrigin, maxSockets, maxLookups: settings.maxLookups ?? 256 },
   );
-  /** Permits that are waited for or given out, and posts without a result. */
-  let unfinished = 0;
+  const shared: Shared = { connections, timeoutMs, posting: 0 };
   let closing: Promise<void> | undefined;
-  let onQuiet = (): void => undefined;
-  const finish = (): void => {
-    unfinished--;
-    if (unfinished === 0) onQuiet();
-  };
-  const shared: Shared = { connections, timeoutMs, posting: 0, finish };
 
   /**
    * Waits for a permit: for one of the connections to the origin of `url`, shared in turn among clients, one of the process's sockets,
@@ -102,12 +95,9 @@ export function createSender(settings: SenderSettings) {
     const secure = target.protocol === 'https:';
     if (!secure && !(target.protocol === 'http:' && policy.allowHttp))
       return refuse({ error: 'blocked_address', detail: 'http_not_allowed' });
-    unfinished++;
     const to = { name: target.origin, host: hostOf(target), port: portOf(target), secure };
     const connection = await connections.acquire(to, client, withinMs);
-    if (connection !== undefined) return new Attempt(connection, target.pathname + target.search, shared);
-    finish();
-    return undefined;
+    return connection && new Attempt(connection, target.pathname + target.search, shared);
   }
 
   return {
@@ -122,13 +112,7 @@ export function createSender(settings: SenderSettings) {
     /** Returns how many wait for a permit. */
     waiting: () => connections.waiting,
     /** Refuses new posts, waits for those that have a permit or wait for one, closes all connections. */
-    close(): Promise<void> {
-      closing ??= new Promise<void>((resolve) => {
-        onQuiet = resolve;
-      }).then(() => connections.destroy());
-      if (unfinished === 0) onQuiet();
-      return closing;
-    },
+    close: (): Promise<void> => (closing ??= connections.close()),
   };
 }
 
@@ -142,8 +126,6 @@ interface Shared {
   timeoutMs: number;
   /** Posts without a result. */
   posting: number;
-  /** Called once, when the result is known or no longer wanted, or the permit was given back. */
-  finish(): void;
 }
 
 /** The most bytes of an answer that are read to use its connection again. */
@@ -189,7 +171,6 @@ class Attempt implements ExchangeEvents {
       });
     } finally {
       this.shared.posting--;
-      this.shared.finish();
     }
   }
 
@@ -198,7 +179,6 @@ class Attempt implements ExchangeEvents {
     if (this.#state !== 'ready') return;
     // A connection that was closed in the meantime would rest for ever.
     this.#end(this.connection.isOpen);
-    this.shared.finish();
   }
 
   onRead(answer: AnswerReader): void {

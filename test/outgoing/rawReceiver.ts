@@ -89,11 +89,11 @@ export const requestTo = (url: string, client = 'SITE0042') => ({
   body: '{"event":"test"}',
 });
 
-/** Opens what a test of a suite needs; it is closed after the test, the last opened first. */
+/** Opens what a test of a suite needs; it is closed after the test, a receiver before the sender that waits for its body. */
 export function useNetwork() {
   const open: { close(): Promise<unknown> }[] = [];
   afterEach(async () => {
-    for (const one of open.splice(0).reverse()) await one.close();
+    for (const one of open.splice(0)) await one.close();
   });
   function opened<T extends { close(): Promise<unknown> }>(one: T): T {
     open.push(one);
