@@ -37,12 +37,11 @@ export class AnswerReader {
   #headBytes = 0;
   #isPersistent = true;
   #left = 0;
-  /** The last header, whose value may go on in the next line. */
-  #header = '';
-  readonly #headers = new Map<string, string>();
+  /** The value of the last may go on in the next line. */
+  #headers: { name: string; value: string }[] = [];
 
   get retryAfter(): string | undefined {
-    return this.#headers.get('retry-after');
+    return this.#valuesOf('retry-after')[0];
   }
 
   get isOver(): boolean {
@@ -143,33 +142,35 @@ export class AnswerReader {
   }
 
   #takeHeader(line: string): void {
+    if (!regularHeader.test(line)) this.#isRegular = false;
     const colon = line.indexOf(':');
-    const isFolded = line.startsWith(' ') || line.startsWith('\t');
-    const name = isFolded ? this.#header : line.slice(0, Math.max(colon, 0)).trim().toLowerCase();
-    const value = line.slice(isFolded ? 0 : colon + 1).trim();
-    const before = this.#headers.get(name);
-    if (isFolded || !regularHeader.test(line) || (before !== undefined && name === 'content-length'))
-      this.#isRegular = false;
-    this.#header = name;
-    if (colon < 0 && !isFolded) return;
-    const isAgain = before !== undefined && name !== 'content-length' && name !== 'retry-after';
-    if (isFolded) this.#headers.set(name, `${before ?? ''} ${value}`.trim());
-    else if (before === undefined || isAgain)
-      this.#headers.set(name, isAgain ? `${before}, ${value}` : value);
+    const last = this.#headers.at(-1);
+    if (/^[ \t]/.test(line)) {
+      if (last !== undefined) last.value = `${last.value} ${line.trim()}`.trim();
+    } else if (colon >= 0) {
+      const name = line.slice(0, colon).trim().toLowerCase();
+      this.#headers.push({ name, value: line.slice(colon + 1).trim() });
+    }
+  }
+
+  #valuesOf(name: string): string[] {
+    return this.#headers.filter((header) => header.name === name).map(({ value }) => value);
   }
 
   #endHeaders(): void {
     if (this.status === 0) {
-      this.#headers.clear();
+      this.#headers = [];
       this.#state = 'status';
       return;
     }
-    const length = this.#headers.get('content-length');
-    const coding = this.#headers.get('transfer-encoding');
-    const connection = this.#headers.get('connection') ?? '';
+    const [length, ...lengths] = this.#valuesOf('content-length');
+    const codings = this.#valuesOf('transfer-encoding');
+    const coding = codings.length > 0 ? codings.join(', ') : undefined;
+    const connection = this.#valuesOf('connection').join(', ');
+    if (lengths.length > 0) this.#isRegular = false;
     if (/\bclose\b/i.test(connection)) this.#isPersistent = false;
     else if (/\bkeep-alive\b/i.test(connection)) this.#isPersistent = true;
-    const kept = /\btimeout *= *(\d+)/i.exec(this.#headers.get('keep-alive') ?? '')?.[1];
+    const kept = /\btimeout *= *(\d+)/i.exec(this.#valuesOf('keep-alive').join(', '))?.[1];
     if (kept !== undefined) this.keptMs = Number(kept) * 1000;
     this.hasHeaders = true;
     if (this.status === 204 || this.status === 304) {
