@@ -115,9 +115,12 @@ export class StoreHealth {
     this.isEmptied = isEmptied;
   }
 
-  #tell(refused: readonly Refused[]): void {
+  #tell(refused: readonly Refused[], what = ''): void {
     for (const { says, todo, lasts, server, reason, commands } of explainRefusals(refused)) {
-      this.log[lasts ? 'error' : 'warn']({ ...(server && { server }), reason, commands, do: todo }, says);
+      this.log[lasts ? 'error' : 'warn'](
+        { ...(server && { server }), reason, commands, do: todo },
+        what + says,
+      );
     }
   }
 
@@ -139,9 +142,8 @@ export class StoreHealth {
 
   /** Notes that a connection failed, or answers (without `err`). */
   connected(name: string, err?: unknown): void {
-    const server = name === '' ? {} : { server: name };
     if (err === undefined) {
-      if (this.#away.delete(name)) this.log.info(server, 'redis is back');
+      if (this.#away.delete(name)) this.log.info(name === '' ? {} : { server: name }, 'redis is back');
       return;
     }
     const refusal = refusalOf(err);
@@ -151,9 +153,7 @@ export class StoreHealth {
     const saysLess = !isAnswer(refusal) && refusal.code === undefined;
     if (known !== undefined && (known.reason === refusal.reason || saysLess)) return;
     this.#away.set(name, refusal);
-    const [explained] = explainRefusals([refusal]);
-    const told = { ...server, reason: refusal.reason, do: explained?.todo };
-    this.log.warn(told, `redis is away: ${explained?.says}`);
+    this.#tell([{ ...refusal, server: name }], 'redis is away: ');
   }
 
   /** Forgets a server that is no longer part of the cluster. */
