@@ -1,9 +1,10 @@
 /** The way out through a proxy: a tunnel by CONNECT (RFC 9110, section 9.3.6), in which everything else is as without it. */
 import { once } from 'node:events';
-import { isIP, connect as netConnect, type Socket } from 'node:net';
+import { request } from 'node:http';
+import { isIP, type Socket } from 'node:net';
+import { addAbortSignal } from 'node:stream';
 import type { Config } from '../config.js';
-import { AnswerReader } from './answerReader.js';
-import { AttemptFailed } from './failures.js';
+import { AttemptFailed, codeOf } from './failures.js';
 
 /** Makes the way out through a proxy, if the settings have one. */
 export const readProxy = ({
@@ -20,7 +21,7 @@ const nowhere = { host: '127.0.0.1', port: 1 };
 export class OutgoingProxy {
   readonly #host: string;
   readonly #port: number;
-  readonly #authorization: string;
+  readonly #credentials: Readonly<Record<string, string>>;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
 
   /**
@@ -34,9 +35,9 @@ export class OutgoingProxy {
     const { hostname, port, username, password } = new URL(url);
     this.#host = hostname.replace(/^\[|\]$/g, '');
     this.#port = Number(port || 80);
-    const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    this.#authorization =
-      username === '' ? '' : `proxy-authorization: Basic ${Buffer.from(credentials).toString('base64')}\r\n`;
+    const credentials = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
+    this.#credentials =
+      username === '' ? {} : { 'proxy-authorization': `Basic ${credentials.toString('base64')}` };
   }
 
   /**
@@ -77,40 +78,31 @@ export class OutgoingProxy {
     }
   }
 
-  async #ask(host: string, port: number, signal: AbortSignal) {
-    const socket = netConnect({ host: this.#host, port: this.#port, noDelay: true, keepAlive: true, signal });
-    socket.on('error', () => undefined);
-    await once(socket, 'connect').catch(() => Promise.reject(proxyFailed('it cannot be reached')));
-    const target = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
-    socket.write(`CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n${this.#authorization}\r\n`);
-    const { status, bodyBytes } = await readHead(socket);
+  async #ask(host: string, port: number, signal: AbortSignal): Promise<{ status: number; socket: Socket }> {
+    const path = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
+    const asking = request({
+      host: this.#host,
+      port: this.#port,
+      method: 'CONNECT',
+      path,
+      headers: { host: path, ...this.#credentials, connection: 'keep-alive' },
+      agent: false,
+      insecureHTTPParser: true,
+      signal,
+    });
+    asking.on('error', () => undefined).end();
+    const [{ statusCode = 0 }, socket, more] = await once(asking, 'connect').catch((error) => {
+      const code = codeOf(error);
+      if (code.startsWith('HPE_')) throw proxyFailed('it does not answer in HTTP');
+      throw proxyFailed(code === 'ECONNRESET' ? 'it closes the connection' : 'it cannot be reached');
+    });
     this.#answeredAtMs = performance.now();
+    addAbortSignal(signal, socket.on('error', () => undefined).setKeepAlive(true));
     // No receiver of TLS or HTTP sends the first byte.
-    if (status < 300 && bodyBytes > 0) throw proxyFailed('it answers with a page, not a tunnel');
-    return { status, socket };
+    if (statusCode < 300 && more.length > 0) throw proxyFailed('it answers with a page, not a tunnel');
+    return { status: statusCode, socket };
   }
 }
 
 /** What the proxy does wrong counts against no receiver. */
 const proxyFailed = (why: string) => new AttemptFailed({ error: 'connect', ours: 'proxy', why });
-
-/** Resolves once the headers of the answer have ended. */
-function readHead(socket: Socket): Promise<AnswerReader> {
-  const answer = new AnswerReader();
-  return new Promise((resolve, reject) => {
-    const onData = (bytes: Buffer): void => {
-      try {
-        answer.read(bytes);
-        if (answer.hasHeaders) end(() => resolve(answer));
-      } catch {
-        end(() => reject(proxyFailed('it does not answer in HTTP')));
-      }
-    };
-    const onClose = () => end(() => reject(proxyFailed('it closes the connection')));
-    const end = (settle: () => void): void => {
-      socket.off('data', onData).off('close', onClose).off('end', onClose);
-      settle();
-    };
-    socket.on('data', onData).on('close', onClose).on('end', onClose);
-  });
-}
