@@ -20,11 +20,6 @@ export type Permit = Pick<Attempt, 'post' | 'release'>;
 
 type Content = Omit<Request, 'path'>;
 
-interface PostRequest extends Content {
-  url: string;
-  client: string;
-}
-
 export type Sender = ReturnType<typeof createSender>;
 
 export interface SenderSettings extends Partial<Omit<Guard, 'trust'> & ConnectionBounds> {
@@ -103,9 +98,9 @@ export function createSender(settings: SenderSettings) {
   return {
     permit,
     /** Waits for a permit, however long that takes, then posts. */
-    post: async ({ url, client, headers, body }: PostRequest): Promise<PostResult> => {
+    post: async ({ url, client, ...content }: Content & { url: string; client: string }) => {
       const place = (await permit(url, client, Infinity)) as Permit;
-      return place.post({ headers, body });
+      return place.post(content);
     },
     /** Returns how many posts have no result yet. */
     inFlight: () => shared.posting,

@@ -82,7 +82,9 @@ describe('an own failure', () => {
 
   it('is a host without a route to anywhere', function () {
     if (!canIsolateNetwork()) this.skip();
-    const results = runChild<PostResult[]>('withoutRoute.ts', isolated, ['unshare', '-n']);
+    const urls = ['http://198.51.100.7/', 'http://[2001:db8::7]/'];
+    const results = runChild<PostResult[]>('posts.ts', isolated, ['unshare', '-n'], urls);
+    assert.equal(results.length, 2);
     for (const { error, ours } of results)
       assert.deepEqual({ error, ours }, { error: 'connect', ours: 'network' });
   });
@@ -114,7 +116,7 @@ describe('an own failure', () => {
     const answer = (socket: Socket) => asked.push(() => socket.write(noContent));
     const receivers = await Promise.all([start({ answer }), start({ answer, tls: true }), start({ answer })]);
     const child = startProgram(process.execPath, [
-      ...['--import', 'tsx', join(import.meta.dirname, 'children/standsStill.ts')],
+      ...['--import', 'tsx', join(import.meta.dirname, 'children/posts.ts')],
       ...receivers.map(({ url }) => url),
     ]);
     await until(() => asked.length === receivers.length);
@@ -155,11 +157,17 @@ describe('an own failure', () => {
  * Runs a module of `children/` and returns what it prints as JSON.
  * @param shell is run before it in the same shell, such as `ulimit -n 100`
  * @param within a command that runs the shell, such as `unshare -n`
+ * @param given its arguments
  */
-function runChild<T>(module: string, shell: string, within: readonly string[] = []): T {
+function runChild<T>(
+  module: string,
+  shell: string,
+  within: readonly string[] = [],
+  given: readonly string[] = [],
+): T {
   const path = join(import.meta.dirname, 'children', module);
-  const script = `${shell} && exec "$0" --import tsx "$1"`;
-  const [command = 'sh', ...args] = [...within, 'sh', '-c', script, process.execPath, path];
+  const script = `${shell} && exec "$0" --import tsx "$@"`;
+  const [command = 'sh', ...args] = [...within, 'sh', '-c', script, process.execPath, path, ...given];
   const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', timeout: 50_000 });
   if (status !== 0) throw new Error(`${module} ended with ${status}: ${stderr}`);
   return JSON.parse(stdout) as T;

@@ -203,45 +203,30 @@ describe('registration: the url', () => {
 describe('registration: the name in the url', () => {
   const check = (lookup: Lookup, policy = publicOnly) =>
     checkTarget('https://hooks.example/', policy, { lookup });
+  const withPort = (port: number): TargetPolicy => ({ ...local, ownPorts: [port] });
+  const name = 'https://hooks.example/';
 
-  it('is fine with public addresses', () => check(answering('93.184.216.34', '2606:4700::1111')));
-
-  it('is refused when one of its addresses is not public', async () => {
-    for (const inner of ['127.0.0.1', '::1', '64:ff9b::10.0.0.1'])
-      await assert.rejects(check(answering('93.184.216.34', inner)), refusedAs('not_public'));
-  });
-
-  it('is refused when it leads to the service itself', async () => {
-    await assert.rejects(
-      checkTarget('https://hooks.example:3000/', local, { lookup: answering('127.0.0.1') }),
-      refusedAs('own_address'),
-    );
-  });
-
-  it('is refused when it leads to a port of the service that its scheme implies', async () => {
-    for (const [scheme, port] of [
-      ['http', 80],
-      ['https', 443],
-    ] as const) {
-      const lookup = answering('127.0.0.1');
-      const check = (ownPort: number) =>
-        checkTarget(`${scheme}://hooks.example/`, { ...local, ownPorts: [ownPort] }, { lookup });
-      await assert.rejects(check(port), refusedAs('own_address'));
-      await check(523 - port);
-    }
-  });
-
-  it('is refused when it does not exist', async () => {
-    await assert.rejects(check(failing('ENOTFOUND')), refusedAs('unknown_host'));
-    await assert.rejects(check(answering()), refusedAs('unknown_host'));
-    await assert.rejects(checkTarget('https://nowhere.invalid/', publicOnly), refusedAs('unknown_host'));
-  });
-
-  it('is refused when it means localhost', async () => {
-    await assert.rejects(checkTarget('https://localhost/', publicOnly), refusedAs('not_public'));
-    await assert.rejects(checkTarget('https://localhost./', publicOnly), refusedAs('not_public'));
-    await checkTarget('https://localhost/', local);
-  });
+  for (const [what, reason, url, lookup, policy = publicOnly] of [
+    ['has public addresses', 'fine', name, answering('93.184.216.34', '2606:4700::1111')],
+    ['also has an address of loopback', 'not_public', name, answering('93.184.216.34', '127.0.0.1')],
+    ['also has one of IPv6', 'not_public', name, answering('93.184.216.34', '::1')],
+    ['also has a private one behind NAT64', 'not_public', name, answering('8.8.8.8', '64:ff9b::10.0.0.1')],
+    ['leads to the service', 'own_address', 'https://hooks.example:3000/', answering('127.0.0.1'), local],
+    ['leads to port 80 of it, by http', 'own_address', 'http://a.example/', answering('::1'), withPort(80)],
+    ['leads to another port, by http', 'fine', 'http://a.example/', answering('::1'), withPort(443)],
+    ['leads to port 443 of it', 'own_address', name, answering('127.0.0.1'), withPort(443)],
+    ['leads to another port', 'fine', name, answering('127.0.0.1'), withPort(80)],
+    ['does not exist', 'unknown_host', name, failing('ENOTFOUND')],
+    ['has no address', 'unknown_host', name, answering()],
+    ['is reserved', 'unknown_host', 'https://nowhere.invalid/'],
+    ['means localhost', 'not_public', 'https://localhost/'],
+    ['means localhost, with a dot', 'not_public', 'https://localhost./'],
+    ['means localhost, where that is allowed', 'fine', 'https://localhost/', undefined, local],
+  ] as [string, TargetRefusal | 'fine', string, Lookup?, TargetPolicy?][])
+    it(`that ${what}: ${reason}`, async () => {
+      const checked = checkTarget(url, policy, lookup && { lookup });
+      await (reason === 'fine' ? checked : assert.rejects(checked, refusedAs(reason)));
+    });
 
   it('is not judged when the resolver does not answer', async () => {
     const silent: Lookup = () => new Promise(() => undefined);
