@@ -9,9 +9,6 @@ const maxHeadBytes = 64 * 1024;
 const statusLine = /^HTTP\/1\.\d +([1-9]\d\d)(?: .*)?$/;
 const begins = 'HTTP/1.';
 
-/** `#left` bytes of a body follow in `sized` and `chunk`, and all until the end of the connection in `rest`. */
-type State = 'status' | 'headers' | 'sized' | 'size' | 'chunk' | 'chunk end' | 'trailers' | 'rest' | 'over';
-
 /**
  * Reads the answer to one request. Its status line is what counts: whatever is wrong with the rest (a folded or broken header,
  * contradictory lengths, a line without CR, bytes after the end) only ends the connection. Only an answer in
@@ -31,21 +28,22 @@ export class AnswerReader {
   bodyBytes = 0;
   /** The body, at least its first 1 KiB. */
   excerpt = Buffer.alloc(0);
-  #state: State = 'status';
-  #isRegular = true;
+  /** Nothing more is read. */
+  isOver = false;
+  /** What has come and is not read yet. */
+  #bytes: Buffer = Buffer.alloc(0);
+  /** The beginning of a line whose end has not come. */
   #line = '';
   #headBytes = 0;
-  #isPersistent = true;
-  #left = 0;
   /** The value of the last may go on in the next line. */
   #headers: { name: string; value: string }[] = [];
+  #isRegular = true;
+  #isPersistent = true;
+  /** Goes on with each `read`, and yields where it needs more. */
+  readonly #reading = this.#readAnswer();
 
   get retryAfter(): string | undefined {
     return this.#valuesOf('retry-after')[0];
-  }
-
-  get isOver(): boolean {
-    return this.#state === 'over';
   }
 
   /** The answer was read whole and nothing came after it, so that another request may follow. */
@@ -55,12 +53,14 @@ export class AnswerReader {
 
   /** Reads what has come. @throws AttemptFailed if it is no answer in HTTP/1 */
   read(bytes: Buffer): void {
-    let at = 0;
-    while (at < bytes.length && !this.isOver) {
-      const isBody = this.#state === 'sized' || this.#state === 'chunk' || this.#state === 'rest';
-      at = isBody ? this.#readBody(bytes, at) : this.#readLine(bytes, at);
+    this.#bytes = bytes;
+    try {
+      this.isOver = this.#reading.next().done === true;
+    } catch (error) {
+      if (this.status === 0) throw error;
+      this.#stop();
     }
-    if (at < bytes.length) this.#isRegular = false;
+    if (this.isOver && this.#bytes.length > 0) this.#isRegular = false;
   }
 
   /** The connection has ended. @throws AttemptFailed if there is no status */
@@ -70,75 +70,62 @@ export class AnswerReader {
     this.#stop();
   }
 
-  #readLine(bytes: Buffer, from: number): number {
-    const end = bytes.indexOf(10, from);
-    const to = end < 0 ? bytes.length : end;
-    this.#line += bytes.toString('latin1', from, to);
-    this.#headBytes += to - from + 1;
-    if (this.#state === 'status') this.#checkBeginning();
-    if (this.#headBytes > maxHeadBytes) {
-      if (this.status === 0) throw broken('endless_interim');
-      this.#stop();
-    } else if (end >= 0) {
-      const line = this.#line;
-      this.#line = '';
-      if (line.endsWith('\r')) this.#takeLine(line.slice(0, -1));
-      else {
-        this.#isRegular = false;
-        this.#takeLine(line);
-      }
+  #stop(): void {
+    this.#isRegular = false;
+    this.hasHeaders = true;
+    this.isOver = true;
+  }
+
+  /** @throws AttemptFailed where it cannot go on */
+  *#readAnswer(): Generator<undefined, void> {
+    while (this.status === 0) {
+      const status = yield* this.#readStatus();
+      if (status >= 200) this.status = status;
+      this.#headers = [];
+      for (let line = yield* this.#readLine(); line !== ''; line = yield* this.#readLine())
+        this.#takeHeader(line);
     }
-    return to + 1;
+    this.hasHeaders = true;
+    const connection = this.#valuesOf('connection').join(', ');
+    if (/\bclose\b/i.test(connection)) this.#isPersistent = false;
+    else if (/\bkeep-alive\b/i.test(connection)) this.#isPersistent = true;
+    const kept = /\btimeout *= *(\d+)/i.exec(this.#valuesOf('keep-alive').join(', '))?.[1];
+    if (kept !== undefined) this.keptMs = Number(kept) * 1000;
+    const [length, ...lengths] = this.#valuesOf('content-length');
+    const codings = this.#valuesOf('transfer-encoding');
+    if (lengths.length > 0) this.#isRegular = false;
+    if (this.status === 204 || this.status === 304) {
+      // Some servers send the body, or the end of a chunked one, all the same and later.
+      if (codings.length > 0 || (length ?? '0') !== '0') this.#isRegular = false;
+    } else if (codings.length > 0) {
+      const coding = codings.join(', ');
+      if (length !== undefined || !/^chunked$/i.test(coding)) this.#isRegular = false;
+      yield* /chunked$/i.test(coding) ? this.#readChunks() : this.#readBody(Infinity);
+    } else yield* this.#readBody(/^\d{1,15}$/.test(length ?? '') ? Number(length) : Infinity);
+  }
+
+  *#readStatus(): Generator<undefined, number> {
+    let line = yield* this.#readLine(true);
+    // Some servers send a CRLF more after a body.
+    for (; line === ''; line = yield* this.#readLine(true)) this.#isRegular = false;
+    const status = Number(statusLine.exec(line)?.[1]);
+    if (Number.isNaN(status)) throw broken('not_http');
+    if (status === 101) throw broken('switching_protocols');
+    // RFC 9110, section 15.5.9: some load balancers say so before they close a connection that rests.
+    if (status === 408 && this.isKept) {
+      this.hasBegun = false;
+      throw broken('closed_without_answer');
+    }
+    this.#isPersistent = !line.startsWith('HTTP/1.0');
+    return status;
   }
 
   /** Says as early as possible that this is not HTTP/1: a server of another protocol may wait for more of the request. */
   #checkBeginning(): void {
-    const beginning = this.#line.slice(0, begins.length);
-    if (beginning === '' || beginning === '\r') return;
+    const beginning = this.#line.trimEnd().slice(0, begins.length);
+    if (beginning === '') return;
     if (!begins.startsWith(beginning)) throw broken(otherProtocol(this.#line));
     this.hasBegun = true;
-  }
-
-  #takeLine(line: string): void {
-    switch (this.#state) {
-      case 'status':
-        this.#takeStatus(line);
-        break;
-      case 'headers':
-        if (line === '') this.#endHeaders();
-        else this.#takeHeader(line);
-        break;
-      case 'size':
-        this.#left = /^[\da-f]{1,12} *(;.*)?$/i.test(line) ? Number.parseInt(line, 16) : Number.NaN;
-        if (Number.isNaN(this.#left)) this.#stop();
-        else this.#state = this.#left === 0 ? 'trailers' : 'chunk';
-        break;
-      case 'chunk end':
-        if (line === '') this.#state = 'size';
-        else this.#stop();
-        break;
-      case 'trailers':
-        if (line === '') this.#state = 'over';
-    }
-  }
-
-  #takeStatus(line: string): void {
-    // Some servers send a CRLF more after a body.
-    if (line === '') this.#isRegular = false;
-    else {
-      const status = Number(statusLine.exec(line)?.[1]);
-      if (Number.isNaN(status)) throw broken('not_http');
-      if (status === 101) throw broken('switching_protocols');
-      // RFC 9110, section 15.5.9: some load balancers say so before they close a connection that rests.
-      if (status === 408 && this.isKept) {
-        this.hasBegun = false;
-        throw broken('closed_without_answer');
-      }
-      this.#state = 'headers';
-      this.#isPersistent = !line.startsWith('HTTP/1.0');
-      if (status < 200) return;
-      this.status = status;
-    }
   }
 
   #takeHeader(line: string): void {
@@ -157,51 +144,50 @@ export class AnswerReader {
     return this.#headers.filter((header) => header.name === name).map(({ value }) => value);
   }
 
-  #endHeaders(): void {
-    if (this.status === 0) {
-      this.#headers = [];
-      this.#state = 'status';
-      return;
+  *#readChunks(): Generator<undefined, void> {
+    for (;;) {
+      const line = yield* this.#readLine();
+      if (!/^[\da-f]{1,12} *(;.*)?$/i.test(line)) throw broken('not_http');
+      const size = Number.parseInt(line, 16);
+      if (size === 0) break;
+      yield* this.#readBody(size);
+      if ((yield* this.#readLine()) !== '') throw broken('not_http');
     }
-    const [length, ...lengths] = this.#valuesOf('content-length');
-    const codings = this.#valuesOf('transfer-encoding');
-    const coding = codings.length > 0 ? codings.join(', ') : undefined;
-    const connection = this.#valuesOf('connection').join(', ');
-    if (lengths.length > 0) this.#isRegular = false;
-    if (/\bclose\b/i.test(connection)) this.#isPersistent = false;
-    else if (/\bkeep-alive\b/i.test(connection)) this.#isPersistent = true;
-    const kept = /\btimeout *= *(\d+)/i.exec(this.#valuesOf('keep-alive').join(', '))?.[1];
-    if (kept !== undefined) this.keptMs = Number(kept) * 1000;
-    this.hasHeaders = true;
-    if (this.status === 204 || this.status === 304) {
-      // Some servers send the body, or the end of a chunked one, all the same and later.
-      if (coding !== undefined || (length ?? '0') !== '0') this.#isRegular = false;
-      this.#state = 'over';
-    } else if (coding !== undefined) {
-      if (length !== undefined || !/^chunked$/i.test(coding)) this.#isRegular = false;
-      this.#state = /chunked$/i.test(coding) ? 'size' : 'rest';
-    } else if (length !== undefined && /^\d{1,15}$/.test(length)) {
-      this.#left = Number(length);
-      this.#state = this.#left === 0 ? 'over' : 'sized';
-    } else this.#state = 'rest';
+    while ((yield* this.#readLine()) !== '');
   }
 
-  #readBody(bytes: Buffer, from: number): number {
-    const to = this.#state === 'rest' ? bytes.length : Math.min(bytes.length, from + this.#left);
-    if (this.bodyBytes < excerptBytes)
-      this.excerpt = Buffer.concat([this.excerpt, bytes.subarray(from, Math.min(to, from + excerptBytes))]);
-    this.bodyBytes += to - from;
-    this.#left -= to - from;
-    if (this.#left === 0 && this.#state === 'sized') this.#state = 'over';
-    if (this.#left === 0 && this.#state === 'chunk') this.#state = 'chunk end';
-    return to;
+  *#readBody(size: number): Generator<undefined, void> {
+    for (let left = size; left > 0; ) {
+      const part = this.#take(left);
+      if (this.bodyBytes < excerptBytes)
+        this.excerpt = Buffer.concat([this.excerpt, part.subarray(0, excerptBytes)]);
+      this.bodyBytes += part.length;
+      left -= part.length;
+      if (left > 0) yield;
+    }
   }
 
-  /** Reads no further. */
-  #stop(): void {
-    this.hasHeaders = true;
+  *#readLine(isStatus = false): Generator<undefined, string> {
+    while (!this.#line.endsWith('\n')) {
+      const end = this.#bytes.indexOf('\n');
+      const part = this.#take(end < 0 ? this.#bytes.length : end + 1);
+      this.#line += part.toString('latin1');
+      this.#headBytes += part.length;
+      if (isStatus) this.#checkBeginning();
+      if (this.#headBytes > maxHeadBytes) throw broken('endless_interim');
+      if (end < 0) yield;
+    }
+    const line = this.#line;
+    this.#line = '';
+    if (line.endsWith('\r\n')) return line.slice(0, -2);
     this.#isRegular = false;
-    this.#state = 'over';
+    return line.slice(0, -1);
+  }
+
+  #take(most: number): Buffer {
+    const part = this.#bytes.subarray(0, most);
+    this.#bytes = this.#bytes.subarray(part.length);
+    return part;
   }
 }
 
