@@ -35,20 +35,16 @@ export function resultOf({ status, retryAfter, excerpt }: AnswerReader): Omit<Po
  */
 export function excerptOf(body: Buffer): string {
   const start = body.subarray(0, excerptBytes);
-  const text = new TextDecoder('utf-8').decode(start, { stream: true });
-  return cutToJson(text.replace(/[\t\n\r]+/g, ' ').replace(unsafeCharacters, '\ufffd'));
-}
-
-/** Cuts a text whose characters have become longer: an invalid byte three bytes, a quotation mark two. */
-function cutToJson(text: string): string {
+  const text = new TextDecoder('utf-8').decode(start, { stream: true }).replace(/[\t\n\r]+/g, ' ');
   let bytes = 0;
-  let cut = '';
-  for (const character of text) {
+  let safe = '';
+  // Characters become longer, an invalid byte three bytes, a quotation mark two: the text is cut again.
+  for (const character of text.replace(unsafeCharacters, '\ufffd')) {
     bytes += Buffer.byteLength(JSON.stringify(character)) - 2;
     if (bytes > excerptBytes) break;
-    cut += character;
+    safe += character;
   }
-  return cut;
+  return safe;
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for

@@ -112,8 +112,6 @@ const byDetail: Record<string, Words> = Object.assign({}, ...Object.values(words
 /** Every detail once, in the order of the classes. */
 export const allDetails = Object.keys(byDetail) as AttemptDetail[];
 
-export const detailsOf = (error: AttemptError): string[] => Object.keys(words[error]);
-
 const signature =
   'Compare its signing secret with that of this site, and verify the raw body. If a gateway in front of it asks for a key, set that as a header of your own.';
 const path =

@@ -27,7 +27,7 @@ export interface SenderSettings extends Partial<Omit<Guard, 'trust'> & Connectio
   /** For one attempt: name, connection, TLS, request and answer. */
   timeoutMs: number;
   /** Certificate authorities in PEM instead of those of Node. */
-  ca?: string | readonly string[];
+  ca?: string | string[];
 }
 
 /** Makes the sender that the settings ask for: of a process, or of an operator's command. @throws ConfigError */
@@ -69,8 +69,7 @@ export const senderOf = (config: Config, policy = readTargetPolicy(config)) =>
 export function createSender(settings: SenderSettings) {
   const { policy, timeoutMs, connectionsPerOrigin = Infinity, maxSockets = Infinity, ca } = settings;
   // Reading the authorities takes milliseconds: once, not for each connection.
-  const trust =
-    ca === undefined ? undefined : createSecureContext({ ca: typeof ca === 'string' ? ca : [...ca] });
+  const trust = ca === undefined ? undefined : createSecureContext({ ca });
   const connections = new Connections(
     { ...settings, trust, names: settings.names ?? systemNames, hasRoute: settings.hasRoute ?? hasRoute },
     { connectionsPerOrigin, maxSockets, maxLookups: settings.maxLookups ?? 256 },

@@ -78,8 +78,8 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
   const tries: [command: string, done: Promise<unknown>][] = isBrief
     ? []
     : [
-        ...all.map((example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))]),
         ['FUNCTION', loadLibrary(redis)],
+        ...all.map((example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))]),
         ['PSUBSCRIBE', subscribe(db, redis)],
         ['FCALL', evaluate(own, 'mark', [key('mark')], [])],
         // Keys of a cluster's other nodes.

@@ -204,16 +204,6 @@ function read(err: unknown): Refusal {
   return isOfServer ? { ...found, reason: 'refused' } : found;
 }
 
-export interface Explained {
-  server: string;
-  reason: RedisReason;
-  commands: string[];
-  /** Sentences for people. */
-  says: string;
-  todo: string;
-  lasts: boolean;
-}
-
 /** What else can be done where one command is refused for good. */
 const instead: Record<string, string> = {
   WAITAOF:
@@ -222,8 +212,8 @@ const instead: Record<string, string> = {
     'Only SEGMENT_RETENTION_DAYS needs HEXPIRE: use Redis 7.4 or Valkey 9.0, or newer, or leave it out.',
 };
 
-/** Explains refusals, with one entry for the commands that a server refuses for one reason. */
-export function explainRefusals(refusals: readonly (Refusal & { server?: string })[]): Explained[] {
+/** Explains refusals in sentences for people, with one entry for the commands that a server refuses for one reason. */
+export function explainRefusals(refusals: readonly (Refusal & { server?: string })[]) {
   const groups = new Map<string, (typeof refusals)[number] & { commands: string[] }>();
   for (const one of refusals) {
     const key = `${one.server} ${one.reason} ${one.code}`;
