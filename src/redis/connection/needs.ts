@@ -48,7 +48,7 @@ export function tryNeeds(db: Db, isBrief = false): Promise<Refused[]> {
     const owners = tags.flatMap(([server, tag]) =>
       tag === undefined ? [] : [tryServer(db, server, tag, isBrief)],
     );
-    if (owners.length > 0) return (await Promise.all(owners)).flat();
+    if (owners.length > 0 || isBrief) return (await Promise.all(owners)).flat();
     return [{ ...health.behind(new RedisUnavailable("Cluster isn't ready")), server: '' }];
   });
 }
@@ -59,7 +59,8 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
   try {
     if ((await redis.echo('here')) !== 'here') throw new RedisUnavailable('ECHO answers nothing');
   } catch (err) {
-    return [{ command: 'ECHO', ...db.health.behind(err, server), server }];
+    // The watch hears from the connection itself why it fails.
+    return isBrief ? [] : [{ command: 'ECHO', ...db.health.behind(err, server), server }];
   }
   const id = randomUUID();
   const key = (name: string) => `${db.prefix}need-${id}-${name}:{${tag}}`;
