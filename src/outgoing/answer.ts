@@ -33,7 +33,7 @@ export function resultOf({ status, retryAfter, excerpt }: AnswerReader): Omit<Po
  * Returns the first 1 KiB of an answer as text that is safe to show: valid UTF-8, without a character that is cut at the
  * end, white space as blanks, other control and direction-changing characters as U+FFFD.
  */
-export function excerptOf(body: Buffer): string {
+function excerptOf(body: Buffer): string {
   const start = body.subarray(0, excerptBytes);
   const text = new TextDecoder('utf-8').decode(start, { stream: true }).replace(/[\t\n\r]+/g, ' ');
   let bytes = 0;

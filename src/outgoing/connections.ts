@@ -106,18 +106,13 @@ export class Connections {
       const mayLookUp = this.#naming.has(origin) || this.#naming.size < this.bounds.maxLookups;
       if (origin.idle.length === 0 && !mayLookUp) continue;
       this.#wanting.delete(origin);
-      const connection = this.#takeIdle(origin) ?? this.#connect(origin);
+      const connection = origin.idle.pop() ?? this.#connect(origin);
+      this.#idle.delete(connection);
       this.#inUse.set(connection, origin);
       origin.inUse++;
       this.#grant(origin, connection);
       this.#want(origin);
     }
-  }
-
-  #takeIdle(origin: Origin): Connection | undefined {
-    const connection = origin.idle.pop();
-    if (connection !== undefined) this.#idle.delete(connection);
-    return connection;
   }
 
   #connect(origin: Origin): Connection {

@@ -174,6 +174,16 @@ describe('an attempt whose receiver', () => {
     }
   });
 
+  it('answers 500 with bytes that become longer has an excerpt of 1 KiB as stored', async () => {
+    for (const byte of [0x00, 0x22, 0x5c, 0x80, 0xff, 0x41]) {
+      const answer = Buffer.concat([Buffer.from('HTTP/1.1 500 No\r\n\r\n'), Buffer.alloc(4096, byte)]);
+      const { url } = await start({ answer: ends(answer) });
+      const { responseExcerpt } = await sending().post(requestTo(url));
+      const bytes = Buffer.byteLength(JSON.stringify(responseExcerpt)) - 2;
+      assert.ok(bytes > kib - 6 && bytes <= kib, `${byte}: ${bytes}`);
+    }
+  });
+
   const dayMs = 86_400_000;
   const inAnHour = () => new Date(Date.now() + 3_600_000).toUTCString();
   for (const [what, value, least, most = least] of [
