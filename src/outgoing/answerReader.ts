@@ -30,8 +30,9 @@ export class AnswerReader {
   excerpt = Buffer.alloc(0);
   /** Nothing more is read. */
   isOver = false;
-  /** What has come and is not read yet. */
+  /** What came last, and how much of it is read. */
   #bytes: Buffer = Buffer.alloc(0);
+  #at = 0;
   /** The beginning of a line whose end has not come. */
   #line = '';
   #headBytes = 0;
@@ -54,13 +55,14 @@ export class AnswerReader {
   /** Reads what has come. @throws AttemptFailed if it is no answer in HTTP/1 */
   read(bytes: Buffer): void {
     this.#bytes = bytes;
+    this.#at = 0;
     try {
       this.isOver = this.#reading.next().done === true;
     } catch (error) {
       if (this.status === 0) throw error;
       this.#stop();
     }
-    if (this.isOver && this.#bytes.length > 0) this.#isRegular = false;
+    if (this.isOver && this.#at < this.#bytes.length) this.#isRegular = false;
   }
 
   /** The connection has ended. @throws AttemptFailed if there is no status */
@@ -122,7 +124,7 @@ export class AnswerReader {
 
   /** Says as early as possible that this is not HTTP/1: a server of another protocol may wait for more of the request. */
   #checkBeginning(): void {
-    const beginning = this.#line.trimEnd().slice(0, begins.length);
+    const beginning = this.#line.replace(/\r?\n?$/, '').slice(0, begins.length);
     if (beginning === '') return;
     if (!begins.startsWith(beginning)) throw broken(otherProtocol(this.#line));
     this.hasBegun = true;
@@ -134,8 +136,8 @@ export class AnswerReader {
     const last = this.#headers.at(-1);
     if (/^[ \t]/.test(line)) {
       if (last !== undefined) last.value = `${last.value} ${line.trim()}`.trim();
-    } else if (colon >= 0) {
-      const name = line.slice(0, colon).trim().toLowerCase();
+    } else {
+      const name = line.slice(0, Math.max(colon, 0)).trim().toLowerCase();
       this.#headers.push({ name, value: line.slice(colon + 1).trim() });
     }
   }
@@ -157,22 +159,23 @@ export class AnswerReader {
   }
 
   *#readBody(size: number): Generator<undefined, void> {
-    for (let left = size; left > 0; ) {
-      const part = this.#take(left);
+    for (const end = this.bodyBytes + size; this.bodyBytes < end; ) {
+      const part = this.#bytes.subarray(this.#at, this.#at + end - this.bodyBytes);
       if (this.bodyBytes < excerptBytes)
         this.excerpt = Buffer.concat([this.excerpt, part.subarray(0, excerptBytes)]);
       this.bodyBytes += part.length;
-      left -= part.length;
-      if (left > 0) yield;
+      this.#at += part.length;
+      if (this.bodyBytes < end) yield;
     }
   }
 
   *#readLine(isStatus = false): Generator<undefined, string> {
     while (!this.#line.endsWith('\n')) {
-      const end = this.#bytes.indexOf('\n');
-      const part = this.#take(end < 0 ? this.#bytes.length : end + 1);
-      this.#line += part.toString('latin1');
-      this.#headBytes += part.length;
+      const end = this.#bytes.indexOf(10, this.#at);
+      const to = end < 0 ? this.#bytes.length : end + 1;
+      this.#line += this.#bytes.toString('latin1', this.#at, to);
+      this.#headBytes += to - this.#at;
+      this.#at = to;
       if (isStatus) this.#checkBeginning();
       if (this.#headBytes > maxHeadBytes) throw broken('endless_interim');
       if (end < 0) yield;
@@ -182,12 +185,6 @@ export class AnswerReader {
     if (line.endsWith('\r\n')) return line.slice(0, -2);
     this.#isRegular = false;
     return line.slice(0, -1);
-  }
-
-  #take(most: number): Buffer {
-    const part = this.#bytes.subarray(0, most);
-    this.#bytes = this.#bytes.subarray(part.length);
-    return part;
   }
 }
 
