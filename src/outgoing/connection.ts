@@ -84,7 +84,7 @@ export class Connection {
       // First comes what has arrived meanwhile: the end of the connection, or bytes that belong to no request.
       if (this.#socket !== undefined) {
         await nextTurn();
-        if (!isCurrent(this.remoteAddress, this.#openedAtMs, this.to, this.guard)) this.#drop();
+        if (!(await isCurrent(this.remoteAddress, this.#openedAtMs, this.to, this.guard))) this.#drop();
       }
       const socket = this.#socket ?? (await this.#open(mayResume ? this.to.session : undefined));
       if (this.#exchange !== exchange) return;

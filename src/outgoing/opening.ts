@@ -2,6 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { checkServerIdentity, type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import { withTimeout } from '../promises.js';
 import { judgeAddress, type TargetPolicy } from './address.js';
 import { type DetailOf, tlsDetail } from './details.js';
 import {
@@ -87,27 +88,30 @@ export async function openSocket(
 
 /** A name is asked and judged again after its TTL, within these bounds. */
 const ageMs = { least: 5_000, most: 60_000 };
+/** A request waits so long for the name's answer; a later one counts for the next request. */
+const askedWithinMs = 250;
 
 /**
- * Returns whether a new connection might still lead to this address. If the TTL of the name has passed, it is asked and judged again in
- * the background, for all connections of the origin. A name server that is silent or broken changes nothing.
+ * Returns whether a new connection might still lead to this address. If the TTL of the name has passed, it is asked and judged again,
+ * once for all connections of the origin. A name server that is silent or broken changes nothing.
  * @param address undefined if a proxy resolved the name @param openedAtMs by the clock of `performance.now`
  */
-export function isCurrent(
+export async function isCurrent(
   address: string | undefined,
   openedAtMs: number,
   to: Destination,
   guard: Guard,
-): boolean {
+): Promise<boolean> {
   const { found } = to;
   if (address === undefined || found === undefined) return performance.now() < openedAtMs + ageMs.most;
   if (performance.now() > found.untilMs) {
     found.untilMs = performance.now() + ageMs.least;
-    findAddresses(to, guard).catch(({ failure }: AttemptFailed) => {
+    const asked = findAddresses(to, guard).catch(({ failure }: AttemptFailed) => {
       if (failure.error !== 'dns' || saysUnknownHost(failure)) found.addresses = [];
     });
+    await withTimeout(asked, askedWithinMs, () => {});
   }
-  return found.addresses.some((one) => one.address === address);
+  return to.found?.addresses.some((one) => one.address === address) === true;
 }
 
 function refuseUnlessAllowed(address: string, { port }: Destination, { policy }: Guard): void {

@@ -10,6 +10,7 @@ describe('a receiver whose name moves', () => {
   async function move(
     lookup: (moved: boolean) => Promise<readonly string[]>,
     done: (posts: number, toNew: number) => boolean,
+    { restsMs = 50 } = {},
   ) {
     let moved = false;
     const old = await start({ answer: (s) => s.write(noContent) });
@@ -21,10 +22,10 @@ describe('a receiver whose name moves', () => {
     const requests = () => fresh.received().split('POST ').length - 1;
     const failed: unknown[] = [];
     for (let posts = 1; !done(posts, requests()); posts++) {
+      if (moved) await new Promise((resolve) => setTimeout(resolve, restsMs));
       const result = await sender.post(requestTo(`http://${host}:${old.port}/`));
       if (!result.ok) failed.push(result);
       moved = true;
-      await new Promise((resolve) => setTimeout(resolve, 50));
     }
     return { failed, toOld: old.accepted(), toNew: requests() };
   }
@@ -33,6 +34,15 @@ describe('a receiver whose name moves', () => {
     const { failed, toOld, toNew } = await move(
       async (moved) => [moved ? '127.0.0.2' : '127.0.0.1'],
       (_, toNew) => toNew > 0,
+    );
+    assert.deepEqual([failed, toOld, toNew], [[], 1, 1]);
+  });
+
+  it('is followed by the first attempt after the TTL, over a connection that rested until then', async () => {
+    const { failed, toOld, toNew } = await move(
+      async (moved) => [moved ? '127.0.0.2' : '127.0.0.1'],
+      (posts) => posts > 2,
+      { restsMs: 5_100 },
     );
     assert.deepEqual([failed, toOld, toNew], [[], 1, 1]);
   });
