@@ -51,7 +51,7 @@ export class OutgoingProxy {
   ): Promise<{ socket: Socket; host: string }> {
     for (const host of hosts) {
       const { status, socket } = await this.#ask(host, port, signal);
-      if (status < 300) return { socket, host };
+      if (isTunnel(status)) return { socket, host };
       socket.destroy();
       // RFC 9209, section 2.3, and the common proxies: the next hop is not found, not reached or too slow.
       if (![502, 503, 504].includes(status)) throw proxyFailed(`it answered ${status}`);
@@ -99,10 +99,13 @@ export class OutgoingProxy {
     this.#answeredAtMs = performance.now();
     addAbortSignal(signal, socket.on('error', () => undefined).setKeepAlive(true));
     // No receiver of TLS or HTTP sends the first byte.
-    if (statusCode < 300 && more.length > 0) throw proxyFailed('it answers with a page, not a tunnel');
+    if (isTunnel(statusCode) && more.length > 0) throw proxyFailed('it answers with a page, not a tunnel');
     return { status: statusCode, socket };
   }
 }
+
+/** After a 1xx Node reads no further: what follows is the proxy's, and would pass for the receiver's answer. */
+const isTunnel = (status: number) => status >= 200 && status < 300;
 
 /** What the proxy does wrong counts against no receiver. */
 const proxyFailed = (why: string) => new AttemptFailed({ error: 'connect', ours: 'proxy', why });

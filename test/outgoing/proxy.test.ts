@@ -77,7 +77,7 @@ describe('a receiver behind an outgoing proxy', () => {
     });
 
   const faults: [what: string, answer: Parameters<typeof startProxy>[0]][] = [
-    ...[400, 401, 403, 405, 407, 429, 500].map((status): [string, () => string] => [
+    ...[100, 101, 103, 302, 400, 401, 403, 405, 407, 429, 500].map((status): [string, () => string] => [
       `answers ${status}`,
       () => `HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`,
     ]),
