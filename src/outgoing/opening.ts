@@ -1,6 +1,7 @@
 import type { LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
+import { addAbortSignal } from 'node:stream';
 import { checkServerIdentity, type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { withTimeout } from '../promises.js';
 import { judgeAddress, type TargetPolicy } from './address.js';
@@ -137,13 +138,13 @@ async function connectTcp(
     port,
     noDelay: true,
     keepAlive: true,
-    signal,
     // Happy Eyeballs asks for all addresses. Node's 250 ms for each but the last is less than one lost SYN.
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: 1_500,
     lookup: (_host, _options, found) => found(null, [...addresses]),
   });
-  ignoreErrors(socket);
+  // The option `signal` of Node would keep a listener, and with it the socket, once that is closed.
+  ignoreErrors(addAbortSignal(signal, socket));
   try {
     await once(socket, 'connect');
   } catch (error) {

@@ -141,6 +141,17 @@ describe('outgoing post', () => {
     assert.ok(receiver.received().endsWith(`\r\n\r\n${body}`));
   });
 
+  it('keeps nothing of the connections that it replaces, however many', async () => {
+    const receiver = await start({ answer: (s, count) => (count % 2 ? s.write(noContent) : s.destroy()) });
+    const sender = sending();
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => warnings.push(warning);
+    process.on('warning', onWarning);
+    for (let i = 0; i < 20; i++) await assertSent(sender, requestTo(receiver.url));
+    process.off('warning', onWarning);
+    assert.deepEqual([receiver.accepted(), warnings], [20, []]);
+  });
+
   it('finds out that a resting connection was closed, and opens another', async () => {
     const receiver = await start({ answer: (s) => s.end(noContent) });
     const sender = sending();
