@@ -61,7 +61,8 @@ export class Connection {
   #session: Buffer | undefined;
   #exchange: Exchange | undefined;
   #resting: NodeJS.Timeout | undefined;
-  #openedAtMs = 0;
+  /** Until when the name leads to the socket's address. */
+  #currentUntilMs = 0;
 
   constructor(
     readonly to: Destination,
@@ -84,7 +85,7 @@ export class Connection {
       // First comes what has arrived meanwhile: the end of the connection, or bytes that belong to no request.
       if (this.#socket !== undefined) {
         await nextTurn();
-        if (!(await isCurrent(this.remoteAddress, this.#openedAtMs, this.to, this.guard))) this.#drop();
+        if (!(await isCurrent(this.remoteAddress, this.#currentUntilMs, this.to, this.guard))) this.#drop();
       }
       const socket = this.#socket ?? (await this.#open(mayResume ? this.to.session : undefined));
       if (this.#exchange !== exchange) return;
@@ -114,13 +115,13 @@ export class Connection {
     this.#wasUsed = false;
     this.#session = session;
     this.phase = 'during_lookup';
-    const addresses = await findAddresses(this.to, this.guard);
+    const { addresses, untilMs } = await findAddresses(this.to, this.guard);
     this.events.onLookedUp();
     const { socket, address } = await openSocket(this.to, addresses, this.guard, this, session);
     this.#socket = socket;
     if (!(socket instanceof TLSSocket && socket.isSessionReused())) this.#session = undefined;
     this.remoteAddress = address;
-    this.#openedAtMs = performance.now();
+    this.#currentUntilMs = untilMs;
     let firstError: unknown;
     socket
       .on('data', (bytes) => this.#read(socket, bytes))

@@ -52,18 +52,20 @@ interface Opener {
 }
 
 /** Finds and judges the addresses of an origin; none if a proxy looks up its name. @throws AttemptFailed */
-export async function findAddresses(to: Destination, guard: Guard): Promise<readonly FoundAddress[]> {
+export async function findAddresses(to: Destination, guard: Guard): Promise<Required<Destination>['found']> {
   const { host } = to;
+  const addresses = await lookUp(host, guard);
+  for (const { address } of addresses) refuseUnlessAllowed(address, to, guard);
+  const ttlMs = Math.min(...addresses.map(({ ttlSeconds }) => (ttlSeconds ?? 60) * 1000), ageMs.most);
+  to.found = { addresses, untilMs: performance.now() + Math.max(ttlMs, ageMs.least) };
+  return to.found;
+}
+
+async function lookUp(host: string, { names, proxy }: Guard): Promise<readonly FoundAddress[]> {
   const family = isIP(host);
-  if (family === 0 && guard.proxy?.resolves) return [];
-  const found =
-    family === 0
-      ? await guard.names.lookup(host).catch((error) => Promise.reject(lookupFailed(error)))
-      : [{ address: host, family }];
-  for (const { address } of found) refuseUnlessAllowed(address, to, guard);
-  const ttlMs = Math.min(...found.map(({ ttlSeconds }) => (ttlSeconds ?? 60) * 1000), ageMs.most);
-  to.found = { addresses: found, untilMs: performance.now() + Math.max(ttlMs, ageMs.least) };
-  return found;
+  if (family !== 0) return [{ address: host, family }];
+  if (proxy?.resolves) return [];
+  return names.lookup(host).catch((error) => Promise.reject(lookupFailed(error)));
 }
 
 /**
@@ -95,16 +97,17 @@ const askedWithinMs = 250;
 /**
  * Returns whether a new connection might still lead to this address. If the TTL of the name has passed, it is asked and judged again,
  * once for all connections of the origin. A name server that is silent or broken changes nothing.
- * @param address undefined if a proxy resolved the name @param openedAtMs by the clock of `performance.now`
+ * @param address undefined if a proxy resolved the name @param untilMs as the connection's own lookup said: of many
+ *   addresses each answer may have others
  */
 export async function isCurrent(
   address: string | undefined,
-  openedAtMs: number,
+  untilMs: number,
   to: Destination,
   guard: Guard,
 ): Promise<boolean> {
   const { found } = to;
-  if (address === undefined || found === undefined) return performance.now() < openedAtMs + ageMs.most;
+  if (performance.now() < untilMs || found === undefined) return true;
   if (performance.now() > found.untilMs) {
     found.untilMs = performance.now() + ageMs.least;
     const asked = findAddresses(to, guard).catch(({ failure }: AttemptFailed) => {

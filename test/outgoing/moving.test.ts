@@ -3,7 +3,7 @@ import { namesBy } from './dnsServer.js';
 import { noContent, requestTo, useNetwork } from './rawReceiver.js';
 
 describe('a receiver whose name moves', () => {
-  const { start, sending } = useNetwork();
+  const { start, startQuick, sending } = useNetwork();
   const host = 'hooks.customer.example';
 
   /** Posts one by one to a busy old server, until `done`; the name is moved after the first. */
@@ -53,6 +53,21 @@ describe('a receiver whose name moves', () => {
       (posts) => posts > 120,
     );
     assert.deepEqual([failed, toOld, toNew], [[], 1, 0]);
+  });
+
+  it('keeps its connections where each answer has another address of several', async () => {
+    const one = await startQuick();
+    await start({ host: '127.0.0.2', port: one.port, answer: (s) => s.write(noContent) });
+    let asked = 0;
+    const names = namesBy(async () => [
+      { address: `127.0.0.${1 + (asked++ % 2)}`, family: 4, ttlSeconds: 60 },
+    ]);
+    const sender = sending({ names });
+    for (let round = 0; round < 3; round++) {
+      const posts = [1, 2].map(() => sender.post(requestTo(`http://${host}:${one.port}/`)));
+      for (const { ok } of await Promise.all(posts)) assert.ok(ok);
+    }
+    assert.equal(asked, 2);
   });
 
   it('keeps its connection while its name server is silent or broken', async () => {
