@@ -81,9 +81,12 @@ export async function listen(
     });
     answer(req, res);
   });
-  server.on('clientError', (err: ParserError, socket) =>
-    refuseBytes(err, socket, underWay.get(socket as Socket)),
-  );
+  server.on('clientError', (err: ParserError, socket) => {
+    const answer = underWay.get(socket as Socket);
+    // A whole request is carried out, whatever follows it: the caller learns first what became of it.
+    if (answer?.req.complete) answer.once('close', () => socket.writable && refuseBytes(err, socket));
+    else refuseBytes(err, socket, answer);
+  });
   server.on('connect', (_, socket) => {
     // Node no longer listens to it.
     socket.on('error', () => socket.destroy());

@@ -191,6 +191,17 @@ describe('bad input on a raw socket', () => {
     assert.equal((await closed).split('HTTP/1.1 200 OK\r\n').length - 1, 3, 'requests at once');
   });
 
+  it('answers each whole request, as it was carried out, before it refuses the bytes behind it', async () => {
+    const listed = bare('GET /clients', 'host: x', bearer);
+    for (const [sent, ...statuses] of [
+      [listed.repeat(3), '200', '200', '200', '400'],
+      [get('/clients'), '200'],
+    ]) {
+      const heard = await callRaw(service.url, `${sent}{"a":1}`).closed;
+      assert.deepEqual(heard.match(/(?<=HTTP\/1\.1 )\d{3}/g), statuses);
+    }
+  });
+
   it('outlives callers that reset their connection after the request', async () => {
     for (let i = 0; i < 200; i++) {
       const { socket, closed } = callRaw(service.url, head(i % 2 ? 'GET /healthz' : 'CONNECT x.example:443'));
