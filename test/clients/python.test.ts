@@ -55,13 +55,13 @@ describe('clients/python', () => {
   }
 
   /** @param events an event, or a line as it is */
-  function run(address: string, events: (object | string)[], secret = to.account.client_secret) {
+  function run(address: string, events: (object | string)[], isRead = true) {
     const child = spawn('python3', ['-B', '-m', 'asset_update_client', address], {
       env: {
         PATH: process.env.PATH,
         PYTHONPATH: source,
         CLIENT_ID: to.account.client_id,
-        CLIENT_SECRET: secret,
+        CLIENT_SECRET: to.account.client_secret,
       },
     });
     const said = { stdout: '', stderr: '' };
@@ -70,6 +70,7 @@ describe('clients/python', () => {
         said[name] += text;
       });
     }
+    if (!isRead) child.stdout.destroy();
     const lines = events.map((one) => (typeof one === 'string' ? one : JSON.stringify(one)));
     child.stdin.end(lines.map((line) => `${line}\n`).join(''));
     return new Promise<{ status: number | null; results: Result[]; stderr: string }>((resolve) =>
@@ -161,13 +162,27 @@ describe('clients/python', () => {
     });
   }
 
-  it('waits for a day at most, whatever Retry-After says', async () => {
-    const address = await startFake([503, 202], { 'retry-after': '9'.repeat(12) });
-    const program = `import time, asset_update_client as client
+  it('waits as long as Retry-After says, in seconds or by a date, for a day at most', async () => {
+    for (const [retryAfter, least, most] of [
+      ['9'.repeat(12), 86_400, 108_000],
+      [new Date(Date.now() + 1_000_000).toUTCString(), 900, 1_250],
+      ['Sun Nov  6 08:49:37 1994', 0.1, 0.2],
+      ['soon', 0.1, 0.2],
+    ] as const) {
+      const address = await startFake([503, 202], { 'retry-after': retryAfter });
+      const program = `import time, asset_update_client as client
 time.sleep = print
 list(client.Publisher("${address}", "a", "b").publish([{}]))`;
-    const { stdout } = await execute('python3', ['-B', '-c', program], { env: { PYTHONPATH: source } });
-    assert.ok(Number(stdout) >= 86_400 && Number(stdout) <= 108_000, stdout);
+      const env = { PYTHONPATH: source, TZ: 'Asia/Tokyo' };
+      const { stdout } = await execute('python3', ['-B', '-c', program], { env });
+      assert.ok(Number(stdout) >= least && Number(stdout) <= most, stdout);
+    }
+  });
+
+  it('says without a trace that nobody takes its results any more', async () => {
+    const { status, stderr } = await run(await url(), events(3), false);
+    assert.equal(status, 1);
+    assert.match(stderr, /^broke off \(\[Errno 32\] Broken pipe\): .*\n$/);
   });
 
   it('names the lines that are no events, and publishes the others', async () => {

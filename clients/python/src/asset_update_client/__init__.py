@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.utils
 import http.client
 import json
 import logging
@@ -141,9 +142,7 @@ class Publisher:
         try:
             with _opener.open(request, timeout=15) as answer:
                 text = answer.read().decode(errors="replace")
-                # A proxy may send a date instead of seconds.
-                retry_after = answer.headers.get("Retry-After") or ""
-                wait = min(int(retry_after), 86_400) if retry_after.isdecimal() else 0
+                wait = _seconds_of(answer.headers.get("Retry-After") or "")
                 if answer.status >= 300:
                     return answer.status, text, wait
                 answered = json.loads(text)
@@ -152,6 +151,15 @@ class Publisher:
                 return answer.status, answered, wait
         except (OSError, http.client.HTTPException, ValueError) as error:
             return 0, f"no answer ({error})", 0
+
+
+def _seconds_of(retry_after: str) -> int:
+    """Reads seconds, or a date, which a proxy may send (RFC 9110, section 10.2.3); a day at most."""
+    if retry_after.isdecimal():
+        return min(int(retry_after), 86_400)
+    date = email.utils.parsedate_tz(retry_after)
+    seconds = 0 if date is None else email.utils.mktime_tz((*date[:9], date[9] or 0)) - int(time.time())
+    return min(max(seconds, 0), 86_400)
 
 
 class _EveryAnswer(urllib.request.HTTPErrorProcessor):

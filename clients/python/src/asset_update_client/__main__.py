@@ -29,7 +29,7 @@ def main() -> None:
                 continue
             try:
                 yield Event(**json.loads(line))
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 refused = True
                 print(f"line {number} is not a JSON object", file=sys.stderr)
 
@@ -39,6 +39,10 @@ def main() -> None:
             print(json.dumps(result), flush=True)
     except (CallRefused, ValueError) as error:
         sys.exit(f"refused: {error}")
+    except OSError as error:
+        # Python would write what is left in its buffer once more, and fail with a trace.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(f"broke off ({error}): events without a result may not be published")
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(refused)
