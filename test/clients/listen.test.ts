@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
+import { callRaw, statusesIn } from '../api/rawCaller.js';
 import { foreign } from '../examples/vectors.js';
 import { type Program, type Service, startProgram, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
@@ -102,10 +103,13 @@ describe('clients/listen', () => {
     const statuses = [];
     for (const init of [{}, { method: 'PUT', body: '{}' }, { method: 'POST', body: 'a'.repeat(70_000) }])
       statuses.push((await fetch(listen.url, init)).status);
-    assert.deepEqual(statuses, [401, 401, 401]);
+    const odd = 'GET / HTTP/1.1\r\nexpect: a miracle\r\nconnection: close\r\n\r\n';
+    statuses.push(...statusesIn(await callRaw(listen.url, odd).closed));
+    assert.deepEqual(statuses, [401, 401, 401, 401]);
+    const [get, put] = ['GET', 'PUT'].map((name) => `the method is ${name}; notifications use POST`);
     assert.deepEqual(
-      (await seen(3)).map(({ why }) => why),
-      [...['GET', 'PUT'].map((name) => `the method is ${name}; notifications use POST`), 'over 65536 bytes'],
+      (await seen(4)).map(({ why }) => why),
+      [get, put, 'over 65536 bytes', get],
     );
   });
 
@@ -116,6 +120,7 @@ describe('clients/listen', () => {
       `POST / HTTP/1.1\r\nhost: x\r\na: ${'b'.repeat(20_000)}\r\n\r\n`,
       'HPE_HEADER_OVERFLOW',
     ],
+    ['for a proxy', 'CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n\r\n', 'CONNECT'],
     ['half a body', 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{', 'HPE_INVALID_EOF_STATE'],
   ];
   for (const [what, bytes, code] of unreadable) {
@@ -169,11 +174,25 @@ describe('clients/listen', () => {
     await away.until('it says why', async () => /No answer \(ECONNREFUSED\)/.test(away.stderr));
     await away.stop('SIGINT');
     const busy = await startReceiver();
-    busy.answer = () => ({ status: 429, headers: { 'retry-after': '7' }, body: '{"msg":"too many"}' });
-    const waiting = start(['--updates', busy.url, '--client', client_token], access);
-    await waiting.until('it says how long', async () => waiting.stderr !== '');
-    assert.equal(waiting.stderr, 'No answer (429: too many): asking again in 7 s.\n');
-    await waiting.stop('SIGINT');
+    const inHours = new Date(Date.now() + 9_600_000).toUTCString();
+    for (const [retryAfter, seconds] of [
+      ['7', '7'],
+      [inHours, '9\\d{3}'],
+      ['soon', '2'],
+    ] as const) {
+      busy.answer = () => ({
+        status: 429,
+        headers: { 'retry-after': retryAfter },
+        body: '{"msg":"too many"}',
+      });
+      const waiting = start(['--updates', busy.url, '--client', client_token], access);
+      await waiting.until('it says how long', async () => waiting.stderr !== '');
+      assert.match(
+        waiting.stderr,
+        new RegExp(`^No answer \\(429: too many\\): asking again in ${seconds} s.\\n`),
+      );
+      await waiting.stop('SIGINT');
+    }
   });
 
   it('forwards a real event to a receiver that nobody can reach, without a registered URL, and one of them again', async () => {

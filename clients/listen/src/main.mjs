@@ -48,8 +48,12 @@ if (secret !== undefined) {
   refuse('Put the secret into SIGNING_SECRETS: arguments are visible in the process list.');
 }
 
-// A reader that closes early (`| head`) is not a failure.
-process.stdout.on('error', () => process.exit(exit.done));
+process.stdout.on('error', (/** @type {NodeJS.ErrnoException} */ { code }) => {
+  // A reader that closes early (`| head`) is not a failure.
+  if (code === 'EPIPE') process.exit(exit.done);
+  say(`Cannot print: ${code}`);
+  process.exit(exit.failed);
+});
 if (updates !== undefined) await follow();
 for (const [name, value] of Object.entries({ client, forward, replay })) {
   if (value !== undefined) refuse(`--${name} needs --updates: the address of the service.`);
@@ -71,10 +75,13 @@ server.once('error', (err) => {
   say(whyNot(/** @type {NodeJS.ErrnoException} */ (err)));
   process.exit(exit.failed);
 });
-server.on('clientError', (/** @type {NodeJS.ErrnoException} */ err, socket) => {
-  say(`Not a whole request over HTTP (HTTPS is not supported): ${err.code}`);
-  socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n');
-});
+/** @type {(err: { code?: string | undefined }, socket: import('node:stream').Duplex) => void} */
+const refuseBytes = ({ code }, socket) => {
+  say(`Not a whole request over HTTP (HTTPS is not supported): ${code}`);
+  socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n');
+};
+server.on('clientError', refuseBytes);
+server.on('connect', ({ method }, socket) => refuseBytes({ code: method }, socket));
 server.listen(port, host, () => {
   const address = /** @type {import('node:net').AddressInfo} */ (server.address());
   const at = `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`;

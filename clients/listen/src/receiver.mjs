@@ -34,7 +34,8 @@ export function createReceiver({ verify, status, delayMs, tell }) {
   /** @type {Set<string>} */
   const known = new Set();
 
-  return createServer(async (request, response) => {
+  /** @type {import('node:http').RequestListener} */
+  const answerTo = async (request, response) => {
     const arrivedAtMs = Date.now();
     const gone = new AbortController();
     response.once('close', () => gone.abort());
@@ -65,7 +66,9 @@ export function createReceiver({ verify, status, delayMs, tell }) {
       answered: isGone ? null : answer,
       after_ms: Date.now() - arrivedAtMs,
     });
-  });
+  };
+  // Node answers by itself, and tells nobody, where Host is missing or Expect is unknown.
+  return createServer({ requireHostHeader: false }, answerTo).on('checkExpectation', answerTo);
 
   /**
    * @param {string} method

@@ -56,7 +56,10 @@ export async function followUpdates(access, tell, say) {
     }
     const why = status === 0 ? body.msg : `${status}: ${body.msg}`;
     if (status >= 300 && ![408, 429].includes(status) && status < 500) return why;
-    const seconds = Math.min(Math.max(againSeconds, Number(retryAfter) || 0), 86_400);
+    // A proxy may send a date instead of seconds.
+    const askedSeconds =
+      Number(retryAfter) || Math.ceil((Date.parse(String(retryAfter)) - Date.now()) / 1000);
+    const seconds = Math.min(Math.max(againSeconds, askedSeconds || 0), 86_400);
     say(`No answer (${why}): asking again in ${seconds} s.`);
     await sleep(seconds * 1000);
   }
