@@ -4,6 +4,7 @@
 import { createInterface } from 'node:readline';
 
 const { OPERATOR_URL, OPERATOR_TOKEN } = process.env;
+if (!/^[!-~]+\s*$/.test(OPERATOR_TOKEN ?? '')) throw new Error('OPERATOR_TOKEN is not one line of ASCII');
 const headers = { authorization: `Bearer ${OPERATOR_TOKEN}`, 'content-type': 'application/json' };
 
 async function create(what, input) {

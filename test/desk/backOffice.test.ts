@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -53,6 +53,13 @@ describe('examples/back-office: a hundred customers', () => {
     const taken = await takeOn(more, /Error: client Site: 400 .*A client token is/);
     assert.equal(taken.filter(({ client_secret }) => client_secret !== undefined).length, 40);
     assert.equal((await scene.cli.json('client', 'list', '--name', 'MORE-')).length, 39);
+  });
+
+  it('are not taken on with a token that no call can carry, and it is not shown', () => {
+    const env = { OPERATOR_URL: scene.url, OPERATOR_TOKEN: 'of-ours\nand more' };
+    const { stderr } = spawnSync(process.execPath, [script], { env, input: '{}\n', encoding: 'utf8' });
+    assert.match(stderr, /^Error: OPERATOR_TOKEN is not/m);
+    assert.doesNotMatch(stderr, /of-ours/);
   });
 
   it('are taken on by a script of 30 lines', () => {
