@@ -19,7 +19,7 @@ export async function POST(request) {
 /** The notification; undefined when no secret made one of its signatures, or its time is over 5 minutes away. */
 function verified(body, headers) {
   // Several, separated by spaces, while you change from one secret to the next.
-  for (const secret of process.env.SIGNING_SECRETS.split(' ')) {
+  for (const secret of process.env.SIGNING_SECRETS.split(/\s+/)) {
     // With an empty key anybody could sign.
     if (Buffer.from(secret.replace('whsec_', ''), 'base64').length < 24) continue;
     try {

@@ -42,7 +42,7 @@ public class Receiver {
     static boolean verified(String id, String time, String signatures, byte[] body) {
         if (id.isEmpty() || !time.matches("\\d{1,12}")) return false;
         if (Math.abs(Instant.now().getEpochSecond() - Long.parseLong(time)) > 300) return false;
-        var secrets = Arrays.stream(System.getenv("SIGNING_SECRETS").replace("whsec_", "").split(" "));
+        var secrets = Arrays.stream(System.getenv("SIGNING_SECRETS").replace("whsec_", "").split("\\s+"));
         // With an empty key anybody could sign.
         return secrets.map(Base64.getDecoder()::decode).filter(key -> key.length >= 24).anyMatch(key -> {
             byte[] expected = ("v1," + hmac(key, id + "." + time + ".", body)).getBytes(UTF_8);

@@ -100,7 +100,7 @@ interface RunningExample extends Program {
 async function startExample(example: Example, secrets: string[]): Promise<RunningExample> {
   const port = await freePort();
   const { command, args, cwd } = await example.prepare(port);
-  const env = { HOME: process.env.HOME, PORT: String(port), SIGNING_SECRETS: secrets.join(' ') };
+  const env = { HOME: process.env.HOME, PORT: String(port), SIGNING_SECRETS: `${secrets.join(' ')}\r` };
   const program = startProgram(command, args, { cwd, env });
   const url = `http://127.0.0.1:${port}/notifications`;
   await program.until(
