@@ -51,9 +51,10 @@ describe('While Redis', () => {
     await redis.stop();
   });
 
-  const post = async (path: string, more: Record<string, string> = {}) => {
-    const body = new URLSearchParams({ ...tokenFields(customer), ...more });
-    const answer = await fetch(h.url + path, { method: 'POST', body });
+  const post = (path: string, more: Record<string, string> = {}) =>
+    ask(path, { method: 'POST', body: new URLSearchParams({ ...tokenFields(customer), ...more }) });
+  const ask = async (path: string, init?: RequestInit) => {
+    const answer = await fetch(h.url + path, init);
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Json };
   };
   const isReady = (status: number) =>
@@ -66,6 +67,7 @@ describe('While Redis', () => {
   };
   const all: typeof writes = {
     ...writes,
+    'the addresses': [() => ask('/source_addresses'), 200],
     'a list': [() => customer.call('GET', '/clients'), 200],
     'a revocation': [() => post('/oauth/revoke', { token: 'any' }), 200],
   };

@@ -18,6 +18,7 @@ export const sourceAddressesEndpoint = endpoint({
       changed_at: time('Since when this list stands.'),
     }),
   },
+  codes: ['temporarily_unavailable'],
   answer: async ({ db, config }, { ctx }) => {
     const addresses = config.SOURCE_ADDRESSES;
     const key = db.global.sourceAddresses;

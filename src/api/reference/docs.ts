@@ -30,6 +30,7 @@ export const docsEndpoint = endpoint({
   summary: 'Show this description as a page',
   description: 'Its files are under `/docs/`; it loads nothing from elsewhere.',
   result: { what: 'The page.', type: 'text/html' },
+  codes: ['temporarily_unavailable'],
   answer: (_, { ctx }) => pageFile(ctx),
 });
 

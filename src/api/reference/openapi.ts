@@ -14,6 +14,7 @@ export const openapiEndpoint = endpoint({
   summary: 'Get this description',
   description: 'OpenAPI 3.1.',
   result: { what: 'The description.' },
+  codes: ['temporarily_unavailable'],
   answer: (_, { ctx }) => file(ctx),
 });
 
