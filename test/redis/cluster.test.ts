@@ -7,7 +7,9 @@ import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
+import { until } from '../receiver.js';
 import { bounds } from '../servers.js';
+import { keptLog } from '../service.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const log = createLogger('silent', 'test');
@@ -102,6 +104,31 @@ describe('A Redis Cluster', () => {
         closeDb(db);
       }
     }
+  });
+
+  it('tells once that a node hangs, while its connection is made again and again, and once that it is back', async () => {
+    const { log, lines } = keptLog('info');
+    const db = openDb({ url: cluster.url, prefix: 'test-', bounds, log });
+    await waitForRedis(db, 10_000);
+    const { pid } = (cluster.nodes[0] as ClusterNode).server;
+    let ended = 0;
+    db.redis.on('-node', () => ended++);
+    const asking = setInterval(
+      () => Promise.allSettled(db.nodes.primaries().map((node) => node.echo(''))),
+      100,
+    );
+    process.kill(pid, 'SIGSTOP');
+    try {
+      await until('its connection has ended again and again', () => ended > 2);
+      assert.deepEqual(db.health.reasons(), ['timeout']);
+    } finally {
+      process.kill(pid, 'SIGCONT');
+      clearInterval(asking);
+    }
+    await until('it is back', () => db.health.reasons().length === 0);
+    const told = lines.map(({ msg }) => String(msg).replace(/:.*/, ''));
+    assert.deepEqual(told, ['redis is away', 'redis is back']);
+    closeDb(db);
   });
 
   it('refuses a script as a whole while its slot is moved key by key, and runs it once the slot has moved', async () => {

@@ -156,11 +156,10 @@ export class StoreHealth {
     this.#tell([{ ...refusal, server: name }], 'redis is away: ');
   }
 
-  /** Forgets a server that is no longer part of the cluster. */
-  forget(name: string): void {
-    this.#away.delete(name);
-    this.facts.delete(name);
-    this.notDurable.delete(name);
+  /** Forgets the servers that are no longer part of the cluster. @param names of those that are */
+  keepOnly(names: readonly string[]): void {
+    for (const known of [this.#away, this.facts, this.notDurable])
+      for (const name of known.keys()) if (!names.includes(name)) known.delete(name);
   }
 
   /** Returns why a command found no connection: the error of the connection if there is one. */

@@ -183,7 +183,8 @@ function watchNodes(cluster: Cluster, health: StoreHealth): void {
     node.options.enableOfflineQueue = false;
     if (!node.options.readOnly) node.connect().catch(ignore);
   });
-  cluster.on('-node', (node: Redis) => health.forget(nameOf(node)));
+  // A node whose connection ended is out of ioredis' list until the next look, which finds what is part of the cluster.
+  cluster.on('refresh', () => health.keepOnly(cluster.nodes().map(nameOf)));
   cluster.on('node error', (err: Error, name: string) => {
     // Asked for its slots, a single server refuses on a connection that works.
     if (isLasting(refusalOf(err))) health.note(err, name);
