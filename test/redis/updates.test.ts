@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
+import { createLogger } from '../../src/log.js';
+import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
+import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
+import { startProxy } from '../proxy.js';
+import { bounds, itWithOneRedis, servers } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 describe('the feed of updates', () => {
@@ -43,6 +48,27 @@ describe('the feed of updates', () => {
     assert.equal(await read(empty), undefined, 'more than 100,000 came after an empty feed');
     assert.equal((await page(place)).updates.length, 101);
     assert.equal((await page()).updates.length, 200);
+  });
+
+  itWithOneRedis('is heard of again by those who wait, after a router has forgotten the line', async () => {
+    const proxy = await startProxy(servers().redisUrl);
+    const { clientToken } = client;
+    const { prefix } = client.db;
+    const log = createLogger('silent', 'test');
+    const db = openDb({ url: proxy.url, prefix, bounds, log, commandTimeoutMs: 2000 });
+    await waitForRedis(db, 10_000);
+    const waits = createUpdateWaits(db);
+    const isWoken = () => waits.next(clientToken, '0-0', 20_000, new AbortController().signal);
+    assert.equal(await waits.next(clientToken, '0-0', 1, new AbortController().signal), false);
+    const ended = new Promise((resolve) => db.redis.once('close', resolve));
+    proxy.forget();
+    proxy.reach();
+    void db.redis.echo('').catch(() => undefined);
+    await ended;
+    await waitForRedis(db, 10_000);
+    assert.equal(await isWoken(), true, 'nothing tells that the line is dead');
+    closeDb(db);
+    await proxy.close();
   });
 
   it('refuses a place that Redis has lost, so that its successors are not skipped', async () => {

@@ -2,11 +2,13 @@
 import type { Redis } from 'ioredis';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import { ignore } from '../connection/unavailable.js';
 
 export function createUpdateWaits(db: Db) {
   /** By the channel of the client. */
   const waiting = new Map<string, Set<() => void>>();
-  let subscribing: Promise<unknown> | undefined;
+  const pattern = db.client('*').updates.replaceAll(/[[\]?\\]/g, '\\$&');
+  let subscribing: Promise<Redis> | undefined;
 
   function wake(channel: string): void {
     for (const goOn of waiting.get(channel) ?? []) goOn();
@@ -14,6 +16,8 @@ export function createUpdateWaits(db: Db) {
 
   /** Begins the subscription with the first caller who waits. @throws errors of Redis; the next caller tries again */
   async function subscribe(): Promise<void> {
+    // A line that a router forgot looks like one on which nothing is said: without an answer it is made again, and all look again.
+    if (subscribing !== undefined) void askAgain(subscribing).catch(ignore);
     subscribing ??= open().catch((err: unknown) => {
       subscribing = undefined;
       throw err;
@@ -21,7 +25,12 @@ export function createUpdateWaits(db: Db) {
     await subscribing;
   }
 
-  async function open(): Promise<void> {
+  async function askAgain(opened: Promise<Redis>): Promise<void> {
+    const own = await opened;
+    if (own.status === 'ready') await own.psubscribe(pattern);
+  }
+
+  async function open(): Promise<Redis> {
     // A connection with a subscription takes no commands; a cluster opens one beside its others.
     const own = db.nodes.isCluster
       ? db.redis
@@ -29,7 +38,7 @@ export function createUpdateWaits(db: Db) {
     if (own !== db.redis) closeWith(db.redis, own);
     own.on('pmessage', (_pattern: string, channel: string) => wake(channel));
     try {
-      await own.psubscribe(db.client('*').updates.replaceAll(/[[\]?\\]/g, '\\$&'));
+      await own.psubscribe(pattern);
     } catch (err) {
       db.health.note(err);
       if (own !== db.redis) own.disconnect();
@@ -39,6 +48,7 @@ export function createUpdateWaits(db: Db) {
       // What was said in between is lost: all look again.
       for (const channel of waiting.keys()) wake(channel);
     });
+    return own;
   }
 
   function closeWith(redis: Redis, own: Redis): void {
