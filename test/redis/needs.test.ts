@@ -203,26 +203,31 @@ describe('A command that the store refuses', () => {
     }
   });
 
-  it('in a script, which goes on without it, is named while nobody calls, and stops no call', async () => {
-    const own = open(asUser());
-    await untilServed(own, 'here', new AbortController().signal);
-    const watching = watchStore(own, 50);
-    await direct.call('ACL', 'SETUSER', 'limited', '-publish');
-    lines.length = 0;
-    await until('it is known', async () => own.health.reasons().includes('right'));
-    assert.match(JSON.stringify(lines), /"commands":\["PUBLISH"\]/);
-    await servesCalls(own);
-    assert.deepEqual(
-      (await checkRedis(own, readConfig({})))
-        .filter(({ found }) => found.includes('PUBLISH'))
-        .map(({ level }) => level),
-      ['warn'],
-    );
-    await direct.call('ACL', 'SETUSER', 'limited', '+publish');
-    await until('it is allowed again', async () => own.health.reasons().length === 0);
-    watching.stop();
-    closeDb(own);
-  });
+  for (const command of ['PUBLISH', 'ECHO'])
+    it(`without which calls go on is named while nobody calls, and stops no call: ${command}`, async () => {
+      const own = open(asUser());
+      await untilServed(own, 'here', new AbortController().signal);
+      const watching = watchStore(own, 50);
+      await direct.call('ACL', 'SETUSER', 'limited', `-${command.toLowerCase()}`);
+      lines.length = 0;
+      await until('it is known', async () => own.health.reasons().includes('right'));
+      assert.match(JSON.stringify(lines), new RegExp(`"commands":\\["${command}"\\]`));
+      await direct.call('CLIENT', 'KILL', 'USER', 'limited');
+      await until('new connections serve', () =>
+        own.durably((durable) => durable.redis.set('needs-write', '')).safe.catch(() => false),
+      );
+      await servesCalls(own);
+      assert.deepEqual(
+        (await checkRedis(own, readConfig({})))
+          .filter(({ found }) => found.includes(command))
+          .map(({ level }) => level),
+        ['warn'],
+      );
+      await direct.call('ACL', 'SETUSER', 'limited', `+${command.toLowerCase()}`);
+      await until('it is allowed again', async () => own.health.reasons().length === 0);
+      watching.stop();
+      closeDb(own);
+    });
 
   it('is every write, at once, while only connections that confirm writes find no place (maxclients)', async () => {
     const own = open(server.url);

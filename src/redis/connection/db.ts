@@ -11,7 +11,7 @@ import type { Logger } from '../../log.js';
 import { durableWrites, type Written } from './durable.js';
 import { StoreHealth } from './health.js';
 import { clientKeys, globalKeys } from './keys.js';
-import { type Nodes, openNodes } from './nodes.js';
+import { greet, type Nodes, openNodes } from './nodes.js';
 import { isLasting, isLoaded, isNotLoaded, type RedisReason, RedisUnavailable } from './unavailable.js';
 
 /** A client's secrets as Redis stores them (redis/records/secrets.ts). */
@@ -153,7 +153,7 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   for (;;) {
     try {
       const servers = db.nodes.primaries();
-      await Promise.all(servers.map((server) => server.echo('')));
+      await Promise.all(servers.map(greet));
       if (db.redis.status === 'ready') return;
       throw new RedisUnavailable("Cluster isn't ready: its nodes are not known yet");
     } catch (err) {

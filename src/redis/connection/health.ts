@@ -176,6 +176,6 @@ export class StoreHealth {
 const keyOf = (refused: Refused): string =>
   `${refused.server} ${refused.reason} ${isOfCommand(refused.reason) ? refused.command : ''}`;
 
-/** INFO serves only those who look after the store, the others only a call that waits for an update. */
+/** INFO and ECHO serve only those who look after the store, the others only a call that waits for an update. */
 export const stopsCalls = ({ command = '' }: Refusal): boolean =>
-  !['INFO', 'PUBLISH', 'PSUBSCRIBE'].includes(command);
+  !['INFO', 'ECHO', 'PUBLISH', 'PSUBSCRIBE'].includes(command);

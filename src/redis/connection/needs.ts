@@ -7,8 +7,15 @@ import type { Db } from './db.js';
 import type { Refused, ServerFacts } from './health.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
-import { firstAnswer, rangeTags } from './nodes.js';
-import { explainRefusals, ignore, isAnswer, RedisUnavailable, refusalOf } from './unavailable.js';
+import { firstAnswer, greet, rangeTags } from './nodes.js';
+import {
+  explainRefusals,
+  ignore,
+  isAnswer,
+  isOfCommand,
+  RedisUnavailable,
+  refusalOf,
+} from './unavailable.js';
 
 /**
  * Every command that is sent or that a script runs, each so that its answer is not empty. `$` begins a key, which no other
@@ -56,11 +63,13 @@ export function tryNeeds(db: Db, isBrief = false): Promise<Refused[]> {
 /** @param tag of keys that the server owns */
 async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): Promise<Refused[]> {
   const server = db.nodes.nameOf(redis);
+  const refused: Refused[] = [];
   try {
     if ((await redis.echo('here')) !== 'here') throw new RedisUnavailable('ECHO answers nothing');
   } catch (err) {
+    refused.push({ command: 'ECHO', ...db.health.behind(err, server), server });
     // The watch hears from the connection itself why it fails.
-    return isBrief ? [] : [{ command: 'ECHO', ...db.health.behind(err, server), server }];
+    if (!isOfCommand(refusalOf(err).reason)) return isBrief ? [] : refused;
   }
   const id = randomUUID();
   const key = (name: string) => `${db.prefix}need-${id}-${name}:{${tag}}`;
@@ -93,7 +102,6 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
   tries.push(['PUBLISH', redis.publish(db.client('need').updates, '')]);
   if (db.confirms)
     tries.push(['WAITAOF', db.durably((durable) => durable.redis.set(key('durable'), '', 'EX', 60)).safe]);
-  const refused: Refused[] = [];
   for (const [i, one] of (await Promise.allSettled(tries.map(([, done]) => done))).entries()) {
     const command = tries[i]?.[0];
     // After a write that was not made, reads find nothing.
@@ -174,6 +182,6 @@ export function watchStore(db: Db, everyMs = 5000): { stop(): void } {
 
 /** Resolves if a server answers and refuses nothing that calls need. @throws if not */
 export async function servesCalls(db: Db): Promise<void> {
-  await firstAnswer(db.nodes, (server) => server.echo(''));
+  await firstAnswer(db.nodes, greet);
   if (db.health.isRefusing) throw new RedisUnavailable('Redis refuses what calls need');
 }

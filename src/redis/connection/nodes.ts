@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Command, Redis, type RedisOptions } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
 import type { StoreHealth } from './health.js';
-import { ignore, isLasting, isReadOnly, RedisUnavailable, refusalOf } from './unavailable.js';
+import { ignore, isLasting, isOfCommand, isReadOnly, RedisUnavailable, refusalOf } from './unavailable.js';
 
 export interface Nodes {
   isCluster: boolean;
@@ -64,6 +64,15 @@ export function openNodes(
     : openSingle(address, options, health);
 }
 
+/** Resolves once a server answers, even if only that its user may not run this. Not by PING, which Redis refuses after a failed write. */
+export async function greet(server: Redis): Promise<void> {
+  try {
+    await server.echo('');
+  } catch (err) {
+    if (!isOfCommand(refusalOf(err).reason)) throw err;
+  }
+}
+
 const greetAfterMs = 20;
 
 /**
@@ -80,8 +89,7 @@ export function watchConnection(redis: Redis, told: (err?: unknown) => void): vo
     await sleep(greetAfterMs, undefined, { ref: false });
     while (redis.status === 'ready') {
       try {
-        // Not PING, which Redis refuses after a failed write.
-        await redis.echo('');
+        await greet(redis);
         return told();
       } catch (err) {
         if (redis.status === 'ready' || refusalOf(err).reason !== 'away') told(err);
