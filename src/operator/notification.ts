@@ -182,7 +182,7 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
       count: whole(17),
       dry_run: isSo(false),
       more: whole(3, 'Set if so many are left: repeat it.').optional(),
-      listed_since: time('Set if earlier deliveries may be missing.').optional(),
+      listed_since: time('Set if deliveries of what was accepted earlier may be missing.').optional(),
     }),
     async run(operator, { client_token, since, until: asked, dry_run }) {
       await requireClient(operator, client_token);
@@ -195,7 +195,7 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
       }
       const listed_since = moment(listedSince);
       const left = more > 0 ? ` ${more} are left: repeat it.` : '';
-      const short = listed_since ? ` Deliveries before ${listed_since} may be missing.` : '';
+      const short = listed_since ? ` What was accepted before ${listed_since} may be missing.` : '';
       return answer(
         { client_token, count, dry_run, ...(more > 0 && { more }), ...(listed_since && { listed_since }) },
         `${count} ${dry_run ? 'would be' : 'are'} owed again.${left}${short}`,

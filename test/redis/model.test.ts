@@ -45,6 +45,7 @@ import {
   answers,
   type Judged,
   type Limits,
+  listedAtMost,
   Model,
   type Process,
   pulledAtOnce,
@@ -54,7 +55,8 @@ const assets = ['a', 'b', 'c', 'd', 'e'];
 const startedAt = Math.floor(Date.now() / second) * second;
 const frozen = library
   .replace("redis.call('TIME')", `{${startedAt / second}, 0}`)
-  .replace('PULLED_AT_ONCE = 200', `PULLED_AT_ONCE = ${pulledAtOnce}`);
+  .replace('PULLED_AT_ONCE = 200', `PULLED_AT_ONCE = ${pulledAtOnce}`)
+  .replace('- 10000', `- ${listedAtMost}`);
 
 type Step = fc.AsyncCommand<Model, undefined>;
 
@@ -124,6 +126,7 @@ async function claimsTogether(
   const expected = events.map((event) => model.claim(event));
   assert.deepEqual(answer.claims, expected);
   await takes(model, how, answer, arriveApart);
+  model.trimList();
   return answer;
 }
 
@@ -144,6 +147,7 @@ const claimAgain = (n: number) =>
     const answer = await client.claimAgain(accepted.event, accepted.claim);
     model.setRight();
     assert.deepEqual(answer, model.claimAgain(accepted));
+    model.trimList();
   });
 
 interface Drawn {
@@ -352,7 +356,7 @@ const alarm = (ms: number) =>
     assert.ok(Number(wokenAt) > lastPlan, 'since when it was woken');
   });
 
-/** Page by page: what is owed, each once, and of an asset every notification that was ever made. */
+/** Page by page: what is owed, each once, and of an asset every notification that is kept. */
 const lists = step('lists', async (model, client) => {
   const listed = async (filter: Omit<NotificationFilter, 'limit'>): Promise<string[]> => {
     const ids: string[] = [];
@@ -370,8 +374,9 @@ const lists = step('lists', async (model, client) => {
   const failed = [...model.facts.failed.values()].map(({ id }) => id);
   assert.deepEqual(await listed({ state: 'failed' }), failed.sort(), 'what failed');
   for (const platformId of assets) {
-    const made = [...model.facts.notifications].filter(([, { asset }]) => asset === platformId);
-    assert.deepEqual(await listed({ platformId }), made.map(([id]) => id).sort());
+    const kept = [...model.facts.notifications].filter(([, { asset }]) => asset === platformId);
+    const onList = kept.filter(([id, { state }]) => model.facts.listed.has(id) || state === 'waiting');
+    assert.deepEqual(await listed({ platformId }), onList.map(([id]) => id).sort());
   }
 });
 
@@ -488,17 +493,20 @@ const recover = step('recover', async (model, { db, clientToken }) => {
 });
 
 const replay = step('replay', async (model, { db, clientToken }) => {
-  const { notifications, owed } = model.facts;
-  const told = [...notifications.values()].filter(({ state }) => state === 'delivered');
-  const due = new Set(
-    told.map(({ asset }) => asset).filter((asset) => !owed.has(asset) && model.knownOf(asset).last !== ''),
-  );
+  const { notifications, owed, listed } = model.facts;
+  const due = new Map<string, string>();
+  // The newest comes last.
+  for (const [id] of [...listed].sort(([a, at], [b, other]) => at - other || (a < b ? -1 : 1))) {
+    const { state, asset = '' } = notifications.get(id) ?? {};
+    const { last } = model.knownOf(asset);
+    if (state !== 'delivered' || owed.has(asset) || last === '') continue;
+    due.set(asset, notifications.has(last) ? last : id);
+  }
   for (const dryRun of [true, false]) {
     const { count } = await replayDelivered(db, clientToken, { ...anyTime, dryRun });
     assert.equal(count, due.size);
   }
-  for (const asset of due) {
-    const { last: id } = model.knownOf(asset);
+  for (const id of due.values()) {
     model.reopen(id, false);
     model.notification(id).live = false;
   }
@@ -623,7 +631,8 @@ async function recordsAgree({ facts, client }: Model): Promise<void> {
     assert.equal(state === 'waiting', facts.owed.get(asset)?.id === id, 'owed or ended');
     if (claim > 0) assert.deepEqual([priority !== 'backfill', Number(failed ?? 0)], [live, failures]);
     assert.equal(state === 'failed', facts.failed.get(asset)?.id === id, 'failed');
-    if (by !== undefined) assert.equal(facts.notifications.get(by)?.asset, asset, 'what took its place');
+    const replacing = facts.notifications.get(by ?? '');
+    if (replacing !== undefined) assert.equal(replacing.asset, asset, 'what took its place');
   }
 }
 

@@ -60,6 +60,8 @@ interface Facts {
   held: boolean;
   known: Map<string, { segments: Set<string>; claim: number; last: string }>;
   notifications: Map<string, Notification>;
+  /** The newest notifications: when each was accepted. */
+  listed: Map<string, number>;
   owed: Map<string, OwedAsset>;
   /** By asset, and the notice of the last failure. */
   failed: Map<string, { id: string; live: boolean; at: number }>;
@@ -69,6 +71,8 @@ interface Facts {
 
 /** How many assets of a lane a script makes due: 200, but fewer in this test. */
 export const pulledAtOnce = 2;
+/** How many notifications are listed: 10,000, but fewer in this test. */
+export const listedAtMost = 8;
 const longestLeaseMs = 65_000;
 const far = 8_640_000_000_000_000;
 
@@ -145,6 +149,7 @@ export class Model {
     recoveredAt: 0,
     known: new Map(),
     notifications: new Map(),
+    listed: new Map(),
     owed: new Map(),
     failed: new Map(),
     failedNotice: undefined,
@@ -221,15 +226,17 @@ export class Model {
   claimAgain({ event, claim }: Model['accepted'][0]): Claim {
     const { platformId: asset, notificationId: id, segments } = event;
     const { claim: claimed, last: by, segments: known } = this.knownOf(asset);
-    if (this.facts.notifications.has(id)) return this.found(id);
+    if (this.facts.notifications.has(id) || by === id) return this.found(id);
     if (claimed < claim || segments.some((one) => !known.has(one))) return this.becomesOwed(event, false);
     const never = { asset, claim: 0, live: false, timed: false, failures: 0 };
     this.facts.notifications.set(id, { ...never, state: 'not_needed', by: by || undefined });
+    this.facts.listed.set(id, event.acceptedAt);
     return { kind: 'not_needed' };
   }
 
   private found(id: string): Claim {
-    const { state, asset } = this.notification(id);
+    const { state, asset } = this.facts.notifications.get(id) ?? {};
+    if (asset === undefined) return { kind: 'ended', ...this.stopped() };
     if (state !== 'waiting') return { kind: 'ended', state, ...this.stopped() };
     const { claim } = this.knownOf(asset);
     return { kind: 'claimed', claim, again: true, supersedes: false, ...this.stopped() };
@@ -251,6 +258,7 @@ export class Model {
     const live = this.owe(asset, id, event.priority === 'live', this.limits.quietMs);
     const again = this.facts.notifications.has(id);
     this.facts.notifications.set(id, { asset, state: 'waiting', claim, live, timed, failures: 0, again });
+    this.facts.listed.set(id, event.acceptedAt);
     this.untold.add(asset);
     return { kind: 'claimed', claim, again: false, supersedes, ...this.stopped() };
   }
@@ -313,6 +321,23 @@ export class Model {
   end(id: string, as: Partial<Notification>): void {
     const notification = Object.assign(this.notification(id), as);
     if (this.facts.owed.get(notification.asset)?.id === id) this.facts.owed.delete(notification.asset);
+    this.dropUnlisted(id);
+  }
+
+  /** Keeps the newest of the list, and of the others those that are owed or have failed. */
+  trimList(): void {
+    const { listed } = this.facts;
+    const rising = [...listed].sort(([a, at], [b, other]) => at - other || (a < b ? -1 : 1));
+    for (const [id] of rising.slice(0, -listedAtMost)) {
+      listed.delete(id);
+      this.dropUnlisted(id);
+    }
+  }
+
+  private dropUnlisted(id: string): void {
+    const { listed, notifications } = this.facts;
+    const isKept = listed.has(id) || ['waiting', 'failed'].includes(notifications.get(id)?.state ?? '');
+    if (!isKept) notifications.delete(id);
   }
 
   /** Ends the hold of an asset: if it is owed it waits until then. */

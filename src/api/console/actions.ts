@@ -202,7 +202,7 @@ const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, 
     const counted = count(Number(found), noun);
     const missing =
       listedSince !== undefined &&
-      html`<p>Only the newest 10,000 notifications are kept, from ${exactly(Date.parse(String(listedSince)))} on: earlier deliveries may be missing.</p>`;
+      html`<p>Only the newest 10,000 notifications are kept, from ${exactly(Date.parse(String(listedSince)))} on: deliveries of earlier ones may be missing.</p>`;
     const fields = Object.entries(times).map(
       ([name, time]) => html`<input type="hidden" name="${name}" value="${time}">`,
     );

@@ -163,7 +163,7 @@ export const replayEndpoint = rangeEndpoint({
   defaultUntil: 'at most now; default: the time of the first call with this `since`, for a day',
   what: 'notification replay',
   result: {
-    what: 'The number of assets; `listed_since` if older deliveries of that time may be missing.',
+    what: 'The number of assets; `listed_since` if some deliveries of that time may be missing.',
     schema: z.object({
       count: whole(17),
       until: time('The end of the time that was replayed.'),

@@ -45,6 +45,7 @@ import { recordKeptDays } from '../../constants.js';
  *   updates_awaited_until         until when a caller of GET /updates waits (updateWaits.ts)
  *   state_notice, secret_notice, failed_notice  JSON of a notice that is not claimed yet (records/notices.ts)
  *   notice_number                 of the last notice
+ *   missing_until                 when the last of the deliveries ended that the list of notifications no longer has
  * notification
  *   asset, event, accepted_at, ended_at
  *   state                         absent: waiting

@@ -84,9 +84,11 @@ export async function replayDelivered(
   range: Range,
 ): Promise<{ count: number; until: number; listedSince?: number }> {
   const until = range.until ?? (await firstEnd(db, clientToken, range));
-  const since = await listedSince(db, clientToken);
   const count = await oweAgain(db, clientToken, { ...range, until });
-  return { count, until, ...(since !== undefined && since > range.since && { listedSince: since }) };
+  const since = await listedSince(db, clientToken);
+  const missingUntil = await db.redis.hget(db.client(clientToken).endpoint, 'missing_until');
+  const isWhole = since === undefined || Math.max(since, Number(missingUntil)) <= range.since;
+  return { count, until, ...(!isWhole && { listedSince: since }) };
 }
 
 const daySeconds = 86_400;

@@ -18,8 +18,17 @@ local function state_of(id)
   return r[1] and (r[2] or 'waiting') or nil
 end
 local function add(fields, name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
--- Ends a record, and writes `fields` (alternating names and values) in the same write.
+local function list_key() return base .. 'notifications' end
+-- Removes a record that the list does not have, and notes until when deliveries are missing there.
+local function drop(id, state, ended_at)
+  redis.call('DEL', record(id))
+  if state ~= 'delivered' or tonumber(ended_at or 0) <= tonumber(redis.call('HGET', E, 'missing_until') or '0') then return end
+  -- A second more saves most of these writes.
+  redis.call('HSET', E, 'missing_until', ended_at + 1000)
+end
+-- Ends a record, and writes `fields` (alternating names and values) in the same write. One that has not failed is kept if it is listed.
 local function close(id, fields, state, by, reason)
+  if state ~= 'failed' and not redis.call('ZSCORE', list_key(), id) then return drop(id, state, now) end
   add(fields, 'state', state)
   add(fields, 'ended_at', now)
   if by then add(fields, 'by', by) end
@@ -37,16 +46,15 @@ local function finish(id, state, by, reason)
   if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
 end
 -- Lists a notification; `trim_list` must follow in the same call.
-local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
+local function list(id, accepted_at) redis.call('ZADD', list_key(), accepted_at, id) end
 -- Keeps the newest 10,000; a record that is owed or has failed stays.
 local function trim_list()
-  local log = base .. 'notifications'
-  local over = redis.call('ZCARD', log) - 10000
+  local over = redis.call('ZCARD', list_key()) - 10000
   if over <= 0 then return end
-  local out = redis.call('ZPOPMIN', log, over)
+  local out = redis.call('ZPOPMIN', list_key(), over)
   for i = 1, #out, 2 do
-    local state = redis.call('HGET', record(out[i]), 'state')
-    if state and state ~= 'waiting' and state ~= 'failed' then redis.call('DEL', record(out[i])) end
+    local state, ended_at = unpack(redis.call('HMGET', record(out[i]), 'state', 'ended_at'))
+    if state and state ~= 'waiting' and state ~= 'failed' then drop(out[i], state, ended_at) end
   end
 end
 
