@@ -162,8 +162,11 @@ async function startWorkersAndSweep(
 ) {
   const { config, temporal, log, metrics } = deps;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
-  await untilAvailable(waiting, () => ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log));
-  await untilAvailable(waiting, () => schedule.ensure());
+  const ensureBoth = async () => {
+    await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
+    await schedule.ensure();
+  };
+  await untilAvailable(waiting, ensureBoth);
   const { shutdown, ended, inUse } = await startWorkers(config, connection, deps);
   metrics.watch('asset_update_retries_under_way', () => inUse().retries);
   metrics.watch('asset_update_upkeep_under_way', () => inUse().upkeep);
@@ -171,10 +174,13 @@ async function startWorkersAndSweep(
     const paused = schedule.isPaused();
     return paused === undefined ? undefined : Number(paused);
   });
-  // Temporal may lose its store while workers run, and anybody may change the schedule in its UI.
+  // Temporal may lose its store while workers run, and anybody may change both in it.
   const guard = setInterval(() => {
-    schedule.ensure().catch((err: unknown) => {
-      log.warn({ err }, 'the schedule of the sweep could not be checked; next try in a minute');
+    ensureBoth().catch((err: unknown) => {
+      log.warn(
+        { err },
+        'search attributes and the schedule of the sweep are not as they must be; next try in a minute',
+      );
     });
   }, 60_000);
   const guarded = ended.finally(() => clearInterval(guard));

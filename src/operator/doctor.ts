@@ -1,5 +1,5 @@
 /** `doctor`: checks settings, Redis and Temporal, and says what to do. */
-import type { Client } from '@temporalio/client';
+import type { Client, Connection } from '@temporalio/client';
 import { z } from 'zod';
 import { text } from '../api/reference/schemas.js';
 import type { Config } from '../config.js';
@@ -127,6 +127,7 @@ async function checkTemporal(temporal: Client, config: Config): Promise<Finding[
   try {
     return await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => [
       await checkNamespace(temporal, namespace),
+      await checkSearchAttributes(temporal, namespace),
       await checkSweep(temporal, TASK_QUEUE),
       await checkWorkers(temporal, config),
     ]);
@@ -145,6 +146,16 @@ async function checkNamespace({ workflowService }: Client, namespace: string): P
   const found = `${namespace} keeps closed workflows for ${span(retentionMs)}.`;
   const todo = `After that they can no longer be looked up. temporal operator namespace update --namespace ${namespace} --retention 168h`;
   return finding('temporal namespace', level, found, todo);
+}
+
+async function checkSearchAttributes({ connection }: Client, namespace: string): Promise<Finding> {
+  const check = 'temporal search attributes';
+  const { cannotAdd, findAmiss } = await import('../temporal/searchAttributes.js');
+  const { amiss } = await findAmiss(connection as Connection, namespace);
+  if (amiss.length === 0) return finding(check, 'ok', `${namespace} has those of the service.`);
+  const [lacks, , ...commands] = cannotAdd(namespace, amiss).message.split(/\n */);
+  const todo = `A worker adds them within a minute where it may; else: ${commands.join(' ')}`;
+  return finding(check, 'fail', `No workflow can be started: ${lacks}.`, todo);
 }
 
 /** The sweep starts every 15 seconds: three starts missed. */

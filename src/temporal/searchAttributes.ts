@@ -37,19 +37,13 @@ export async function ensureSearchAttributes(
   namespace: string,
   log: Logger,
 ): Promise<void> {
-  const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
-  if (listed === 'denied') {
-    const missing = await findMissingByQuery(connection, namespace);
-    if (missing.length > 0) throw cannotAdd(namespace, missing);
-    log.info(
+  const { amiss, found } = await findAmiss(connection, namespace);
+  if (found === undefined && amiss.length === 0)
+    log.debug(
       'the search attributes exist: the server does not list them, but answers queries that name them',
     );
-    return;
-  }
-  const found = listed.customAttributes;
-  const amiss = names.filter((name) => found[name] !== searchAttributeTypes[name]);
   if (amiss.length === 0) return;
-  if (amiss.some((name) => name in found)) throw cannotAdd(namespace, amiss);
+  if (found === undefined || amiss.some((name) => name in found)) throw cannotAdd(namespace, amiss);
   const searchAttributes = Object.fromEntries(amiss.map((name) => [name, searchAttributeTypes[name]]));
   const adding = connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
   const others = Object.keys(found).filter(
@@ -60,6 +54,21 @@ export async function ensureSearchAttributes(
     throw noRoom(namespace, amiss, others);
   });
   if (added === 'denied') throw cannotAdd(namespace, amiss);
+  log.info({ added: amiss }, 'the namespace lacked search attributes: they are added');
+}
+
+/**
+ * Finds the search attributes that the namespace lacks, or has with another type.
+ * @returns `found`: all that it has, with their types; undefined if the server does not list them
+ */
+export async function findAmiss(
+  connection: Servers,
+  namespace: string,
+): Promise<{ amiss: Name[]; found?: Record<string, number> }> {
+  const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
+  if (listed === 'denied') return { amiss: await findMissingByQuery(connection, namespace) };
+  const found = listed.customAttributes;
+  return { amiss: names.filter((name) => found[name] !== searchAttributeTypes[name]), found };
 }
 
 async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
@@ -95,7 +104,8 @@ function noRoom(namespace: string, missing: Name[], others: string[]): ConfigErr
   );
 }
 
-function cannotAdd(namespace: string, missing: Name[]): ConfigError {
+/** The first line says what is amiss, the last two how to add it. */
+export function cannotAdd(namespace: string, missing: Name[]): ConfigError {
   const typed = missing.map((name) => [name, typeNames[searchAttributeTypes[name]]]);
   const list = typed.map(([name, type]) => `${name} (${type})`).join(', ');
   const cloud = typed.map(([name, type]) => ` --search-attribute "${name}=${type}"`).join('');

@@ -13,6 +13,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
+import { succeeds, until } from '../receiver.js';
 import { bounds, uniquePrefix } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli, type Ran, registeredClient } from './cli.js';
@@ -46,7 +47,7 @@ describe('operator doctor', () => {
     const { ran, examined } = await examine();
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
     const levels = examined.findings.map(({ level }) => level);
-    assert.deepEqual(levels, Array(11).fill('ok'));
+    assert.deepEqual(levels, Array(12).fill('ok'));
     assert.equal(examined.level, 'ok');
   });
 
@@ -107,6 +108,19 @@ describe('operator doctor', () => {
       }
     });
   }
+
+  it('ends with exit status 1 and says what to do about search attributes that the namespace lacks', async () => {
+    const namespace = uniquePrefix();
+    const { workflowService } = h.temporal;
+    const workflowExecutionRetentionPeriod = { seconds: 86_400 as never };
+    await workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
+    await until('it is known', () => succeeds(workflowService.countWorkflowExecutions({ namespace })));
+    const { ran, finding } = await examine({ TEMPORAL_NAMESPACE: namespace });
+    assert.equal(ran.status, 1);
+    const { level, found, do: todo } = finding('temporal search attributes') ?? {};
+    assert.match(`${level} ${found}`, /^fail No workflow can be started: .*ClientToken \(KeywordList\).*\.$/);
+    assert.match(`${todo}`, /search-attribute create .*--name HttpStatus --type Int/);
+  });
 
   it('ends with exit status 1 and says what to do at a paused sweep', async () => {
     const schedule = h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`);
