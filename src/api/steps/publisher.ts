@@ -126,4 +126,7 @@ export async function requireNotification(db: Db, { clientToken }: Subject, id =
 }
 
 export const unknownNotification = (): ApiError =>
-  new ApiError('unknown_notification', 'This client has no such notification');
+  new ApiError(
+    'unknown_notification',
+    'This client has no such notification, or its record is no longer kept: a failed one is then sent by recover alone',
+  );

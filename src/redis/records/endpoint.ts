@@ -52,7 +52,7 @@ export interface Endpoint {
 type EndpointAnswer = Omit<Endpoint, 'lastChange'> & { lastChange?: string };
 
 export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
-  const args = [db.bounds.maxInFlight, db.bounds.drainPerSecond];
+  const args = [db.bounds.maxInFlight, db.bounds.drainPerSecond, db.keepFailedMs];
   const { lastChange, ...read } = await askScript<EndpointAnswer>(db, 'endpoint', clientToken, args);
   return {
     ...read,

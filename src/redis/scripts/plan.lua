@@ -66,10 +66,11 @@ entry('look', function(_, ARGV)
 end, {'no-writes'})
 
 -- Reads a client's endpoint and what it is owed.
--- Arguments: bound, drain rate
+-- Arguments: bound, drain rate, kept_ms (older failures are not counted)
 -- Answer: JSON of `EndpointAnswer` of src/redis/records/endpoint.ts
 entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
+  local failed_at, kept = base .. 'failed-at', '(' .. now - tonumber(ARGV[4])
   local h, oldest, at, why = health(), oldest_owed(), next_time()
   local since = at >= 0 and at or FAR
   if why == 'due' then
@@ -95,8 +96,8 @@ entry('endpoint', function(_, ARGV)
   local held, first_failure, last_failure, last_error, last_status, last_detail = unpack(redis.call('HMGET', E, 'held', 'first_failure_at',
     'last_failure_at', 'last_error', 'last_status', 'last_detail'))
   return cjson.encode({
-    readAt = now, quietSeconds = limits().quiet_ms / 1000, failed = failed_count(),
-    failedSince = tonumber(redis.call('ZRANGE', base .. 'failed-at', 0, 0, 'WITHSCORES')[2]),
+    readAt = now, quietSeconds = limits().quiet_ms / 1000, failed = redis.call('ZCOUNT', failed_at, kept, '+inf'),
+    failedSince = tonumber(redis.call('ZRANGEBYSCORE', failed_at, kept, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]),
     state = h.is_paused and 'paused' or h.state, held = held == '1', owed = owed_count(), inFlight = in_flight(),
     oldestOwedAt = waiting_count() > 0 and oldest or nil, nextAttemptAt = at >= 0 and at or nil,
     waitingReason = owed_count() > 0 and why or nil, overdueMs = math.floor(now - since),
