@@ -125,6 +125,19 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     assert.deepEqual([again.kind, 'claim' in again && again.claim], ['claimed', 1]);
   });
 
+  it('are kept whole again from the next new one on, once the setting is switched off', async () => {
+    const parts = () =>
+      Promise.all([
+        secondsLeft(),
+        client.db.redis.ttl(client.db.client(client.clientToken).knownBeside(slot)),
+      ]);
+    for (const from of [0, 200]) await claim(names(from, from + 200), false);
+    assert.deepEqual(await parts(), [keepSeconds, keepSeconds]);
+    client.db.keepSegmentsSeconds = 0;
+    await claim(['new']);
+    assert.deepEqual(await parts(), [-1, -1]);
+  });
+
   it('make no second notification then for a repeated event whose record is still kept', async () => {
     const event = client.event({ platformId: asset });
     await client.claim(event);

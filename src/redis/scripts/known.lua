@@ -38,6 +38,8 @@ local function write_beside(bucket, slot, packed)
   local over = redis.call('SCARD', key) + #list - BESIDE_AT_MOST
   if over > 0 then redis.call('SPOP', key, over) end
   for i = 1, #list, 1000 do redis.call('SADD', key, unpack(list, i, math.min(i + 999, #list))) end
+  -- As a write of the first segments: where SEGMENT_RETENTION_DAYS was switched off, neither part ends before the other.
+  redis.call('PERSIST', key)
   -- A deletion finds the set through this entry.
   local names = base .. 'known-beside'
   if redis.call('SADD', names, bucket .. ':' .. slot) == 0 then return end
