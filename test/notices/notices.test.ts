@@ -216,7 +216,8 @@ describe('Notices', () => {
     await rotate(site.client);
     await until('it was tried', () => receivedOf(scene.told, site.client).length > 0);
     await assert.rejects(removeNoticesUrl(dbThat(assert.fail), site.notices));
-    assert.deepEqual(await statesOf(site.notices), [[`${site.client}/secret`, 'cancelled']]);
+    const ended = (await notificationsOf(site.notices)).map(({ state, reason }) => [state, reason]);
+    assert.deepEqual(ended, [['cancelled', 'url_removed']]);
     assert.equal(await h.db.redis.exists(h.db.client(site.notices).signingSecrets), 0);
     await rotate(site.client);
     assert.deepEqual(await unclaimedNotices(h.db, site.client), []);

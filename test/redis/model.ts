@@ -18,7 +18,7 @@ interface Notification {
   /** It was owed before: a late verdict of then does not deliver it. */
   again?: boolean;
   by?: string | undefined;
-  reason?: 'window' | 'expired' | 'asset_forgotten' | 'client_deleted' | undefined;
+  reason?: 'window' | 'expired' | 'asset_forgotten' | 'url_removed' | undefined;
 }
 
 interface OwedAsset {
@@ -295,7 +295,7 @@ export class Model {
   remove(): void {
     const { facts, now } = this;
     for (const { id } of [...facts.owed.values()])
-      this.end(id, { state: 'cancelled', reason: 'client_deleted' });
+      this.end(id, { state: 'cancelled', reason: 'url_removed' });
     for (const [asset, { lease }] of facts.holders) if (lease <= now) facts.holders.delete(asset);
     if (facts.registered) this.newUrl();
     facts.registered = false;

@@ -186,6 +186,7 @@ export const waiting: Record<WaitReason, string> = {
 const cancelled: Record<string, string> = {
   client_deleted: 'its site was deleted',
   asset_forgotten: 'the platform has forgotten its video',
+  url_removed: 'the URL for notices was removed',
 };
 
 /** Says why a notification is in its state; empty if the name of the state says it all. */

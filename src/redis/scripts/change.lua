@@ -176,11 +176,12 @@ end, {'allow-oom'})
 -- Answer: {how many were cancelled, 1 if there are more}
 entry('cancelOwed', function(_, ARGV)
   local cancelled, assets = 0, redis.call('HKEYS', base .. 'flight')
+  local why = limits().is_deleted and 'client_deleted' or 'url_removed'
   for _, asset in ipairs(redis.call('HRANDFIELD', base .. 'owed', ARGV[2])) do assets[#assets + 1] = asset end
   for _, asset in ipairs(assets) do
     local id, f, w = owed_by(asset)
     if id then
-      cancel(asset, id, f, w, 'client_deleted')
+      cancel(asset, id, f, w, why)
       cancelled = cancelled + 1
     end
     if f and f.lease <= now then end_flight(asset) end
