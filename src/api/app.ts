@@ -121,7 +121,8 @@ function answerErrors(log: Logger): Step {
       ctx.status = answered.status;
       ctx.state.isOurs = ['server_error', 'temporarily_unavailable'].includes(answered.code);
       ctx.set(answered.headers);
-      ctx.body = presentProblem(answered, ctx.path, request_id);
+      if (ctx.state.showError) ctx.state.showError(answered);
+      else ctx.body = presentProblem(answered, ctx.path, request_id);
     }
   };
 }

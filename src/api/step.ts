@@ -3,6 +3,7 @@ import type { StartedParts } from '../compose.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
 import type { RedisReason } from '../redis/connection/unavailable.js';
+import type { ApiError } from './apiError.js';
 import type { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
 import type { tokenFinder } from './steps/publisher.js';
 
@@ -46,6 +47,8 @@ export interface ApiState {
   waitedMs?: number;
   /** True if the service, or what it stands on, made the call fail. */
   isOurs?: boolean;
+  /** Answers an error with a page, for browsers. */
+  showError?: (err: ApiError) => void;
 }
 
 /** Koa's context of a request and its answer, with the state so far and the parameters of the path. */

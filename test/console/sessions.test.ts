@@ -187,6 +187,23 @@ describe('console: links and sessions', () => {
     assert.ok(!first.html.includes('<b>') && first.html.includes('&#60;b&#62;'));
     const lead = await visitor.get(`/console?site=${names[59]}`);
     assert.equal(lead.headers.get('location'), `/console/sites/${names[59]}`);
+    const without = await visitor.get('/console?state=not_registered');
+    assert.match(without.html, /href="\/console\?state=not_registered&#38;cursor=/);
+    assert.match((await visitor.get('/console?state=paused')).html, /There are no sites in this state\./);
+    assert.match((await visitor.get('/console?cursor=zzz')).html, /There are no further sites here\./);
+  });
+
+  it('shows the other sites beside one whose keys are broken, and of that one an error as a page', async () => {
+    const { account_id: accountId, client_token: clientToken, token: own } = await newCustomer(h);
+    await createClient(h.db, { accountId, name: 'Another' });
+    await h.db.redis.set(h.db.client(clientToken).endpoint, 'broken');
+    const visitor = await signedIn(h, own);
+    const { html } = await visitor.get('/console');
+    assert.match(html, />Another<\/a>/);
+    assert.match(html, /unreadable<\/span> its data is broken/);
+    const page = await visitor.get(`/console/sites/${clientToken}`);
+    assert.equal(page.status, 500);
+    assert.match(page.html, /<h1>That did not work.*code server_error/s);
   });
 
   it('sets over https a cookie that is __Host- and Secure', async () => {

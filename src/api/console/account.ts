@@ -2,9 +2,11 @@
 import type { Context, Middleware } from 'koa';
 import { clientTokenPattern, isClientToken } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
+import { ignore, unlessBroken } from '../../redis/connection/unavailable.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import { type Client, getClient, pageOfClients } from '../../redis/records/clients.js';
+import { endpointStates } from '../../redis/records/endpoint.js';
 import { badParameter } from '../apiError.js';
 import { readEndpoint } from '../endpoints/clients.js';
 import { notACursor } from '../reference/schemas.js';
@@ -23,9 +25,11 @@ import {
   healthNotice,
   nextAttempt,
   shownState,
+  stateField,
 } from './words.js';
 
 const perPage = 50;
+const states = ['not_registered', ...endpointStates];
 
 /** GET /console: every site of the account, page by page; `site` leads to one. */
 export function sitesPage(deps: ApiDeps): Middleware[] {
@@ -56,24 +60,46 @@ export async function sitesPart(
   accountId: string,
   href = siteUrl,
 ): Promise<Piece> {
-  const cursor = given(ctx, 'cursor');
+  const [cursor, wanted] = [given(ctx, 'cursor'), given(ctx, 'state')];
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
-  const { clients, next } = await pageOfClients(db, accountId, { limit: perPage, after: cursor });
-  const rows = await Promise.all(clients.map((client) => siteRow(db, client, href(client.clientToken))));
+  const found: Site[] = [];
+  for (let after = cursor, isMore = true; isMore && found.length <= perPage; ) {
+    const { clients, next } = await pageOfClients(db, accountId, { limit: perPage + 1, after });
+    const sites = await Promise.all(clients.map((client) => readSite(db, client)));
+    found.push(...sites.filter(({ state }) => wanted === undefined || state === wanted));
+    [after, isMore] = [next, next !== undefined];
+  }
+  const shown = found.slice(0, perPage);
+  const rows = shown.map((site) => siteRow(site, href(site.clientToken)));
   const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
+  const none = `There are no ${cursor ? 'further ' : ''}sites ${wanted ? 'in this state' : 'here'}.`;
+  const { clientToken: last = '' } = shown.at(-1) ?? {};
+  const more = String(new URLSearchParams({ ...(wanted && { state: wanted }), cursor: last }));
   return [
-    rows.length === 0 ? html`<p>There are no sites here.</p>` : table('Sites', columns, rows),
-    next !== undefined && html`<p><a href="${ctx.path}?cursor=${next}" rel="next">More sites</a></p>`,
+    html`<form class="row" action="${ctx.path}">${stateField(states, wanted)}<button class="quiet">Filter</button></form>`,
+    rows.length === 0 ? html`<p>${none}</p>` : table('Sites', columns, rows),
+    found.length > perPage && html`<p><a href="${ctx.path}?${more}" rel="next">More sites</a></p>`,
   ];
 }
 
-async function siteRow(db: Db, { clientToken, name }: Client, href: string) {
-  const { health, registration } = await readEndpoint(db, clientToken);
+type Site = Awaited<ReturnType<typeof readSite>>;
+
+/** The broken keys of one site hide no other. */
+async function readSite(db: Db, { clientToken, name }: Client) {
+  const read = await unlessBroken(() => readEndpoint(db, clientToken), ignore);
+  return { clientToken, name, read, state: read ? shownState(read.health, read.registration) : 'unreadable' };
+}
+
+function siteRow({ clientToken, name, read, state }: Site, href: string) {
+  const site = html`<a href="${href}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`;
+  const id = `site-${clientToken}`;
+  if (read === undefined) return { id, cells: [site, html`${badge(state)} its data is broken`] };
+  const { health, registration } = read;
   return {
-    id: `site-${clientToken}`,
+    id,
     cells: [
-      html`<a href="${href}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`,
-      html`${badge(shownState(health, registration))} ${registration && faultInWords(health)} ${health.failed > 0 && failedInWords(health)}`,
+      site,
+      html`${badge(state)} ${registration && faultInWords(health)} ${health.failed > 0 && failedInWords(health)}`,
       health.owed.toLocaleString('en'),
       fromNow(health.lastSuccessAt),
       registration && new URL(registration.url).host,

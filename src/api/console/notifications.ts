@@ -20,7 +20,16 @@ import { type ClientPage, given } from './access.js';
 import { type Html, html, type Piece } from './html.js';
 import { actionForm, answerPage, noResult, table } from './page.js';
 import { home, type SitePart, type SiteState } from './site.js';
-import { badge, count, exactly, nextAttempt, type Reader, stateInWords, stateSentence } from './words.js';
+import {
+  badge,
+  count,
+  exactly,
+  nextAttempt,
+  type Reader,
+  stateField,
+  stateInWords,
+  stateSentence,
+} from './words.js';
 
 /** GET /console/sites/{site}/notifications: newest first, page by page, by state and asset. */
 export const listedNotifications: SitePart = async (ctx, { db }) => {
@@ -42,10 +51,12 @@ export const listedNotifications: SitePart = async (ctx, { db }) => {
     ],
   }));
   // A filter that matches few notifications is searched in several requests.
-  const none = cursor ? 'None among the newest; look further back:' : 'There are no such notifications.';
+  const none = cursor
+    ? 'None among the newest; look further back:'
+    : `There are no such notifications${query.cursor ? ' that are older' : ''}.`;
   return [
     html`<form class="row" action="${here}">
-<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${notificationStates.map((name) => html`<option value="${name}" ${name === state && html`selected`}>${stateInWords(name)}</option>`)}</select></div>
+${stateField(notificationStates, state)}
 <div><label for="platform_id">Asset</label><input id="platform_id" name="platform_id" value="${platform_id}" autocomplete="off" spellcheck="false" placeholder="its platform_id"></div>
 <button class="quiet">Filter</button></form>`,
     rows.length === 0

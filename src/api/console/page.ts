@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Context, Middleware } from 'koa';
-import { ApiError, toApiError } from '../apiError.js';
+import type { ApiError } from '../apiError.js';
 import { packedFile } from '../reference/docs.js';
 import type { ApiState, Step } from '../step.js';
 import { type Html, html, type Piece, pageHeaders } from './html.js';
@@ -123,30 +123,20 @@ export function table(
 export const composePage = <State extends Framed>(frame: Frame, ...steps: Step<State>[]): Middleware[] => {
   const setHeaders: Step<Framed> = (ctx, next) => {
     ctx.state.frame = frame;
+    ctx.state.showError = (err) => showError(ctx, err);
     ctx.set({ ...pageHeaders, 'Cache-Control': 'no-store' });
     return next();
   };
-  return [setHeaders, answerErrors, ...steps] as Middleware[];
+  return [setHeaders, ...steps] as Middleware[];
 };
 
-/** The API itself answers and logs a bug of the service. */
-const answerErrors: Step<Framed> = async (ctx, next) => {
-  try {
-    await next();
-    if (ctx.status === 404) throw new ApiError('not_found', 'There is nothing at this address');
-  } catch (thrown) {
-    const err = toApiError(thrown);
-    if (err === undefined) throw thrown;
-    ctx.status = err.status;
-    ctx.set(err.headers);
-    answerPage(ctx, {
-      title: err.status === 404 ? 'Not found' : 'That did not work',
-      body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${err.message}.</p>
-<p class="faint">Request ${ctx.state.requestId}, code ${err.code}</p></div>
+const showError = (ctx: PageContext, { status, message, code }: ApiError): void =>
+  answerPage(ctx, {
+    title: status === 404 ? 'Not found' : 'That did not work',
+    body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${message}.</p>
+<p class="faint">Request ${ctx.state.requestId}, code ${code}</p></div>
 <p><a href="${ctx.state.frame.back.href}">Back</a></p>`,
-    });
-  }
-};
+  });
 
 const file = (type: string, path: string) => packedFile(type, () => readFile(path));
 const folder = join(import.meta.dirname, 'assets');

@@ -46,6 +46,10 @@ export const badge = (state: string): Html =>
 export const stateInWords = (state: string): string =>
   state === 'not_registered' ? 'no URL' : state.replace('_', ' ');
 
+/** Asks for which state a list is shown. */
+export const stateField = (states: readonly string[], chosen: string | undefined): Html =>
+  html`<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${states.map((name) => html`<option value="${name}" ${name === chosen && html`selected`}>${stateInWords(name)}</option>`)}</select></div>`;
+
 /** Returns the state that people see: an endpoint without a URL has no state of its own. */
 export const shownState = ({ state }: Endpoint, registration: Registration | undefined): string =>
   registration ? state : 'not_registered';
