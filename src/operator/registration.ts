@@ -128,7 +128,8 @@ function switched(verb: 'pause' | 'resume', does: string) {
       }
       const was = state === before.state ? '' : ` (was ${before.state})`;
       const when = isAwake ? 'A probe goes out now' : 'A probe goes out later';
-      const probe = owed === 0 ? 'The next event probes it.' : `${when}; once it succeeds, the rest follows.`;
+      const rest = owed === 1 ? '' : '; once it succeeds, the rest follows';
+      const probe = owed === 0 ? 'The next event probes it.' : `${when}${rest}.`;
       const follows = verb === 'resume' && state === 'failing' ? ` ${probe}` : '';
       const why = held ? ' Its account is disabled, so nothing is sent.' : follows;
       return answer(value, `${client_token} is ${state}${was}; owed: ${owed}.${why}`);

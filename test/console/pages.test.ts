@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
+import { plot } from '../../src/api/console/overview.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { listCalls } from '../../src/redis/records/audit.js';
@@ -21,13 +22,13 @@ describe('console: the pages of a site', () => {
 
   it('names the client’s own request headers, without their values', async () => {
     const { visitor, site } = scene;
-    assert.doesNotMatch((await visitor.get(site)).html, /Headers of your own/);
+    assert.doesNotMatch((await visitor.get(site)).html, /Added headers/);
     const headers = { Authorization: 'Bearer open-sesame', 'X-Key': 'open-sesame' };
     await scene.call('PUT', '/push_notifications/headers', { headers });
     const { html } = await visitor.get(site);
     assert.match(
       html,
-      /Headers of your own<\/dt><dd><code>authorization<\/code>, <code>x-key<\/code>, sent with each notification/,
+      /Added headers<\/dt><dd><code>authorization<\/code>, <code>x-key<\/code>, sent with each notification/,
     );
     assert.ok(!html.includes('open-sesame'));
     await scene.call('PUT', '/push_notifications/headers', { headers: {} });
@@ -151,7 +152,7 @@ describe('console: the first line of a site', () => {
     for (const asset of ['bad-2', 'bad-3']) await scene.publish(asset, 'waiting');
     assert.match(
       await firstLine(),
-      /^Your server answers 404 since \d\d:\d\d\. 3 videos wait\. We try one of them at least every 5 min, next in [56] min\. Compare the path.* When one is accepted, the others follow; to try one now, press Resume \(Actions\)\.$/,
+      /^Your server answers 404 since \d\d:\d\d\. 3 videos wait\. We try one of them at least every 5 min, next in [56] min\. Compare the path.* When one is accepted, the others follow\. To try one of them now, press Resume \(Actions\)\.$/,
     );
     const list = await scene.visitor.get(`${scene.site}/notifications?state=waiting`);
     assert.equal([...list.html.matchAll(/when a probe succeeds \(next /g)].length, 3);
@@ -194,6 +195,13 @@ describe('console: the first line of a site', () => {
         await firstLine(own),
         /^Your server answers 404 since \d\d:\d\d\. No video waits\. The next video tries it again\. Compare the path/,
       );
+      for (const asset of ['last', 'only']) await own.publish(asset, 'waiting');
+      await forgetAsset(own.h.db, own.customer.client_token, 'last');
+      const one =
+        /\. 1 video waits\. We try it at least every 5 min, .* To try it now, press Resume \(Actions\)\.$/;
+      assert.match(await firstLine(own), one);
+      await forgetAsset(own.h.db, own.customer.client_token, 'only');
+      assert.doesNotMatch(await firstLine(own), /follow|Resume/);
     });
 
   it('says that a video waits for the end of the quiet period', async () => {
@@ -214,6 +222,8 @@ describe('console: the first line of a site', () => {
     await history.close();
     const { html } = await visitor.get(site);
     assert.match(html, /<path class="tint-1" d="M\d+ 1000V\d+h1V1000z/);
+    const none = [{ name: 'owed', tint: 1, values: [0] }];
+    assert.match(plot('Owed', [], none).text, /Owed: .*<span>none<\/span>.*aria-label="Owed, none"/s);
     assert.match(html, /paused \(by your account manager\)/);
     assert.match(html, /registered \(by you\)/);
   });

@@ -74,6 +74,15 @@ describe('desk: in a browser', () => {
       name: /Ada \(link\) registration change .*ticket 4711: they moved/,
     });
     await entry.first().waitFor();
+    const linesOf = page
+      .getByRole('cell', { name: 'registration', exact: true })
+      .first()
+      .evaluate((cell) => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return range.getClientRects().length;
+      });
+    assert.equal(await linesOf, 1, 'no short word is broken');
     assert.ok(Date.now() - begunMs < 60_000);
     assert.ok(!(await page.content()).includes('url-secret'));
     assert.deepEqual(complaints, []);

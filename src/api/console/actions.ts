@@ -250,7 +250,7 @@ export const siteActions: Record<string, Action> = {
     title: 'Resume',
     call: resumeEndpointEndpoint,
     present: ({ state, owed }) =>
-      html`<p>It is ${stateInWords(String(state))}; ${count(Number(owed), 'notification')} owed. ${state === 'failing' && (owed === 0 ? 'The next event probes it.' : 'A probe goes out now; when it succeeds, the others follow.')}</p>`,
+      html`<p>It is ${stateInWords(String(state))}; ${count(Number(owed), 'notification')} owed. ${state === 'failing' && (owed === 0 ? 'The next event probes it.' : `A probe goes out now${owed === 1 ? '' : '; when it succeeds, the others follow'}.`)}</p>`,
   },
   recover: range(
     'Recover',

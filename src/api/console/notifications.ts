@@ -105,7 +105,7 @@ function attempts(n: NotificationRecord, { whose }: Reader): Html {
   if (n.attempts.length === 0) return html`<h2>Attempts</h2><p>None so far.</p>`;
   const shown = n.attempts.map((attempt, i) => attemptDetails(n, attempt, i + 1, whose)).reverse();
   return html`<h2>${count(n.attempts.length, 'attempt')}</h2>
-<p>The request is put together again from the attempt’s record. Left out are the path and query of the URL and headers of your own, which may hold a secret, and the signature, which is not kept.</p>
+<p>The request is put together again from the attempt’s record. Left out are the path and query of the URL and added headers, which may hold a secret, and the signature, which is not kept.</p>
 ${shown}`;
 }
 
@@ -180,14 +180,14 @@ const notice = (tone: 'good' | 'warn', says: Piece): Html =>
   html`<div class="notice ${tone}" role="status"><p class="lead">${says}</p></div>`;
 
 /** Says what became of a notification, for a first line. */
-function outcome(n: NotificationRecord, { gotIt }: Reader): Html {
+function outcome(n: NotificationRecord, { gotIt, tell }: Reader): Html {
   const last = n.attempts.at(-1);
   const why = stateSentence(n);
   switch (n.state) {
     case 'delivered':
       return notice(
         'good',
-        html`${gotIt} ${last?.status ?? '2xx'} at ${exactly(n.endedAt ?? n.acceptedAt)}. Look for its <code>webhook-id</code> in your log.`,
+        html`${gotIt} ${last?.status ?? '2xx'} at ${exactly(n.endedAt ?? n.acceptedAt)}. ${tell}Look for its <code>webhook-id</code> in your log.`,
       );
     case 'waiting':
       return notice(

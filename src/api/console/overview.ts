@@ -31,7 +31,7 @@ export const overview: SitePart = async ({ state }, { db, config }) => {
 <dt>Sent to</dt><dd>${registration ? shownUrl(session, registration) : 'nowhere'}</dd>
 ${config.SOURCE_ADDRESSES.length > 0 && html`<dt>Sent from</dt><dd>${config.SOURCE_ADDRESSES.join(', ')}</dd>`}
 <dt>Client token</dt><dd><code>${clientToken}</code></dd>
-${headerNames.length > 0 && html`<dt>Headers of your own</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
+${headerNames.length > 0 && html`<dt>Added headers</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
 ${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
 <dt>Last success</dt><dd>${fromNow(health.lastSuccessAt)}</dd>
 <dt>Last failure</dt><dd>${fromNow(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
@@ -87,7 +87,9 @@ export function plot(
 ): Html {
   const sums = steps.map(() => 0);
   const heights = steps.map((_, i) => total(series.map(({ values }) => values[i] ?? 0)));
-  const top = Math.max(1, ...heights);
+  const most = Math.max(0, ...heights);
+  const top = most || 1;
+  const upTo = most === 0 ? 'none' : `up to ${most.toLocaleString('en')}`;
   const y = (value: number) => Math.round(1000 - (1000 * value) / top);
   const shapes = series.map(({ tint, values }) => {
     const bars = values.map((value, i) => {
@@ -98,8 +100,8 @@ export function plot(
     return html`<path class="tint-${tint}" d="${bars.join('')}"/>`;
   });
   const ticks = steps.filter((_, i) => i % (steps.length / 6) === 0).map(({ atMs }) => new Date(atMs));
-  return html`<figure><figcaption>${caption}: ${series.map(({ name, tint }) => html`<span class="key tint-${tint}">${name}</span> `)}<span>up to ${top.toLocaleString('en')}</span></figcaption>
-<svg viewBox="0 0 ${steps.length} 1000" preserveAspectRatio="none" role="img" aria-label="${caption}, at most ${top.toLocaleString('en')}">${shapes}</svg>
+  return html`<figure><figcaption>${caption}: ${series.map(({ name, tint }) => html`<span class="key tint-${tint}">${name}</span> `)}<span>${upTo}</span></figcaption>
+<svg viewBox="0 0 ${steps.length} 1000" preserveAspectRatio="none" role="img" aria-label="${caption}, ${upTo}">${shapes}</svg>
 <p class="axis" aria-hidden="true">${ticks.map((tick) => html`<span>${tick.toISOString().slice(11, 16)}</span>`)}<span>now</span></p></figure>`;
 }
 

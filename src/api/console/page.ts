@@ -110,10 +110,12 @@ export function table(
   columns: readonly string[],
   rows: readonly { id?: string; cells: readonly Piece[] }[],
 ): Html {
-  const cell = (content: Piece, i: number) =>
-    i === 0
+  const cell = (content: Piece, i: number) => {
+    const isLong = /[^\s-]{13}/.test(html`${content}`.text.replaceAll(/<[^>]*>/g, ' '));
+    return i === 0
       ? html`<th role="rowheader" scope="row">${content}</th>`
-      : html`<td role="cell" data-label="${columns[i]}">${content}</td>`;
+      : html`<td role="cell" data-label="${columns[i]}" ${isLong && html`class="long"`}>${content}</td>`;
+  };
   return html`<table role="table" aria-label="${label}">
 <thead role="rowgroup"><tr role="row">${columns.map((name) => html`<th role="columnheader" scope="col">${name}</th>`)}</tr></thead>
 <tbody role="rowgroup">${rows.map(({ id, cells }) => html`<tr ${id && html`id="${id}"`} role="row">${cells.map(cell)}</tr>\n`)}</tbody></table>`;

@@ -111,6 +111,7 @@ export function healthNotice(
     html`<div class="notice ${tone}"><p class="lead">${badge(state)} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
   const waiting = `${owed === 0 ? `No ${noun}` : count(owed, noun)} ${owed > 1 ? 'wait' : 'waits'}.`;
   const triedByNext = `The next ${noun} tries it again.`;
+  const oneOfThem = owed === 1 ? 'it' : 'one of them';
   const since = (atMs: number | undefined) => atMs !== undefined && html` since ${clock(atMs)}`;
   switch (state) {
     case 'not_registered':
@@ -134,8 +135,8 @@ export function healthNotice(
     case 'failing':
       return notice(
         'bad',
-        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed === 0 ? triedByNext : health.waitingReason === 'not_before' ? html`It asked us to wait (Retry-After): we try one of them ${soon(next)}.` : html`We try one of them at least every ${longestProbe}, next ${soon(next)}.`}`,
-        html`${advice} When one is accepted, the others follow; to try one now, ${resume}.`,
+        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed === 0 ? triedByNext : health.waitingReason === 'not_before' ? html`It asked us to wait (Retry-After): we try ${oneOfThem} ${soon(next)}.` : html`We try ${oneOfThem} at least every ${longestProbe}, next ${soon(next)}.`}`,
+        html`${advice} ${owed > 1 && 'When one is accepted, the others follow.'} ${owed > 0 && html`To try ${oneOfThem} now, ${resume}.`}`,
       );
   }
   if (health.waitingReason === 'not_before') {
