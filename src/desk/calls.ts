@@ -47,7 +47,7 @@ export function mountCalls(router: Router, services: Services): void {
 }
 
 /** Answers why an operation was not carried out, and to an operator, whom it concerns, why Redis does not serve. */
-export const answerRefusals: Middleware = async (_, next) => {
+export const answerRefusals: Middleware = async ({ method }, next) => {
   try {
     await next();
   } catch (err) {
@@ -57,7 +57,7 @@ export const answerRefusals: Middleware = async (_, next) => {
     if (isTemporalUnavailable(err)) throw unavailable(err);
     // The words of a refusal may be those of an error of Redis.
     const isOfRedis = !(err instanceof ApiError) && isRedisUnavailable(err);
-    throw isOfRedis ? unavailable(err, `${explainError(err)} `) : err;
+    throw isOfRedis ? unavailable(err, `${explainError(err, method === 'POST')} `) : err;
   }
 };
 

@@ -170,13 +170,15 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
       if (!isAsked) return form;
       const input = checkedInput(operation, given);
       const page = { limit: shownAtMost, after, isNewest: true };
-      const { shown, next } = await operation.run(operator(), input, page);
+      const { value, shown, next } = await operation.run(operator(), input, page);
+      const isEnd = after !== undefined && Array.isArray(value) && value.length === 0;
       const here = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
       return [
         form,
-        html`<div id="result">${warned(ctx)}${shownParts(shown)}</div>`,
+        html`<div id="result">${warned(ctx)}${isEnd ? html`<p>No more follow.</p>` : shownParts(shown)}</div>`,
         next && html`<p><a href="${here(ctx.path, { ...given, cursor: next })}" rel="next">More</a></p>`,
-        operation.list && html`<p><a href="${here(`${ctx.path}.csv`, given)}">All of it as CSV</a></p>`,
+        operation.list &&
+          html`<p><a href="${here(`${ctx.path}.csv`, given)}">${'limit' in input ? `The newest ${String(input.limit)}` : 'All of it'} as CSV</a></p>`,
       ];
     };
     answerPage(ctx, {

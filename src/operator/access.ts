@@ -17,10 +17,11 @@ import { moment, shownOf } from './terminal.js';
 
 const tokenName = text('crm').regex(tokenNamePattern, 'The name of a token is 1 to 64 of A-Z a-z 0-9 _ -.');
 const role = choice(roles);
+const longestMs = 3650 * 86_400_000;
 const lifetime = text('90d').transform((given, { addIssue }) => {
   const ms = spanMs(given);
-  if (ms !== undefined && ms > 0) return ms;
-  addIssue('Give for how long it is valid: 12h, 90d.');
+  if (ms !== undefined && ms > 0 && ms <= longestMs) return ms;
+  addIssue('Give for how long it is valid, at most 3650d: 12h, 90d.');
   return z.NEVER;
 });
 

@@ -73,7 +73,7 @@ export function spanMs(text: string): number | undefined {
 /** A time: `2026-11-21` (UTC), `2026-11-21T14:00:00Z`, or how long ago: `90s`, `15m`, `2h`, `3d`, `1w`. Its output is ms. */
 export const when = text('2026-11-21T14:00:00Z').transform((given, { addIssue }) => {
   const ago = spanMs(given);
-  if (ago !== undefined) return Date.now() - ago;
+  if (ago !== undefined) return Math.max(0, Date.now() - ago);
   const read = readTime(given);
   if (typeof read === 'number') return read;
   addIssue(`The time ${read}. Or say how long ago: 15m, 2h, 3d.`);

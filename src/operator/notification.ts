@@ -44,7 +44,7 @@ export const notificationList = operation({
     const since = client && !isWhole ? await listedSince(db, client.clientToken) : undefined;
     const value = await Promise.all(found.map((n) => present(operator, n)));
     const says: string[] = [];
-    if (next && page.limit > limit) says.push(`These are ${limit}, and more follow: raise --limit.`);
+    if (next && page.limit > limit) says.push(`These are ${limit}, and more follow: raise the limit.`);
     if (since !== undefined) says.push(`Accepted before ${moment(since)} they are no longer listed.`);
     const shown = {
       columns: 'notification_id client_token platform_id state accepted_at waiting_reason next_attempt_at',

@@ -189,12 +189,13 @@ export async function requireClient(operator: Operator, clientToken: string): Pr
   return client;
 }
 
-/** Returns why an operation was not carried out, for the operator. */
-export function explainError(err: unknown): string {
+/** Returns why an operation was not carried out, for the operator. @param isChange it may have changed something */
+export function explainError(err: unknown, isChange = false): string {
   if (err instanceof Refused) return err.message;
   if (isRedisUnavailable(err)) {
     const [why] = explainRefusals([refusalOf(err)]);
-    return `${why?.says} The command may or may not have taken effect. ${why?.todo}`;
+    const may = isChange ? ' The command may or may not have taken effect.' : '';
+    return `${why?.says}${may} ${why?.todo}`;
   }
   return sentence(messageOf(err));
 }

@@ -24,7 +24,9 @@ export const exitStatus = { done: 0, refused: 1, wrongUsage: 2 };
 /** Runs one command, given the words after `operator`. @returns its exit status */
 export async function execute(args: string[]): Promise<number> {
   let session: ReturnType<typeof openSession> | undefined;
-  const program = createProgram((options) => {
+  let changes = false;
+  const program = createProgram((options, isChange) => {
+    changes = isChange;
     session = openSession(options);
     return session.operator;
   });
@@ -34,7 +36,7 @@ export async function execute(args: string[]): Promise<number> {
   } catch (err) {
     // Commander throws for help too: with exit code 0 if somebody asked for it.
     if (err instanceof CommanderError) return err.exitCode === 0 ? exitStatus.done : exitStatus.wrongUsage;
-    process.stderr.write(`${explainError(err)}\n`);
+    process.stderr.write(`${explainError(err, changes)}\n`);
     return exitStatus.refused;
   } finally {
     await session?.close();
@@ -59,7 +61,7 @@ function describeOption(this: Help, option: Option): string {
 type Options = { json?: boolean } & Parameters<typeof openSession>[0];
 
 /** @param open called once a command runs: only then are the options known */
-export function createProgram(open: (options: Options) => Operator): Command {
+export function createProgram(open: (options: Options, isChange: boolean) => Operator): Command {
   const program = new Command('operator')
     .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
@@ -86,7 +88,7 @@ export function createProgram(open: (options: Options) => Operator): Command {
         process.stderr.write('--as does not hold over HTTP: the audit has the name of the token.\n');
       print(
         door === undefined
-          ? await operation.run(open({ ...options, reason }), input, whole)
+          ? await operation.run(open({ ...options, reason }, operation.changes), input, whole)
           : await carryOutThere(door, operation, typed, reason),
       );
     });
@@ -96,7 +98,9 @@ export function createProgram(open: (options: Options) => Operator): Command {
     .description(demoDoes)
     .action(async () => {
       const { json = false } = program.opts<Options>();
-      print(await demo(open(program.opts()), (line) => void (json || process.stdout.write(`${line}\n`))));
+      print(
+        await demo(open(program.opts(), true), (line) => void (json || process.stdout.write(`${line}\n`))),
+      );
     });
 
   function print({ value, shown, failed }: Answer): void {

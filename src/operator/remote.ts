@@ -35,9 +35,10 @@ export async function carryOutThere(
     throw new Refused(`The operators' door does not answer at ${url.origin} (${why})${may}.`);
   });
   const text = await response.text();
-  if (!response.ok) throw new Refused(messageOf(text, response.status));
+  const isDoor = response.status !== 404 || !text.includes('"not_found"');
+  if (!response.ok && isDoor) throw new Refused(messageOf(text, response.status));
   if (!response.headers.get('content-type')?.startsWith(answerType))
-    throw new Refused(`There is no operators' door at ${url.origin}.`);
+    throw new Refused(`There is no operators' door at ${url.origin}, or an older one.`);
   const { warnings, ...answer } = JSON.parse(text) as Answer & { warnings: string[] };
   for (const line of warnings) process.stderr.write(`${line}\n`);
   return answer;

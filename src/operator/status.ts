@@ -102,10 +102,10 @@ async function look(operator: Operator) {
   const owing = clients.filter(({ endpoint }) => endpoint.owed > 0);
   const owed = totalOwed(owing);
   const rank = ({ situation }: ClientStatus) => situations.indexOf(situation);
-  const worst = clients
+  const amiss = clients
     .filter(({ situation }) => situation !== 'clear')
-    .sort((a, b) => rank(a) - rank(b) || b.endpoint.owed - a.endpoint.owed)
-    .slice(0, maxNamed);
+    .sort((a, b) => rank(a) - rank(b) || b.endpoint.owed - a.endpoint.owed);
+  const worst = amiss.slice(0, maxNamed);
   const parts = {
     redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', refuses writes' : ''}`,
     temporal: temporal.problem ?? 'ok',
@@ -130,6 +130,9 @@ async function look(operator: Operator) {
     { ...headings[verdict], text: because },
     { facts: parts },
     ...worstTable(shown),
+    ...(verdict !== 'fine' && amiss.length > maxNamed
+      ? [`The worst ${maxNamed} of ${amiss.length} are shown.`]
+      : []),
   );
 }
 

@@ -278,6 +278,15 @@ describe('operations of operators', () => {
     const { stderr } = await scene.cli.run(['status'], { env });
     assert.equal(stderr, `The operators' door does not answer at ${OPERATOR_URL} (unexpected redirect).\n`);
     moved.close();
+    const callers = await scene.cli.run(['status'], { env: { ...env, OPERATOR_URL: scene.h.url } });
+    assert.equal(callers.stderr, `There is no operators' door at ${scene.h.url}, or an older one.\n`);
+  });
+
+  it('are recorded when they look further back than there are dates', async () => {
+    const { client } = await pausedSite();
+    await scene.cli.json('notification', 'recover', client, '--since', '9999999999d');
+    const { what, before } = (await scene.cli.json('audit', '--of', client)).at(-1);
+    assert.deepEqual([what, before.since], ['notification recover', '1970-01-01T00:00:00.000Z']);
   });
 
   it('list page by page, in an order in which nothing is left out', async () => {
@@ -302,6 +311,9 @@ describe('operations of operators', () => {
       assert.deepEqual(paged.slice(0, whole[list].length).map(idOf), whole[list].map(idOf), path);
       assert.equal(new Set(paged.map((one) => JSON.stringify(idOf(one)))).size, paged.length, path);
     }
+    const { html } = await visitors.look.get('/desk/do/client/list?cursor=zzzz');
+    assert.match(html, /<p>No more follow\.<\/p>/);
+    assert.match((await visitors.look.get('/desk/do/notification/list?limit=3')).html, /The newest 3 as CSV/);
   });
 
   it('find what an operator pastes: a URL, a workflow of Temporal, an asset whose id ends like a client token', async () => {
@@ -386,6 +398,9 @@ describe('operations of operators', () => {
     const page = await ada.get('/desk');
     assert.equal(page.status, 503);
     assert.match(page.html, why);
+    assert.doesNotMatch(page.html, /taken effect/);
+    const changed = await away.call('support', 'POST', '/operator/client/set', {});
+    assert.match(changed.body.msg, /may or may not have taken effect/);
     line.release();
     await away.close();
     await line.close();

@@ -51,6 +51,7 @@ describe('operator: usage', () => {
       'desk --name a\nb': 'A name has 1 to 64 characters, none of them a control character.',
       'client list --name=': '--name : must not be empty',
       'audit --since 1h --until 2h': 'The time of --since must not be later than that of --until, or now.',
+      'token create --name x --role look --expires 9999999999d': 'valid, at most 3650d: 12h, 90d.',
       'client set X': 'Give --max-in-flight, --max-per-second or --quiet-seconds.',
       'explain X': 'Give <platform-id> or --event.',
       'account set X --scope push_notification': scopes,
