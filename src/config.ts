@@ -7,6 +7,8 @@ import { type Constants, constants, recordKeptDays } from './constants.js';
 import { messageOf } from './log.js';
 
 const webUrl = z.url({ protocol: /^https?$/ });
+/** Every address of a page begins at the root. */
+const webOrigin = webUrl.regex(/^[^/]+\/\/[^/?#]+\/?$/, 'must be an http or https address without a path');
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
 const seconds = z.coerce
@@ -147,9 +149,9 @@ export const environmentSchema = z.object({
   /** Time between a SIGTERM and the end of an API, in which the balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
   /** Address at which browsers reach this service, for links to the console; without it a call's own Host. */
-  PUBLIC_URL: webUrl.optional(),
+  PUBLIC_URL: webOrigin.optional(),
   /** Address of the operators' door, for browsers and for commands; without it that of ADMIN_HOST:ADMIN_PORT. */
-  OPERATOR_URL: webUrl.optional(),
+  OPERATOR_URL: webOrigin.optional(),
   /** The company's identity provider (OpenID Connect), with which people sign in at the operators' door. */
   OPERATOR_OIDC_ISSUER: webUrl.refine(isSafeIssuer, 'must be an https address').optional(),
   OPERATOR_OIDC_CLIENT_ID: z.string().optional(),
@@ -158,7 +160,7 @@ export const environmentSchema = z.object({
   OPERATOR_OIDC_ROLES: z
     .string()
     .regex(
-      /^[^:]+:([^=,]+=(look|support|admin),?)+$/,
+      /^(https?:\/\/)?[^:]+:([^=,]+=(look|support|admin),?)+$/,
       'must be <claim>:<value>=<role>,... with the roles look, support, admin',
     )
     .default('role:look=look,support=support,admin=admin'),
@@ -263,7 +265,8 @@ const roleOrder = ['look', 'support', 'admin'] as const;
 
 /** Returns the claim that names a person's roles, and the values with their roles, the highest last. */
 export function operatorRoles({ OPERATOR_OIDC_ROLES: given }: Config) {
-  const [claim = '', pairs = ''] = given.split(/:(.*)/s);
+  // The name of a claim may be an address: https://example.com/roles.
+  const [, claim = '', pairs = ''] = /^((?:https?:\/\/)?[^:]+):(.*)/s.exec(given) ?? [];
   const roles = pairs
     .split(',')
     .filter(Boolean)
@@ -283,8 +286,8 @@ export function operatorsDoor(): OperatorsDoor | undefined {
   if (!url || !token) return undefined;
   // No header carries it, and the error would quote it.
   if (!/^[!-~]+$/.test(token)) throw new ConfigError('OPERATOR_TOKEN is not one word of ASCII.');
-  if (webUrl.safeParse(url).success) return { url, token };
-  throw new ConfigError('OPERATOR_URL is not an http or https address.');
+  if (webOrigin.safeParse(url).success) return { url, token };
+  throw new ConfigError('OPERATOR_URL is not an http or https address without a path.');
 }
 
 /** Returns whether the environment itself sets the Redis server. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readConfig, redisOptions } from '../src/config.js';
+import { operatorRoles, readConfig, redisOptions } from '../src/config.js';
 
 describe('the settings', () => {
   const key = (id: string) => `${id}:${Buffer.alloc(32, 7).toString('base64')}`;
@@ -25,6 +25,12 @@ describe('the settings', () => {
       'what is no address',
       ['http://proxy:65536', 'http://[abc]:3128', 'http://me:100%@proxy:3128', 'http://%ff@proxy:3128'],
     ],
+    [
+      'PUBLIC_URL',
+      'a path, which no link would have',
+      ['https://example.com/hooks', 'https://example.com?x'],
+    ],
+    ['OPERATOR_URL', 'a path', ['https://example.com/desk/']],
     ['OWN_PORTS', 'what is no port', ['abc', '80,abc', '0', '65536', '80.5', '1e3', '0x50', '-1', '80;81']],
     [
       'OWN_ADDRESSES',
@@ -84,6 +90,16 @@ describe('the settings', () => {
       [KEY_PREFIX, LOG_LEVEL, temporalConnection.apiKey, TEMPORAL_NAMESPACE],
       ['one-', 'warn', 'the-key', 'default'],
     );
+  });
+
+  it('OPERATOR_OIDC_ROLES: the name of a claim may be an address, and a value have a colon', () => {
+    const claimOf = (given: string) => operatorRoles(readConfig({ OPERATOR_OIDC_ROLES: given }));
+    const roles = [['ops', 'admin']];
+    assert.deepEqual(claimOf('https://example.com/roles:ops=admin'), {
+      claim: 'https://example.com/roles',
+      roles,
+    });
+    assert.deepEqual(claimOf('groups:a:ops=admin').roles, [['a:ops', 'admin']]);
   });
 
   it('lists: valid values are accepted', () => {

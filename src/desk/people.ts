@@ -107,7 +107,7 @@ const signInCookies = (services: Services) => sessionCookies('desk_sign_in', rea
 export function signInEndpoint(services: Services): Middleware[] {
   return deskDoor(services).outside(async (ctx) => {
     if (!isProviderGiven(services)) return redirect(ctx, '/desk/open');
-    const { client, provider } = await ask(services.config).catch(refusal(services));
+    const { client, provider } = await ask(services.config).catch(refusal(services, 'answers wrongly'));
     const kept: SignIn = {
       pkceCodeVerifier: client.randomPKCECodeVerifier(),
       expectedState: client.randomState(),
@@ -141,8 +141,9 @@ export function callbackEndpoint(services: Services): Middleware[] {
       );
     const url = callbackUrl(ctx, services);
     url.search = ctx.search;
-    const claims = await ask(services.config)
-      .then(({ client, provider }) => client.authorizationCodeGrant(provider, url, kept))
+    const { client, provider } = await ask(services.config).catch(refusal(services, 'answers wrongly'));
+    const claims = await client
+      .authorizationCodeGrant(provider, url, kept)
       .then((granted) => granted.claims())
       .catch(refusal(services));
     const person = claims && personOf(services.config, claims);
@@ -150,22 +151,24 @@ export function callbackEndpoint(services: Services): Middleware[] {
       return await door.begin(ctx, person, (made) => personSessions.begin(db, person, made));
     const who = claims ? nameIn(claims) : 'nobody';
     const { claim } = operatorRoles(services.config);
-    const says = `You are signed in with your company, as ${who}, but have no role here: your claim “${claim}” names none`;
+    const found = claims?.[claim] === undefined ? 'is not in the ID token' : 'names none';
+    const says = `You are signed in with your company, as ${who}, but have no role here: your claim “${claim}” ${found}`;
     throw new ApiError('insufficient_role', says);
   });
 }
 
-/** Says why nobody is signed in. The log has the provider's error. */
+/** Says why nobody is signed in. The log has the provider's error. @param fault of a provider that answers nothing of use */
 const refusal =
-  ({ log }: Services) =>
+  ({ log }: Services, fault?: string) =>
   (err: unknown): never => {
     const { code = '', cause } = err as { code?: string; cause?: unknown };
     const reasons = { reason: messageOf(err), cause: cause instanceof Error ? messageOf(cause) : undefined };
     log.warn({ ...reasons, code }, 'a sign-in was refused');
-    if (code === 'OAUTH_TIMEOUT' || err instanceof TypeError || code.startsWith('UND_ERR'))
+    const isAway = code === 'OAUTH_TIMEOUT' || err instanceof TypeError || code.startsWith('UND_ERR');
+    if (isAway || fault)
       throw new ApiError(
         'temporarily_unavailable',
-        'Your company’s identity provider does not answer. Try again; a link works without it',
+        `Your company’s identity provider ${isAway ? 'does not answer' : fault}: the service’s log says why. Try again; a link works without it`,
       );
     throw new ApiError(
       'invalid_token',
@@ -187,7 +190,13 @@ async function ask(config: Config) {
     issuer,
     id,
     secret,
-    secret === undefined ? client.None() : client.ClientSecretPost(secret),
+    (server, ...request) => {
+      const methods = server.token_endpoint_auth_methods_supported ?? [];
+      const isBasic = methods.includes('client_secret_basic') && !methods.includes('client_secret_post');
+      const { None, ClientSecretBasic, ClientSecretPost } = client;
+      const secretIn = isBasic ? ClientSecretBasic : ClientSecretPost;
+      return (secret === undefined ? None() : secretIn(secret))(server, ...request);
+    },
     { timeout: answerWithinSeconds, execute: [...insecure, client.enableNonRepudiationChecks] },
   );
   return { client, provider };
@@ -202,9 +211,14 @@ function personOf(config: Config, claims: IDToken): Person | undefined {
 }
 
 const nameIn = ({ name, preferred_username, email, sub }: IDToken): string =>
-  String(email ?? preferred_username ?? name ?? sub)
-    .replaceAll(/[\p{Cc}\p{Cf}]/gu, '')
-    .slice(0, 64);
+  [email, preferred_username, name, sub]
+    .map((one) =>
+      String(one ?? '')
+        .replaceAll(/[\p{Cc}\p{Cf}]/gu, '')
+        .trim()
+        .slice(0, 64),
+    )
+    .find(Boolean) ?? 'nameless';
 
 /** Returns where a person signs out of the company's account; undefined if the provider has no such address or does not answer. */
 async function signOutUrl(config: Config): Promise<string | undefined> {

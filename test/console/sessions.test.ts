@@ -231,10 +231,22 @@ describe('console: links and sessions', () => {
     const visitor = await signedIn(h, token);
     const elsewhere = [{ origin: 'https://evil.example' }, { 'sec-fetch-site': 'cross-site' }] as const;
     for (const headers of elsewhere) {
-      assert.equal((await visitor.post('/console/sign_out', {}, headers)).status, 403);
+      const refused = await visitor.post('/console/sign_out', {}, headers);
+      assert.equal(refused.status, 403);
+      assert.match(
+        refused.html,
+        /by a page of another site; these pages are at http:\/\/127\.0\.0\.1:\d+ or/,
+      );
       const link = await newLink(h, token);
       assert.equal((await visitor.post('/console/open', { link }, headers)).status, 403);
     }
     assert.equal((await visitor.get('/console')).status, 200);
+  });
+
+  it('says to a browser that takes no cookies why its link has not opened the console', async () => {
+    const visitor = new Visitor(h.url);
+    const { headers } = await visitor.get('/console', { referer: `${h.url}/console/open` });
+    const page = await visitor.get(headers.get('location') ?? '');
+    assert.match(page.html, /Your browser has refused the cookie of your session/);
   });
 });

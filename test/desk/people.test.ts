@@ -18,7 +18,7 @@ interface Person {
 const ada: Person = { sub: 'ada', name: 'Ada Lovelace', groups: ['staff', 'video-tam'] };
 
 /** A real identity provider with a new key, whose people sign in as soon as they come. */
-async function startProvider(redirectUri: string, port?: number) {
+async function startProvider(redirectUri: string, port?: number, method = 'client_secret_post') {
   const server = createServer();
   const issuer = `http://127.0.0.1:${await portOf(server, port)}`;
   const { default: Provider } = await import(providerPackage);
@@ -30,9 +30,10 @@ async function startProvider(redirectUri: string, port?: number) {
         client_id: 'desk',
         client_secret: 'desk-secret-of-32-characters-long',
         redirect_uris: [redirectUri],
-        token_endpoint_auth_method: 'client_secret_post',
+        token_endpoint_auth_method: method,
       },
     ],
+    clientAuthMethods: [method],
     jwks: { keys: [{ ...key, alg: 'RS256', use: 'sig' }] },
     cookies: { keys: ['a-cookie-key'] },
     pkce: { required: () => true },
@@ -149,6 +150,11 @@ describe('desk: people', () => {
     const noRole = await finish(await comeBack());
     assert.equal(noRole.status, 403);
     assert.match(noRole.html, /as Eve, but have no role here: your claim “groups” names none/);
+    provider.state.person = { sub: 'eve', name: '\u200b' };
+    assert.match(
+      (await finish(await comeBack())).html,
+      /as eve, .* your claim “groups” is not in the ID token/,
+    );
 
     provider.state.person = ada;
     const { back } = await comeBack();
@@ -170,8 +176,13 @@ describe('desk: people', () => {
     const away = await new Visitor(scene.url).get('/desk/sign_in');
     assert.equal(away.status, 503);
     assert.match(away.html, /identity provider does not answer/);
-    provider = await startProvider(redirectUri, Number(port));
+    provider = await startProvider(redirectUri, Number(port), 'client_secret_basic');
     assert.equal((await finish(await comeBack())).status, 303);
+    scene.h.apiDeps.config.OPERATOR_OIDC_ISSUER = `${provider.issuer}/nowhere`;
+    const wrong = await new Visitor(scene.url).get('/desk/sign_in');
+    assert.equal(wrong.status, 503);
+    assert.match(wrong.html, /identity provider answers wrongly: the service’s log says why/);
+    scene.h.apiDeps.config.OPERATOR_OIDC_ISSUER = provider.issuer;
     const begun = await comeBack();
     end(provider.server);
     assert.equal((await finish(begun)).status, 503);

@@ -72,7 +72,8 @@ export function createDoor<Session>(door: Door<Session>) {
       ctx.set('HX-Redirect', `${path}/open`);
       ctx.body = 'signed out';
     } else {
-      redirect(ctx, `${path}/open`);
+      // A session that has just begun sent its cookie, unless the browser has refused it.
+      redirect(ctx, `${path}/open${ctx.get('Referer').endsWith(`${path}/open`) ? '?cookie=refused' : ''}`);
     }
   };
 
@@ -148,7 +149,7 @@ export function createDoor<Session>(door: Door<Session>) {
   /** The script sends the token after `#`; without a token the page says how to come in. */
   const askForLink: Step<Framed> = (ctx) => {
     const body = html`
-<p>You are not signed in, or your session has ended. A form that was sent since has changed nothing.</p>
+<p>${ctx.querystring === 'cookie=refused' ? 'Your browser has refused the cookie of your session. Let it take cookies of this address, then get a new link.' : 'You are not signed in, or your session has ended. A form that was sent since has changed nothing.'}</p>
 <form method="post" action="${path}/open" class="stack" data-open>
 ${door.how}
 <label for="link">Link</label>
@@ -217,7 +218,8 @@ export function sessionCookies(plainName: string, reached: Reached) {
         ? [new URL(reached.PUBLIC_URL).origin]
         : [`http://${host}`, `https://${host}`];
       if (site === 'same-origin' && own.includes(origin)) return next();
-      throw new ApiError('insufficient_scope', 'This form was sent by a page of another site');
+      const says = `This form was sent by a page of another site; these pages are at ${own.join(' or ')}`;
+      throw new ApiError('insufficient_scope', says);
     }) satisfies Step,
   };
 }
