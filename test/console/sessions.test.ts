@@ -194,13 +194,16 @@ describe('console: links and sessions', () => {
   });
 
   it('shows the other sites beside one whose keys are broken, and of that one an error as a page', async () => {
-    const { account_id: accountId, client_token: clientToken, token: own } = await newCustomer(h);
+    const { account_id: accountId, client_token: clientToken, token: own, call } = await newCustomer(h);
     await createClient(h.db, { accountId, name: 'Another' });
     await h.db.redis.set(h.db.client(clientToken).endpoint, 'broken');
     const visitor = await signedIn(h, own);
     const { html } = await visitor.get('/console');
     assert.match(html, />Another<\/a>/);
     assert.match(html, /unreadable<\/span> its data is broken/);
+    const { body } = await call('GET', '/clients');
+    const states = (body.clients as { state: string }[]).map(({ state }) => state).sort();
+    assert.deepEqual(states, ['not_registered', 'unreadable']);
     const page = await visitor.get(`/console/sites/${clientToken}`);
     assert.equal(page.status, 500);
     assert.match(page.html, /<h1>That did not work.*code server_error/s);

@@ -112,9 +112,10 @@ export function table(
 ): Html {
   const cell = (content: Piece, i: number) => {
     const isLong = /[^\s-]{13}/.test(html`${content}`.text.replaceAll(/<[^>]*>/g, ' '));
+    const long = isLong && html` class="long"`;
     return i === 0
-      ? html`<th role="rowheader" scope="row">${content}</th>`
-      : html`<td role="cell" data-label="${columns[i]}" ${isLong && html`class="long"`}>${content}</td>`;
+      ? html`<th role="rowheader" scope="row"${long}>${content}</th>`
+      : html`<td role="cell" data-label="${columns[i]}"${long}>${content}</td>`;
   };
   return html`<table role="table" aria-label="${label}">
 <thead role="rowgroup"><tr role="row">${columns.map((name) => html`<th role="columnheader" scope="col">${name}</th>`)}</tr></thead>

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../../redis/connection/db.js';
+import { ignore, unlessBroken } from '../../redis/connection/unavailable.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
 import { endpointStates, getEndpoint } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
@@ -24,9 +25,9 @@ const cursor = text('c.SITE0042').regex(/^c[.][A-Za-z0-9_-]{1,64}$/, notACursor)
 const oneClient = z.object({
   client_token: clientTokenText,
   name: text('Example Site'),
-  state: z.enum(['not_registered', ...endpointStates]),
+  state: z.enum(['not_registered', ...endpointStates, 'unreadable']),
   url: urlText.optional(),
-  owed: whole(0),
+  owed: whole(0, 'null where the state is unreadable: its data is broken').nullable(),
 });
 
 export const clientsEndpoint = accountEndpoint({
@@ -58,13 +59,15 @@ export const clientsEndpoint = accountEndpoint({
 const concurrency = 50;
 
 async function presentClient(db: Db, { clientToken, name }: Client): Promise<unknown> {
-  const { health, registration } = await readEndpoint(db, clientToken);
+  const read = await unlessBroken(() => readEndpoint(db, clientToken), ignore);
+  const { health, registration } = read ?? {};
+  const state = registration ? health?.state : 'not_registered';
   return {
     client_token: clientToken,
     name,
-    state: registration ? health.state : 'not_registered',
+    state: read ? state : 'unreadable',
     url: registration?.url,
-    owed: health.owed,
+    owed: health?.owed ?? null,
   };
 }
 
