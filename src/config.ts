@@ -7,7 +7,6 @@ import { type Constants, constants, recordKeptDays } from './constants.js';
 import { messageOf } from './log.js';
 
 const webUrl = z.url({ protocol: /^https?$/ });
-/** Every address of a page begins at the root. */
 const webOrigin = webUrl.regex(/^[^/]+\/\/[^/?#]+\/?$/, 'must be an http or https address without a path');
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
@@ -263,9 +262,8 @@ export function deliverySettings(config: Config) {
 
 const roleOrder = ['look', 'support', 'admin'] as const;
 
-/** Returns the claim that names a person's roles, and the values with their roles, the highest last. */
+/** Returns the claim that names a person's roles (its name may be an address), and the values with their roles, the highest last. */
 export function operatorRoles({ OPERATOR_OIDC_ROLES: given }: Config) {
-  // The name of a claim may be an address: https://example.com/roles.
   const [, claim = '', pairs = ''] = /^((?:https?:\/\/)?[^:]+):(.*)/s.exec(given) ?? [];
   const roles = pairs
     .split(',')

@@ -129,10 +129,7 @@ async function look(operator: Operator) {
     },
     { ...headings[verdict], text: because },
     { facts: parts },
-    ...worstTable(shown),
-    ...(verdict !== 'fine' && amiss.length > maxNamed
-      ? [`The worst ${maxNamed} of ${amiss.length} are shown.`]
-      : []),
+    ...worstTable(shown, verdict === 'fine' ? 0 : amiss.length),
   );
 }
 
@@ -285,7 +282,8 @@ function present({ clientToken, endpoint, situation, todo }: ClientStatus) {
   };
 }
 
-function worstTable(worst: readonly ClientStatus[]): Part[] {
+/** @param of how many are amiss */
+function worstTable(worst: readonly ClientStatus[], of: number): Part[] {
   const head = ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
   const rows = worst.map(({ clientToken, situation, endpoint, todo }) => [
     clientToken,
@@ -297,5 +295,6 @@ function worstTable(worst: readonly ClientStatus[]): Part[] {
     [endpoint.lastError, endpoint.lastDetail, endpoint.lastStatus].filter(Boolean).join(' '),
     todo,
   ]);
-  return rows.length === 0 ? [] : [{ head, rows, none: '' }];
+  const cut = rows.length < of ? [`The worst ${rows.length} of ${of} are shown.`] : [];
+  return rows.length === 0 ? [] : [{ head, rows, none: '' }, ...cut];
 }
