@@ -4,7 +4,7 @@ import { withTimeout } from '../promises.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
 import { explainFailure } from './details.js';
 import { lookupFailed, saysUnknownHost } from './failures.js';
-import { type Lookup, systemNames } from './names.js';
+import { addressesOf, type Lookup, systemNames } from './names.js';
 
 export type TargetRefusal = keyof typeof messages;
 
@@ -84,21 +84,11 @@ export async function checkTarget(
   const { lookup = systemNames.lookup, timeoutMs = 5_000 } = opts;
   const [found, own] = await Promise.all([
     isIP(host) === 0 ? lookUp(host, policy, lookup, timeoutMs) : [{ address: host }],
-    addressesOfOwnNames(policy, lookup, timeoutMs),
+    addressesOf(ownNames(policy), (name) => lookUp(name, policy, lookup, timeoutMs)),
   ]);
   if (found.length === 0) throw new TargetRefused('unknown_host', policy);
   const withOwn = { ...policy, ownAddresses: [...(policy.ownAddresses ?? []), ...own] };
   for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, withOwn), policy);
-}
-
-/** Looks up the service's own names, because another name or an address may lead to the service. Leaves out names without an answer. */
-async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
-  const answers = await Promise.allSettled(
-    ownNames(policy).map((name) => lookUp(name, policy, lookup, timeoutMs)),
-  );
-  return answers.flatMap((answer) =>
-    answer.status === 'fulfilled' ? answer.value.map(({ address }) => address) : [],
-  );
 }
 
 /** Returns whether the check of this URL looks up a name: not for an address, nor for text that is not a URL. */

@@ -55,6 +55,18 @@ describe('outgoing guard: at connect time', () => {
     assertBlocked(await post(url, publicOnly, lookup));
   });
 
+  it('blocks a name that leads to one of the service’s own names after the check', async () => {
+    const policy = { ...loopbackPolicy, ownAddresses: ['api.example.com'] };
+    const hooks = ['93.184.216.34', '127.0.0.9'];
+    const lookup: Lookup = async (name) => [
+      { address: name === 'api.example.com' ? '127.0.0.9' : String(hooks.shift()), family: 4 },
+    ];
+    const url = `http://hooks.example:${receiver.port}/`;
+    await checkTarget(url, policy, { lookup });
+    assertBlocked(await post(url, policy, lookup));
+    assertBlocked(await post(`http://127.0.0.9:${receiver.port}/`, policy, lookup));
+  });
+
   it('blocks the ports of the service in an allowed range, in every spelling', async () => {
     const policy = { ...loopbackPolicy, ownPorts: [receiver.port] };
     for (const host of ['127.0.0.1', '127.8.8.8', '[::ffff:127.0.0.1]', 'localhost', '2130706433'])
