@@ -28,7 +28,8 @@ const links = [
   { name: 'All operations', href: '/desk/do' },
 ];
 
-export const whoIs = ({ name, how }: Person): string => `${name} (${how})`;
+export const whoIs = ({ name, how, subject }: Person): string =>
+  `${name} (${how}${subject === undefined ? '' : ` as ${subject}`})`;
 
 /** Where browsers reach the desk. */
 const reachedOf = ({ config }: Pick<Services, 'config'>) => ({
@@ -207,18 +208,19 @@ function personOf(config: Config, claims: IDToken): Person | undefined {
   const { claim, roles } = operatorRoles(config);
   const values = [claims[claim]].flat().map(String);
   const role = roles.findLast(([value]) => values.includes(value))?.[1];
-  return role && { name: nameIn(claims), role, how: 'signed in' };
+  return role && { name: nameIn(claims), role, how: 'signed in', subject: claims.sub };
 }
 
+/** People may choose each of these but `sub`, at many a provider: in the audit `sub` follows, in parentheses. */
 const nameIn = ({ name, preferred_username, email, sub }: IDToken): string =>
   [email, preferred_username, name, sub]
-    .map((one) =>
-      String(one ?? '')
-        .replaceAll(/[\p{Cc}\p{Cf}]/gu, '')
+    .map((claim) =>
+      String(claim ?? '')
+        .replaceAll(/[\p{Cc}\p{Cf}()]/gu, '')
         .trim()
         .slice(0, 64),
     )
-    .find(Boolean) ?? 'nameless';
+    .find(Boolean) ?? 'nobody';
 
 /** Returns where a person signs out of the company's account; undefined if the provider has no such address or does not answer. */
 async function signOutUrl(config: Config): Promise<string | undefined> {

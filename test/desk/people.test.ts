@@ -130,11 +130,23 @@ describe('desk: people', () => {
     const now = await visitor.get('/desk');
     assert.match(now.html, /Ada Lovelace <span class="badge">support<\/span>/);
     const { who, after } = (await scene.cli.json('audit', '--what', 'desk opened')).at(-1);
-    assert.deepEqual([who, after], ['Ada Lovelace (signed in)', { role: 'support' }]);
+    assert.deepEqual([who, after], ['Ada Lovelace (signed in as ada)', { role: 'support' }]);
     assert.equal((await copy.get(back)).status, 400, 'a sign-in works once');
     const out = await visitor.submit(now, '/desk/sign_out');
     assert.match(out.html, new RegExp(`href="${provider.issuer}/session/end`));
     assert.equal((await visitor.get('/desk')).headers.get('location'), '/desk/open');
+  });
+
+  it('are told apart in the audit, whatever they call themselves', async () => {
+    for (const [name, shown] of [
+      ['Ada Lovelace (signed in as ada)', 'Ada Lovelace signed in as ada'],
+      ['\u200b', 'eve'],
+    ] as const) {
+      provider.state.person = { sub: 'eve', name, groups: ['staff'] };
+      assert.equal((await finish(await comeBack())).status, 303);
+      const { who } = (await scene.cli.json('audit', '--what', 'desk opened')).at(-1);
+      assert.equal(who, `${shown} (signed in as eve)`);
+    }
   });
 
   it('are not let in with a wrong nonce, without a role, in another browser, or too late', async () => {

@@ -85,6 +85,8 @@ export interface Person {
   name: string;
   role: Role;
   how: 'link' | 'signed in';
+  /** Of a person who signed in: who that is to the provider, for good. */
+  subject?: string;
 }
 
 /** Links and sessions begun earlier than the last end of all are void: each carries the number of ends before it. */
