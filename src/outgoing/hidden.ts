@@ -1,4 +1,5 @@
 /** Hides what may be secret in what is shown of a request and of its answer. */
+import { unescape as decoded } from 'node:querystring';
 
 /** A client's own headers. */
 export type Headers = Readonly<Record<string, string>>;
@@ -22,9 +23,7 @@ export function withoutValues(text: string, url: string, own: Headers): string {
   const { pathname, search, searchParams } = new URL(url);
   const query = search.slice(1);
   const values = [
-    pathname,
-    // As frameworks name a route.
-    pathname.slice(1),
+    ...[pathname, decoded(pathname)].flatMap(endsOf),
     query,
     ...query.split('&').map((pair) => pair.slice(pair.indexOf('=') + 1)),
     ...searchParams.values(),
@@ -38,6 +37,13 @@ export function withoutValues(text: string, url: string, own: Headers): string {
     safe = withoutCut(safe.replaceAll(value, hiddenValue), value);
   }
   return safe;
+}
+
+/** Returns a path as frameworks name a route, and as they see it behind proxies that take up to three segments away. */
+function endsOf(path: string): string[] {
+  const segments = path.split('/').slice(1);
+  const ends = segments.slice(0, 4).map((_, i) => `/${segments.slice(i).join('/')}`);
+  return [path.slice(1), ...ends];
 }
 
 function withoutCut(text: string, value: string): string {

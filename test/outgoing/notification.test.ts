@@ -77,6 +77,7 @@ describe('request headers of a client’s own', () => {
         '{"message":"The route *** could not be found."}',
       ],
       ['No POST of in/site-42, token a\\/secret', 'No POST of ***, token ***'],
+      ['Cannot POST /site-42, behind a proxy', 'Cannot POST ***, behind a proxy'],
       ['gate-7f3a91-too is not valid', '*** is not valid'],
       ['cut off: /in/site-42?token=a%2Fse', 'cut off: ***?***'],
       ['{"authorization":"Bearer gate-7f3a91"}', '{"authorization":"***"}'],
@@ -90,5 +91,6 @@ describe('request headers of a client’s own', () => {
       assert.equal(withoutValues(text, url, own), safe);
     }
     assert.equal(withoutValues('as / it is', 'https://hooks.example/', {}), 'as / it is');
+    assert.equal(withoutValues('no /a key/%zz', 'https://hooks.example/v1/a%20key/%zz', {}), 'no ***');
   });
 });
