@@ -100,9 +100,12 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     );
     await isProblem(none, 'temporarily_unavailable');
     assert.match(none, /^retry-after: 2\r$/im);
-    await until('it is in the log', async () =>
-      /"method":"GET","path":"\/clients","status":503/.test(said()),
-    );
+    const odd = '/odd\\"';
+    await head(`GET ${odd} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`);
+    await until('both are in the log', async () => {
+      const lines = [...said().matchAll(/^\{.*"status":503.*$/gm)].map(([line]) => JSON.parse(line).path);
+      return lines.includes('/clients') && lines.includes(odd);
+    });
     assert.ok(!said().includes('secret'));
   });
 
