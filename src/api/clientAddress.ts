@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import ipaddr from 'ipaddr.js';
+import { isInside, parseCidr } from '../outgoing/address.js';
 
 /** More proxies in a row than anybody has. A header of 32 KiB could name 4,000, each compared with every range. */
 const hopsAtMost = 16;
@@ -39,11 +40,5 @@ function normal(reported: string): string | undefined {
   return ipaddr.isValid(address) ? ipaddr.process(address).toString() : undefined;
 }
 
-function isTrusted(address: string, ranges: readonly string[]): boolean {
-  if (!ipaddr.isValid(address)) return false;
-  const parsed = ipaddr.process(address);
-  return ranges.some((range) => {
-    const [network, bits] = ipaddr.parseCIDR(range);
-    return parsed.kind() === network.kind() && parsed.match(network, bits);
-  });
-}
+const isTrusted = (address: string, ranges: readonly string[]): boolean =>
+  ipaddr.isValid(address) && isInside(ipaddr.process(address), ranges.map(parseCidr));

@@ -110,7 +110,7 @@ export const refusedRanges: readonly Cidr[] = [ipaddr.IPv4, ipaddr.IPv6]
   })
   .concat(ofClouds);
 
-function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
+export function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
   return cidrs.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
 }
 
@@ -151,7 +151,8 @@ export function comparableName(name: string): string {
   return name.toLowerCase().replace(/\.$/, '');
 }
 
-function parseCidr(text: string): Cidr {
+/** @throws Error naming a range that is not a CIDR */
+export function parseCidr(text: string): Cidr {
   if (!ipaddr.isValidCIDR(text)) throw new Error(`not a CIDR range: ${text}`);
   const [network, bits] = ipaddr.parseCIDR(text);
   // Mapped addresses are judged as IPv4, so a range of them has to be IPv4 too.

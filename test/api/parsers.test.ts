@@ -77,7 +77,9 @@ describe('parsers of what strangers send', () => {
   it('read the newest 16 addresses of X-Forwarded-For, with or without a port, from a trusted proxy only', () => {
     const names = (count: number) =>
       Array.from({ length: count }, (_, i) => `10.0.${i >> 8}.${i & 255}`).join(', ');
-    const addressOf = (header: string) => clientAddress(requestVia('10.0.0.1', header), ['10.0.0.0/8']);
+    const addressOf = (header: string, trusted = '10.0.0.0/8') =>
+      clientAddress(requestVia('10.0.0.1', header), [trusted]);
+    assert.equal(addressOf('198.51.100.7', '::ffff:10.0.0.0/104'), '198.51.100.7');
     assert.equal(addressOf(`203.0.113.7, ${names(15)}`), '203.0.113.7');
     assert.equal(addressOf(`203.0.113.7, ${names(256)}`), '10.0.0.240');
     assert.equal(addressOf('203.0.113.7:50123, 10.0.0.2:443'), '203.0.113.7');
