@@ -104,6 +104,8 @@ export class Connection {
   }
 
   destroy(): void {
+    // Some servers, or the machines before them, are silent to the session: it makes the first message longer than a packet.
+    if (this.phase === 'during_handshake' && this.to.session === this.#session) this.to.session = undefined;
     this.#closing.abort();
     clearTimeout(this.#resting);
     this.#exchange?.stream?.destroy();

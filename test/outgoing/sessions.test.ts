@@ -29,36 +29,55 @@ describe('a receiver that refuses to resume a TLS session', () => {
     ['by closing', (s) => s.end()],
     ['by a reset', (s) => s.resetAndDestroy()],
   ];
-  for (const version of ['TLSv1.2', 'TLSv1.3'] as const)
+
+  /** @param does what it does to who offers a session */
+  async function startFront(version: 'TLSv1.2' | 'TLSv1.3', does: (socket: Socket) => unknown) {
+    const behind = await start({
+      tls: { ...ownKey, minVersion: version, maxVersion: version },
+      answer: (s) => s.write(noContent),
+    });
+    const front = { url: '', refused: 0 };
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', (hello) => {
+        if (offersSession(hello)) {
+          front.refused++;
+          return does(socket);
+        }
+        const to = connect(behind.port, '127.0.0.1', () => {
+          to.write(hello);
+          socket.pipe(to).pipe(socket);
+        });
+        to.on('error', () => socket.destroy());
+      });
+    });
+    front.url = `https://127.0.0.1:${await portOf(server)}/`;
+    server.unref();
+    return front;
+  }
+
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     for (const [what, does] of refusals)
       it(`${what} (${version}) gets every notification within its attempt, also those that come together`, async () => {
-        const behind = await start({
-          tls: { ...ownKey, minVersion: version, maxVersion: version },
-          answer: (s) => s.write(noContent),
-        });
-        let refused = 0;
-        const front = createServer((socket) => {
-          socket.on('error', () => undefined);
-          socket.once('data', (hello) => {
-            if (offersSession(hello)) {
-              refused++;
-              return does(socket);
-            }
-            const to = connect(behind.port, '127.0.0.1', () => {
-              to.write(hello);
-              socket.pipe(to).pipe(socket);
-            });
-            to.on('error', () => socket.destroy());
-          });
-        });
-        const port = await portOf(front);
+        const front = await startFront(version, does);
         const sender = sending();
-        const post = () => sender.post(requestTo(`https://127.0.0.1:${port}/`));
+        const post = () => sender.post(requestTo(front.url));
         const results = [await post(), ...(await Promise.all(Array.from({ length: 16 }, post)))];
-        front.close();
         assert.deepEqual(new Set(results.map(({ error }) => error)), new Set([undefined]));
-        assert.ok(refused > 0, 'a session is offered');
+        assert.ok(front.refused > 0, 'a session is offered');
       });
+
+    it(`by silence (${version}) is offered it by no later attempt`, async () => {
+      const front = await startFront(version, () => undefined);
+      const sender = sending({ timeoutMs: 1_000 });
+      const post = () => sender.post(requestTo(front.url));
+      const details = [];
+      for (const together of [1, 2, 2])
+        for (const { detail } of await Promise.all(Array.from({ length: together }, post)))
+          details.push(detail);
+      assert.deepEqual(details, [undefined, undefined, 'during_handshake', undefined, undefined]);
+    });
+  }
 
   it('after the handshake gets it over a new session', async () => {
     let refused = 0;
