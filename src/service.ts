@@ -4,7 +4,7 @@ import type { ActivityDeps } from '../activities/index.js';
 import { withoutPassword } from './addresses.js';
 import { createReadiness, listenAdmin, lookEveryMs } from './api/admin.js';
 import { createApi, createStartingApi } from './api/app.js';
-import { listen } from './api/server.js';
+import { connectionLimits, listen } from './api/server.js';
 import { type Parts, type Role, startDelivering } from './compose.js';
 import { type Config, redisOptions } from './config.js';
 import { createDesk } from './desk/desk.js';
@@ -71,7 +71,8 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   });
   watchStoreHealth(metrics, db.health);
   const starting = createStartingApi({ log, metrics, readiness });
-  const api = role === 'worker' ? undefined : await listen(config, starting);
+  const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');
+  const api = role === 'worker' ? undefined : await listen(config, starting, connectionLimits, full);
   const admin = await listenAdmin(config, metrics, readiness, async () =>
     sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
   );

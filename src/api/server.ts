@@ -36,11 +36,12 @@ export const connectionLimits = {
   connections: 16_000,
 };
 
-/** @throws ConfigError if it cannot listen there */
+/** @param onFull called when connections are closed because of their number, once in a minute. @throws ConfigError if it cannot listen there */
 export async function listen(
   config: Pick<Config, 'HOST' | 'PORT'>,
   app: Koa,
   limits: typeof connectionLimits = connectionLimits,
+  onFull = () => {},
 ): Promise<ListeningServer> {
   let handle = app.callback();
   // By connection, not a set of answers: V8 chains the tables that a set outgrows as answers come and go. A dead table
@@ -97,6 +98,12 @@ export async function listen(
   });
   server.setTimeout(limits.silenceMs);
   server.maxConnections = limits.connections;
+  let toldAtMs = Number.NEGATIVE_INFINITY;
+  server.on('drop', () => {
+    if (performance.now() < toldAtMs + 60_000) return;
+    toldAtMs = performance.now();
+    onFull();
+  });
   server.listen(config.PORT, config.HOST);
   await once(server, 'listening').catch(({ code }: NodeJS.ErrnoException) => {
     const where = `cannot listen on ${config.HOST}, port ${config.PORT}`;

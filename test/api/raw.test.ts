@@ -272,6 +272,7 @@ describe('a slow caller', () => {
   let server: ListeningServer;
   let url: string;
   let cut = false;
+  let timesFull = 0;
 
   before(async () => {
     const { apiDeps } = await sharedHarness();
@@ -285,7 +286,7 @@ describe('a slow caller', () => {
       ctx.body = Buffer.alloc(64 * mib);
     });
     for (const step of createApi(apiDeps).middleware) app.use(step);
-    server = await listen({ HOST: '127.0.0.1', PORT: 0 }, app, short);
+    server = await listen({ HOST: '127.0.0.1', PORT: 0 }, app, short, () => timesFull++);
     url = `http://127.0.0.1:${server.port}`;
   });
   after(() => server.close());
@@ -336,6 +337,7 @@ describe('a slow caller', () => {
     await Promise.all(callers.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve))));
     const ask = () => callRaw(url, head('GET /healthz')).closed;
     await until('it is too many', async () => (await ask()) === '');
+    assert.deepEqual([await ask(), timesFull], ['', 1], 'told once in a minute');
     for (const { socket } of callers) socket.destroy();
     await until('it is taken', async () => statusesIn(await ask())[0] === 200);
   });
