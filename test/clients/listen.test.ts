@@ -193,6 +193,14 @@ describe('clients/listen', () => {
       );
       await waiting.stop('SIGINT');
     }
+    busy.answer = () => ({ status: 403, body: '{"message":"Forbidden"}' });
+    const proxied = start(['--updates', busy.url, '--client', client_token], access);
+    assert.equal(await proxied.ended, 1);
+    assert.match(proxied.stderr, /: 403: not an answer of the service\n$/);
+    busy.answer = () => ({ status: 200, body: '<html>' });
+    const portal = start(['--updates', busy.url, '--client', 'x', '--forward', busy.url], access);
+    assert.equal(await portal.ended, 1);
+    assert.match(portal.stderr, /signing_secret: 200: not an answer of the service\n$/);
   });
 
   it('forwards a real event to a receiver that nobody can reach, without a registered URL, and one of them again', async () => {

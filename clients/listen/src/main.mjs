@@ -114,7 +114,7 @@ async function follow() {
   /** @type {(update: import('./updates.mjs').Update) => unknown} */
   let tell = (update) => show(update, updateInWords(update));
   if (forward !== undefined) {
-    secrets[0] ??= (await told(access, 'push_notifications/signing_secret')).signing_secret;
+    secrets[0] ??= await told(access, 'push_notifications/signing_secret', 'signing_secret');
     verifierOf(secrets);
     const post = createForwarder({ to: forward, secrets, clientToken: client });
     tell = async (update) => {
@@ -124,7 +124,7 @@ async function follow() {
     };
   }
   if (replay !== undefined) {
-    const { platform_id } = await told(access, `notifications/${encodeURIComponent(replay)}`);
+    const platform_id = await told(access, `notifications/${encodeURIComponent(replay)}`, 'platform_id');
     const update = { platform_id, notification_id: replay, updated_at: new Date().toISOString() };
     process.exit((await tell(update)) === null ? exit.failed : exit.done);
   }
@@ -137,10 +137,12 @@ async function follow() {
  * Asks the service once; ends where it refuses.
  * @param {import('./updates.mjs').Access} access
  * @param {string} path
+ * @param {string} member of its answer
+ * @returns {Promise<string>}
  */
-async function told(access, path) {
+async function told(access, path, member) {
   const { status: code, body } = await ask(access, path);
-  if (code === 200) return body;
+  if (code === 200 && body[member]) return body[member];
   say(`The service refuses ${path}: ${code || 'no answer'}: ${body.msg}`);
   return process.exit(exit.failed);
 }

@@ -22,7 +22,7 @@ export async function ask({ url, token, clientToken }, path, query = {}) {
   try {
     const response = await fetch(asked, { headers, signal, redirect: 'manual' });
     const text = await response.text();
-    const body = text.startsWith('{') ? JSON.parse(text) : { msg: 'not an answer of the service' };
+    const body = { msg: 'not an answer of the service', ...(text.startsWith('{') && JSON.parse(text)) };
     return { status: response.status, body, retryAfter: response.headers.get('retry-after') };
   } catch (err) {
     return { status: 0, body: { msg: whyUnanswered(err) } };
