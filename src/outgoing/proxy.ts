@@ -37,7 +37,7 @@ export class OutgoingProxy {
     this.#port = Number(port || 80);
     const credentials = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
     this.#credentials =
-      username === '' ? {} : { 'proxy-authorization': `Basic ${credentials.toString('base64')}` };
+      username === '' ? {} : { 'Proxy-Authorization': `Basic ${credentials.toString('base64')}` };
   }
 
   /**
@@ -85,7 +85,8 @@ export class OutgoingProxy {
       port: this.#port,
       method: 'CONNECT',
       path,
-      headers: { host: path, ...this.#credentials, connection: 'keep-alive' },
+      // As common clients write them: some proxies know no other case.
+      headers: { Host: path, ...this.#credentials, Connection: 'keep-alive' },
       agent: false,
       insecureHTTPParser: true,
       signal,
