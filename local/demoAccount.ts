@@ -18,19 +18,22 @@ interface DemoAccount {
   clientToken: string;
 }
 
-/** Returns the account of an earlier start if the service still accepts it, else a new one; kept in `.data/demo.json`. */
+/** Returns the accounts of an earlier start if the service still accepts them, else new ones; kept in `.data/demo.json`. */
 export async function demoAccount(
   dir: string,
   apiUrl: string,
   environment: Record<string, string>,
+  say: (line: string) => void,
 ): Promise<DemoAccount> {
   const file = join(dir, 'demo.json');
   const earlier = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as DemoAccount) : undefined;
-  if (earlier && (await isTaken(apiUrl, earlier.publisher))) return earlier;
+  if (earlier && (await isTaken(apiUrl, earlier))) return earlier;
   const demo = await createDemo(environment);
   const draft = `${file}.${process.pid}`;
   writeFileSync(draft, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600 });
   renameSync(draft, file);
+  if (earlier)
+    say(`the service no longer accepts ${file}: it has a new account, with the client ${demo.clientToken}`);
   return demo;
 }
 
@@ -54,13 +57,16 @@ export const nextSteps = [
   'Step by step, with yours:  docs/tutorial.md',
 ].join('\n');
 
-async function isTaken(apiUrl: string, who: Credentials): Promise<boolean> {
-  const response = await fetch(`${apiUrl}/oauth/access_token`, {
-    method: 'POST',
-    body: new URLSearchParams({ grant_type: 'none', scope: 'push_notifications', ...who }),
-  });
-  await response.body?.cancel();
-  return response.status !== 401;
+async function isTaken(apiUrl: string, { publisher, platform, clientToken }: DemoAccount): Promise<boolean> {
+  const ask = async (who: Credentials, scope: string): Promise<string> => {
+    const body = new URLSearchParams({ grant_type: 'none', scope, ...who });
+    return (await fetch(`${apiUrl}/oauth/access_token`, { method: 'POST', body })).text();
+  };
+  const answers = await Promise.all([ask(publisher, 'push_notifications'), ask(platform, 'enrichments')]);
+  if (answers.some((one) => one.includes('invalid_client'))) return false;
+  const headers = { authorization: `Bearer ${JSON.parse(answers[0] ?? '').access_token}` };
+  const found = await fetch(`${apiUrl}/push_notifications?client_token=${clientToken}`, { headers });
+  return !(await found.text()).includes('unknown_client');
 }
 
 async function createDemo(environment: Record<string, string>): Promise<DemoAccount> {

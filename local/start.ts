@@ -163,7 +163,7 @@ async function isReady(readyUrl: string): Promise<boolean> {
 
 async function demo(apiUrl: string, environment: Record<string, string>): Promise<string> {
   try {
-    const account = await demoAccount(dir, apiUrl, environment);
+    const account = await demoAccount(dir, apiUrl, environment, say);
     const [link, desk] = await Promise.all([consoleLink(environment, account), deskLink(environment)]);
     const toDesk = desk && `The operators' desk (once, for 15 minutes):\n\n${desk}\n\n`;
     const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;

@@ -4,6 +4,7 @@ import { cpSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { demoAccount } from '../../local/demoAccount.js';
 import { until } from '../receiver.js';
 import { newProject, ownPorts, type Project } from './startedProject.js';
 
@@ -35,14 +36,14 @@ describe('npm start', () => {
     const left = project.stillRunning().length;
     assert.equal(left, 4, 'a supervisor and three children, all of the second start');
     assert.equal(readFileSync(join(project.dir, 'demo.json'), 'utf8'), demo, 'seeded once');
-    const { client_id, client_secret } = JSON.parse(demo).publisher;
-    const body = new URLSearchParams({
-      grant_type: 'none',
-      scope: 'push_notifications',
-      client_id,
-      client_secret,
-    });
-    assert.equal((await fetch(`${apiUrl}/oauth/access_token`, { method: 'POST', body })).status, 200);
+    const said: string[] = [];
+    const account = () => demoAccount(project.dir, apiUrl, environment, (line) => said.push(line));
+    assert.deepEqual([await account(), said], [JSON.parse(demo), []]);
+    const id = JSON.parse(demo).platform.client_id.replace('cid_', 'acc_');
+    const rotate = ['dist/src/operator/main.js', 'account', 'rotate-secret', id, '--now'];
+    await promisify(execFile)(process.execPath, rotate, { env: { ...process.env, ...environment } });
+    const { clientToken } = await account();
+    assert.match(`${said}`, new RegExp(`no longer accepts .*demo.json: .* with the client ${clientToken}$`));
 
     assert.equal(await second.stop('SIGINT'), 0);
     const order = /stopping: SIGINT\s+service stopped\s+temporal stopped\s+redis stopped\s+stopped/;
