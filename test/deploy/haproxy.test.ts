@@ -33,16 +33,16 @@ describe('deploy/haproxy/haproxy.cfg', () => {
 
   /** Starts HAProxy before these processes; resolves once one of them is ready. */
   async function start(services: readonly number[], changed = (text: string) => text) {
-    const [port, healthPort] = [await freePort(), await freePort()];
+    const [port, healthPort, adminPort] = [await freePort(), await freePort(), await freePort()] as const;
     const file = join(dir, 'haproxy.cfg');
-    await writeFile(file, changed(await configFor(port, healthPort, services)));
+    await writeFile(file, changed(await configFor([port, healthPort, adminPort], services)));
     balancer = spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] });
     let log = '';
     balancer.stdout?.on('data', (chunk: Buffer) => (log += chunk));
     balancer.stderr?.resume();
     const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
     await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
-    return { port, healthPort, health, said: () => log };
+    return { port, healthPort, adminPort, health, said: () => log };
   }
 
   it('is accepted by HAProxy', async () => {
@@ -68,6 +68,17 @@ describe('deploy/haproxy/haproxy.cfg', () => {
 
     other.ready = false;
     await until('nobody is ready', async () => (await health()) === 503);
+  });
+
+  it('leads operators to the desk, also while no process is ready, and nobody to the metrics', async () => {
+    const one = await startProcess();
+    const { adminPort } = await start([one.port]);
+    one.ready = false;
+    await until('it is asked', () => one.askedWhileNotReady >= 3);
+    const statusOf = async (path: string) => (await fetch(`http://127.0.0.1:${adminPort}${path}`)).status;
+    for (const path of ['/desk', '/desk/do/audit', '/operator/status', '/console/assets/console.css'])
+      assert.equal(await statusOf(path), 200, path);
+    for (const path of ['/metrics', '/readyz', '/']) assert.equal(await statusOf(path), 404, path);
   });
 
   it('bounds no address: a stranger costs nobody a refusal', async () => {
@@ -142,15 +153,19 @@ async function isProblem(
 }
 
 /** Returns the configuration with processes of this machine instead of Docker's names. */
-async function configFor(port: number, healthPort: number, services: readonly number[]): Promise<string> {
+async function configFor(
+  [port, healthPort, adminPort]: readonly number[],
+  services: readonly number[],
+): Promise<string> {
   const servers = services.map((one, i) => `server service-${i + 1} 127.0.0.1:${one}`).join('\n    ');
   return (await readFile(config, 'utf8'))
     .replace('maxconn 16000', 'maxconn 400')
     .replace(/^resolvers docker\n( .*\n)*/m, '')
-    .replace(' resolvers docker init-addr none', '')
+    .replaceAll(' resolvers docker init-addr none', '')
     .replace('bind :3000', `bind 127.0.0.1:${port}`)
     .replace('bind :8404', `bind 127.0.0.1:${healthPort}`)
-    .replace(/server-template all .*/, servers);
+    .replace('bind :9464', `bind 127.0.0.1:${adminPort}`)
+    .replaceAll(/server-template all .*/g, servers);
 }
 
 /** It keeps no process from its end. */
