@@ -76,6 +76,7 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   const admin = await listenAdmin(config, metrics, readiness, async () =>
     sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
   );
+  admin.serve(createStartingApi({ log, metrics, readiness }));
 
   let isWaiting = () => {};
   const temporalIsAway = new Promise<void>((resolve) => {

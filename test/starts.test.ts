@@ -197,6 +197,7 @@ describe('A process whose store is away when it starts', () => {
     assert.equal((await fetch(`${patient.url}/healthz`)).status, 200);
     const call = await fetch(`${patient.url}/oauth/access_token`, { method: 'POST' });
     assert.deepEqual([call.status, Boolean(call.headers.get('retry-after'))], [503, true]);
+    assert.equal((await fetch(`${patient.adminUrl}/desk`)).status, 503);
     const redis = await startOwnRedis([], port);
     await patient.until('it serves', async () => (await fetch(`${patient.url}/readyz`)).ok);
     assert.equal(await patient.stop(), 0);
