@@ -97,6 +97,10 @@ describe('console: the pages of a site', () => {
       (await visitor.get(`${site}/asset?${new URLSearchParams({ platform_id: asset })}`)).html;
     await h.publish({ client, asset: 'vid-blank ' });
     assert.match(await explain('vid-blank '), /It waits/);
+    assert.match(
+      (await visitor.get(`${site}/notifications?platform_id=vid-blank+`)).html,
+      />vid-blank <\/a>/,
+    );
     for (const segments of [['a'], ['a']]) await h.publish({ client, asset: 'vid-twice', segments });
     const twice = /notified nobody: the asset had all of its segments\. Before that:.*It waits: /s;
     assert.match(await explain('vid-twice'), twice);

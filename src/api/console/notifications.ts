@@ -35,7 +35,7 @@ import {
 export const listedNotifications: SitePart = async (ctx, { db }) => {
   const { clientToken } = ctx.state.client;
   const here = `${ctx.state.here}/notifications`;
-  const [state, platform_id] = [given(ctx, 'state'), given(ctx, 'platform_id')];
+  const [state, platform_id] = [given(ctx, 'state'), (await askedAsset(ctx, db))?.platformId];
   const query = checked(notificationsQuery, { state, platform_id, cursor: given(ctx, 'cursor') });
   const { notifications, cursor, listedSince } = await readPage(db, clientToken, query);
   const rows = notifications.map((n) => ({
@@ -135,19 +135,22 @@ function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
 
 /** GET /console/sites/{site}/asset: says why something was or was not sent about an asset. */
 export const explainedAsset: SitePart = async (ctx, { db }) => {
-  const { clientToken } = ctx.state.client;
   const site = ctx.state.here;
-  // An id may begin or end with a blank; a pasted one usually does by mistake.
-  const asked = parseParameters(ctx.querystring).get('platform_id') ?? '';
-  const ids = [...new Set([asked, asked.trim()])].filter((id) => id.trim() !== '');
-  const whys = await Promise.all(ids.map((id) => explainAsset(db, clientToken, id)));
-  const why = whys.find(isKnown) ?? whys.at(-1);
+  const why = await askedAsset(ctx, db);
   return [
     html`<form class="row" action="${site}/asset"><div><label for="platform_id">Asset</label>
-<input id="platform_id" name="platform_id" value="${asked}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
+<input id="platform_id" name="platform_id" value="${why?.platformId}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
     why && explanation(ctx.state, why),
   ];
 };
+
+/** Finds the asset that is asked for. An id may begin or end with a blank; a pasted one usually does by mistake. */
+async function askedAsset({ querystring, state }: StepContext<SiteState>, db: ApiDeps['db']) {
+  const asked = parseParameters(querystring).get('platform_id') ?? '';
+  const ids = [...new Set([asked, asked.trim()])].filter((id) => id.trim() !== '');
+  const whys = await Promise.all(ids.map((id) => explainAsset(db, state.client.clientToken, id)));
+  return whys.find(isKnown) ?? whys.at(-1);
+}
 
 function explanation({ here: site, reader }: SiteState, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
