@@ -3,10 +3,9 @@ import { z } from 'zod';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
-import { unlessBroken } from '../redis/connection/unavailable.js';
 import { type Client, createClient, getClient, listClients, setClient } from '../redis/records/clients.js';
 import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
-import { endpointStates, getEndpoint } from '../redis/records/endpoint.js';
+import { endpointStates, readSite } from '../redis/records/endpoint.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
 import {
@@ -126,20 +125,13 @@ async function pageOf(operator: Operator, wanted: Wanted, { limit, after = '' }:
 }
 
 async function readMatching(operator: Operator, client: Client, { name: text = '', state: wanted }: Wanted) {
-  const db = await operator.db();
-  const registration = await getRegistration(db, client.clientToken);
+  const { registration, health, state } = await readSite(await operator.db(), client);
   const host = registration ? new URL(registration.url).host : '';
   const names = `${client.name}\n${client.clientToken}\n${host}`;
   if (!names.toLowerCase().includes(text.toLowerCase())) return [];
-  // A client with broken keys hides no other client; `status` names it.
-  const endpoint = await unlessBroken(
-    () => getEndpoint(db, client.clientToken),
-    () => undefined,
-  );
   const url = registration ? shownUrl(operator, registration.url) : null;
-  const state = registration ? (endpoint?.state ?? 'unreadable') : 'not_registered';
   if (wanted !== undefined && state !== wanted) return [];
-  return [{ ...present(client), state, owed: endpoint?.owed ?? null, url }];
+  return [{ ...present(client), state, owed: health?.owed ?? null, url }];
 }
 
 /** With `default` the service's own bound applies again. */

@@ -2,13 +2,11 @@
 import type { Context, Middleware } from 'koa';
 import { clientTokenPattern, isClientToken } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { ignore, unlessBroken } from '../../redis/connection/unavailable.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import { type Client, getClient, pageOfClients } from '../../redis/records/clients.js';
-import { endpointStates } from '../../redis/records/endpoint.js';
+import { endpointStates, readSite } from '../../redis/records/endpoint.js';
 import { badParameter } from '../apiError.js';
-import { readEndpoint } from '../endpoints/clients.js';
 import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import { type ClientPage, given, pageSteps } from './access.js';
@@ -24,7 +22,6 @@ import {
   fromNow,
   healthNotice,
   nextAttempt,
-  shownState,
   stateField,
 } from './words.js';
 
@@ -82,26 +79,17 @@ export async function sitesPart(
   ];
 }
 
-type Site = Awaited<ReturnType<typeof readSite>>;
+type Site = Awaited<ReturnType<typeof readSite<Client>>>;
 
-/** The broken keys of one site hide no other. */
-async function readSite(db: Db, { clientToken, name }: Client) {
-  const read = await unlessBroken(() => readEndpoint(db, clientToken), ignore);
-  return { clientToken, name, read, state: read ? shownState(read.health, read.registration) : 'unreadable' };
-}
-
-function siteRow({ clientToken, name, read, state }: Site, href: string) {
-  const site = html`<a href="${href}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`;
-  const id = `site-${clientToken}`;
-  if (read === undefined) return { id, cells: [site, html`${badge(state)} its data is broken`] };
-  const { health, registration } = read;
+function siteRow({ clientToken, name, health, registration, state }: Site, href: string) {
+  const failed = health && health.failed > 0 && failedInWords(health);
   return {
-    id,
+    id: `site-${clientToken}`,
     cells: [
-      site,
-      html`${badge(state)} ${registration && faultInWords(health)} ${health.failed > 0 && failedInWords(health)}`,
-      health.owed.toLocaleString('en'),
-      fromNow(health.lastSuccessAt),
+      html`<a href="${href}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`,
+      html`${badge(state)} ${health ? registration && faultInWords(health) : 'its data is broken'} ${failed}`,
+      health?.owed.toLocaleString('en'),
+      health && fromNow(health.lastSuccessAt),
       registration && new URL(registration.url).host,
     ],
   };

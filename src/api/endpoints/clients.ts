@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../../redis/connection/db.js';
-import { ignore, unlessBroken } from '../../redis/connection/unavailable.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
-import { endpointStates, getEndpoint } from '../../redis/records/endpoint.js';
+import { endpointStates, getEndpoint, readSite } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { accountEndpoint, clientEndpoint } from '../endpoint.js';
 import {
@@ -58,14 +57,12 @@ export const clientsEndpoint = accountEndpoint({
 /** Bounds the commands that one call has under way at Redis. */
 const concurrency = 50;
 
-async function presentClient(db: Db, { clientToken, name }: Client): Promise<unknown> {
-  const read = await unlessBroken(() => readEndpoint(db, clientToken), ignore);
-  const { health, registration } = read ?? {};
-  const state = registration ? health?.state : 'not_registered';
+async function presentClient(db: Db, client: Client): Promise<unknown> {
+  const { clientToken, name, state, health, registration } = await readSite(db, client);
   return {
     client_token: clientToken,
     name,
-    state: read ? state : 'unreadable',
+    state,
     url: registration?.url,
     owed: health?.owed ?? null,
   };

@@ -3,8 +3,9 @@ import type { Logger } from '../../log.js';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
-import { unlessBroken } from '../connection/unavailable.js';
+import { ignore, unlessBroken } from '../connection/unavailable.js';
 import type { WaitReason } from '../owed/standing.js';
+import { getRegistration } from './registrations.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
 export type EndpointState = (typeof endpointStates)[number];
@@ -58,6 +59,16 @@ export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint
     ...read,
     lastChange: lastChange === undefined ? undefined : parseStateChange(clientToken, lastChange),
   };
+}
+
+/** Reads a client with its endpoint and URL for a list. The broken keys of one client hide no other. */
+export async function readSite<T extends { clientToken: string }>(db: Db, client: T) {
+  const [health, registration] = await Promise.all([
+    unlessBroken(() => getEndpoint(db, client.clientToken), ignore),
+    unlessBroken(() => getRegistration(db, client.clientToken), ignore),
+  ]);
+  const state = health && (registration ? health.state : 'not_registered');
+  return { ...client, state: state ?? 'unreadable', health, registration };
 }
 
 /** Bounds how much Redis is asked for at a time. */
