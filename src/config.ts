@@ -6,7 +6,10 @@ import { readRedisAddress, readTemporalVariables, type TemporalConnectionOptions
 import { type Constants, constants, recordKeptDays } from './constants.js';
 import { messageOf } from './log.js';
 
-const webUrl = z.url({ protocol: /^https?$/ });
+/** Of one with credentials none of its uses works: `fetch` refuses it with an error that quotes it, and links would show it. */
+const webUrl = z
+  .url({ protocol: /^https?$/ })
+  .refine((url) => !/^[^/]*\/\/[^/?#]*@/.test(url), 'must have no user or password');
 const webOrigin = webUrl.regex(/^[^/]+\/\/[^/?#]+\/?$/, 'must be an http or https address without a path');
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
@@ -285,7 +288,7 @@ export function operatorsDoor(): OperatorsDoor | undefined {
   // No header carries it, and the error would quote it.
   if (!/^[!-~]+$/.test(token)) throw new ConfigError('OPERATOR_TOKEN is not one word of ASCII.');
   if (webOrigin.safeParse(url).success) return { url, token };
-  throw new ConfigError('OPERATOR_URL is not an http or https address without a path.');
+  throw new ConfigError('OPERATOR_URL is not an http or https address without a path, user and password.');
 }
 
 /** Returns whether the environment itself sets the Redis server. */

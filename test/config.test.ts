@@ -31,6 +31,7 @@ describe('the settings', () => {
       ['https://example.com/hooks', 'https://example.com?x'],
     ],
     ['OPERATOR_URL', 'a path', ['https://example.com/desk/']],
+    ['TEMPORAL_UI_URL', 'a password, which links would show', ['https://me:pass@ui.example.com']],
     ['OWN_PORTS', 'what is no port', ['abc', '80,abc', '0', '65536', '80.5', '1e3', '0x50', '-1', '80;81']],
     [
       'OWN_ADDRESSES',

@@ -92,13 +92,17 @@ describe('operator: usage', () => {
     assert.deepEqual(ran, { status: 1, stdout: '', stderr });
   });
 
-  for (const token of ['tok-1\ntok-2', '“tok-1”', 'tok-1 tok-2']) {
-    it(`ends with exit status 1 and shows no part of a token that no call could carry: ${JSON.stringify(token)}`, async () => {
-      const ran = await run(['status'], {
-        env: { OPERATOR_URL: 'http://127.0.0.1:9', OPERATOR_TOKEN: token },
-      });
-      const stderr = 'OPERATOR_TOKEN is not one word of ASCII.\n';
-      assert.deepEqual(ran, { status: 1, stdout: '', stderr });
+  const door = 'http://127.0.0.1:9';
+  for (const [url, token] of [
+    [door, 'tok-1\ntok-2'],
+    [door, '“tok-1”'],
+    [door, 'tok-1 tok-2'],
+    ['http://me:tok-1@127.0.0.1:9', 'crm.x'],
+  ]) {
+    it(`ends with exit status 1 and shows no part of what no call could carry: ${url}, ${JSON.stringify(token)}`, async () => {
+      const ran = await run(['status'], { env: { OPERATOR_URL: url, OPERATOR_TOKEN: token } });
+      assert.deepEqual([ran.status, ran.stdout], [1, '']);
+      assert.match(ran.stderr, /^OPERATOR_(TOKEN is not one word|URL is not an http) [\w ,]+\.\n$/);
     });
   }
 
