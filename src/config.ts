@@ -6,10 +6,8 @@ import { readRedisAddress, readTemporalVariables, type TemporalConnectionOptions
 import { type Constants, constants, recordKeptDays } from './constants.js';
 import { messageOf } from './log.js';
 
-/** Of one with credentials none of its uses works: `fetch` refuses it with an error that quotes it, and links would show it. */
-const webUrl = z
-  .url({ protocol: /^https?$/ })
-  .refine((url) => !/^[^/]*\/\/[^/?#]*@/.test(url), 'must have no user or password');
+/** With a user `fetch` refuses it by an error that quotes it, and links show it. */
+const webUrl = z.url({ protocol: /^https?$/ }).regex(/^[^@/]*\/\/[^@/?#]*([/?#]|$)/, 'must have no user');
 const webOrigin = webUrl.regex(/^[^/]+\/\/[^/?#]+\/?$/, 'must be an http or https address without a path');
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
@@ -288,7 +286,7 @@ export function operatorsDoor(): OperatorsDoor | undefined {
   // No header carries it, and the error would quote it.
   if (!/^[!-~]+$/.test(token)) throw new ConfigError('OPERATOR_TOKEN is not one word of ASCII.');
   if (webOrigin.safeParse(url).success) return { url, token };
-  throw new ConfigError('OPERATOR_URL is not an http or https address without a path, user and password.');
+  throw new ConfigError('OPERATOR_URL is not an http or https address without a user and a path.');
 }
 
 /** Returns whether the environment itself sets the Redis server. */

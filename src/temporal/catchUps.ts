@@ -16,7 +16,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     taskQueue,
     args: [{ clientToken }],
     priority: upkeepPriority,
-    staticSummary: `Catch-up: what ${clientToken} is owed`,
+    staticSummary: `Catch-up: what \`${clientToken}\` is owed`,
     typedSearchAttributes: [
       { key: clientTokenKey, value: [clientToken] },
       { key: notificationStateKey, value: 'starting' },

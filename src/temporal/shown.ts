@@ -69,7 +69,14 @@ function buildLinks(events: readonly ClaimedEvent[], publicUrl: string): string 
 function buildSummary(events: readonly ClaimedEvent[]): string {
   const [only] = events;
   if (events.length === 1 && only !== undefined) {
-    return `asset-update of ${only.platformId.slice(0, 80)} to ${only.clientToken}`;
+    return `asset-update of ${asCode(only.platformId.slice(0, 80))} to ${asCode(only.clientToken)}`;
   }
   return `${events.length} events of ${new Set(events.map((e) => e.clientToken)).size} clients`;
+}
+
+/** Returns a text as it is in Markdown, of which the Temporal UI makes a summary: a name would be a link otherwise. */
+function asCode(text: string): string {
+  const runs = text.match(/`+/g) ?? [];
+  const fence = '`'.repeat(1 + Math.max(0, ...runs.map(({ length }) => length)));
+  return runs.length > 0 ? `${fence} ${text} ${fence}` : `${fence}${text}${fence}`;
 }

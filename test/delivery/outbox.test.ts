@@ -57,10 +57,14 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
     const { h, client } = scene;
     // The load has a pause, in which places are saved up.
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    const { id } = await h.publish({ client, asset: 'single' });
+    // In Markdown it would be a link in the Temporal UI.
+    const asset = '[Sign in](https://evil.example) ``';
+    const { id } = await h.publish({ client, asset });
     assert.equal((await h.notification(client, id))?.group, undefined);
     const handle = h.temporal.workflow.getHandle(h.ids.enrichment(client, id));
     await until('it has one of its own', () => succeeds(handle.describe()));
+    const summary = await (await handle.describe()).staticSummary();
+    assert.equal(summary, `asset-update of \`\`\` ${asset} \`\`\` to \`${client}\``);
     assert.equal((await handle.result()).state, 'delivered');
   });
 });
