@@ -202,10 +202,10 @@ const listAsCsv = (services: Services, operation: Operation): Middleware[] =>
     ctx.body = `\ufeff${[columns, ...rows].map((row) => `${row.join(',')}\r\n`).join('')}`;
   });
 
-/** RFC 4180. A program for tables takes a cell that begins with one of these for a formula. */
+/** RFC 4180. A program for tables takes a cell that begins with one of these, also of full width, for a formula. */
 function cell(value: unknown): string {
   const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
-  return `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+  return `"${text.replace(/^[=+\-@＝＋－＠\t\r\n]/, "'$&").replaceAll('"', '""')}"`;
 }
 
 const operationAnswer = (services: Services, operation: Operation): Middleware[] =>

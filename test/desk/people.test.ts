@@ -238,12 +238,16 @@ describe('desk: people', () => {
     assert.match(asked.html, /your session has ended\. A form that was sent since has changed nothing\./);
     const elsewhere = await visitor.post(action, { name: 'Media' }, { origin: 'https://evil.example' });
     assert.equal(elsewhere.status, 403);
-    const made = await visitor.submit(page, action, { name: 'Media', reason: 'ticket 4711' });
+    const made = await visitor.submit(page, action, { name: '＝1+1', reason: 'ticket 4711' });
     assert.match(made.html, /shown only once/);
     const entry = (await scene.cli.json('audit')).at(-1);
     assert.deepEqual([entry.who, entry.what, entry.why], ['Ada (link)', 'account create', 'ticket 4711']);
-    const answer = await fetch(`${scene.url}/desk/do/audit.csv`, { headers: { cookie: visitor.cookie } });
-    const csv = Buffer.from(await answer.arrayBuffer()).toString();
+    const csvOf = async (list: string) => {
+      const answer = await fetch(`${scene.url}/desk/do/${list}.csv`, { headers: { cookie: visitor.cookie } });
+      return Buffer.from(await answer.arrayBuffer()).toString();
+    };
+    assert.match(await csvOf('account/list'), /"'＝1\+1"/, 'Excel takes it for a formula');
+    const csv = await csvOf('audit');
     assert.match(csv, /^\ufeffat,who,/, 'Excel takes other bytes for those of its own code page');
     assert.match(csv, /"Ada \(link\)","account create","acc_[\w-]+"/);
     const filtered = await visitor.get('/desk/do/audit?since=&who=nobody');
