@@ -117,6 +117,29 @@ describe('the pace of calls in one process', () => {
     assert.deepEqual(refusedOf((await flood(5, '/nowhere', {}, '127.0.0.1')).answers), []);
   });
 
+  it('counts no call with a token that was revoked towards its account, half a minute later', async () => {
+    const customer = await newCustomer(h);
+    assert.equal((await customer.call('GET', '/push_notifications')).status, 404);
+    const { client_id, client_secret, token } = customer;
+    const body = new URLSearchParams({ client_id, client_secret, token });
+    assert.equal((await fetch(`${h.url}/oauth/revoke`, { method: 'POST', body })).status, 200);
+    const headers = bearer(await newToken(h, customer));
+    const now = Date.now;
+    Date.now = () => now() + 31_000;
+    try {
+      // The token is looked up again beside the first, and before the second is answered.
+      await flood(1, '/nowhere', { headers: bearer(token) });
+      await flood(1, '/push_notifications', { headers });
+      const [, { answers }] = await Promise.all([
+        flood(20, '/nowhere', { headers: bearer(token) }),
+        flood(5, '/push_notifications', { headers }),
+      ]);
+      assert.deepEqual(refusedOf(answers), []);
+    } finally {
+      Date.now = now;
+    }
+  });
+
   it('refuses no health check', async () => {
     const { answers } = await flood(100, '/readyz');
     assert.deepEqual([...new Set(answers.map((one) => one.status))], [200]);

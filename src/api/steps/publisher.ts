@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isClientToken, isNoticesClient, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
+import { ignore, isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { getNotification } from '../../redis/notifications/notifications.js';
 import { type AccessToken, findAccessToken, shareReads } from '../../redis/records/accessTokens.js';
 import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js';
@@ -52,7 +52,13 @@ export function tokenFinder(db: Db) {
     if (found === undefined) throw tokenRefused(token, form);
     return found;
   };
-  const known = (token = ''): AccessToken | undefined => remembered.recall(token, Date.now())?.found;
+  const known = (token = ''): AccessToken | undefined => {
+    const nowMs = Date.now();
+    const last = remembered.recall(token, nowMs);
+    // It may have ended: whoever still sends it must not use up the calls of its account.
+    if (last && last.holdsUntilMs < nowMs) find(token).catch(ignore);
+    return last?.found;
+  };
   return Object.assign(findOrRefuse, { known });
 }
 
