@@ -290,9 +290,7 @@ export function operatorsDoor(): OperatorsDoor | undefined {
 }
 
 /** Returns whether the environment itself sets the Redis server. */
-export function isRedisGiven(): boolean {
-  return Boolean(process.env.REDIS_URL);
-}
+export const isRedisGiven = (): boolean => Boolean(process.env.REDIS_URL);
 
 /** Returns whether the environment itself sets the Temporal server, by its address or by a profile. */
 export function isTemporalGiven(): boolean {
