@@ -85,8 +85,9 @@ export async function listen(
   server.on('clientError', (err: ParserError, socket) => {
     const answer = underWay.get(socket as Socket);
     // A whole request is carried out, whatever follows it: the caller learns first what became of it.
-    if (answer?.req.complete) answer.once('close', () => socket.writable && refuseBytes(err, socket));
-    else refuseBytes(err, socket, answer);
+    if (answer?.req.complete !== true) return refuseBytes(err, socket, answer);
+    socket.pause();
+    answer.once('close', () => socket.writable && refuseBytes(err, socket));
   });
   server.on('connect', (_, socket) => {
     // Node no longer listens to it.
