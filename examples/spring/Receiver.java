@@ -17,6 +17,9 @@ import org.springframework.web.bind.annotation.*;
 @SpringBootApplication
 @RestController
 public class Receiver {
+    // Several, separated by spaces, while you change from one secret to the next. With an empty key anybody could sign.
+    private static final List<byte[]> keys = Arrays.stream(System.getenv("SIGNING_SECRETS").replace("whsec_", "").split("\\s+"))
+        .map(Base64.getDecoder()::decode).filter(key -> key.length >= 24).toList();
     // In production: a table with webhook-id as its primary key, written before the answer.
     private final Set<String> seen = ConcurrentHashMap.newKeySet();
     private final ExecutorService workers = Executors.newFixedThreadPool(8);
@@ -38,13 +41,11 @@ public class Receiver {
         return ResponseEntity.noContent().build();
     }
 
-    /** Whether a secret (several, separated by spaces, while you change them) made one of the signatures. */
+    /** Whether one of the secrets made one of the signatures, at most 5 minutes ago. */
     static boolean verified(String id, String time, String signatures, byte[] body) {
         if (id.isEmpty() || !time.matches("\\d{1,12}")) return false;
         if (Math.abs(Instant.now().getEpochSecond() - Long.parseLong(time)) > 300) return false;
-        var secrets = Arrays.stream(System.getenv("SIGNING_SECRETS").replace("whsec_", "").split("\\s+"));
-        // With an empty key anybody could sign.
-        return secrets.map(Base64.getDecoder()::decode).filter(key -> key.length >= 24).anyMatch(key -> {
+        return keys.stream().anyMatch(key -> {
             byte[] expected = ("v1," + hmac(key, id + "." + time + ".", body)).getBytes(UTF_8);
             return Arrays.stream(signatures.split(" ")).anyMatch(s -> MessageDigest.isEqual(s.getBytes(UTF_8), expected));
         });
