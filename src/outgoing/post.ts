@@ -226,7 +226,8 @@ class Attempt implements ExchangeEvents {
 
   #startTimer(ms: number): void {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#onTimeout(), ms);
+    // An answer may come after the time, before its timer: Node warns of a negative time.
+    this.#timer = setTimeout(() => void this.#onTimeout(), Math.max(0, ms));
   }
 
   /** Ends the attempt before the end of its answer, or without an answer. */
