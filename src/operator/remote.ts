@@ -29,10 +29,9 @@ export async function carryOutThere(
           body: JSON.stringify({ ...input, reason }),
         }
       : { headers }),
-  }).catch((err: Error & { cause?: NodeJS.ErrnoException }) => {
+  }).catch((err: Error) => {
     const may = changes ? '; the command may or may not have taken effect' : '';
-    const why = err.cause?.code ?? (err.cause ?? err).message;
-    throw new Refused(`The operators' door does not answer at ${url.origin} (${why})${may}.`);
+    throw new Refused(`The operators' door does not answer at ${url.origin} (${reasonOf(err)})${may}.`);
   });
   const text = await response.text();
   const isDoor = response.status !== 404 || !text.includes('"not_found"');
@@ -42,6 +41,11 @@ export async function carryOutThere(
   const { warnings, ...answer } = JSON.parse(text) as Answer & { warnings: string[] };
   for (const line of warnings) process.stderr.write(`${line}\n`);
   return answer;
+}
+
+/** The innermost cause says why, such as a proxy's refusal; of several addresses Node gives only the code. */
+function reasonOf({ message, code, cause }: NodeJS.ErrnoException): string {
+  return cause instanceof Error ? reasonOf(cause) : message || String(code);
 }
 
 function messageOf(body: string, status: number): string {

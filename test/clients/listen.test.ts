@@ -171,7 +171,7 @@ describe('clients/listen', () => {
       ['--updates', `http://127.0.0.1:${await freePort()}`, '--client', client_token],
       access,
     );
-    await away.until('it says why', async () => /No answer \(ECONNREFUSED\)/.test(away.stderr));
+    await away.until('it says why', async () => /No answer \(connect ECONNREFUSED/.test(away.stderr));
     await away.stop('SIGINT');
     const busy = await startReceiver();
     const inHours = new Date(Date.now() + 9_600_000).toUTCString();

@@ -98,7 +98,9 @@ describe('clients/node', () => {
       const response = await fetch(url, init);
       if (calls.length > 0) return response;
       await response.text();
-      throw new TypeError('fetch failed');
+      // As Node says that a proxy refuses.
+      const cause = new Error('Request was cancelled.', { cause: new Error('Proxy response (403)') });
+      throw new TypeError('fetch failed', { cause });
     });
     await Promise.all(events(5).map((one) => publisher.send(one)));
     assert.deepEqual(
@@ -106,7 +108,7 @@ describe('clients/node', () => {
       [0, 202],
     );
     assert.deepEqual(calls[1]?.events, calls[0]?.events);
-    assert.deepEqual(told, [': no answer (fetch failed); 5 events are sent again']);
+    assert.deepEqual(told, [': no answer (Proxy response (403)); 5 events are sent again']);
     await to.assertEachOnce(5);
   });
 

@@ -29,8 +29,12 @@ export async function ask({ url, token, clientToken }, path, query = {}) {
   }
 }
 
-/** @param {any} err of `fetch`, which hides the reason in its cause */
-export const whyUnanswered = ({ message, cause }) => String(cause?.code ?? cause?.message ?? message);
+/**
+ * @param {any} err of `fetch`, which hides the reason in the innermost cause; of several addresses it has only the code
+ * @returns {string}
+ */
+export const whyUnanswered = ({ message, code, cause }) =>
+  cause instanceof Error ? whyUnanswered(cause) : message || code;
 
 /**
  * Shows each update from now on, one after the other, until the service refuses a call.

@@ -78,11 +78,7 @@ export class Caller {
         if (ok && !body[member]) throw new Error(`${status} without ${member}`);
         return { status, body, retryAfterMs: retryAfterOf(headers.get('retry-after')) };
       } catch (err) {
-        const { message, cause } = err as Error;
-        const { message: why, code } = Object(cause) as NodeJS.ErrnoException;
-        // Of several addresses Node gives only the code.
-        const error = why || code || message;
-        return { status: 0, body: {}, error, retryAfterMs: 0 };
+        return { status: 0, body: {}, error: reasonOf(err as Error), retryAfterMs: 0 };
       } finally {
         clearTimeout(timer);
       }
@@ -162,6 +158,11 @@ function parsed(text: string): Record<string, unknown> {
 function retryAfterOf(value: string | null): number {
   const ms = /^\d+$/.test(value ?? '') ? Number(value) * 1000 : Date.parse(value ?? '') - Date.now();
   return Math.min(Math.max(ms || 0, 0), 86_400_000);
+}
+
+/** The innermost cause says why, such as a proxy's refusal; of several addresses Node gives only the code. */
+function reasonOf({ message, code, cause }: NodeJS.ErrnoException): string {
+  return cause instanceof Error ? reasonOf(cause) : message || String(code);
 }
 
 function warnFirst(reason: string, failures: number): void {
