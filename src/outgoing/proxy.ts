@@ -68,9 +68,9 @@ export class OutgoingProxy {
   async fault(): Promise<string | undefined> {
     const signal = AbortSignal.timeout(judgedWithinMs);
     try {
-      const { status, socket } = await this.#ask(nowhere.host, nowhere.port, signal);
+      const { isAsked, socket } = await this.#ask(nowhere.host, nowhere.port, signal);
       socket.destroy();
-      return status === 407 ? 'it refuses the user name and password (407)' : undefined;
+      return isAsked ? 'it refuses the user name and password (407)' : undefined;
     } catch (error) {
       if (signal.aborted) return 'it does not answer';
       if (error instanceof AttemptFailed) return error.failure.why;
@@ -78,7 +78,12 @@ export class OutgoingProxy {
     }
   }
 
-  async #ask(host: string, port: number, signal: AbortSignal): Promise<{ status: number; socket: Socket }> {
+  /** @returns `isAsked`: the proxy asks who we are. Smokescreen answers 407 to whatever it does not allow, and asks nothing. */
+  async #ask(
+    host: string,
+    port: number,
+    signal: AbortSignal,
+  ): Promise<{ status: number; isAsked: boolean; socket: Socket }> {
     const path = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
     const asking = request({
       host: this.#host,
@@ -92,7 +97,7 @@ export class OutgoingProxy {
       signal,
     });
     asking.on('error', () => undefined).end();
-    const [{ statusCode = 0 }, socket, more] = await once(asking, 'connect').catch((error) => {
+    const [{ statusCode = 0, headers }, socket, more] = await once(asking, 'connect').catch((error) => {
       const code = codeOf(error);
       if (code.startsWith('HPE_')) throw proxyFailed('it does not answer in HTTP');
       throw proxyFailed(code === 'ECONNRESET' ? 'it closes the connection' : 'it cannot be reached');
@@ -101,7 +106,8 @@ export class OutgoingProxy {
     addAbortSignal(signal, socket.on('error', () => undefined).setKeepAlive(true));
     // No receiver of TLS or HTTP sends the first byte.
     if (isTunnel(statusCode) && more.length > 0) throw proxyFailed('it answers with a page, not a tunnel');
-    return { status: statusCode, socket };
+    const isAsked = statusCode === 407 && headers['proxy-authenticate'] !== undefined;
+    return { status: statusCode, isAsked, socket };
   }
 }
 

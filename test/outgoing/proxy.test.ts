@@ -110,6 +110,18 @@ describe('a receiver behind an outgoing proxy', () => {
     assert.equal(await using(proxy).fault(), 'it cannot be reached');
   });
 
+  it('is tried by a tunnel to nowhere, whose refusal is a fault only where it asks for credentials', async () => {
+    for (const [header, fault] of [
+      ['', undefined],
+      ['Proxy-Authenticate: Basic\r\n', 'it refuses the user name and password (407)'],
+    ] as const) {
+      const proxy = await through(
+        () => `HTTP/1.1 407 Request rejected\r\n${header}content-length: 0\r\n\r\n`,
+      );
+      assert.equal(await using(proxy).fault(), fault);
+    }
+  });
+
   it('times out itself where the proxy answers others', async () => {
     const proxy = await through((target) => (target === '127.0.0.1:1' ? refusedNowhere : undefined));
     const { error, detail, ours } = await sending({ proxy: using(proxy), timeoutMs: 300 }).post(
