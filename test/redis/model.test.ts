@@ -457,9 +457,9 @@ const sendAgain = (n: number) =>
     const owed = facts.owed.get(asset);
     assert.equal(dueId, owed?.id);
     if (facts.holders.has(asset)) return;
-    const others = model.waiting().filter((other) => other.live && other.asset !== asset);
+    const live = model.waiting().filter((one) => one.live);
     // Before all others.
-    const due = Math.min(now, ...others.map((other) => other.due)) - 1;
+    const due = Math.min(now, ...live.map((one) => one.due)) - 1;
     Object.assign(owed ?? {}, { live: true, due });
     if (facts.state === 'failing') facts.probeAt = now;
   });

@@ -116,24 +116,24 @@ entry('redeliver', function(_, ARGV)
   if not asset then return '' end
   local current, f, w = owed_by(asset)
   if not current then
-    reopen(id)
     owe(asset, id, 'L')
+    reopen(id)
     current, f, w = owed_by(asset)
   end
   if w then
-    stop_waiting(asset, w.lane)
     wait(asset, current, w.since, 'L', math.min(first_due('L', '-inf') or now, now) - 1)
+    if w.lane == 'B' then redis.call('ZREM', base .. LANES.B, asset) end
     if health().state == 'failing' then redis.call('HSET', E, 'probe_at', now) end
   end
   return current
 end)
 -- Ends the notification by which an asset is owed. An attempt under way settles nothing any more.
-local function cancel(asset, id, f, w, reason)
+local function cancel(asset, id, f, reason)
+  finish(id, 'cancelled', nil, reason)
   if f then
     f.newer = NOTHING
     write_flight(asset, f)
-  else stop_waiting(asset, w.lane) end
-  finish(id, 'cancelled', nil, reason)
+  else stop_waiting(asset) end
 end
 -- Cancels a waiting notification, for an operator.
 -- Arguments: id
@@ -142,9 +142,9 @@ entry('cancel', function(_, ARGV)
   local id = ARGV[2]
   local asset = redis.call('HGET', record(id), 'asset')
   if not asset then return 0 end
-  local current, f, w = owed_by(asset)
+  local current, f = owed_by(asset)
   if current ~= id then return 0 end
-  cancel(asset, id, f, w)
+  cancel(asset, id, f)
   return 1
 end, {'allow-oom'})
 -- Forgets an asset: its known segments, its last decision, and the notification by which it is owed or that has failed, which is
@@ -161,12 +161,12 @@ entry('forgetAsset', function(_, ARGV)
   redis.call('SREM', base .. 'known-beside', bucket .. ':' .. slot)
   -- For as long as a record of before may be kept.
   redis.call('SET', base .. 'forgotten:' .. asset, now, 'EX', KEEP_SECONDS)
-  local id, f, w = owed_by(asset)
+  local id, f = owed_by(asset)
   local failed = failed_of(asset)
-  if id then cancel(asset, id, f, w, 'asset_forgotten')
+  if id then cancel(asset, id, f, 'asset_forgotten')
   elseif failed then
-    drop_failed(asset)
     finish(failed.id, 'cancelled', nil, 'asset_forgotten')
+    drop_failed(asset)
   end
   return {known, id or failed and failed.id or ''}
 end, {'allow-oom'})
@@ -179,9 +179,9 @@ entry('cancelOwed', function(_, ARGV)
   local why = limits().is_deleted and 'client_deleted' or 'url_removed'
   for _, asset in ipairs(redis.call('HRANDFIELD', base .. 'owed', ARGV[2])) do assets[#assets + 1] = asset end
   for _, asset in ipairs(assets) do
-    local id, f, w = owed_by(asset)
+    local id, f = owed_by(asset)
     if id then
-      cancel(asset, id, f, w, why)
+      cancel(asset, id, f, why)
       cancelled = cancelled + 1
     end
     if f and f.lease <= now then end_flight(asset) end
@@ -209,9 +209,9 @@ entry('oweAgain', function(_, ARGV)
     if is_wanted and not owed_by(asset) then
       chosen = chosen + 1
       if not is_dry then
-        reopen(id)
-        redis.call('HSET', record(id), 'priority', 'backfill')
         owe(asset, id, 'B')
+        redis.call('HSET', record(id), 'priority', 'backfill')
+        reopen(id)
       end
     end
   end

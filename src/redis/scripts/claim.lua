@@ -26,6 +26,7 @@ local function read_are_apart(ARGV)
   return true
 end
 local function write_claim(e, claimed, segments, new)
+  add_update(e.id, e.asset)
   local lane, supersedes = e.lane, false
   local quiet_ms = limits().quiet_ms
   if quiet_ms > 0 or not are_apart or not take_arriving(e.asset, e.id, lane, e.trace, e.body) then
@@ -43,7 +44,6 @@ local function write_claim(e, claimed, segments, new)
     redis.call('HSET', record(e.id), 'again', 1, unpack(fields))
   end
   list(e.id, e.accepted_at)
-  add_update(e.id, e.asset)
   return {kind = 'claimed', claim = claimed, again = false, supersedes = supersedes, stopped = stopped()}
 end
 local function claimed_before(claimed, state)
@@ -92,9 +92,9 @@ local function claim_event(e, keep_seconds)
     return write_claim(e, claimed + 1, segments, new)
   end
   local reason = e.is_silent and 'silent' or not limits().url and 'not_registered' or 'no_new_segments'
-  if new ~= '' then write_known(e.bucket, e.slot, claimed, last, segments .. new) end
   -- A client without a URL may ask for updates.
   if new ~= '' and not e.is_silent then add_update(e.id, e.asset) end
+  if new ~= '' then write_known(e.bucket, e.slot, claimed, last, segments .. new) end
   decide(e.asset, e.event, reason)
   return {kind = 'none', reason = reason}
 end

@@ -11,9 +11,9 @@ local notice_of = {failing = 'endpoint.failing', suspended = 'endpoint.suspended
 local function become(says, name, reason)
   local from, since, attempts_failed = seen(), failed_so_far(field('last_failure_at') or now)
   says.change = {to = name, from = health().state, why = reason}
+  owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
   enter(name)
   note_change(from, reason, 'service')
-  owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
 end
 -- Bounds the places of an endpoint that has recovered; 0: it has all of its places again.
 local function set_places(places)

@@ -1,4 +1,5 @@
--- Writes notifications' records, and moves owed assets. Each owed asset is in exactly one of these:
+-- Writes notifications' records, and moves owed assets. A server may refuse a command in the midst of a script, whose user has lost a
+-- right: an asset is written to its new place before it leaves its old one. Each owed asset is in exactly one of these:
 --   flight   while an attempt holds it: `<nonce> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
 --            notification of the asset waits there for the attempt's end; `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
@@ -92,16 +93,16 @@ local function end_flight(asset)
   flights = flights and flights - removed
 end
 local function wait(asset, id, since, lane, due)
+  redis.call('ZADD', base .. LANES[lane], due, asset)
+  redis.call('ZADD', base .. 'owed-since', since, asset)
   local added = redis.call('HSET', base .. 'owed', asset, id)
   waiting = waiting and waiting + added
-  redis.call('ZADD', base .. 'owed-since', since, asset)
-  redis.call('ZADD', base .. LANES[lane], due, asset)
 end
-local function stop_waiting(asset, lane)
+local function stop_waiting(asset)
   local removed = redis.call('HDEL', base .. 'owed', asset)
   waiting = waiting and waiting - removed
   redis.call('ZREM', base .. 'owed-since', asset)
-  redis.call('ZREM', base .. LANES[lane], asset)
+  for _, lane in pairs(LANES) do redis.call('ZREM', base .. lane, asset) end
 end
 local function since_of(asset) return tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now) end
 -- Returns the waiting entry of an asset; nil if it is in flight or not owed.
@@ -125,8 +126,8 @@ local function owed_by(asset)
 end
 -- Ends an attempt's entry: if its asset is still owed, the asset waits until `due`, or is due in its former order.
 local function wait_again(asset, f, due)
-  end_flight(asset)
   if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, due or math.min(now, f.since)) end
+  end_flight(asset)
 end
 -- No lease is longer (src/config.ts): one that ends later was noted before the clock was set back.
 local LONGEST_LEASE = 65000
@@ -167,8 +168,8 @@ local function failed_of(asset)
   return {id = id, reason = reason, lane = lane, accepted_at = accepted_at, event = event}
 end
 local function drop_failed(asset)
-  failed_assets = failed_count() - redis.call('HDEL', base .. 'failed', asset)
   redis.call('ZREM', base .. 'failed-at', asset)
+  failed_assets = failed_count() - redis.call('HDEL', base .. 'failed', asset)
 end
 -- Removes the entry of a failed asset that this notification makes owed; another one ends as superseded.
 local function replace_failed(asset, id)
@@ -191,7 +192,6 @@ local function owe(asset, id, lane, quiet_ms)
   local before, f, w = owed_by(asset)
   local replaces = before ~= nil and before ~= id
   if replaces then finish(before, 'superseded', id) end
-  replace_failed(asset, id)
   if before and (f or w).lane == 'L' then lane = 'L' end
   local quiet_due = quiet_ms and quiet_ms > 0 and now + quiet_ms + 0.5 or nil
   if f then
@@ -201,12 +201,13 @@ local function owe(asset, id, lane, quiet_ms)
     f.newer, f.lane = f.id ~= id and id or nil, lane
     if f.lease > now then write_flight(asset, f) else wait_again(asset, f, not before and quiet_due and put_off(quiet_due) or nil) end
   else
-    if w and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
     local due = math.min(now, w and w.since or now)
     if quiet_due then
       if not w then due = put_off(quiet_due) elseif is_quiet(w.due) then due = w.due end
     end
     wait(asset, id, w and w.since or now, lane, due)
+    if w and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
   end
+  replace_failed(asset, id)
   return lane, replaces
 end

@@ -17,15 +17,16 @@ entry('plan', function(_, ARGV)
   for _, asset in ipairs(too_old) do
     local w = waiting_of(asset)
     if w then
-      stop_waiting(asset, w.lane)
-      finish(w.id, 'failed', nil, 'expired')
       note_failed(asset, w.id, w.lane, 'expired')
+      finish(w.id, 'failed', nil, 'expired')
+      stop_waiting(asset)
     else redis.call('ZREM', base .. 'owed-since', asset) end
   end
   trim_failed(tonumber(ARGV[6]))
   local owed = owed_count()
   if owed == 0 then
     redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
+    redis.call('DEL', base .. 'owed-since', base .. LANES.L, base .. LANES.B)
     return cjson.encode({owed = 0, oldestAt = 0, inMs = 0, reason = 'due', expired = #too_old})
   end
   pull_forward()

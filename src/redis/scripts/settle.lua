@@ -50,13 +50,14 @@ local function settle_attempt(v)
     return answer(v.is_ok and r[5] == 'delivered' and 'delivered' or 'gone')
   end
   if v.is_ok and same_url and (is_counted or not r[7]) then
+    local delivered = ends('delivered')
     if f and not is_counted and f.lease > now then
       -- Another attempt is under way and keeps its place until it ends.
       f.newer = NOTHING
       write_flight(v.asset, f)
     elseif f then end_flight(v.asset)
-    else stop_waiting(v.asset, w.lane) end
-    return ends('delivered')
+    else stop_waiting(v.asset) end
+    return delivered
   end
   -- A late verdict: after the end of its lease the asset is due again, or another attempt holds it.
   if not is_counted then return answer('retry', f and f.lease or w.due) end
@@ -71,9 +72,10 @@ local function settle_attempt(v)
   local clock_at_due = clock() + due - now
   local took_others = last_success > tonumber(r[4] or now)
   if clock_at_due - tonumber(r[3] or clock()) > schedule.retryWindowMs and health().state == 'active' and took_others then
-    end_flight(v.asset)
     note_failed(v.asset, v.id, f.lane, 'window')
-    return ends('failed', 'window')
+    local failed = ends('failed', 'window')
+    end_flight(v.asset)
+    return failed
   end
   wait_again(v.asset, f, due)
   if failures > SHORT_RETRIES or r[6] == NO_WORKFLOW then alarm(due) end

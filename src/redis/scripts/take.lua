@@ -91,9 +91,8 @@ local function begin_flight(asset, id, since, lane, trace, body)
 end
 local function take_waiting(asset, lane)
   local id, since = redis.call('HGET', base .. 'owed', asset), since_of(asset)
-  local trace, body = unpack(redis.call('HMGET', record(id), 'trace', 'body'))
-  stop_waiting(asset, lane)
-  begin_flight(asset, id, since, lane, trace, body)
+  if id then begin_flight(asset, id, since, lane, unpack(redis.call('HMGET', record(id), 'trace', 'body'))) end
+  stop_waiting(asset)
 end
 -- Takes an asset that was not owed, if nothing else comes before it. Returns whether it did.
 local function take_arriving(asset, id, lane, trace, body)
