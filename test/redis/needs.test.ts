@@ -19,6 +19,7 @@ import {
   untilServed,
   watchStore,
 } from '../../src/redis/connection/needs.js';
+import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startReceiver, until } from '../receiver.js';
@@ -201,6 +202,16 @@ describe('A command that the store refuses', () => {
     } finally {
       for (const one of all) closeDb(one);
     }
+  });
+
+  it('in a script is named itself, at once, and not the script', async () => {
+    const own = open(asUser());
+    await untilServed(own, 'here', new AbortController().signal);
+    await direct.call('ACL', 'SETUSER', 'limited', '-srem');
+    await assert.rejects(forgetAsset(own, 'SITE', 'video'));
+    await direct.call('ACL', 'SETUSER', 'limited', '+srem');
+    assert.deepEqual(own.health.refused(), [{ reason: 'right', command: 'SREM', server: '' }]);
+    closeDb(own);
   });
 
   for (const command of ['PUBLISH', 'ECHO', 'EVALSHA'])

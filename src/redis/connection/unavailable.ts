@@ -193,7 +193,9 @@ function read(err: unknown): Refusal {
   const { code, command } = err as { code?: unknown; command?: { name?: unknown } };
   const found: Refusal = { reason: 'other' };
   if (typeof code === 'string') found.code = code;
-  if (typeof command?.name === 'string') found.command = command.name.toUpperCase();
+  // What a user may not run in a script is not the script.
+  const name = /permissions to run the '(\w+)' command/.exec(err.message)?.[1] ?? command?.name;
+  if (typeof name === 'string') found.command = name.toUpperCase();
   const text = `${err.message} ${found.code ?? ''}`;
   if (found.command !== 'SELECT' && faults.test(err.message)) return found;
   const row = redisReasons.find((name) => (reasons[name] as Reason).words?.test(text));
