@@ -371,7 +371,7 @@ const lists = step('lists', async (model, client) => {
   };
   const owed = [...model.facts.owed.values()].map(({ id }) => id);
   assert.deepEqual(await listed({ state: 'waiting' }), owed.sort(), 'what waits');
-  const failed = [...model.facts.failed.values()].map(({ id }) => id);
+  const failed = model.failedYet().map(({ id }) => id);
   assert.deepEqual(await listed({ state: 'failed' }), failed.sort(), 'what failed');
   for (const platformId of assets) {
     const kept = [...model.facts.notifications].filter(([, { asset }]) => asset === platformId);
@@ -482,7 +482,7 @@ const forget = (n: number) =>
 const anyTime = { since: 0, until: Number.MAX_SAFE_INTEGER };
 
 const recover = step('recover', async (model, { db, clientToken }) => {
-  const failed = [...model.facts.failed.values()].sort((a, b) => a.at - b.at);
+  const failed = model.failedYet();
   assert.equal((await recoverFailed(db, clientToken, { ...anyTime, dryRun: true })).count, failed.length);
   // A call whose answer is lost has recovered the oldest.
   const first = await recoverFailed(db, clientToken, { ...anyTime, dryRun: false }, 1);
@@ -521,6 +521,11 @@ const bound = (change: Partial<Limits>) =>
   });
 
 const pass = (ms: number) => step(`pass ${ms} ms`, async (_model, client) => client.pass(ms));
+
+/** What waits fails, and is forgotten once it has been kept for long. */
+const outlast = step('outlast', async (model) => {
+  for (const one of [pass(2 * day), plan(0), pass(91 * day), plan(0)]) await one.run(model, undefined);
+});
 
 const save = step('save', async (model, client) => {
   const { facts, limits } = structuredClone({ facts: model.facts, limits: model.limits });
@@ -630,7 +635,7 @@ async function recordsAgree({ facts, client }: Model): Promise<void> {
     assert.deepEqual(said, [state, by, reason], `${id} of ${asset}`);
     assert.equal(state === 'waiting', facts.owed.get(asset)?.id === id, 'owed or ended');
     if (claim > 0) assert.deepEqual([priority !== 'backfill', Number(failed ?? 0)], [live, failures]);
-    assert.equal(state === 'failed', facts.failed.get(asset)?.id === id, 'failed');
+    if (facts.failed.get(asset)?.id === id) assert.equal(state, 'failed');
     const replacing = facts.notifications.get(by ?? '');
     if (replacing !== undefined) assert.equal(replacing.asset, asset, 'what took its place');
   }
@@ -646,7 +651,7 @@ async function standingsAgree(model: Model): Promise<void> {
     claim: model.notification(notificationId).claim,
   }));
   const askedAt = Date.now();
-  const [found, { waitingReason, nextAttemptAt, owed, inFlight, catchUpUntil, catchUpLateMs }] =
+  const [found, { waitingReason, nextAttemptAt, owed, inFlight, catchUpUntil, catchUpLateMs, ...endpoint }] =
     await Promise.all([readStandings(db, clientToken, asked), getEndpoint(db, clientToken)]);
   const readAt = Date.now();
   for (const [i, { platformId }] of asked.entries()) {
@@ -659,6 +664,8 @@ async function standingsAgree(model: Model): Promise<void> {
     assert.ok(answeredAt >= askedAt && answeredAt <= readAt, `${answeredAt - askedAt} ms`);
   }
   assert.deepEqual([owed, inFlight], [model.waiting().length + facts.holders.size, facts.holders.size]);
+  const failed = model.failedYet();
+  assert.deepEqual([endpoint.failed, endpoint.failedSince], [failed.length, failed[0]?.at]);
   const next = model.nextTime();
   // What is due has been due since some time in the past.
   const reason = owed > 0 ? next.reason : undefined;
@@ -777,7 +784,7 @@ const anyStep: fc.Arbitrary<Step>[] = [
   anyNumber.map(claimAgain),
   fc.tuple(anyNumber, most).map(([n, most]) => repeat(n, most)),
   fc.oneof(anyNumber.map(cancel), anyNumber.map(forget), anyNumber.map(sendAgain), anyNumber.map(sendAgain)),
-  fc.constantFrom(plan(0), plan(15 * second), recover, replay, lists, save, lose),
+  fc.constantFrom(plan(0), plan(15 * second), recover, replay, lists, save, lose, outlast),
   fc.oneof(
     fc.constantFrom(0, leaseMs, minute).map(alarm),
     fc.constantFrom(1, 2, 5).map((maxInFlight) => bound({ maxInFlight })),

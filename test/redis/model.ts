@@ -178,6 +178,12 @@ export class Model {
     this.facts.recoveredAt = client.now();
   }
 
+  /** Those that people can see and recover, the oldest first. */
+  failedYet() {
+    const since = this.now - this.client.db.keepFailedMs;
+    return [...this.facts.failed.values()].filter(({ at }) => at > since).sort((a, b) => a.at - b.at);
+  }
+
   get now(): number {
     return this.client.now();
   }
@@ -655,6 +661,8 @@ export class Model {
     this.endLeases();
     const old = this.waiting().filter(({ since }) => since <= now - retentionMs);
     for (const { id } of old) this.fail(id, 'expired');
+    for (const [asset, { at }] of facts.failed)
+      if (at <= now - this.client.db.keepFailedMs) facts.failed.delete(asset);
     const waiting = this.waiting();
     const owed = waiting.length + facts.holders.size;
     if (owed === 0) return { owed, oldestAt: 0, inMs: 0, reason: 'due', expired: old.length };
