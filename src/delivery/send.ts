@@ -80,6 +80,8 @@ async function signAndPost(
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
   const { signing, headers } = openSecrets(deps.secretBox, clientToken, taken.secrets, at);
+  // A receiver refuses what is not signed, and would be blamed for it.
+  if (signing.length === 0) throw new SecretUnreadable('the client has no signing secret');
   const { platformId, notificationId, body } = taken;
   const url = originOf(taken.url);
   const request = notificationRequest(

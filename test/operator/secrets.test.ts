@@ -74,6 +74,19 @@ describe('operator: secrets', () => {
     await verifies(bare, 'was-plain', await createSigningSecret(h.db, box, bare));
   });
 
+  it('send nothing unsigned where a client has lost its secret, and go on once there is another', async () => {
+    const client = await h.newClient(receiver.url);
+    await h.db.redis.del(h.db.client(client).signingSecrets);
+    const { id } = await h.publish({ client, asset: 'unsigned' });
+    await until('the attempt waits', async () => (await h.endpoint(client)).nextAttemptAt);
+    assert.deepEqual(receiver.idsOf('unsigned'), []);
+    await cli.json('secrets', 'rotate', client);
+    await h.delivered(client, id);
+    const [got] = receiver.received.filter((one) => one.body.includes('"unsigned"'));
+    const { signing } = await readSecrets(h.db, createSecretBox([newer]), client);
+    new Webhook(signing[0] ?? '').verify(got?.body ?? '', got?.headers as Record<string, string>);
+  });
+
   it('name the client of a secret whose key is missing, and encrypt the others', async () => {
     const lost = await h.newClient();
     await createSigningSecret(h.db, createSecretBox([{ id: 'k0', key: Buffer.alloc(32) }]), lost);

@@ -8,6 +8,7 @@
 entry('register', function(_, ARGV)
   local wanted, wanted_nonce, take_over_after = ARGV[2], ARGV[3], tonumber(ARGV[4])
   local R = base .. 'registration'
+  add_secret(ARGV[5])
   local url, answered, since, stored_by = unpack(redis.call('HMGET', R, 'url', 'answered', 'pending_since', 'nonce'))
   if url and stored_by ~= wanted_nonce then
     if answered == '1' or url ~= wanted then return 'taken' end
@@ -18,7 +19,6 @@ entry('register', function(_, ARGV)
     new_url()
     note_change('not_registered', 'registered', 'publisher')
   end
-  add_secret(ARGV[5])
   return 'stored'
 end)
 -- Marks a client's URL as answered, so that no other call takes it over.
