@@ -3,6 +3,7 @@ import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/nodes.js';
+import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';
@@ -108,9 +109,15 @@ describe('A Redis Cluster', () => {
 
   it('tells once that a node hangs, while its connection is made again and again, and once that it is back', async () => {
     const { log, lines } = keptLog('info');
-    const db = openDb({ url: cluster.url, prefix: 'test-', bounds, log });
+    const [hanging, other] = await clientOfEachNode();
+    const { clientToken, db: its } = other?.client ?? assert.fail();
+    const db = openDb({ url: cluster.url, prefix: its.prefix, bounds, log });
     await waitForRedis(db, 10_000);
-    const { pid } = (cluster.nodes[0] as ClusterNode).server;
+    const { signal } = new AbortController();
+    const waits = createUpdateWaits(db);
+    const waiting = waits.next(clientToken, '0-0', 20_000, signal);
+    await until('it waits', () => waits.waiting() === 1);
+    const { pid } = hanging?.node.server ?? assert.fail();
     let ended = 0;
     db.redis.on('-node', () => ended++);
     const asking = setInterval(
@@ -128,6 +135,7 @@ describe('A Redis Cluster', () => {
     await until('it is back', () => db.health.reasons().length === 0);
     const told = lines.map(({ msg }) => String(msg).replace(/:.*/, ''));
     assert.deepEqual(told, ['redis is away', 'redis is back']);
+    assert.equal(await waiting, true, 'who waits for updates looks again');
     closeDb(db);
   });
 

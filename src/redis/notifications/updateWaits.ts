@@ -44,10 +44,11 @@ export function createUpdateWaits(db: Db) {
       if (own !== db.redis) own.disconnect();
       throw err;
     }
-    own.on('ready', () => {
-      // What was said in between is lost: all look again.
-      for (const channel of waiting.keys()) wake(channel);
-    });
+    // What was said in between is lost: all look again. A cluster subscribes to another node.
+    for (const event of ['ready', '-node'])
+      own.on(event, () => {
+        for (const channel of waiting.keys()) wake(channel);
+      });
     return own;
   }
 
