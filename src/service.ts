@@ -181,7 +181,7 @@ async function startWorkersAndSweep(
     ensureBoth().catch((err: unknown) => {
       log.warn(
         { err },
-        'search attributes and the schedule of the sweep are not as they must be; next try in a minute',
+        'search attributes and the schedule of the sweep could not be checked; next try in a minute',
       );
     });
   }, 60_000);
