@@ -58,6 +58,9 @@ describe('failed assets', () => {
     for (const one of found) assert.deepEqual([one.state, one.reason], ['failed', 'expired']);
     const [one] = (await read('/notifications?state=failed&platform_id=lost-7')).notifications as Json[];
     assert.deepEqual([one?.event_id, one?.platform_id], ['an-7', 'lost-7']);
+    const { last_event: event, last_notification: notification } = await read('/assets/lost-7');
+    assert.equal((event as Json).event_id, 'an-7');
+    assert.deepEqual([(notification as Json).state, (notification as Json).reason], ['failed', 'expired']);
     const newer = await h.publish({ client: customer.client_token, asset: 'lost-8' });
     assert.equal((await read('/push_notifications')).failed, 449, 'a newer event takes its place');
     await pause(false);

@@ -2,6 +2,7 @@
 import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import { listNotifications } from './notificationPages.js';
 import { getNotification, type NotificationRecord } from './notifications.js';
 
 export const decisions = ['queued', 'not_needed', 'no_new_segments', 'not_registered', 'silent'] as const;
@@ -32,7 +33,8 @@ export async function explainAsset(
   const besides = await db.redis.scard(keys.knownBeside(slot));
   const saved = await db.redis.get(keys.decision(platformId));
   const lastId = known === null ? undefined : idOfAnswer(known.subarray(4, 20));
-  const lastNotification = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
+  const kept = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
+  const lastNotification = kept ?? (await failedNotification(db, clientToken, platformId));
   const none =
     saved === null ? undefined : (JSON.parse(saved) as { event_id: string; at: number; decision: Decision });
   const made = lastNotification;
@@ -44,6 +46,13 @@ export async function explainAsset(
     lastEvent: isNone ? { eventId: none.event_id, at: none.at, decision: none.decision } : queued,
     lastNotification,
   };
+}
+
+/** A failed notification is kept for longer than its record. */
+async function failedNotification(db: Db, clientToken: string, platformId: string) {
+  const wanted = { state: 'failed', platformId, limit: 1 } as const;
+  const [found] = (await listNotifications(db, clientToken, wanted)).notifications;
+  return found && { ...found, attempts: [] };
 }
 
 /** Returns whether the service has any record of an asset. */
