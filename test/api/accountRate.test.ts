@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
 
@@ -39,6 +40,23 @@ describe('a rate per account', () => {
 
   const register = (url: string) =>
     customer.call('POST', `/register_push_notifications?url=${encodeURIComponent(url)}`);
+
+  it('is not bounded for an hour because Redis’ clock was set back by that', async () => {
+    const window = `${h.db.global.accountRate}:records:${customer.account_id}`;
+    const list = async () => (await customer.call('GET', '/clients')).status;
+    for (let i = 0; i < quota; i++) await list();
+    // Keys that expire at a time of the former clock.
+    await h.db.redis.pexpire(window, 3_600_000);
+    assert.equal(await list(), 200);
+    assert.ok((await h.db.redis.pttl(window)) <= 10_000);
+    const told = { clientId: customer.client_id, clientSecret: customer.client_secret };
+    const mint = async () =>
+      (await mintAccessToken(h.db, told, customer.scopes, { ttlSeconds: 60, perSecond: 1 })).outcome;
+    assert.equal(await mint(), 'minted');
+    h.skip(-3_600_000);
+    assert.equal(await mint(), 'minted');
+    h.skip(3_600_000);
+  });
 
   it('bounds calls that read many records, over all processes, with RateLimit fields on each answer, then 429 with Retry-After', async () => {
     const { token } = customer;

@@ -74,7 +74,7 @@ function sharedWindow(db: Db, keyPrefix: string, quota: Quota) {
   const window = { points: calls, duration, inMemoryBlockOnConsumed: calls + 1 };
   const insuranceLimiter = new RateLimiterMemory(window);
   const limiter = new RateLimiterRedis({ storeClient: db.redis, keyPrefix, insuranceLimiter, ...window });
-  return async (key: string) => {
+  const count = async (key: string) => {
     try {
       const { remainingPoints: left, msBeforeNext } = await limiter.consume(key);
       return { isOver: false, left, msBeforeNext, quota };
@@ -82,6 +82,13 @@ function sharedWindow(db: Db, keyPrefix: string, quota: Quota) {
       if (!(err instanceof RateLimiterRes)) throw err;
       return { isOver: true, left: 0, msBeforeNext: err.msBeforeNext, quota };
     }
+  };
+  return async (key: string) => {
+    const counted = await count(key);
+    if (counted.msBeforeNext <= duration * 1000) return counted;
+    // Redis' clock was set back since: the window would last for as much longer.
+    await limiter.delete(key);
+    return await count(key);
   };
 }
 

@@ -8,7 +8,7 @@
 -- Answer: {'minted', 'invalid_client', 'invalid_scope' or 'too_many', ms to wait}
 entry('mintToken', function(KEYS, ARGV)
   local secret_hash, scopes, every = ARGV[2], ARGV[3], 1000 / tonumber(ARGV[5])
-  local full_at = math.max(now, tonumber(redis.call('GET', KEYS[3]) or '0'))
+  local full_at = math.max(now, noted(tonumber(redis.call('GET', KEYS[3]) or '0'), 1000))
   local account = redis.call('HMGET', KEYS[1], 'secret_hash', 'previous_secrets', 'disabled', 'scopes', 'generation')
   if full_at + every > now + 1000 then return {'too_many', math.ceil(full_at + every - now - 1000)} end
   local matches = account[1] == secret_hash
