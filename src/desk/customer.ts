@@ -34,7 +34,11 @@ export const customerPage: DeskPage = async (ctx, { db }) => {
 </dl>
 <h2>Sites</h2>`,
       await sitesPart(ctx, db, id, siteUrl),
-      cardsOf(ctx.state, { account_id: id, account: id, account_or_client: id }),
+      cardsOf(
+        ctx.state,
+        { account_id: id, account: id, account_or_client: id },
+        { 'account set': `Now: ${found.scopes.join(' ')}.` },
+      ),
       await history(ctx, id),
     ],
   });

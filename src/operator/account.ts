@@ -47,7 +47,9 @@ export const accountCreate = operation({
   role: 'admin',
   input: z.object({
     name: newName.describe('name of the company'),
-    scope: scopeList.optional().describe('may be given several times (default: push_notifications)'),
+    scope: scopeList
+      .optional()
+      .describe('several with blanks between, or each by itself (default: push_notifications)'),
     if_absent: ifAbsent,
   }),
   answers: account.omit({ disabled: true }).extend({ client_secret: client_secret.optional() }),
@@ -110,7 +112,9 @@ export const accountSet = operation({
   role: 'admin',
   input: z.object({
     account_id: accountId,
-    scope: scopeList.describe('a scope that it keeps or gets; may be given several times'),
+    scope: scopeList.describe(
+      'every scope that it keeps or gets: several with blanks between, or each by itself',
+    ),
   }),
   answers: account
     .pick({ account_id: true, scopes: true })

@@ -6,7 +6,7 @@ import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
-import { readSecrets } from '../../src/redis/records/secrets.js';
+import { readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { startReceiver, until } from '../receiver.js';
 import { newCustomer } from '../service.js';
 import { type ConsoleScene, startScene } from './scene.js';
@@ -247,6 +247,16 @@ describe('console: notices', () => {
     const form_token = formTokenIn(page.html);
     assert.equal((await visitor.post('/console/notices/test', { form_token })).status, 404);
     assert.equal(await h.db.redis.exists(h.db.client(`notices:${customer.account_id}`).signingSecrets), 0);
+  });
+
+  it('links on the platform’s page to no site of another account', async () => {
+    const { h, customer } = scene;
+    const platform = await newCustomer(h, ['enrichments']);
+    await setNoticesUrl(h.db, h.apiDeps.secretBox, platform.account_id, 'http://127.0.0.1:9/');
+    await rotateSigningSecret(h.db, h.apiDeps.secretBox, customer.client_token);
+    await h.deps.notices.claim(customer.client_token);
+    const { html } = await (await signedIn(h, platform.token)).get('/console/notices');
+    assert.match(html, new RegExp(`data-label="Site"[^>]*>${customer.client_token}</td>`));
   });
 
   it('shows the URL and the last notices, and sends a signed test that is in the audit', async () => {

@@ -1,6 +1,6 @@
 /** The pages of an account: its sites, and its notices. */
 import type { Context, Middleware } from 'koa';
-import { clientTokenPattern, isClientToken } from '../../ids.js';
+import { clientTokenPattern, isClientToken, noticesClient } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
@@ -104,7 +104,7 @@ export const noticesPage: ClientPage = async (ctx, { db }) => {
     title: 'Notices',
     isLive: true,
     body: [
-      html`<p>A message when a site fails, is suspended or recovers, and when a signing secret is rotated.</p>`,
+      html`<p>A message when a site fails, is suspended or recovers, when videos of it ended as failed, and when a signing secret is rotated.</p>`,
       healthNotice(ctx.state, {
         noun: 'notice',
         register: html`Have your backend call ${set}: a URL on another system than your receivers.`,
@@ -119,15 +119,16 @@ export const noticesPage: ClientPage = async (ctx, { db }) => {
       html`<h2>The last notices</h2>`,
       notifications.length === 0
         ? html`<p>None in the last 14 days.</p>`
-        : table('The last notices', ['When', 'What', 'Site', 'State'], notifications.map(noticeRow)),
+        : table('The last notices', ['When', 'What', 'Site', 'State'], notifications.map(noticeRow(client))),
     ],
   });
 };
 
-/** A notice is the event `<kind>:<ms>` of the asset `<client token>` or `<client token>/secret`. */
-const noticeRow = (n: ListedNotification) => {
+/** A notice is the event `<kind>:<ms>` of the asset `<client token>` or `<client token>/secret`. The platform's name sites of others. */
+const noticeRow = (to: Pick<Client, 'clientToken'>) => (n: ListedNotification) => {
   const [site = ''] = n.platformId.split('/');
-  const link = html`<a href="${siteUrl(site)}">${site}</a>`;
+  const link =
+    to.clientToken === noticesClient('platform') ? site : html`<a href="${siteUrl(site)}">${site}</a>`;
   const kind = html`<code>${n.eventId.split(':')[0]}</code>`;
   return {
     id: n.notificationId,
