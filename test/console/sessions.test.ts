@@ -189,7 +189,9 @@ describe('console: links and sessions', () => {
     assert.equal(lead.headers.get('location'), `/console/sites/${names[59]}`);
     const without = await visitor.get('/console?state=not_registered');
     assert.match(without.html, /href="\/console\?state=not_registered&#38;cursor=/);
-    assert.match((await visitor.get('/console?state=paused')).html, /There are no sites in this state\./);
+    assert.match((await visitor.get('/console?state=paused')).html, /There are no such sites here\./);
+    const named = await visitor.get(`/console?site=${names[7]?.slice(4).toLowerCase()}`);
+    assert.deepEqual(named.html.match(/<tr id="site-[^"]+"/g), [`<tr id="site-${names[7]}"`]);
     assert.match((await visitor.get('/console?cursor=zzz')).html, /There are no further sites here\./);
   });
 

@@ -28,7 +28,7 @@ import {
 const perPage = 50;
 const states = ['not_registered', ...endpointStates];
 
-/** GET /console: every site of the account, page by page; `site` leads to one. */
+/** GET /console: every site of the account, page by page; a client token as `site` leads to its page. */
 export function sitesPage(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return pageSteps(deps, async (ctx) => {
@@ -36,17 +36,7 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
     const asked = given(ctx, 'site');
     const found = asked !== undefined && isClientToken(asked) ? await getClient(db, asked) : undefined;
     if (found?.accountId === accountId) return redirect(ctx, siteUrl(found.clientToken));
-    answerPage(ctx, {
-      title: 'Sites',
-      isLive: true,
-      body: [
-        asked !== undefined &&
-          html`<div class="notice bad" role="alert"><p>This account has no site ${asked.slice(0, 64)}.</p></div>`,
-        html`<form class="row" action="/console"><div><label for="site">Go to a site</label>
-<input id="site" name="site" autocomplete="off" placeholder="its client token" maxlength="64" required></div><button class="quiet">Go</button></form>`,
-        await sitesPart(ctx, db, accountId),
-      ],
-    });
+    answerPage(ctx, { title: 'Sites', isLive: true, body: await sitesPart(ctx, db, accountId) });
   });
 }
 
@@ -57,23 +47,27 @@ export async function sitesPart(
   accountId: string,
   href = siteUrl,
 ): Promise<Piece> {
-  const [cursor, wanted] = [given(ctx, 'cursor'), given(ctx, 'state')];
+  const [cursor, wanted, part = ''] = ['cursor', 'state', 'site'].map((name) => given(ctx, name));
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
+  const isNamed = ({ name, clientToken }: Client) =>
+    `${name}\n${clientToken}`.toLowerCase().includes(part.toLowerCase());
   const found: Site[] = [];
   for (let after = cursor, isMore = true; isMore && found.length <= perPage; ) {
     const { clients, next } = await pageOfClients(db, accountId, { limit: perPage + 1, after });
-    const sites = await Promise.all(clients.map((client) => readSite(db, client)));
+    const sites = await Promise.all(clients.filter(isNamed).map((client) => readSite(db, client)));
     found.push(...sites.filter(({ state }) => wanted === undefined || state === wanted));
     [after, isMore] = [next, next !== undefined];
   }
   const shown = found.slice(0, perPage);
   const rows = shown.map((site) => siteRow(site, href(site.clientToken)));
   const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
-  const none = `There are no ${cursor ? 'further ' : ''}sites ${wanted ? 'in this state' : 'here'}.`;
+  const none = `There are no ${cursor ? 'further ' : wanted || part ? 'such ' : ''}sites here.`;
   const { clientToken: last = '' } = shown.at(-1) ?? {};
-  const more = String(new URLSearchParams({ ...(wanted && { state: wanted }), cursor: last }));
+  const filters = { ...(wanted && { state: wanted }), ...(part && { site: part }) };
+  const more = String(new URLSearchParams({ ...filters, cursor: last }));
   return [
-    html`<form class="row" action="${ctx.path}">${stateField(states, wanted)}<button class="quiet">Filter</button></form>`,
+    html`<form class="row" action="${ctx.path}"><div><label for="site">Site</label>
+<input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name or token" maxlength="128"></div>${stateField(states, wanted)}<button class="quiet">Filter</button></form>`,
     rows.length === 0 ? html`<p>${none}</p>` : table('Sites', columns, rows),
     found.length > perPage && html`<p><a href="${ctx.path}?${more}" rel="next">More sites</a></p>`,
   ];
