@@ -26,6 +26,7 @@ interface Found {
 }
 
 const shownAtMost = 50;
+const workflowsAtMost = 20;
 
 /** GET /desk/find: of a single match its page, at once. */
 export const findPage: DeskPage = async (ctx, services) => {
@@ -80,13 +81,13 @@ async function pageOf({ db }: Services, asked: string): Promise<string | undefin
 async function findInTemporal({ db, temporal }: Services, asked: string): Promise<Found> {
   const text = asked.replaceAll(/['"\\]/g, '');
   const tokens = new Set<string>();
+  let seen = 0;
   try {
     const query = `EventId = "${text}" OR PlatformId = "${text}"`;
-    let seen = 0;
     await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => {
       for await (const { searchAttributes } of temporal.workflow.list({ query })) {
         for (const token of (searchAttributes.ClientToken ?? []) as string[]) tokens.add(token);
-        if (++seen === 20) break;
+        if (++seen === workflowsAtMost) break;
       }
     });
   } catch {
@@ -95,11 +96,15 @@ async function findInTemporal({ db, temporal }: Services, asked: string): Promis
   }
   const found = await mapInPages([...tokens], 20, async (token) => {
     const event = await notificationOfEvent(db, token, asked);
-    if (event !== undefined) return notificationUrl(event);
+    if (event !== undefined) return { token, href: notificationUrl(event) };
     const why = await explainAsset(db, token, asked);
-    return isKnown(why) ? `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(asked)}` : [];
+    const href = `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(asked)}`;
+    return isKnown(why) ? { token, href } : [];
   });
-  const hrefs = found.flat();
-  const links = hrefs.map((href) => html`<li><a href="${href}">${href}</a></li>`);
-  return { hrefs, shown: html`<ul>${links}</ul>` };
+  const links = found
+    .flat()
+    .map(({ token, href }) => html`<li><a href="${href}">${asked}</a> of ${token}</li>`);
+  const more =
+    seen === workflowsAtMost && html`<p>Only ${seen} workflows were looked at: more sites may have it.</p>`;
+  return { hrefs: found.flat().map(({ href }) => href), shown: [html`<ul>${links}</ul>`, more] };
 }
