@@ -219,6 +219,18 @@ describe('console: the first line of a site', () => {
     );
   });
 
+  it('says that a video was refused while others are accepted', async () => {
+    const own = await startScene();
+    await own.register();
+    own.receiver.answer = ({ body }) => (body.includes('odd') ? 422 : 200);
+    await own.publish('odd', 'waiting');
+    await own.publish('good', 'delivered');
+    assert.match(
+      await firstLine(own),
+      /^1 video waits\. The next attempt is in \d+ min\. An earlier one has failed\.$/,
+    );
+  });
+
   it('draws the only attempt of a day, and names who changed a state', async () => {
     const { h, visitor, site, customer } = scene;
     const history = countAttempts(h.db, h.apiDeps.log);

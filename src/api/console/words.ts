@@ -150,7 +150,9 @@ export function healthNotice(
   }
   if (owed > 0) {
     const underWay = health.inFlight > 0 && `${count(health.inFlight, 'attempt')} under way.`;
-    return notice('good', html`${waiting} ${underWay || nextAttempt}`);
+    const says = html`${waiting} ${underWay || nextAttempt}`;
+    if (health.waitingReason === 'retry') return notice('warn', html`${says} An earlier one has failed.`);
+    return notice('good', says);
   }
   const last = html`${reader.whose} server accepts what we send, last ${fromNow(lastSuccessAt)}.`;
   return notice('good', [
