@@ -245,7 +245,7 @@ describe('operations of operators', () => {
     const page = await visitors.look.get(`/desk/clients/${client}`);
     assert.match(
       page.html,
-      /because the account is disabled\. No video waits\..*Enable the account to end this\./s,
+      /because the account is disabled\. No video waits\..*Only an admin can enable the account\./s,
     );
     assert.match(
       (await scene.cli.run(['explain', client, 'vid-1'])).stdout,

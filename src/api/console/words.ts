@@ -124,7 +124,7 @@ export function healthNotice(
       return notice(
         'warn',
         html`Nothing is sent${since(lastChange?.atMs)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
-        health.held ? 'Enable the account to end this.' : reader.endPause,
+        health.held ? 'Only an admin can enable the account.' : reader.endPause,
       );
     case 'suspended':
       return notice(
