@@ -11,7 +11,7 @@ import type { Services, StepContext } from '../api/step.js';
 import { type Parameters, parseParameters } from '../api/steps/query.js';
 import { isNotificationId } from '../ids.js';
 import { reasonText } from '../operator/input.js';
-import { argumentsOf, nameOf, type Operation, whole } from '../operator/operation.js';
+import { nameOf, type Operation, whole } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
 import { capital, givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
@@ -161,12 +161,8 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
     const { cursor: after, ...given } = filledIn(parseParameters(ctx.querystring));
     const isAsked = ctx.querystring !== '' || operation.input.safeParse({}).success;
     const body = async (): Promise<Piece> => {
-      if (operation.changes) {
-        // Arguments that the address of the page has already named.
-        const named = Object.entries(given).filter(([member]) => argumentsOf(operation).has(member));
-        return [operationForm(ctx.state, operation, { given: Object.fromEntries(named) }), noResult];
-      }
       const form = operationForm(ctx.state, operation, { typed: given });
+      if (operation.changes) return [form, noResult];
       if (!isAsked) return form;
       const input = checkedInput(operation, given);
       const page = { limit: shownAtMost, after, isNewest: true };

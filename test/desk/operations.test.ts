@@ -314,6 +314,8 @@ describe('operations of operators', () => {
     const { html } = await visitors.look.get('/desk/do/client/list?cursor=zzzz');
     assert.match(html, /<p>No more follow\.<\/p>/);
     assert.match((await visitors.look.get('/desk/do/notification/list?limit=3')).html, /The newest 3 as CSV/);
+    const change = (await visitors.admin.get('/desk/do/registration/change?client_token=X1')).html;
+    assert.match(change, /name="client_token" value="X1"/, 'the form shows what it is about');
   });
 
   it('find what an operator pastes: a URL, a workflow of Temporal, an asset whose id ends like a client token', async () => {
