@@ -63,8 +63,8 @@ export async function sitesPart(
   const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
   const none = `There are no ${cursor ? 'further ' : wanted || part ? 'such ' : ''}sites here.`;
   const { clientToken: last = '' } = shown.at(-1) ?? {};
-  const filters = { ...(wanted && { state: wanted }), ...(part && { site: part }) };
-  const more = String(new URLSearchParams({ ...filters, cursor: last }));
+  const asked = Object.entries({ state: wanted ?? '', site: part, cursor: last });
+  const more = String(new URLSearchParams(asked.filter(([, value]) => value)));
   return [
     html`<form class="row" action="${ctx.path}"><div><label for="site">Site</label>
 <input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name or token" maxlength="128"></div>${stateField(states, wanted)}<button class="quiet">Filter</button></form>`,
