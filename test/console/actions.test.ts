@@ -34,6 +34,11 @@ describe('console: actions', () => {
     const before = await submit('test', { url: other.url });
     assert.match(before.html, /Your endpoint answered <strong>200<\/strong>/);
     assert.equal(other.received.length, 1);
+    other.answer = () => 410;
+    assert.match(
+      (await submit('test', { url: other.url })).html,
+      /A notification would suspend this endpoint\./,
+    );
     await other.close();
     const closed = await submit('test', { url: other.url });
     assert.match(closed.html, /Your endpoint <strong>refuses connections<.* Start the server;/);

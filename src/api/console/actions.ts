@@ -151,7 +151,8 @@ export const noticesTest: Action = {
   present: (answer) => {
     const { status, error, milliseconds, request } = answer as Answered & { request: Sent };
     const { does, advice } = explainFailure(answer);
-    return html`<p>Your endpoint ${error === undefined ? html`answered <strong>${status}</strong>` : html`<strong>${does}</strong>`} after ${milliseconds} ms. ${error !== undefined && `${advice} A notification would be tried again.`}</p>
+    const would = status === 410 ? 'suspend this endpoint' : 'be tried again';
+    return html`<p>Your endpoint ${error === undefined ? html`answered <strong>${status}</strong>` : html`<strong>${does}</strong>`} after ${milliseconds} ms. ${error !== undefined && `${advice} A notification would ${would}.`}</p>
 <details><summary>What was sent</summary>${shownRequest(request)}</details>`;
   },
 };
