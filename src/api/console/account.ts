@@ -1,6 +1,7 @@
 /** The pages of an account: its sites, and its notices. */
 import type { Context, Middleware } from 'koa';
 import { clientTokenPattern, isClientToken, noticesClient } from '../../ids.js';
+import { mapInPages } from '../../promises.js';
 import type { Db } from '../../redis/connection/db.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
@@ -26,6 +27,8 @@ import {
 } from './words.js';
 
 const perPage = 50;
+/** Each reads the names of all clients of the account. */
+const clientsPerScan = 500;
 const states = ['not_registered', ...endpointStates];
 
 /** GET /console: every site of the account, page by page; a client token as `site` leads to its page. */
@@ -53,8 +56,9 @@ export async function sitesPart(
     `${name}\n${clientToken}`.toLowerCase().includes(part.toLowerCase());
   const found: Site[] = [];
   for (let after = cursor, isMore = true; isMore && found.length <= perPage; ) {
-    const { clients, next } = await pageOfClients(db, accountId, { limit: perPage + 1, after });
-    const sites = await Promise.all(clients.filter(isNamed).map((client) => readSite(db, client)));
+    const limit = wanted || part ? clientsPerScan : perPage + 1;
+    const { clients, next } = await pageOfClients(db, accountId, { limit, after });
+    const sites = await mapInPages(clients.filter(isNamed), perPage, (client) => readSite(db, client));
     found.push(...sites.filter(({ state }) => wanted === undefined || state === wanted));
     [after, isMore] = [next, next !== undefined];
   }
