@@ -32,6 +32,8 @@ export const connectionLimits = {
   keepAliveTimeoutMs: 65_000,
   /** A URL of 2,048 bytes, percent-encoded, takes up to 6 KiB in a query, percent-encoded again. */
   headerBytes: 32 * 1024,
+  /** Requests of a connection that wait for the answer to an earlier one. A packet of them has thousands. */
+  pipelined: 16,
   /** Below the usual limit of open files, to leave some for Redis, Temporal and notifications. */
   connections: 16_000,
 };
@@ -47,13 +49,37 @@ export async function listen(
   // By connection, not a set of answers: V8 chains the tables that a set outgrows as answers come and go. A dead table
   // among its old objects keeps all later ones, each with the requests of its time, until the next full collection.
   const underWay = new Map<Socket, ServerResponse | undefined>();
+  // Requests that came before the answer to an earlier one of their connection: at once they would take a line each (pace.ts).
+  const waiting = new Map<Socket, Parameters<RequestListener>[]>();
   let draining = false;
   const answer: RequestListener = (req, res) => {
+    const { socket } = req;
+    if (underWay.get(socket) === undefined) return begin(req, res);
+    const queue = waiting.get(socket) ?? [];
+    waiting.set(socket, queue);
+    if (queue.length < limits.pipelined) queue.push([req, res]);
+    else {
+      // Or Node would make an object of each of the thousands of requests in a packet: this ends its parsing as an upgrade does.
+      Object.assign((socket as { parser?: object }).parser ?? {}, { onIncoming: () => 2 });
+      refuseNext({ code: 'PIPELINED' }, socket);
+    }
+  };
+  /** Refuses the bytes behind the requests that came whole: these are carried out, and the caller learns first what became of them. */
+  const refuseNext = (err: ParserError, socket: Duplex) => {
+    const answer = waiting.get(socket as Socket)?.at(-1)?.[1] ?? underWay.get(socket as Socket);
+    if (answer?.req.complete !== true) return refuseBytes(err, socket, answer);
+    socket.pause();
+    answer.once('close', () => socket.writable && refuseBytes(err, socket));
+  };
+  const begin: RequestListener = (req, res) => {
     if (draining) res.setHeader('Connection', 'close');
     const { socket } = req;
     underWay.set(socket, res);
     res.on('close', () => {
-      if (underWay.get(socket) === res) underWay.set(socket, undefined);
+      if (underWay.get(socket) !== res) return;
+      underWay.set(socket, undefined);
+      const next = waiting.get(socket)?.shift();
+      if (next !== undefined && socket.writable) begin(...next);
     });
     void handle(req, res).then(() => endUnlessSent(res, limits.sendMs));
   };
@@ -82,20 +108,17 @@ export async function listen(
     });
     answer(req, res);
   });
-  server.on('clientError', (err: ParserError, socket) => {
-    const answer = underWay.get(socket as Socket);
-    // A whole request is carried out, whatever follows it: the caller learns first what became of it.
-    if (answer?.req.complete !== true) return refuseBytes(err, socket, answer);
-    socket.pause();
-    answer.once('close', () => socket.writable && refuseBytes(err, socket));
-  });
+  server.on('clientError', refuseNext);
   server.on('connect', (_, socket) => {
     // Node no longer listens to it.
     socket.on('error', () => socket.destroy());
     refuseBytes({ code: 'CONNECT' }, socket);
   });
   server.on('connection', (socket) => {
-    socket.once('close', () => underWay.delete(socket));
+    socket.once('close', () => {
+      underWay.delete(socket);
+      waiting.delete(socket);
+    });
   });
   server.setTimeout(limits.silenceMs);
   server.maxConnections = limits.connections;
@@ -201,6 +224,7 @@ interface ParserError {
 /** By the codes of Node's HTTP server and of its parser, llhttp, or a method. */
 const refusals: Record<string, [ErrorCode, string]> = {
   CONNECT: ['malformed_request', 'CONNECT is for a proxy, and this is none'],
+  PIPELINED: ['malformed_request', 'Too many requests came before the answer to an earlier one'],
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request took too long'],
   HPE_HEADER_OVERFLOW: ['headers_too_long', 'The path, the query and the headers are too long'],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: ['body_too_long', 'The body is too long'],

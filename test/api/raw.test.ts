@@ -202,6 +202,26 @@ describe('bad input on a raw socket', () => {
     }
   });
 
+  it('answers the requests of a connection one after another, and a packet of thousands with a refusal', async () => {
+    const answersIn = (text: string) => text.split(/HTTP\/1\.1 (?=\d{3} )/).slice(1);
+    const [slow, quick] = [bare('GET /clients', 'host: x', bearer), bare('GET /healthz', 'host: x')];
+    const few = callRaw(service.url, slow + quick.repeat(15) + head('GET /nowhere'));
+    const paths = answersIn(await few.closed).map((text) => /"clients"|"ok"|not_found/.exec(text)?.[0]);
+    assert.deepEqual(paths, ['"clients"', ...Array(15).fill('"ok"'), 'not_found']);
+
+    const floods = Array.from({ length: 20 }, () =>
+      callRaw(service.url, bare('GET /', 'host: x').repeat(2000)),
+    );
+    for (const { closed } of floods) {
+      const answers = answersIn(await closed);
+      assert.equal(answers.length, 18);
+      assert.match(
+        answers.at(-1) ?? '',
+        /^400 .*Too many requests came before the answer to an earlier one/s,
+      );
+    }
+  });
+
   it('outlives callers that reset their connection after the request', async () => {
     for (let i = 0; i < 200; i++) {
       const { socket, closed } = callRaw(service.url, head(i % 2 ? 'GET /healthz' : 'CONNECT x.example:443'));
