@@ -48,7 +48,7 @@ export const audit = operation({
     const [commands, states, calls] = await Promise.all([
       listChanges(db, from),
       listStateChanges(db, { since: sinceMs, onBroken }),
-      listCalls(db, from),
+      listCalls(db, from, of),
     ]);
     const all = [
       // A call comes before its effects, even within one millisecond.

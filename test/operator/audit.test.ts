@@ -153,6 +153,16 @@ describe('audit: calls of the API', () => {
       const { accountCalls, accountSecurityCalls } = h.db.global;
       for (const key of [accountCalls(quiet.account_id), accountSecurityCalls(loud.account_id)])
         assert.ok((await h.db.redis.pttl(key)) > 89 * 86_400_000);
+      // A page of the desk reads them, every 5 s and in the process that serves the callers.
+      const read: string[] = [];
+      const xrange: typeof h.db.redis.xrange = (key: unknown, ...args: unknown[]) => {
+        read.push(String(key));
+        return h.db.redis.xrange(key as string, ...(args as [string, string]));
+      };
+      const redis = Object.assign(Object.create(h.db.redis), { xrange });
+      const found = await listCalls({ ...h.db, redis }, '-', loud.account_id);
+      assert.equal(found.filter(({ what }) => what === 'flood').length, left);
+      assert.ok(read.length > 5 && read.every((key) => key.includes(loud.account_id)), `${read}`);
     });
 
     it('keeps each change, also a second within a minute, and refuses the 51st of a client in a day', async () => {

@@ -1,6 +1,6 @@
 /** The audit: operators' changes, in one stream, and API calls, in streams of their accounts. The service's log has the same entries. */
 import { hash } from 'node:crypto';
-import { mapInPages } from '../../promises.js';
+import { restSince } from '../../promises.js';
 import { type Db, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 
@@ -25,7 +25,7 @@ interface RecordedChange extends Change {
 }
 
 const keptChanges = 100_000;
-const changesPerPage = 1000;
+const entriesPerPage = 500;
 const secretName = /(secret|password|access_token|authorization|signing_key)/i;
 
 /** Writes one change. Values named like a secret are always left out. */
@@ -41,14 +41,23 @@ const withoutSecrets = (value: unknown): string =>
 
 /** Returns the changes from an id on, `(<id>` after it, the oldest first. A time in ms counts as the id of its first entry. */
 export async function listChanges(db: Db, from: string): Promise<RecordedChange[]> {
-  const entries = await db.redis.xrange(db.global.audit, from, '+', 'COUNT', changesPerPage);
-  const changes = entries.map(([id, flat]) => {
-    const { before, after, ...said } = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
-    return { ...said, id, atMs: writtenAtMs(id), before: JSON.parse(before), after: JSON.parse(after) };
-  });
-  const last = changes.at(-1);
-  if (last === undefined || changes.length < changesPerPage) return changes;
-  return [...changes, ...(await listChanges(db, `(${last.id}`))];
+  const changes: RecordedChange[] = [];
+  for await (const page of pagesOf(db, db.global.audit, from))
+    for (const [id, flat] of page) {
+      const { before, after, ...said } = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
+      const values = { before: JSON.parse(before), after: JSON.parse(after) };
+      changes.push({ ...said, id, atMs: writtenAtMs(id), ...values });
+    }
+  return changes;
+}
+
+/** Reads a stream page by page: a customer's has up to 72 MB. */
+async function* pagesOf(db: Db, key: string, from: string) {
+  for (let next = from; next !== ''; ) {
+    const page = await db.redis.xrange(key, next, '+', 'COUNT', entriesPerPage);
+    yield page;
+    next = page.length < entriesPerPage ? '' : `(${page.at(-1)?.[0]}`;
+  }
 }
 
 /** Returns when an entry was written, by Redis' own clock, ms. */
@@ -139,20 +148,27 @@ export async function recordCall(
   return waitMs > 0 ? { calls: most, waitMs } : isRecorded === 1;
 }
 
-/** Bounds each answer of Redis: a full stream has about 600 kB. */
-const accountsPerStep = 10;
+/** Of reading the calls of all accounts: everybody's calls wait meanwhile. */
+const restEveryMs = 10;
 
-/** Lists the calls of every account from an id of the streams on, the oldest first. */
-export async function listCalls(db: Db, from = '-'): Promise<RecordedCall[]> {
-  const accountIds = await db.redis.smembers(db.global.accounts);
-  const perAccount = await mapInPages(accountIds, accountsPerStep, async (accountId) => {
-    const keys = [db.global.accountCalls(accountId), db.global.accountSecurityCalls(accountId)];
-    const streams = await Promise.all(keys.map((key) => db.redis.xrange(key, from, '+')));
-    return streams.flat().map(([id, [, entry = '{}']]) => ({
-      ...(JSON.parse(entry) as Omit<AuditedCall, 'accountId'>),
-      accountId,
-      atMs: writtenAtMs(id),
-    }));
-  });
-  return perAccount.flat().sort((a, b) => a.atMs - b.atMs);
+/**
+ * Lists the calls of every account from an id of the streams on, the oldest first.
+ * @param of only calls of this account, or with this text as a value
+ */
+export async function listCalls(db: Db, from = '-', of?: string): Promise<RecordedCall[]> {
+  const all = await db.redis.smembers(db.global.accounts);
+  const text = of === undefined ? '' : JSON.stringify(of);
+  const calls: RecordedCall[] = [];
+  let begunAt = performance.now();
+  for (const accountId of of !== undefined && all.includes(of) ? [of] : all)
+    for (const key of [db.global.accountCalls(accountId), db.global.accountSecurityCalls(accountId)])
+      for await (const page of pagesOf(db, key, from)) {
+        for (const [id, [, entry = '{}']] of page)
+          if (accountId === of || entry.includes(text))
+            calls.push({ ...JSON.parse(entry), accountId, atMs: writtenAtMs(id) });
+        if (performance.now() - begunAt < restEveryMs) continue;
+        await restSince(begunAt);
+        begunAt = performance.now();
+      }
+  return calls.sort((a, b) => a.atMs - b.atMs);
 }
