@@ -221,6 +221,9 @@ function digest(files, salt) {
 async function become(program, ...before) {
   const path = join(projectDir, program);
   process.argv = [process.execPath, path, ...before, ...args];
+  // A proxy that the environment names for calls elsewhere leads to no server of this machine.
+  const { no_proxy, NO_PROXY } = process.env;
+  process.env.no_proxy = [no_proxy ?? NO_PROXY, 'localhost', '127.0.0.1', '::1'].filter(Boolean).join();
   await import(pathToFileURL(path).href);
 }
 

@@ -23,7 +23,9 @@ export async function newProject(ports: NodeJS.ProcessEnv = {}) {
   const programs: Program[] = [];
   const seen: ProcessMark[] = [];
   const { REDIS_URL, TEMPORAL_ADDRESS, ...inherited } = process.env;
-  const env = { ...inherited, ...ports, DATA_DIR: dir, PORT: String(port), LOG_LEVEL: 'info' };
+  // A proxy that serves nobody: it is not for this machine.
+  const proxies = { http_proxy: 'http://127.0.0.1:1', no_proxy: 'example.com' };
+  const env = { ...inherited, ...ports, ...proxies, DATA_DIR: dir, PORT: String(port), LOG_LEVEL: 'info' };
 
   /** One more `npm start` in the folder. */
   function launch(): Program {
