@@ -20,7 +20,7 @@ const reasons = {
   limit: ['A limit of the namespace is reached (RESOURCE_EXHAUSTED).', 'Raise it.'],
   not_ready: [
     'Temporal is not ready, or is another server: it accepts connections, and answers no call.',
-    'Look at its log, or correct TEMPORAL_ADDRESS.',
+    'Look at its log, or correct TEMPORAL_ADDRESS. If https_proxy or http_proxy is set, put its host into no_proxy.',
   ],
   other: ['Temporal refuses a call.', 'Look at its log.'],
 } as const;
