@@ -222,8 +222,8 @@ async function become(program, ...before) {
   const path = join(projectDir, program);
   process.argv = [process.execPath, path, ...before, ...args];
   // A proxy that the environment names for calls elsewhere leads to no server of this machine.
-  const { no_proxy, NO_PROXY } = process.env;
-  process.env.no_proxy = [no_proxy ?? NO_PROXY, 'localhost', '127.0.0.1', '::1'].filter(Boolean).join();
+  const given = process.env.no_proxy ?? process.env.NO_PROXY;
+  if (given !== '*') process.env.no_proxy = [given, 'localhost,127.0.0.1,::1'].filter(Boolean).join();
   await import(pathToFileURL(path).href);
 }
 
