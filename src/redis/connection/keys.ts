@@ -50,7 +50,8 @@ import { recordKeptDays } from '../../constants.js';
  *   asset, event, accepted_at, ended_at
  *   state                         absent: waiting
  *   priority                      absent: live
- *   group, again                  name of the workflow that it shares (absent: it has its own); '1' if it was owed before
+ *   group, again, unlisted        name of the workflow that it shares (absent: it has its own); '1' if it was owed before; '1' if
+ *                                 the list no longer has it
  *   by, reason                    superseded by, not needed because of; why it failed
  *   attempts                      JSON, one line each
  *   failures, clock_since         failed attempts; the client's clock at the first

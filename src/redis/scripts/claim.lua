@@ -64,8 +64,8 @@ local function claim_again(e, claimed, last, segments, new)
     return {kind = 'ended', state = 'cancelled'}
   end
   if new ~= '' or claimed <= e.looked_up then return write_claim(e, claimed + 1, segments, new) end
-  list(e.id, e.accepted_at)
   end_unclaimed('not_needed', id_text(last))
+  list(e.id, e.accepted_at)
   decide(e.asset, e.event, 'not_needed')
   return {kind = 'not_needed'}
 end

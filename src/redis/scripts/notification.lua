@@ -28,8 +28,8 @@ local function drop(id, state, ended_at)
   redis.call('HSET', E, 'missing_until', ended_at + 1000)
 end
 -- Ends a record, and writes `fields` (alternating names and values) in the same write. One that has not failed is kept if it is listed.
-local function close(id, fields, state, by, reason)
-  if state ~= 'failed' and not redis.call('ZSCORE', list_key(), id) then return drop(id, state, now) end
+local function close(id, fields, state, by, reason, is_unlisted)
+  if is_unlisted and state ~= 'failed' then return drop(id, state, now) end
   add(fields, 'state', state)
   add(fields, 'ended_at', now)
   if by then add(fields, 'by', by) end
@@ -44,7 +44,8 @@ local function reopen(id)
   redis.call('PERSIST', record(id))
 end
 local function finish(id, state, by, reason)
-  if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
+  local r = redis.call('HMGET', record(id), 'asset', 'unlisted')
+  if r[1] then close(id, {}, state, by, reason, r[2]) end
 end
 -- Lists a notification; `trim_list` must follow in the same call.
 local function list(id, accepted_at) redis.call('ZADD', list_key(), accepted_at, id) end
@@ -54,8 +55,9 @@ local function trim_list()
   if over <= 0 then return end
   local out = redis.call('ZPOPMIN', list_key(), over)
   for i = 1, #out, 2 do
-    local state, ended_at = unpack(redis.call('HMGET', record(out[i]), 'state', 'ended_at'))
-    if state and state ~= 'waiting' and state ~= 'failed' then drop(out[i], state, ended_at) end
+    local asset, state, ended_at = unpack(redis.call('HMGET', record(out[i]), 'asset', 'state', 'ended_at'))
+    if state and state ~= 'failed' then drop(out[i], state, ended_at)
+    elseif asset then redis.call('HSET', record(out[i]), 'unlisted', 1) end
   end
 end
 

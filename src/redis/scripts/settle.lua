@@ -18,7 +18,7 @@ end
 local function settle_attempt(v)
   local current, f, w = owed_by(v.asset)
   local is_counted = f ~= nil and f.nonce == v.nonce
-  local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group', 'again')
+  local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group', 'again', 'unlisted')
   local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
   local function answer(result, at)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
@@ -28,7 +28,7 @@ local function settle_attempt(v)
     }
   end
   local function ends(state, reason)
-    if exists then close(v.id, changed, state, nil, reason) end
+    if exists then close(v.id, changed, state, nil, reason, r[8]) end
     changed = {}
     return answer(state)
   end
