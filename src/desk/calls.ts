@@ -32,6 +32,7 @@ import { TargetRefused } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ChangeRefused } from '../redis/records/clients.js';
 import { findOperatorToken, isAllowed, type Role } from '../redis/records/operatorAccess.js';
+import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { isTemporalUnavailable } from '../temporal/connection.js';
 
 const bodyAtMostBytes = 64 * 1024;
@@ -53,7 +54,8 @@ export const answerRefusals: Middleware = async ({ method }, next) => {
   } catch (err) {
     if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
     if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
-    if (err instanceof ChangeRefused) throw new ApiError('refused', explainError(err).slice(0, -1));
+    if (err instanceof ChangeRefused || err instanceof SecretUnreadable)
+      throw new ApiError('refused', explainError(err).slice(0, -1));
     if (isTemporalUnavailable(err)) throw unavailable(err);
     // The words of a refusal may be those of an error of Redis.
     const isOfRedis = !(err instanceof ApiError) && isRedisUnavailable(err);

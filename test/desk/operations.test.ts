@@ -261,6 +261,14 @@ describe('operations of operators', () => {
       assert.match(ran.stderr, /^(msg_|[A-Z]).*[^.]\.\n$/);
       assert.deepEqual(await scene.there('admin', args), ran);
     }
+    const made = await scene.cli.json('client', 'create', '--account', account_id, '--name', 'Sealed');
+    const { config } = scene.h.apiDeps;
+    const { SECRETS_KEY } = config;
+    config.SECRETS_KEY = [{ id: 'k9', key: Buffer.alloc(32) }];
+    const test = ['registration', 'test', made.client_token, '--url', 'http://127.0.0.1:9/'];
+    const { stderr } = await scene.there('admin', test);
+    config.SECRETS_KEY = SECRETS_KEY;
+    assert.equal(stderr, 'SECRETS_KEY has no key "k1", which encrypted a secret.\n');
   });
 
   it('say over HTTP that the audit names the token, and why a door does not answer', async () => {
