@@ -46,6 +46,7 @@ export async function prepareStack() {
     REDIS_PASSWORD: randomBytes(24).toString('hex'),
     SECRETS_KEY: `k1:${randomBytes(32).toString('base64')}`,
     PORT: ports.api,
+    ADMIN_PORT: await freePort(),
     TEMPORAL_UI_PORT: await freePort(),
     GRAFANA_PORT: await freePort(),
     ALLOW_HTTP_TARGETS: true,
