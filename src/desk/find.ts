@@ -65,12 +65,12 @@ async function find(services: Services, operator: Operator, asked: string): Prom
 const notificationUrl = ({ clientToken, notificationId }: ListedNotification): string =>
   `${siteUrl(clientToken)}/notifications/${notificationId}`;
 
-/** Finds by an id. A workflow's id ends with a client token, or with a notification's id, and a URL of Temporal's UI holds it. */
+/** Finds by an id, which may stand in a workflow's id or in a URL: of Temporal's UI, the console or the desk. */
 async function pageOf({ db }: Services, asked: string): Promise<string | undefined> {
   const [msg] = /msg_[\w-]{22}(?![\w-])/.exec(asked) ?? [];
   const notification = msg && (await findNotification(db, msg));
   if (notification) return notificationUrl(notification);
-  const id = asked.replace(/^.*catch-up(\/|%2F)([\w:-]+).*$/, '$2');
+  const id = asked.replace(/^.*(?:catch-up|console\/sites|desk\/clients)(?:\/|%2F)([\w:-]+).*$/, '$1');
   const account = await getAccount(db, id.startsWith('cid_') ? accountIdOf(id) : id);
   if (account !== undefined) return `/desk/accounts/${account.accountId}`;
   const isClient = isClientToken(id) || isNoticesClient(id);

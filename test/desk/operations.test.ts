@@ -337,6 +337,7 @@ describe('operations of operators', () => {
     for (const [asked, path] of [
       [`${receiver.url}/another`, `/desk/clients/${client}`],
       [inUi(`q/catch-up/${client}`), `/desk/clients/${client}`],
+      [`https://hooks.example.com/console/sites/${client}/asset?platform_id=x`, `/desk/clients/${client}`],
       [` q/enrichment/${client}/${id} `, `/desk/clients/${client}/notifications/${id}`],
       [`${inUi(`q/enrichment/${client}/${id}`)}/run/history`, `/desk/clients/${client}/notifications/${id}`],
     ])
