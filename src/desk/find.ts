@@ -94,17 +94,16 @@ async function findInTemporal({ db, temporal }: Services, asked: string): Promis
     const says = 'Temporal does not answer, so events and assets are not found by their ids alone.';
     return { hrefs: [], shown: html`<div class="notice warn" role="status"><p>${says}</p></div>` };
   }
-  const found = await mapInPages([...tokens], 20, async (token) => {
+  const found = await mapInPages([...tokens], workflowsAtMost, async (token) => {
     const event = await notificationOfEvent(db, token, asked);
     if (event !== undefined) return { token, href: notificationUrl(event) };
     const why = await explainAsset(db, token, asked);
     const href = `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(asked)}`;
     return isKnown(why) ? { token, href } : [];
   });
-  const links = found
-    .flat()
-    .map(({ token, href }) => html`<li><a href="${href}">${asked}</a> of ${token}</li>`);
+  const pages = found.flat();
+  const links = pages.map(({ token, href }) => html`<li><a href="${href}">${asked}</a> of ${token}</li>`);
   const more =
     seen === workflowsAtMost && html`<p>Only ${seen} workflows were looked at: more sites may have it.</p>`;
-  return { hrefs: found.flat().map(({ href }) => href), shown: [html`<ul>${links}</ul>`, more] };
+  return { hrefs: pages.map(({ href }) => href), shown: [html`<ul>${links}</ul>`, more] };
 }

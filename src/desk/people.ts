@@ -212,15 +212,14 @@ function personOf(config: Config, claims: IDToken): Person | undefined {
 }
 
 /** People may choose each of these but `sub`, at many a provider: in the audit `sub` follows, in parentheses. */
-const nameIn = ({ name, preferred_username, email, sub }: IDToken): string =>
-  [email, preferred_username, name, sub]
-    .map((claim) =>
-      String(claim ?? '')
-        .replaceAll(/[\p{Cc}\p{Cf}()]/gu, '')
-        .trim()
-        .slice(0, 64),
-    )
-    .find(Boolean) ?? 'nobody';
+function nameIn({ name, preferred_username, email, sub }: IDToken): string {
+  const visible = (text: unknown) =>
+    String(text ?? '')
+      .replaceAll(/[\p{Cc}\p{Cf}()]/gu, '')
+      .trim();
+  const [first = 'nobody'] = [email, preferred_username, name, sub].map(visible).filter(Boolean);
+  return first.slice(0, 64);
+}
 
 /** Returns where a person signs out of the company's account; undefined if the provider has no such address or does not answer. */
 async function signOutUrl(config: Config): Promise<string | undefined> {
