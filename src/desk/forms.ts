@@ -118,7 +118,7 @@ function shownValue(name: string, value: Value): Piece {
   const href =
     (isNotificationId(text) && `/desk/find?q=${text}`) ||
     (/^acc_[\w-]+$/.test(text) && `/desk/accounts/${text}`) ||
-    (ofClients.includes(name.toLowerCase()) && /^[\w-]+$/.test(text) && `/desk/clients/${text}`) ||
+    (ofClients.includes(name.toLowerCase()) && /^[\w:-]+$/.test(text) && `/desk/clients/${text}`) ||
     (name === 'workflow_url' && /^https?:/.test(text) && text);
   return href ? html`<a href="${href}">${text}</a>` : text;
 }

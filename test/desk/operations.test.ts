@@ -371,6 +371,8 @@ describe('operations of operators', () => {
       const { html } = await visitors.look.get(`/desk/accounts/${account_id}`);
       assert.match(html, new RegExp(`<a href="/desk/clients/${notices}">how they stand</a>`));
       assert.match(await says(`/desk/clients/${notices}`), /No notice waits/);
+      const shown = await visitors.look.get(`/desk/do/registration/show?client_token=${notices}`);
+      assert.match(shown.html, new RegExp(`<dd><a href="/desk/clients/${notices}">`));
       await scene.cli.json('registration', 'reset', notices);
       assert.match(
         await says(`/desk/clients/${notices}`),
