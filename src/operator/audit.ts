@@ -46,7 +46,7 @@ export const audit = operation({
     const sinceMs = Math.max(0, Math.floor(since), Number(after ?? 0));
     const from = String(sinceMs);
     const [commands, states, calls] = await Promise.all([
-      listChanges(db, from),
+      listChanges(db, from, of),
       listStateChanges(db, { since: sinceMs, onBroken }),
       listCalls(db, from, of),
     ]);

@@ -249,6 +249,7 @@ describe('audit: the name of an operator', () => {
       env,
     });
     const [entry] = await cli.json('audit', '--of', JSON.parse(stdout).account_id);
+    assert.deepEqual(await cli.json('audit', '--of', name), [entry], 'by a name with quotation marks');
     return { who: entry.who, warned: stderr };
   }
 

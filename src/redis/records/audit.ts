@@ -39,11 +39,17 @@ export async function recordChange(db: Db, change: Change): Promise<void> {
 const withoutSecrets = (value: unknown): string =>
   JSON.stringify(value, (name, inner: unknown) => (secretName.test(name) ? undefined : inner)) ?? 'null';
 
-/** Returns the changes from an id on, `(<id>` after it, the oldest first. A time in ms counts as the id of its first entry. */
-export async function listChanges(db: Db, from: string): Promise<RecordedChange[]> {
+/**
+ * Returns the changes from an id on, `(<id>` after it, the oldest first. A time in ms counts as the id of its first entry.
+ * @param part only entries in which this text stands
+ */
+export async function listChanges(db: Db, from: string, part = ''): Promise<RecordedChange[]> {
   const changes: RecordedChange[] = [];
-  for await (const page of pagesOf(db, db.global.audit, from))
+  // Of the values JSON is stored.
+  const parts = [part, JSON.stringify(part).slice(1, -1)];
+  for await (const page of pagesOf(db, db.global.audit, from, rests()))
     for (const [id, flat] of page) {
+      if (!flat.some((text) => parts.some((one) => text.includes(one)))) continue;
       const { before, after, ...said } = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
       const values = { before: JSON.parse(before), after: JSON.parse(after) };
       changes.push({ ...said, id, atMs: writtenAtMs(id), ...values });
@@ -52,12 +58,25 @@ export async function listChanges(db: Db, from: string): Promise<RecordedChange[
 }
 
 /** Reads a stream page by page: a customer's has up to 72 MB. */
-async function* pagesOf(db: Db, key: string, from: string) {
+async function* pagesOf(db: Db, key: string, from: string, rest: () => Promise<void>) {
   for (let next = from; next !== ''; ) {
     const page = await db.redis.xrange(key, next, '+', 'COUNT', entriesPerPage);
     yield page;
+    await rest();
     next = page.length < entriesPerPage ? '' : `(${page.at(-1)?.[0]}`;
   }
+}
+
+/** Of a long reading: everybody's calls wait meanwhile. */
+const restEveryMs = 10;
+
+function rests(): () => Promise<void> {
+  let begunAt = performance.now();
+  return async () => {
+    if (performance.now() - begunAt < restEveryMs) return;
+    await restSince(begunAt);
+    begunAt = performance.now();
+  };
 }
 
 /** Returns when an entry was written, by Redis' own clock, ms. */
@@ -148,9 +167,6 @@ export async function recordCall(
   return waitMs > 0 ? { calls: most, waitMs } : isRecorded === 1;
 }
 
-/** Of reading the calls of all accounts: everybody's calls wait meanwhile. */
-const restEveryMs = 10;
-
 /**
  * Lists the calls of every account from an id of the streams on, the oldest first.
  * @param of only calls of this account, or with this text as a value
@@ -159,16 +175,12 @@ export async function listCalls(db: Db, from = '-', of?: string): Promise<Record
   const all = await db.redis.smembers(db.global.accounts);
   const text = of === undefined ? '' : JSON.stringify(of);
   const calls: RecordedCall[] = [];
-  let begunAt = performance.now();
+  const rest = rests();
   for (const accountId of of !== undefined && all.includes(of) ? [of] : all)
     for (const key of [db.global.accountCalls(accountId), db.global.accountSecurityCalls(accountId)])
-      for await (const page of pagesOf(db, key, from)) {
+      for await (const page of pagesOf(db, key, from, rest))
         for (const [id, [, entry = '{}']] of page)
           if (accountId === of || entry.includes(text))
             calls.push({ ...JSON.parse(entry), accountId, atMs: writtenAtMs(id) });
-        if (performance.now() - begunAt < restEveryMs) continue;
-        await restSince(begunAt);
-        begunAt = performance.now();
-      }
   return calls.sort((a, b) => a.atMs - b.atMs);
 }
