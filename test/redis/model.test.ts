@@ -870,4 +870,19 @@ describe('known and owed, in every interleaving', () => {
     ];
     await keepsPromises(steps, 5, { maxInFlight: 5, perSecond: 0, drainPerSecond: 200 });
   });
+
+  it('keeps an alarm that it sets after a plan of another clock', async () => {
+    const turned = (...verdicts: Drawn['verdicts']) =>
+      turn({ verdicts, givenBack: [], most: 1, isLost: false });
+    const steps = [
+      loseClaim(newEvent, 'an event without a workflow'),
+      claimAgain(0),
+      turned(),
+      claim(newEvent, 'another event', { most: 1, isLost: false }),
+      plan(15 * second),
+      pass(-300 * second),
+      turned([2, 'fail'], [1, 'gone']),
+    ];
+    await keepsPromises(steps, 5, { maxInFlight: 5, perSecond: 0, drainPerSecond: 200 });
+  });
 });

@@ -86,7 +86,7 @@ local function alarm(at)
   if h.catch_up_until > now - AWAKE_MS and h.catch_up_until <= at then return end
   if h.woken_at <= h.planned_at or h.woken_at > now then h.woken_at = now end
   h.catch_up_until = at
-  redis.call('HSET', E, 'catch_up_until', at, 'woken_at', h.woken_at)
+  redis.call('HSET', E, 'catch_up_until', at, 'woken_at', h.woken_at, 'planned_at', h.planned_at)
   needs_wake = 1
 end
 -- Makes due whatever waits for a later time than the end of its quiet period: each call of `pull_forward` goes on, the latest first, down to `pull_below`.
