@@ -169,6 +169,7 @@ export class Model {
   position: string | undefined;
   /** As the last step left it. */
   catchUpUntil: string | undefined;
+  plannedAt = 0;
   saved: { facts: Facts; limits: Limits; restore(): Promise<void> } | undefined;
 
   constructor(
