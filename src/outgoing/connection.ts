@@ -61,7 +61,7 @@ export class Connection {
   #session: Buffer | undefined;
   #exchange: Exchange | undefined;
   #resting: NodeJS.Timeout | undefined;
-  /** Until when the name leads to the socket's address. */
+  /** Until when the name leads to the socket's address, as its own lookup said: of many addresses each answer may have others. */
   #currentUntilMs = 0;
 
   constructor(
@@ -85,7 +85,8 @@ export class Connection {
       // First comes what has arrived meanwhile: the end of the connection, or bytes that belong to no request.
       if (this.#socket !== undefined) {
         await nextTurn();
-        if (!(await isCurrent(this.remoteAddress, this.#currentUntilMs, this.to, this.guard))) this.#drop();
+        const isOld = performance.now() > this.#currentUntilMs;
+        if (isOld && !(await isCurrent(this.remoteAddress, this.to, this.guard))) this.#drop();
       }
       const socket = this.#socket ?? (await this.#open(mayResume ? this.to.session : undefined));
       if (this.#exchange !== exchange) return;

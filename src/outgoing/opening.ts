@@ -100,17 +100,15 @@ const askedWithinMs = 250;
 /**
  * Returns whether a new connection might still lead to this address. If the TTL of the name has passed, it is asked and judged again,
  * once for all connections of the origin. A name server that is silent or broken changes nothing.
- * @param address undefined if a proxy resolved the name @param untilMs as the connection's own lookup said: of many
- *   addresses each answer may have others
+ * @param address undefined if a proxy resolved the name
  */
 export async function isCurrent(
   address: string | undefined,
-  untilMs: number,
   to: Destination,
   guard: Guard,
 ): Promise<boolean> {
   const { found } = to;
-  if (performance.now() < untilMs || found === undefined) return true;
+  if (found === undefined) return true;
   if (performance.now() > found.untilMs) {
     found.untilMs = performance.now() + ageMs.least;
     const asked = findAddresses(to, guard).catch(({ failure }: AttemptFailed) => {
