@@ -146,6 +146,17 @@ export function ownNames(policy: TargetPolicy): string[] {
     .map(comparableName);
 }
 
+/** Returns the policy with the addresses of the service's own names, of some of which none may be found. */
+export async function withOwnNames(
+  policy: TargetPolicy,
+  lookup: (name: string) => Promise<readonly { address: string }[]>,
+): Promise<TargetPolicy> {
+  const answers = await Promise.allSettled(ownNames(policy).map(lookup));
+  const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+  const ownAddresses = [...(policy.ownAddresses ?? []), ...found.map(({ address }) => address)];
+  return { ...policy, ownAddresses };
+}
+
 /** Returns a name in the form in which names are compared. */
 export function comparableName(name: string): string {
   return name.toLowerCase().replace(/\.$/, '');

@@ -168,14 +168,6 @@ function isUnanswered(error: unknown): boolean {
   return !answerCodes.has(codeOf(error));
 }
 
-/** Returns the addresses of all these names, of some of which none may be found. */
-export async function addressesOf(names: readonly string[], lookup: Lookup): Promise<string[]> {
-  const answers = await Promise.allSettled(names.map(lookup));
-  return answers.flatMap((answer) =>
-    answer.status === 'fulfilled' ? answer.value.map(({ address }) => address) : [],
-  );
-}
-
 /** Reads the system's list of names (hosts(5)) synchronously, not on one of libuv's threads: the file is small and cached. */
 function readHosts(path: string): string {
   try {

@@ -4,7 +4,7 @@ import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { addAbortSignal } from 'node:stream';
 import { checkServerIdentity, type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { withTimeout } from '../promises.js';
-import { judgeAddress, ownNames, type TargetPolicy } from './address.js';
+import { judgeAddress, type TargetPolicy, withOwnNames } from './address.js';
 import { type DetailOf, tlsDetail } from './details.js';
 import {
   AttemptFailed,
@@ -14,7 +14,7 @@ import {
   lookupFailed,
   saysUnknownHost,
 } from './failures.js';
-import { addressesOf, type FoundAddress, type Names } from './names.js';
+import type { FoundAddress, Names } from './names.js';
 import type { OutgoingProxy } from './proxy.js';
 
 /** One origin as a connection sees it. */
@@ -39,8 +39,8 @@ export interface Guard {
   trust?: SecureContext;
   /** The only way out, if there is one. */
   proxy?: OutgoingProxy;
-  /** The addresses of the service's own names, and until when they count (`performance.now()`). */
-  own?: { addresses: Promise<readonly string[]>; untilMs: number };
+  /** The policy with the addresses of the service's own names, and until when they count (`performance.now()`). */
+  known?: { policy: Promise<TargetPolicy>; untilMs: number };
 }
 
 /** Where an attempt is: the details of `timeout`. */
@@ -56,8 +56,7 @@ interface Opener {
 /** Finds and judges the addresses of an origin; none if a proxy looks up its name. @throws AttemptFailed */
 export async function findAddresses(to: Destination, guard: Guard): Promise<Required<Destination>['found']> {
   const { host } = to;
-  const [addresses, own] = await Promise.all([lookUp(host, guard), addressesOfOwnNames(guard)]);
-  const policy = { ...guard.policy, ownAddresses: [...(guard.policy.ownAddresses ?? []), ...own] };
+  const [addresses, policy] = await Promise.all([lookUp(host, guard), policyOfNow(guard)]);
   for (const { address } of addresses) refuseUnlessAllowed(address, to, policy);
   const ttlMs = Math.min(...addresses.map(({ ttlSeconds }) => (ttlSeconds ?? 60) * 1000), ageMs.most);
   to.found = { addresses, untilMs: performance.now() + Math.max(ttlMs, ageMs.least) };
@@ -120,15 +119,14 @@ export async function isCurrent(
 }
 
 /** Asks once a minute, because a receiver's name may lead to the service. A late answer leaves the addresses of before. */
-function addressesOfOwnNames(guard: Guard): Promise<readonly string[]> {
-  const { policy, names, own } = guard;
+function policyOfNow(guard: Guard): Promise<TargetPolicy> {
+  const { policy, names, known } = guard;
   const nowMs = performance.now();
-  if (own !== undefined && nowMs < own.untilMs) return own.addresses;
-  const asked = addressesOf(ownNames(policy), names.lookup);
-  const inTime = withTimeout(asked, askedWithinMs, () => undefined);
-  const addresses = inTime.then((found) => found ?? own?.addresses ?? []);
-  guard.own = { addresses, untilMs: nowMs + ageMs.most };
-  return addresses;
+  if (known !== undefined && nowMs < known.untilMs) return known.policy;
+  const inTime = withTimeout(withOwnNames(policy, names.lookup), askedWithinMs, () => undefined);
+  const newest = inTime.then((found) => found ?? known?.policy ?? policy);
+  guard.known = { policy: newest, untilMs: nowMs + ageMs.most };
+  return newest;
 }
 
 function refuseUnlessAllowed(address: string, { port }: Destination, policy: TargetPolicy): void {

@@ -1,10 +1,17 @@
 import { isIP } from 'node:net';
 import { domainToUnicode } from 'node:url';
 import { withTimeout } from '../promises.js';
-import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
+import {
+  type AddressVerdict,
+  comparableName,
+  judgeAddress,
+  ownNames,
+  type TargetPolicy,
+  withOwnNames,
+} from './address.js';
 import { explainFailure } from './details.js';
 import { lookupFailed, saysUnknownHost } from './failures.js';
-import { addressesOf, type Lookup, systemNames } from './names.js';
+import { type Lookup, systemNames } from './names.js';
 
 export type TargetRefusal = keyof typeof messages;
 
@@ -82,13 +89,13 @@ export async function checkTarget(
   const port = portOf(parsed);
   if (policy.namesByProxy && isIP(host) === 0) return;
   const { lookup = systemNames.lookup, timeoutMs = 5_000 } = opts;
-  const [found, own] = await Promise.all([
-    isIP(host) === 0 ? lookUp(host, policy, lookup, timeoutMs) : [{ address: host }],
-    addressesOf(ownNames(policy), (name) => lookUp(name, policy, lookup, timeoutMs)),
+  const ask = (name: string) => lookUp(name, policy, lookup, timeoutMs);
+  const [found, known] = await Promise.all([
+    isIP(host) === 0 ? ask(host) : [{ address: host }],
+    withOwnNames(policy, ask),
   ]);
   if (found.length === 0) throw new TargetRefused('unknown_host', policy);
-  const withOwn = { ...policy, ownAddresses: [...(policy.ownAddresses ?? []), ...own] };
-  for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, withOwn), policy);
+  for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, known), policy);
 }
 
 /** Returns whether the check of this URL looks up a name: not for an address, nor for text that is not a URL. */
