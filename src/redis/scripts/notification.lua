@@ -19,7 +19,6 @@ local function state_of(id)
   return r[1] and (r[2] or 'waiting') or nil
 end
 local function add(fields, name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
-local function list_key() return base .. 'notifications' end
 -- Removes a record that the list does not have, and notes until when deliveries are missing there.
 local function drop(id, state, ended_at)
   redis.call('DEL', record(id))
@@ -48,12 +47,13 @@ local function finish(id, state, by, reason)
   if r[1] then close(id, {}, state, by, reason, r[2]) end
 end
 -- Lists a notification; `trim_list` must follow in the same call.
-local function list(id, accepted_at) redis.call('ZADD', list_key(), accepted_at, id) end
+local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
 -- Keeps the newest 10,000; a record that is owed or has failed stays.
 local function trim_list()
-  local over = redis.call('ZCARD', list_key()) - 10000
+  local log = base .. 'notifications'
+  local over = redis.call('ZCARD', log) - 10000
   if over <= 0 then return end
-  local out = redis.call('ZPOPMIN', list_key(), over)
+  local out = redis.call('ZPOPMIN', log, over)
   for i = 1, #out, 2 do
     local asset, state, ended_at = unpack(redis.call('HMGET', record(out[i]), 'asset', 'state', 'ended_at'))
     if state and state ~= 'failed' then drop(out[i], state, ended_at)
