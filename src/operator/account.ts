@@ -1,6 +1,7 @@
 /** Accounts, their credentials and scopes, and links to their console. */
 import { z } from 'zod';
 import { hostInUrl } from '../addresses.js';
+import { hasPart } from '../api/console/words.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import {
   type Account,
@@ -78,7 +79,7 @@ export const accountList = operation({
   list: 'accounts',
   async run(operator, { name: wanted = '' }, asked) {
     const all = await listAccounts(await operator.db());
-    const found = all.filter(({ name }) => name.toLowerCase().includes(wanted.toLowerCase()));
+    const found = all.filter(({ name }) => hasPart(name, wanted));
     const { page, next } = cutPage(found, asked, ({ accountId }) => accountId);
     const accounts = page.map(({ accountId: account_id, name, clientId: client_id, scopes, disabled }) => {
       return { account_id, name, client_id, scopes, disabled };

@@ -1,6 +1,6 @@
 /** Shows who did what: operators' changes, calls of the API, changes of state. */
 import { z } from 'zod';
-import { count } from '../api/console/words.js';
+import { count, hasPart } from '../api/console/words.js';
 import { text, time } from '../api/reference/schemas.js';
 import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
@@ -58,7 +58,7 @@ export const audit = operation({
       ...states.filter(({ by }) => by !== 'operator').map(presentStateChange),
     ];
     const found = all
-      .filter((entry) => entry.at <= until && has(entry.who, who) && has(entry.what, what))
+      .filter((entry) => entry.at <= until && hasPart(entry.who, who) && hasPart(entry.what, what))
       .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
       .sort((a, b) => a.at - b.at);
     const columns = 'at who what target before after why';
@@ -79,8 +79,6 @@ export const audit = operation({
 });
 
 const weekMs = 7 * 86_400_000;
-
-const has = (text: string, part: string) => text.toLowerCase().includes(part.toLowerCase());
 
 function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
   const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;

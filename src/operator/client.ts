@@ -1,11 +1,12 @@
 /** Clients, their bounds, signing secrets and deletion. */
 import { z } from 'zod';
+import { hasPart } from '../api/console/words.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
 import { type Client, createClient, getClient, listClients, setClient } from '../redis/records/clients.js';
 import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
-import { endpointStates, readSite } from '../redis/records/endpoint.js';
+import { readSite, siteStates } from '../redis/records/endpoint.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
 import {
@@ -38,8 +39,6 @@ import {
   shownUrl,
 } from './operation.js';
 import { moment, span } from './terminal.js';
-
-const states = ['not_registered', ...endpointStates] as const;
 
 const described = z.object({
   client_token: clientToken,
@@ -91,10 +90,10 @@ export const clientList = operation({
     name: filledText
       .optional()
       .describe('only with this text in the name, the client token or the host of the URL'),
-    state: choice(states).optional().describe('only in this state'),
+    state: choice(siteStates).optional().describe('only in this state'),
   }),
   answers: described.extend({
-    state: z.enum([...states, 'unreadable']),
+    state: z.enum([...siteStates, 'unreadable']),
     owed: whole(12, 'null where keys are broken').nullable(),
     url: text('https://cms.example.com/hooks').nullable(),
   }),
@@ -127,8 +126,7 @@ async function pageOf(operator: Operator, wanted: Wanted, { limit, after = '' }:
 async function readMatching(operator: Operator, client: Client, { name: text = '', state: wanted }: Wanted) {
   const { registration, health, state } = await readSite(await operator.db(), client);
   const host = registration ? new URL(registration.url).host : '';
-  const names = `${client.name}\n${client.clientToken}\n${host}`;
-  if (!names.toLowerCase().includes(text.toLowerCase())) return [];
+  if (!hasPart(`${client.name}\n${client.clientToken}\n${host}`, text)) return [];
   const url = registration ? shownUrl(operator, registration.url) : null;
   if (wanted !== undefined && state !== wanted) return [];
   return [{ ...present(client), state, owed: health?.owed ?? null, url }];

@@ -6,7 +6,7 @@ import type { Db } from '../../redis/connection/db.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import { type Client, getClient, pageOfClients } from '../../redis/records/clients.js';
-import { endpointStates, readSite } from '../../redis/records/endpoint.js';
+import { readSite, siteStates } from '../../redis/records/endpoint.js';
 import { badParameter } from '../apiError.js';
 import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
@@ -21,6 +21,7 @@ import {
   failedInWords,
   faultInWords,
   fromNow,
+  hasPart,
   healthNotice,
   nextAttempt,
   stateField,
@@ -29,7 +30,6 @@ import {
 const perPage = 50;
 /** Each reads the names of all clients of the account. */
 const clientsPerScan = 500;
-const states = ['not_registered', ...endpointStates];
 
 /** GET /console: every site of the account, page by page; a client token as `site` leads to its page. */
 export function sitesPage(deps: ApiDeps): Middleware[] {
@@ -52,8 +52,7 @@ export async function sitesPart(
 ): Promise<Piece> {
   const [cursor, wanted, part = ''] = ['cursor', 'state', 'site'].map((name) => given(ctx, name));
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
-  const isNamed = ({ name, clientToken }: Client) =>
-    `${name}\n${clientToken}`.toLowerCase().includes(part.toLowerCase());
+  const isNamed = ({ name, clientToken }: Client) => hasPart(`${name}\n${clientToken}`, part);
   const found: Site[] = [];
   for (let after = cursor, isMore = true; isMore && found.length <= perPage; ) {
     const limit = wanted || part ? clientsPerScan : perPage + 1;
@@ -71,7 +70,7 @@ export async function sitesPart(
   const more = String(new URLSearchParams(asked.filter(([, value]) => value)));
   return [
     html`<form class="row" action="${ctx.path}"><div><label for="site">Site</label>
-<input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name or token" maxlength="128"></div>${stateField(states, wanted)}<button class="quiet">Filter</button></form>`,
+<input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name or token" maxlength="128"></div>${stateField(siteStates, wanted)}<button class="quiet">Filter</button></form>`,
     rows.length === 0 ? html`<p>${none}</p>` : table('Sites', columns, rows),
     found.length > perPage && html`<p><a href="${ctx.path}?${more}" rel="next">More sites</a></p>`,
   ];

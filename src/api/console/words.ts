@@ -3,7 +3,7 @@ import { constants } from '../../constants.js';
 import { explainFailure } from '../../outgoing/details.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import type { WaitReason } from '../../redis/owed/standing.js';
-import type { Endpoint, StateChange } from '../../redis/records/endpoint.js';
+import { type Endpoint, type StateChange, siteStateOf } from '../../redis/records/endpoint.js';
 import type { Registration } from '../../redis/records/registrations.js';
 import { type Html, html, type Piece } from './html.js';
 
@@ -40,6 +40,10 @@ function spanInWords(ms: number): string {
 export const count = (n: number, one: string, many = `${one}s`): string =>
   `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 
+/** Returns whether a text has this part, in capital letters or not. */
+export const hasPart = (text: string, part: string): boolean =>
+  text.toLowerCase().includes(part.toLowerCase());
+
 export const badge = (state: string): Html =>
   html`<span class="badge ${state}">${stateInWords(state)}</span>`;
 
@@ -49,10 +53,6 @@ export const stateInWords = (state: string): string =>
 /** Asks for which state a list is shown. */
 export const stateField = (states: readonly string[], chosen: string | undefined): Html =>
   html`<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${states.map((name) => html`<option value="${name}" ${name === chosen && html`selected`}>${stateInWords(name)}</option>`)}</select></div>`;
-
-/** Returns the state that people see: an endpoint without a URL has no state of its own. */
-export const shownState = ({ state }: Endpoint, registration: Registration | undefined): string =>
-  registration ? state : 'not_registered';
 
 /** To whom the pages of a site speak. */
 export interface Reader {
@@ -106,7 +106,7 @@ export function healthNotice(
   const { owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
   const { does, advice: told } = explainFailure(lastFailure(health));
   const advice = told && `${reader.tell}${told}`;
-  const state = shownState(health, registration);
+  const state = siteStateOf(health, registration);
   const notice = (tone: 'good' | 'warn' | 'bad', says: Piece, advice?: Piece): Html =>
     html`<div class="notice ${tone}"><p class="lead">${badge(state)} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
   const waiting = `${owed === 0 ? `No ${noun}` : count(owed, noun)} ${owed > 1 ? 'wait' : 'waits'}.`;

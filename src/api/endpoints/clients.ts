@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
-import { endpointStates, getEndpoint, readSite } from '../../redis/records/endpoint.js';
+import { getEndpoint, readSite, siteStates } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { accountEndpoint, clientEndpoint } from '../endpoint.js';
 import {
@@ -24,7 +24,7 @@ const cursor = text('c.SITE0042').regex(/^c[.][A-Za-z0-9_-]{1,64}$/, notACursor)
 const oneClient = z.object({
   client_token: clientTokenText,
   name: text('Example Site'),
-  state: z.enum(['not_registered', ...endpointStates, 'unreadable']),
+  state: z.enum([...siteStates, 'unreadable']),
   url: urlText.optional(),
   owed: whole(0, 'null where the state is unreadable: its data is broken').nullable(),
 });

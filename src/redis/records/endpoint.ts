@@ -5,7 +5,7 @@ import type { Db } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
 import { ignore, unlessBroken } from '../connection/unavailable.js';
 import type { WaitReason } from '../owed/standing.js';
-import { getRegistration } from './registrations.js';
+import { getRegistration, type Registration } from './registrations.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
 export type EndpointState = (typeof endpointStates)[number];
@@ -61,14 +61,20 @@ export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint
   };
 }
 
+/** The states that people see: an endpoint without a URL has no state of its own. */
+export const siteStates = ['not_registered', ...endpointStates] as const;
+
+export const siteStateOf = ({ state }: Endpoint, registration: Registration | undefined) =>
+  registration ? state : 'not_registered';
+
 /** Reads a client with its endpoint and URL for a list. The broken keys of one client hide no other. */
 export async function readSite<T extends { clientToken: string }>(db: Db, client: T) {
   const [health, registration] = await Promise.all([
     unlessBroken(() => getEndpoint(db, client.clientToken), ignore),
     unlessBroken(() => getRegistration(db, client.clientToken), ignore),
   ]);
-  const state = health && (registration ? health.state : 'not_registered');
-  return { ...client, state: state ?? 'unreadable', health, registration };
+  const state = health ? siteStateOf(health, registration) : 'unreadable';
+  return { ...client, state, health, registration };
 }
 
 /** Bounds how much Redis is asked for at a time. */
