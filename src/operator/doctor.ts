@@ -150,11 +150,11 @@ async function checkNamespace({ workflowService }: Client, namespace: string): P
 
 async function checkSearchAttributes({ connection }: Client, namespace: string): Promise<Finding> {
   const check = 'temporal search attributes';
-  const { cannotAdd, findAmiss } = await import('../temporal/searchAttributes.js');
+  const { explainAmiss, findAmiss } = await import('../temporal/searchAttributes.js');
   const { amiss } = await findAmiss(connection as Connection, namespace);
   if (amiss.length === 0) return finding(check, 'ok', `${namespace} has those of the service.`);
-  const [lacks, , ...commands] = cannotAdd(namespace, amiss).message.split(/\n */);
-  const todo = `A worker adds them within a minute where it may; else: ${commands.join(' ')}`;
+  const { lacks, cloud, own } = explainAmiss(namespace, amiss);
+  const todo = `A worker adds them within a minute where it may; else: ${cloud} ${own}`;
   return finding(check, 'fail', `No workflow can be started: ${lacks}.`, todo);
 }
 

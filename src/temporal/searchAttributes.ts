@@ -104,16 +104,22 @@ function noRoom(namespace: string, missing: Name[], others: string[]): ConfigErr
   );
 }
 
-/** The first line says what is amiss, the last two how to add it. */
-export function cannotAdd(namespace: string, missing: Name[]): ConfigError {
+function cannotAdd(namespace: string, missing: Name[]): ConfigError {
+  const { lacks, cloud, own } = explainAmiss(namespace, missing);
+  return new ConfigError(
+    `${lacks}\nThe service may not add them to this server. Add them, then start again:\n  ${cloud}\n  ${own}`,
+  );
+}
+
+/** Says what is amiss, and how it is added at Temporal Cloud and at an own server. */
+export function explainAmiss(namespace: string, missing: Name[]): Record<'lacks' | 'cloud' | 'own', string> {
   const typed = missing.map((name) => [name, typeNames[searchAttributeTypes[name]]]);
   const list = typed.map(([name, type]) => `${name} (${type})`).join(', ');
   const cloud = typed.map(([name, type]) => ` --search-attribute "${name}=${type}"`).join('');
   const own = typed.map(([name, type]) => ` --name ${name} --type ${type}`).join('');
-  return new ConfigError(
-    `the namespace ${namespace} lacks these search attributes, or has them with another type: ${list}\n` +
-      'The service may not add them to this server. Add them, then start again:\n' +
-      `  Temporal Cloud:  tcld namespace search-attributes add --namespace ${namespace}${cloud}\n` +
-      `  your own server: temporal operator search-attribute create --namespace ${namespace}${own}`,
-  );
+  return {
+    lacks: `the namespace ${namespace} lacks these search attributes, or has them with another type: ${list}`,
+    cloud: `Temporal Cloud:  tcld namespace search-attributes add --namespace ${namespace}${cloud}`,
+    own: `your own server: temporal operator search-attribute create --namespace ${namespace}${own}`,
+  };
 }
