@@ -24,9 +24,7 @@ export const exitStatus = { done: 0, refused: 1, wrongUsage: 2 };
 /** Runs one command, given the words after `operator`. @returns its exit status */
 export async function execute(args: string[]): Promise<number> {
   let session: ReturnType<typeof openSession> | undefined;
-  let changes = false;
-  const program = createProgram((options, isChange) => {
-    changes = isChange;
+  const program = createProgram((options) => {
     session = openSession(options);
     return session.operator;
   });
@@ -36,7 +34,7 @@ export async function execute(args: string[]): Promise<number> {
   } catch (err) {
     // Commander throws for help too: with exit code 0 if somebody asked for it.
     if (err instanceof CommanderError) return err.exitCode === 0 ? exitStatus.done : exitStatus.wrongUsage;
-    process.stderr.write(`${explainError(err, changes)}\n`);
+    process.stderr.write(`${explainError(err)}\n`);
     return exitStatus.refused;
   } finally {
     await session?.close();
@@ -61,7 +59,7 @@ function describeOption(this: Help, option: Option): string {
 type Options = { json?: boolean } & Parameters<typeof openSession>[0];
 
 /** @param open called once a command runs: only then are the options known */
-export function createProgram(open: (options: Options, isChange: boolean) => Operator): Command {
+export function createProgram(open: (options: Options) => Operator): Command {
   const program = new Command('operator')
     .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
@@ -88,7 +86,7 @@ export function createProgram(open: (options: Options, isChange: boolean) => Ope
         process.stderr.write('--as does not hold over HTTP: the audit has the name of the token.\n');
       print(
         door === undefined
-          ? await operation.run(open({ ...options, reason }, operation.changes), input, whole)
+          ? await operation.run(open({ ...options, reason }), input, whole).catch(refuse(operation.changes))
           : await carryOutThere(door, operation, typed, reason),
       );
     });
@@ -98,9 +96,8 @@ export function createProgram(open: (options: Options, isChange: boolean) => Ope
     .description(demoDoes)
     .action(async () => {
       const { json = false } = program.opts<Options>();
-      print(
-        await demo(open(program.opts(), true), (line) => void (json || process.stdout.write(`${line}\n`))),
-      );
+      const show = (line: string) => void (json || process.stdout.write(`${line}\n`));
+      print(await demo(open(program.opts()), show).catch(refuse(true)));
     });
 
   function print({ value, shown, failed }: Answer): void {
@@ -110,6 +107,10 @@ export function createProgram(open: (options: Options, isChange: boolean) => Ope
   }
   return program;
 }
+
+const refuse = (isChange: boolean) => (err: unknown) => {
+  throw new Refused(explainError(err, isChange));
+};
 
 const longOption = (member: string): string => `--${member.replaceAll('_', '-')}`;
 
