@@ -70,13 +70,13 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
     refused: () => db.health.reasons(),
   });
   watchStoreHealth(metrics, db.health);
-  const starting = createStartingApi({ log, metrics, readiness });
+  const starting = () => createStartingApi({ log, metrics, readiness });
   const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');
-  const api = role === 'worker' ? undefined : await listen(config, starting, connectionLimits, full);
+  const api = role === 'worker' ? undefined : await listen(config, starting(), connectionLimits, full);
   const admin = await listenAdmin(config, metrics, readiness, async () =>
     sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
   );
-  admin.serve(createStartingApi({ log, metrics, readiness }));
+  admin.serve(starting());
 
   let isWaiting = () => {};
   const temporalIsAway = new Promise<void>((resolve) => {
