@@ -78,7 +78,7 @@ describe('desk: in a browser', () => {
       .getByRole('cell', { name: 'registration', exact: true })
       .first()
       .evaluate((cell) => {
-        const range = document.createRange();
+        const range = cell.ownerDocument.createRange();
         range.selectNodeContents(cell);
         return range.getClientRects().length;
       });
