@@ -37,7 +37,8 @@ describe('npm start', () => {
     assert.equal(left, 4, 'a supervisor and three children, all of the second start');
     assert.equal(readFileSync(join(project.dir, 'demo.json'), 'utf8'), demo, 'seeded once');
     const said: string[] = [];
-    const account = () => demoAccount(project.dir, String(apiUrl), { ...environment }, (line) => said.push(line));
+    const account = () =>
+      demoAccount(project.dir, String(apiUrl), { ...environment }, (line) => said.push(line));
     assert.deepEqual([await account(), said], [JSON.parse(demo), []]);
     const id = JSON.parse(demo).platform.client_id.replace('cid_', 'acc_');
     const rotate = ['dist/src/operator/main.js', 'account', 'rotate-secret', id, '--now'];
