@@ -57,7 +57,7 @@ export interface Description {
   result: Result;
   /** By status. */
   otherResults?: Record<number, Result>;
-  /** The errors, without those that any call may answer. */
+  /** The errors, without those that any call, any call with a token and any call with a body may answer. */
   codes?: readonly ErrorCode[];
   /** The rate of the account that the call counts towards. */
   rate?: AccountRate;
@@ -203,12 +203,9 @@ const tokenEndpoint =
         security: 'token',
         query: z.object({ ...ownQuery, ...query?.shape }),
         codes: [
-          'invalid_token',
           ...ownCodes,
           ...(of.codes ?? []),
-          ...(body ? (['body_too_long', 'unsupported_media_type'] as const) : []),
           ...(by === 'signingSecrets' || by === 'platform' ? (['insufficient_scope'] as const) : []),
-          'temporarily_unavailable',
         ],
         answer: async (deps, { ctx, parameters }) => {
           // The answer may hold secrets, and is soon out of date.

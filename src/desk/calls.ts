@@ -173,17 +173,14 @@ function callOf(operation: Operation): Endpoint {
       : { query: z.object({ ...input.shape, ...(list ? pageParameters : {}) }) }),
     result: { what: 'The answer.', schema: list ? page : answers },
     codes: [
-      'invalid_token',
       'insufficient_role',
       'refused',
       'unknown_account',
       'unknown_client',
-      ...(changes ? (['body_too_long', 'unsupported_media_type'] as const) : []),
       'not_registered',
       'unknown_notification',
       'unknown_event',
       ...('url' in input.shape ? urlCodes : []),
-      'temporarily_unavailable',
     ],
   });
 }

@@ -34,14 +34,7 @@ export const enrichmentsEndpoint = endpoint({
     what: 'Accepted. Check every item of a batch: some may not have been accepted.',
     schema: z.union([accepted, z.object({ results: z.array(z.union([accepted, notAccepted])) })]),
   },
-  codes: [
-    'invalid_token',
-    'insufficient_scope',
-    'unknown_client',
-    'body_too_long',
-    'unsupported_media_type',
-    'temporarily_unavailable',
-  ],
+  codes: ['insufficient_scope', 'unknown_client'],
   answer: async (deps, { ctx }) => {
     const begun = performance.now();
     requireScope(await deps.findToken(bearerToken(ctx)), platformScope);

@@ -31,13 +31,7 @@ export const registerPushNotificationsEndpoint = endpoint({
   security: 'tokenAnywhere',
   query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
   result: { what: 'Registered.', schema: z.object({ success: z.literal(true), url: urlText }) },
-  codes: [
-    'already_registered',
-    ...urlCodes,
-    'invalid_token',
-    'invalid_client_token',
-    'temporarily_unavailable',
-  ],
+  codes: ['already_registered', ...urlCodes, 'invalid_client_token'],
   rate: 'names',
   answer: async (deps, { ctx, parameters }) => {
     const { db, config } = deps;

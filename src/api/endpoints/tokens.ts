@@ -131,13 +131,7 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
     method: 'post',
     tag: 'Tokens',
     body: { schema, types: formTypes, examples: { [example]: makeExample(schema) } },
-    codes: [
-      ...(of.codes ?? []),
-      'invalid_client',
-      'body_too_long',
-      'unsupported_media_type',
-      'temporarily_unavailable',
-    ],
+    codes: [...(of.codes ?? []), 'invalid_client'],
     answer: async (deps, { ctx }) => {
       // RFC 6749, section 5.1: for every answer that may hold a token or information about credentials.
       ctx.set({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });

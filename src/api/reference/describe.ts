@@ -88,8 +88,11 @@ const anyCall: readonly ErrorCode[] = [
 const parserCodes = ['malformed_request', 'request_timeout', 'headers_too_long', 'body_too_long'];
 
 /** Describes one answer for each status, with its codes, headers and an example for each code. */
-function refusals({ codes = [], path }: Described) {
-  const all = [...new Set([...codes, ...anyCall])];
+function refusals({ codes = [], path, security, body }: Described) {
+  const ofToken: ErrorCode[] = security ? ['invalid_token'] : [];
+  const ofBody: ErrorCode[] = body ? ['body_too_long', 'unsupported_media_type'] : [];
+  const ofStore: ErrorCode[] = security || body ? ['temporarily_unavailable'] : [];
+  const all = [...new Set([...ofToken, ...codes, ...ofBody, ...ofStore, ...anyCall])];
   const statuses = [...new Set(all.map((code) => errors[code].status))];
   const described = statuses.map((status) => {
     const those = all.filter((code) => errors[code].status === status);
