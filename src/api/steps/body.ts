@@ -14,6 +14,8 @@ const multipart = 'multipart/form-data';
 /** The encodings of a form, as the description of the API names them. */
 export const formTypes = [urlencoded, multipart];
 
+const readFormBytes = bytesReader(formAtMostBytes);
+
 /** Reads the fields of a form, trimmed. @throws ApiError 400, 413, 415 */
 export async function readForm(req: IncomingMessage): Promise<Parameters> {
   const { 'content-type': contentType = '', 'content-encoding': encoding = '' } = req.headers;
@@ -21,7 +23,7 @@ export async function readForm(req: IncomingMessage): Promise<Parameters> {
   if (!formTypes.includes(type)) throw unsupported(`The content type must be ${urlencoded} or ${multipart}`);
   if (encoding) throw unsupported('A form must not have a Content-Encoding');
   const charset = requireKnownCharset(contentType);
-  const bytes = await readBytes(req, formAtMostBytes);
+  const bytes = await readFormBytes(req);
   const isLatin = charset === 'iso-8859-1' || charset === 'latin1';
   const text = isLatin ? bytes.toString() : decoded(bytes);
   const fields =
@@ -77,15 +79,9 @@ export async function parseMultipart(bytes: Buffer, contentType: string): Promis
   );
 }
 
-/**
- * Reads bodies of JSON with koa-body, compressed or not; undefined if there is none. Its errors may hold the body: only their status
- * is used.
- * @throws ApiError 400, 413, 415
- */
+/** Reads bodies of JSON, compressed or not; undefined if there is none. @throws ApiError 400, 413, 415 */
 export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promise<unknown> {
-  // koa-body returns text: in latin1 a character is a byte.
-  const nothing = { json: false, urlencoded: false, multipart: false };
-  const read = koaBody({ ...nothing, text: true, textLimit: atMostBytes, encoding: 'latin1' });
+  const read = bytesReader(atMostBytes);
   return async (req) => {
     const { 'content-type': contentType = '', 'content-encoding': named = 'identity' } = req.headers;
     if (mediaType(contentType) !== 'application/json') {
@@ -96,6 +92,19 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
     // RFC 9110, sections 5.6.1 and 8.4.1: names in any case, x-gzip is gzip, and an empty list names none. koa-body knows only these.
     const encoding = named.trim().toLowerCase().replace('x-gzip', 'gzip') || 'identity';
     if (!encodings.includes(encoding)) throw unsupported('The Content-Encoding must be gzip, deflate or br');
+    return parseJson(await read(req, encoding));
+  };
+}
+
+const encodings = ['identity', 'gzip', 'deflate', 'br'];
+
+/** Returns a function that reads a body with koa-body, whose errors may hold the body: only their status is used. @throws ApiError 400, 413 */
+function bytesReader(atMostBytes: number) {
+  // koa-body returns text: in latin1 a character is a byte.
+  const nothing = { json: false, urlencoded: false, multipart: false };
+  const read = koaBody({ ...nothing, text: true, textLimit: atMostBytes, encoding: 'latin1' });
+  return async (req: IncomingMessage, encoding = 'identity'): Promise<Buffer> => {
+    const named = req.headers['content-encoding'] ?? encoding;
     req.headers['content-encoding'] = encoding;
     if (req.destroyed) throw brokenOff();
     const request = {} as Request;
@@ -107,11 +116,9 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
       if (encoding === 'identity' || (req.destroyed && !req.complete)) throw brokenOff();
       throw badParameter(`The Content-Encoding is ${named.trim()}, but the body is not, or breaks off`);
     });
-    return parseJson(Buffer.from(typeof request.body === 'string' ? request.body : '', 'latin1'));
+    return Buffer.from(typeof request.body === 'string' ? request.body : '', 'latin1');
   };
 }
-
-const encodings = ['identity', 'gzip', 'deflate', 'br'];
 
 /**
  * Decodes a body without its byte order mark. RFC 8259, section 8.1: only UTF-8. Invalid bytes would otherwise all become the same
@@ -190,39 +197,13 @@ function locateError(text: string, message: string): { at: number; why: string }
 export async function requireNoBody(req: IncomingMessage, places: Places): Promise<void> {
   const { 'content-length': length = '0', 'transfer-encoding': coding } = req.headers;
   if (coding === undefined && Number(length) === 0) return;
-  const text = await readBytes(req, noBodyAtMostBytes).then(String, () => 'too long');
+  const text = await readNoBody(req).then(String, () => 'too long');
   if (/^\s*(\{\s*\})?\s*$/.test(text)) return;
   const parts = [...places].map(([name, place]) => `${name} ${place}`);
   throw badParameter(`This call takes no body${parts.length > 0 ? `: ${parts.join(', ')}` : ''}`);
 }
 
-const noBodyAtMostBytes = 64;
-
-/**
- * Reads a body as it is sent, into a text of one character for each byte: of a body in chunks of one byte a list of buffers
- * would need a hundred times its size.
- * @throws ApiError 400, 413
- */
-function readBytes(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    let text = '';
-    const refuse = (error: ApiError) => {
-      req.off('data', take);
-      req.pause();
-      reject(error);
-    };
-    const take = (chunk: Buffer) => {
-      text += chunk.toString('latin1');
-      if (text.length > atMostBytes) refuse(tooLong(atMostBytes));
-    };
-    if (Number(req.headers['content-length']) > atMostBytes) return refuse(tooLong(atMostBytes));
-    if (req.destroyed) return refuse(brokenOff());
-    req.on('data', take);
-    req.on('end', () => resolve(Buffer.from(text, 'latin1')));
-    // Every request is closed, even one that was read; removing listeners costs more than this check.
-    req.on('close', () => req.readableEnded || refuse(brokenOff()));
-  });
-}
+const readNoBody = bytesReader(64);
 
 const tooLong = (atMostBytes: number): ApiError =>
   new ApiError('body_too_long', `The body is longer than ${atMostBytes.toLocaleString('en')} bytes`);
