@@ -4,7 +4,7 @@ import { hasPart } from '../api/console/words.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
-import { type Client, createClient, getClient, listClients, setClient } from '../redis/records/clients.js';
+import { type Client, createClient, getClient, pageOfClients, setClient } from '../redis/records/clients.js';
 import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
 import { readSite, siteStates } from '../redis/records/endpoint.js';
 import { getRegistration } from '../redis/records/registrations.js';
@@ -32,7 +32,6 @@ import {
   notACursor,
   type Operator,
   operation,
-  type Page,
   Refused,
   requireAccount,
   requireClient,
@@ -78,9 +77,6 @@ export const clientCreate = operation({
   },
 });
 
-/** Clients read at the same time. */
-const concurrency = 100;
-
 export const clientList = operation({
   command: 'client list',
   does: 'list every client with its state and URL, or those of one account, name or state',
@@ -100,7 +96,12 @@ export const clientList = operation({
   list: 'clients',
   async run(operator, wanted, page) {
     if (wanted.account !== undefined) await requireAccount(operator, wanted.account);
-    const { clients, next } = await pageOf(operator, wanted, page);
+    const { limit, after = '' } = page;
+    if (after !== '' && !anyClient.safeParse(after).success) throw notACursor();
+    const asked = { accountId: wanted.account, after, limit };
+    const { clients, next } = await pageOfClients(await operator.db(), asked, (client) =>
+      readMatching(operator, client, wanted),
+    );
     const isFiltered = Object.values(wanted).some((value) => value !== undefined);
     const none = isFiltered ? 'No client matches.' : 'There are no clients.';
     return listed(clients, { columns: 'client_token name account_id state owed url', none, next });
@@ -109,27 +110,13 @@ export const clientList = operation({
 
 type Wanted = Partial<Record<'account' | 'name' | 'state', string>>;
 
-/** Reads clients until a page of those that match is full. */
-async function pageOf(operator: Operator, wanted: Wanted, { limit, after = '' }: Page) {
-  if (after !== '' && !anyClient.safeParse(after).success) throw notACursor();
-  const all = await listClients(await operator.db(), wanted.account);
-  const behind = all.filter(({ clientToken }) => clientToken > after);
-  const found: (ReturnType<typeof present> & { state: string })[] = [];
-  for (let i = 0; i < behind.length && found.length <= limit; i += concurrency) {
-    const some = behind.slice(i, i + concurrency);
-    found.push(...(await Promise.all(some.map((client) => readMatching(operator, client, wanted)))).flat());
-  }
-  const clients = found.slice(0, limit);
-  return { clients, next: found.length > limit ? clients.at(-1)?.client_token : undefined };
-}
-
 async function readMatching(operator: Operator, client: Client, { name: text = '', state: wanted }: Wanted) {
   const { registration, health, state } = await readSite(await operator.db(), client);
   const host = registration ? new URL(registration.url).host : '';
-  if (!hasPart(`${client.name}\n${client.clientToken}\n${host}`, text)) return [];
+  if (!hasPart(`${client.name}\n${client.clientToken}\n${host}`, text)) return undefined;
   const url = registration ? shownUrl(operator, registration.url) : null;
-  if (wanted !== undefined && state !== wanted) return [];
-  return [{ ...present(client), state, owed: health?.owed ?? null, url }];
+  if (wanted !== undefined && state !== wanted) return undefined;
+  return { ...present(client), state, owed: health?.owed ?? null, url };
 }
 
 /** With `default` the service's own bound applies again. */

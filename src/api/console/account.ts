@@ -1,7 +1,6 @@
 /** The pages of an account: its sites, and its notices. */
 import type { Context, Middleware } from 'koa';
-import { clientTokenPattern, isClientToken, noticesClient } from '../../ids.js';
-import { mapInPages } from '../../promises.js';
+import { clientTokenPattern, isClientToken, isNoticesClient, noticesClient } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
@@ -28,8 +27,6 @@ import {
 } from './words.js';
 
 const perPage = 50;
-/** Each reads the names of all clients of the account. */
-const clientsPerScan = 500;
 
 /** GET /console: every site of the account, page by page; a client token as `site` leads to its page. */
 export function sitesPage(deps: ApiDeps): Middleware[] {
@@ -52,27 +49,23 @@ export async function sitesPart(
 ): Promise<Piece> {
   const [cursor, wanted, part = ''] = ['cursor', 'state', 'site'].map((name) => given(ctx, name));
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
-  const isNamed = ({ name, clientToken }: Client) => hasPart(`${name}\n${clientToken}`, part);
-  const found: Site[] = [];
-  for (let after = cursor, isMore = true; isMore && found.length <= perPage; ) {
-    const limit = wanted || part ? clientsPerScan : perPage + 1;
-    const { clients, next } = await pageOfClients(db, accountId, { limit, after });
-    const sites = await mapInPages(clients.filter(isNamed), perPage, (client) => readSite(db, client));
-    found.push(...sites.filter(({ state }) => wanted === undefined || state === wanted));
-    [after, isMore] = [next, next !== undefined];
-  }
-  const shown = found.slice(0, perPage);
-  const rows = shown.map((site) => siteRow(site, href(site.clientToken)));
+  const matching = async (client: Client) => {
+    const { clientToken, name } = client;
+    if (isNoticesClient(clientToken) || !hasPart(`${name}\n${clientToken}`, part)) return undefined;
+    const site = await readSite(db, client);
+    return wanted === undefined || site.state === wanted ? site : undefined;
+  };
+  const { clients, next } = await pageOfClients(db, { accountId, after: cursor, limit: perPage }, matching);
+  const rows = clients.map((site) => siteRow(site, href(site.clientToken)));
   const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
   const none = `There are no ${cursor ? 'further ' : wanted || part ? 'such ' : ''}sites here.`;
-  const { clientToken: last = '' } = shown.at(-1) ?? {};
-  const asked = Object.entries({ state: wanted ?? '', site: part, cursor: last });
+  const asked = Object.entries({ state: wanted ?? '', site: part, cursor: next ?? '' });
   const more = String(new URLSearchParams(asked.filter(([, value]) => value)));
   return [
     html`<form class="row" action="${ctx.path}"><div><label for="site">Site</label>
 <input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name or token" maxlength="128"></div>${stateField(siteStates, wanted)}<button class="quiet">Filter</button></form>`,
     rows.length === 0 ? html`<p>${none}</p>` : table('Sites', columns, rows),
-    found.length > perPage && html`<p><a href="${ctx.path}?${more}" rel="next">More sites</a></p>`,
+    next !== undefined && html`<p><a href="${ctx.path}?${more}" rel="next">More sites</a></p>`,
   ];
 }
 

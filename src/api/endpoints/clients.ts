@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mapInPages } from '../../promises.js';
+import { isNoticesClient } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
 import { getEndpoint, readSite, siteStates } from '../../redis/records/endpoint.js';
@@ -44,28 +44,16 @@ export const clientsEndpoint = accountEndpoint({
   rate: 'records',
   isLong: true,
   answer: async ({ db }, { token, query }) => {
-    const after = query.cursor?.slice('c.'.length);
-    const page = await pageOfClients(db, token.accountId, { after, limit: query.limit });
-    return {
-      clients: await mapInPages(page.clients, concurrency, (client) => presentClient(db, client)),
-      has_more: page.next !== undefined,
-      next_cursor: page.next && `c.${page.next}`,
-    };
+    const asked = { accountId: token.accountId, after: query.cursor?.slice('c.'.length), limit: query.limit };
+    const { clients, next } = await pageOfClients(db, asked, (client) => presentClient(db, client));
+    return { clients, has_more: next !== undefined, next_cursor: next && `c.${next}` };
   },
 });
 
-/** Bounds the commands that one call has under way at Redis. */
-const concurrency = 50;
-
-async function presentClient(db: Db, client: Client): Promise<unknown> {
+async function presentClient(db: Db, client: Client) {
+  if (isNoticesClient(client.clientToken)) return undefined;
   const { clientToken, name, state, health, registration } = await readSite(db, client);
-  return {
-    client_token: clientToken,
-    name,
-    state,
-    url: registration?.url,
-    owed: health?.owed ?? null,
-  };
+  return { client_token: clientToken, name, state, url: registration?.url, owed: health?.owed ?? null };
 }
 
 export async function readEndpoint(db: Db, clientToken: string) {

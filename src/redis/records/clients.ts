@@ -72,32 +72,46 @@ export async function getClient(db: Db, clientToken: string): Promise<Client | u
 }
 
 /** Lists the clients of one account, or all, by client token. */
-export async function listClients(db: Db, accountId?: string): Promise<Client[]> {
+export const listClients = async (db: Db, accountId?: string): Promise<Client[]> =>
+  readEach(await sortedTokens(db, accountId), (token) => getClient(db, token));
+
+/** Reads them in pieces, so that other commands wait only for one piece. */
+async function sortedTokens(db: Db, accountId?: string): Promise<string[]> {
   const key = accountId === undefined ? db.global.clients : db.global.accountClients(accountId);
-  return await readClients(db, (await db.redis.smembers(key)).sort());
+  // A scan may return a client twice.
+  const found = new Set<string>();
+  for await (const tokens of db.redis.sscanStream(key, { count: 1000 }))
+    for (const token of tokens as string[]) found.add(token);
+  return [...found].sort();
 }
 
 /**
- * Lists at most `limit` of an account's own clients after `after`, by client token; `next` if there are more. It reads in pieces
- * and sorts only the clients shown, so that other commands wait only for one piece.
+ * Lists at most `limit` clients of one account, or of all, after `after`, by client token; `next` if there are more.
+ * @param read returns what is shown of a client; undefined leaves it out
  */
-export async function pageOfClients(
+export async function pageOfClients<T>(
   db: Db,
-  accountId: string,
-  { after = '', limit }: { after?: string; limit: number },
-): Promise<{ clients: Client[]; next?: string }> {
-  let first: string[] = [];
-  for await (const tokens of db.redis.sscanStream(db.global.accountClients(accountId), { count: 1000 })) {
-    const behind = (tokens as string[]).filter((token) => token > after && !isNoticesClient(token));
-    // A scan may return a client twice.
-    first = [...new Set([...first, ...behind])].sort().slice(0, limit + 1);
+  {
+    accountId,
+    after = '',
+    limit,
+  }: { accountId?: string | undefined; after?: string | undefined; limit: number },
+  read: (client: Client) => Promise<T | undefined>,
+): Promise<{ clients: T[]; next?: string | undefined }> {
+  const tokens = (await sortedTokens(db, accountId)).filter((token) => token > after);
+  const step = Math.min(limit + 1, 100);
+  const found: { token: string; shown: T }[] = [];
+  for (let i = 0; i < tokens.length && found.length <= limit; i += step) {
+    const some = await readEach(tokens.slice(i, i + step), async (token) => {
+      const client = await getClient(db, token);
+      const shown = client && (await read(client));
+      return shown && { token, shown };
+    });
+    found.push(...some);
   }
-  const page = first.slice(0, limit);
-  return { clients: await readClients(db, page), ...(first.length > limit && { next: page.at(-1) }) };
+  const clients = found.slice(0, limit).map(({ shown }) => shown);
+  return { clients, next: found.length > limit ? found[limit - 1]?.token : undefined };
 }
-
-const readClients = (db: Db, tokens: readonly string[]): Promise<Client[]> =>
-  readEach(tokens, (token) => getClient(db, token));
 
 /** Bounds how many records Redis is asked for at a time. */
 const atOnce = 500;
