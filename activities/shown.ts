@@ -3,7 +3,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Outcome, Waiting } from '../src/redis/owed/standing.js';
-import { spanFor, type Tracing } from '../src/tracing.js';
+import type { Tracing } from '../src/tracing.js';
 
 /** Describes for an operator how far a wait is. `reason`: why the first waiting event is not sent now. */
 export function describeProgress(events: readonly ClaimedEvent[], known: ReadonlyMap<string, Outcome>) {
@@ -55,7 +55,7 @@ export async function traced(
   if (tracing === undefined || events.every(({ trace }) => trace === undefined)) return await work();
   const { activityType, attempt, workflowExecution } = Context.current().info;
   const span = tracing.begin(`RunActivity:${activityType}`, {
-    ...spanFor(events.map(({ trace }) => trace)),
+    traces: events.map(({ trace }) => trace),
     attributes: {
       temporalWorkflowId: workflowExecution?.workflowId ?? '',
       'asset_update.events': events.length,

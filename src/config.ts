@@ -143,7 +143,7 @@ export const environmentSchema = z.object({
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
   /** Replicas that must have an accepted event on their disks too. */
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
-  /** `otlp` turns tracing on (`openTelemetry.ts`); OpenTelemetry's SDK reads the other OTEL_* variables itself. */
+  /** `otlp` turns tracing on (`tracing.ts`); OpenTelemetry's SDK reads the other OTEL_* variables itself. */
   OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('none'),
   SECRETS_KEY: secretsKey.optional(),
   /** Time between a SIGTERM and the end of an API, in which the balancer sees /readyz fail and sends no more. */

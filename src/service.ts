@@ -56,7 +56,7 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   // OpenTelemetry takes memory and time to load.
   const tracing =
     config.OTEL_TRACES_EXPORTER === 'otlp'
-      ? (await import('./openTelemetry.js')).startTracing(product, log)
+      ? (await import('./tracing.js')).startTracing(product, log)
       : undefined;
   const metrics = createMetrics();
   const db = openDb({ ...redisOptions(config), log, observe: metrics.redisObserver });

@@ -28,7 +28,7 @@ const floors = [
   ['src/notices'],
   ['src/temporal'],
   ['src/redis', 'src/outgoing'],
-  ['src/openTelemetry.ts'],
+  ['src/tracing.ts'],
   ['src/config.ts'],
   ['src/constants.ts', 'src/addresses.ts'],
   [
@@ -37,7 +37,6 @@ const floors = [
     'src/product.ts',
     'src/promises.ts',
     'src/times.ts',
-    'src/tracing.ts',
     // A separate package: it imports nothing.
     'clients/node/src',
   ],

@@ -128,7 +128,7 @@ function beginSpan(
 ): TracedSpan | undefined {
   return tracing?.begin('POST', {
     kind: 'CLIENT',
-    parent: trace,
+    traces: [trace],
     attributes: {
       'http.request.method': 'POST',
       'url.scheme': new URL(url).protocol.slice(0, -1),

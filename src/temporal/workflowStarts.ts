@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { ClaimedEvent } from '../redis/owed/claim.js';
-import { spanFor, type Tracing } from '../tracing.js';
+import type { Tracing } from '../tracing.js';
 import { isWorthRepeating } from './connection.js';
 import { saysOf } from './refusal.js';
 import { showEvents } from './shown.js';
@@ -141,7 +141,7 @@ export class WorkflowStarts {
     const { workflowId, events } = start;
     const span = tracing?.begin('StartWorkflow:enrichment', {
       kind: 'PRODUCER',
-      ...spanFor(events.map(({ trace }) => trace)),
+      traces: events.map(({ trace }) => trace),
       attributes: { temporalWorkflowId: workflowId, 'asset_update.events': events.length },
     });
     try {

@@ -4,7 +4,7 @@ import type { EventResult } from '../../metrics.js';
 import { withTimeout } from '../../promises.js';
 import type { ArrivedEvent, Claim } from '../../redis/owed/claim.js';
 import { platformScope } from '../../redis/records/accounts.js';
-import type { Traceparent, Tracing } from '../../tracing.js';
+import type { Traceparent } from '../../tracing.js';
 import { ApiError, badParameter, toApiError, unavailable } from '../apiError.js';
 import { endpoint } from '../endpoint.js';
 import { accepted, batchOf, enrichmentEvent, eventExamples, notAccepted } from '../reference/event.js';
@@ -39,17 +39,14 @@ export const enrichmentsEndpoint = endpoint({
     const begun = performance.now();
     requireScope(await deps.findToken(bearerToken(ctx)), platformScope);
     const withinMs = answerWithinMs - (performance.now() - begun);
-    const { tracing } = deps;
-    return tracing === undefined
-      ? accept(deps, ctx, { withinMs })
-      : traced(tracing, ctx, (trace) => accept(deps, ctx, { withinMs, trace }));
+    return traced(deps, ctx, (trace) => accept(deps, ctx, { withinMs, trace }));
   },
 });
 
 /** What the request of an event leaves: its traceparent, and the time that Redis may still take. */
 interface Left {
   withinMs: number;
-  trace?: Traceparent | undefined;
+  trace: Traceparent | undefined;
 }
 
 async function accept(deps: ApiDeps, { req }: ApiContext, left: Left) {
@@ -59,35 +56,34 @@ async function accept(deps: ApiDeps, { req }: ApiContext, left: Left) {
 }
 
 /**
- * Traces work for a request, in the trace of the caller's `traceparent` if there is one. It follows the check of the token:
- * a stranger's traceparent would decide what is sampled. The span has the route and the status, never the query, a header or
- * the body.
+ * Traces work for a request, if tracing is on, in the trace of the caller's `traceparent` if there is one. It follows the check of
+ * the token: a stranger's traceparent would decide what is sampled. The span has the route and the status, never the query, a header
+ * or the body.
  * @param work gets the traceparent of the span
  */
 async function traced<T>(
-  tracing: Tracing,
-  ctx: ApiContext,
+  { tracing }: ApiDeps,
+  { req, state, status }: ApiContext,
   work: (trace?: Traceparent) => Promise<T>,
 ): Promise<T> {
-  const given = ctx.req.headers.traceparent;
-  const span = tracing.begin('POST /enrichments', {
+  const span = tracing?.begin('POST /enrichments', {
     kind: 'SERVER',
-    parent: typeof given === 'string' ? given : undefined,
+    traces: [req.headers.traceparent?.toString()],
     attributes: {
       'http.request.method': 'POST',
       'http.route': '/enrichments',
-      'asset_update.request_id': ctx.state.requestId,
+      'asset_update.request_id': state.requestId,
     },
   });
   try {
-    const answer = await work(span.traceparent);
-    span.end({ 'http.response.status_code': ctx.status });
+    const answer = await work(span?.traceparent);
+    span?.end({ 'http.response.status_code': status });
     return answer;
   } catch (err) {
     const { status, code } = toApiError(err) ?? { status: 500, code: 'server_error' };
     // A caller's mistake is no error of this span (OpenTelemetry's conventions for HTTP servers).
     const attributes = { 'http.response.status_code': status, 'asset_update.code': code };
-    span.end(attributes, status >= 500 ? code : undefined);
+    span?.end(attributes, status >= 500 ? code : undefined);
     throw err;
   }
 }
@@ -151,7 +147,7 @@ async function acceptItem(
     'asset_update.event_id': event.eventId,
     'asset_update.notification_id': event.notificationId,
   };
-  const span = tracing?.begin('accept', { parent, attributes });
+  const span = tracing?.begin('accept', { traces: [parent], attributes });
   const claiming = hands.accept({
     ...event,
     acceptedAt: Date.now() + db.clockOffsetMs(),
