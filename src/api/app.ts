@@ -9,7 +9,7 @@ import { countCalls } from '../redis/records/calls.js';
 import { ApiError, presentProblem, toApiError, unavailable } from './apiError.js';
 import { mountConsole } from './console/mount.js';
 import { consoleFiles } from './console/page.js';
-import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
+import { healthzEndpoint, readyzEndpoint } from './endpoints/service.js';
 import { endpoints } from './endpoints.js';
 import { docsFiles } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';

@@ -1,17 +1,15 @@
 /** Every call of the API in the order of its description, without `/openapi.json`, which describes them. */
 import type { Endpoint } from './endpoint.js';
+import * as clientSettings from './endpoints/clientSettings.js';
 import * as clients from './endpoints/clients.js';
 import * as consoleSessions from './endpoints/consoleSessions.js';
 import * as enrichments from './endpoints/enrichments.js';
-import * as health from './endpoints/health.js';
 import * as notices from './endpoints/notices.js';
 import * as notifications from './endpoints/notifications.js';
-import * as quietPeriod from './endpoints/quietPeriod.js';
 import * as registration from './endpoints/registerPushNotifications.js';
-import * as requestHeaders from './endpoints/requestHeaders.js';
 import * as sendAgain from './endpoints/sendAgain.js';
+import * as service from './endpoints/service.js';
 import * as signingSecret from './endpoints/signingSecret.js';
-import * as sourceAddresses from './endpoints/sourceAddresses.js';
 import * as testNotification from './endpoints/testNotification.js';
 import * as tokens from './endpoints/tokens.js';
 import * as updates from './endpoints/updates.js';
@@ -29,9 +27,9 @@ export const endpoints: readonly Endpoint[] = [
   testNotification.testNotificationEndpoint,
   testNotification.checkReceiverEndpoint,
   sendAgain.resumeEndpointEndpoint,
-  requestHeaders.requestHeadersEndpoint,
-  requestHeaders.setRequestHeadersEndpoint,
-  quietPeriod.setQuietPeriodEndpoint,
+  clientSettings.requestHeadersEndpoint,
+  clientSettings.setRequestHeadersEndpoint,
+  clientSettings.setQuietPeriodEndpoint,
   updates.updatesEndpoint,
   notifications.notificationsEndpoint,
   notifications.notificationEndpoint,
@@ -47,8 +45,8 @@ export const endpoints: readonly Endpoint[] = [
   notices.removeNoticesUrlEndpoint,
   enrichments.enrichmentsEndpoint,
   notifications.forgetAssetEndpoint,
-  sourceAddresses.sourceAddressesEndpoint,
-  health.healthzEndpoint,
-  health.readyzEndpoint,
+  service.sourceAddressesEndpoint,
+  service.healthzEndpoint,
+  service.readyzEndpoint,
   docsEndpoint,
 ];

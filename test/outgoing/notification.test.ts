@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
-import { isReservedHeader } from '../../src/api/endpoints/requestHeaders.js';
+import { isReservedHeader } from '../../src/api/endpoints/clientSettings.js';
 import { hidden, withoutValues } from '../../src/outgoing/hidden.js';
 import { notificationRequest, sign } from '../../src/outgoing/notification.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
