@@ -1,7 +1,7 @@
 /** Registrations: the URL and state of clients, and tests of their receivers, which affect nothing else. */
 import { z } from 'zod';
 import { presentRegistration } from '../api/endpoints/present.js';
-import { judge, presentAnswer, sendChecks, sendTest } from '../api/endpoints/receiverChecks.js';
+import { checkReceiver, presentAnswer, sendTest } from '../api/endpoints/receiverChecks.js';
 import {
   answeredRequest,
   endpointState,
@@ -184,8 +184,8 @@ export const registrationCheck = operation({
   }),
   async run(operator, given) {
     const target = await targetOf(operator, 'registration check', given);
-    const sent = await sendChecks(await operator.sender(), target);
-    const judged = judge(sent, operator.config().ATTEMPT_TIMEOUT_SECONDS * 500);
+    const slowMs = operator.config().ATTEMPT_TIMEOUT_SECONDS * 500;
+    const judged = await checkReceiver(await operator.sender(), target, slowMs);
     const checks = judged.map(({ verdict, name, advice }) => ({ verdict, name, advice }));
     return answer({ client_token: given.client_token, checks }, { ...tableOf(checks, ''), isCut: false });
   },

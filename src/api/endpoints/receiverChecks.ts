@@ -1,4 +1,4 @@
-/** Sends the five requests of a receiver’s check, judges each answer, and gives advice on failures. */
+/** Sends the five requests of a receiver’s check, judges each answer, and gives advice on failures. Operators’ commands load it too. */
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -10,13 +10,7 @@ import type { PostResult, Sender } from '../../outgoing/post.js';
 import type { RequestHeaders } from '../../redis/records/secrets.js';
 import { ApiError, unavailable } from '../apiError.js';
 
-/** The five sends of a check; `twice` is `good` sent once more, with the same id. */
-type CheckName = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
-
-interface Exchange {
-  request: { headers: Record<string, string>; body: string };
-  result: PostResult;
-}
+type Exchange = Awaited<ReturnType<typeof sendSigned>>;
 
 /** Older than any receiver should accept: libraries of Standard Webhooks accept 5 minutes. */
 const oldMs = 3_600_000;
@@ -32,12 +26,6 @@ export interface Target {
   own: RequestHeaders;
 }
 
-interface Variant {
-  id?: string;
-  ageMs?: number;
-  inPieces?: boolean;
-}
-
 /** An attempt without an answer by then is a timeout; without a connection, nothing was sent. */
 const answerWithinMs = 25_000;
 
@@ -45,8 +33,8 @@ const answerWithinMs = 25_000;
 async function sendSigned(
   sender: Sender,
   { url, clientToken, secrets, own }: Target,
-  { id = idFromBytes(randomBytes(16)), ageMs = 0, inPieces = false }: Variant = {},
-): Promise<Exchange> {
+  { id = idFromBytes(randomBytes(16)), ageMs = 0, inPieces = false } = {},
+) {
   const startedAtMs = performance.now();
   const permit = await sender.permit(url, clientToken, answerWithinMs);
   if (permit === undefined) throw unavailable('too many POSTs wait for a connection');
@@ -61,7 +49,7 @@ async function sendSigned(
   return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
 }
 
-/** Sends one test notification. @throws ApiError if the service could not: that says nothing about the receiver */
+/** Sends one. @throws ApiError if the service could not: that says nothing about the receiver */
 export async function sendTest(sender: Sender, target: Target): Promise<Exchange> {
   const sent = await sendSigned(sender, target);
   if (sent.result.ours === undefined) return sent;
@@ -70,22 +58,44 @@ export async function sendTest(sender: Sender, target: Target): Promise<Exchange
 
 /**
  * Makes the five sends of a check within 50 s: a connection of the API without traffic for 60 s is closed (docs/reference/limits.md).
- * First the good one, then, once that is answered, the others at the same time. @throws ApiError if a send found no connection in time
+ * First the good one, then, once that is answered, the others at the same time. Returns each check with its verdict.
+ * @param slowMs a good answer that takes longer is a warning
+ * @throws ApiError if a send found no connection in time
  */
-export async function sendChecks(sender: Sender, target: Target): Promise<Record<CheckName, Exchange>> {
+export async function checkReceiver(sender: Sender, target: Target, slowMs: number) {
   const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
   const good = await sendSigned(sender, target);
-  const [wrong_signature, old_timestamp, twice, slow] = await Promise.all([
+  const [wrongSignature, oldTimestamp, twice, slow] = await Promise.all([
     sendSigned(sender, { ...target, secrets: [unknownSecret] }),
     sendSigned(sender, target, { ageMs: oldMs }),
     sendSigned(sender, target, { id: good.request.headers['webhook-id'] }),
     sendSigned(sender, target, { inPieces: true }),
   ]);
-  return { good, wrong_signature, old_timestamp, twice, slow };
+  const forged =
+    'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.';
+  const replayed =
+    'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.';
+  const repeated =
+    'Answer 2xx to a webhook-id that you already have, and do nothing: a notification can arrive twice.';
+  const cutOff =
+    'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.';
+  const checks: [string, Exchange[], Judged][] = [
+    ['good', [good], judgeTaken(good.result, slowMs)],
+    ['wrong_signature', [wrongSignature], judgeRefused(wrongSignature.result, forged)],
+    ['old_timestamp', [oldTimestamp], judgeRefused(oldTimestamp.result, replayed)],
+    ['twice', [good, twice], judgeSecond(good.result, twice.result, repeated)],
+    ['slow', [slow], judgeSecond(good.result, slow.result, cutOff)],
+  ];
+  return checks.map(([name, exchanges, judged]) => ({
+    name,
+    sent: exchanges.map(({ request }) => request),
+    answered: exchanges.map(({ result }) => presentAnswer(result)),
+    ...judged,
+  }));
 }
 
 /** Makes the same request with a body that is sent in pieces over a second. */
-const slowly = ({ headers, body }: Exchange['request']) => ({
+const slowly = ({ headers, body }: ReturnType<typeof notificationRequest>) => ({
   headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
   body: () => Readable.from(piecesOf(Buffer.from(body)), { objectMode: false }),
 });
@@ -96,34 +106,6 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
     if (start > 0) await wait(betweenPiecesMs);
     yield bytes.subarray(start, start + size);
   }
-}
-
-/** Returns each check with its verdict. @param slowMs a good answer that takes longer is a warning */
-export function judge(
-  { good, wrong_signature, old_timestamp, twice, slow }: Record<CheckName, Exchange>,
-  slowMs: number,
-) {
-  const forged =
-    'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.';
-  const replayed =
-    'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.';
-  const repeated =
-    'Answer 2xx to a webhook-id that you already have, and do nothing: a notification can arrive twice.';
-  const cutOff =
-    'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.';
-  const checks: [CheckName, Exchange[], Judged][] = [
-    ['good', [good], judgeTaken(good.result, slowMs)],
-    ['wrong_signature', [wrong_signature], judgeRefused(wrong_signature.result, forged)],
-    ['old_timestamp', [old_timestamp], judgeRefused(old_timestamp.result, replayed)],
-    ['twice', [good, twice], judgeSecond(good.result, twice.result, repeated)],
-    ['slow', [slow], judgeSecond(good.result, slow.result, cutOff)],
-  ];
-  return checks.map(([name, exchanges, judged]) => ({
-    name,
-    sent: exchanges.map(({ request }) => request),
-    answered: exchanges.map(({ result }) => presentAnswer(result)),
-    ...judged,
-  }));
 }
 
 export const presentAnswer = ({ status, milliseconds, error, detail }: PostResult) => ({
