@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hostInUrl } from '../src/addresses.js';
-import type { Readiness } from '../src/api/step.js';
+import type { Readiness } from '../src/api/admin.js';
 import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
 import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';

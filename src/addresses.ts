@@ -3,22 +3,7 @@ import { existsSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 
-interface Credentials {
-  username?: string;
-  password?: string;
-}
-
-interface RedisServers extends Credentials {
-  tls: boolean;
-  nodes: { host: string; port: number }[];
-}
-
-export type RedisAddress =
-  | { kind: 'single'; url: string }
-  /** `nodes`: some nodes of the cluster; the first that answers names the others. */
-  | ({ kind: 'cluster' } & RedisServers)
-  /** `nodes`: the Sentinels, which know the primary by its `name`; `sentinel`: their own credentials. */
-  | ({ kind: 'sentinel'; name: string; db: number; sentinel: Credentials } & RedisServers);
+export type RedisAddress = ReturnType<typeof readRedisAddress>;
 
 const form = /^redis(s?)(?:\+(cluster|sentinel))?:\/\/(?:([^@:]*)(?::([^@]*))?@)?([^/?#]*)([^#]*)$/s;
 
@@ -40,7 +25,7 @@ const wrong = {
  * those before the hosts are the primary's.
  * @throws RangeError saying what is wrong, without the address: it may hold a password
  */
-export function readRedisAddress(url: string): RedisAddress {
+export function readRedisAddress(url: string) {
   if (!/^rediss?(\+cluster|\+sentinel)?:\/\//.test(url)) throw new RangeError(wrong.scheme);
   const credentials = url.slice(url.indexOf('//') + 2).replace(/@?[^@]*$/s, '');
   const found = form.exec(url);
@@ -49,7 +34,8 @@ export function readRedisAddress(url: string): RedisAddress {
   const common = { tls: s === 's', username: decoded(username), password: decoded(password) };
   if (kind === 'cluster') {
     if (!/^(\/0?)?$/.test(rest)) throw new RangeError(wrong.clusterDb);
-    return { kind, nodes: nodesIn(hosts, 6379, wrong.cluster), ...common };
+    // Some nodes of the cluster: the first that answers names the others.
+    return { kind: 'cluster' as const, nodes: nodesIn(hosts, 6379, wrong.cluster), ...common };
   }
   if (kind === 'sentinel') {
     const [, name, db = '0', query] = /^\/([^/?]+)(?:\/(\d+))?\/?(?:\?(.*))?$/.exec(rest) ?? [];
@@ -61,12 +47,13 @@ export function readRedisAddress(url: string): RedisAddress {
       password: asked.get('sentinel_password') || undefined,
     };
     const nodes = nodesIn(hosts, 26379, wrong.sentinel);
-    return { kind, nodes, name: decodeURIComponent(name), db: Number(db), sentinel, ...common };
+    const primary = { name: decodeURIComponent(name), db: Number(db) };
+    return { kind: 'sentinel' as const, nodes, sentinel, ...primary, ...common };
   }
   if (hosts.includes(',')) throw new RangeError(wrong.several);
   if (!/^(\/\d*)?$/.test(rest)) throw new RangeError(wrong.single);
   if (hosts !== '') nodesIn(hosts, 6379, wrong.single);
-  return { kind: 'single', url };
+  return { kind: 'single' as const, url };
 }
 
 /** Returns the address without user, password and options, for messages. */

@@ -40,17 +40,7 @@ interface SpanOptions {
   attributes?: SpanAttributes;
 }
 
-export interface TracedSpan {
-  readonly traceparent: Traceparent;
-  /** @param error a class of errors or a code, never a message: messages quote received text */
-  end(attributes?: SpanAttributes, error?: string): void;
-}
-
-export interface Tracing {
-  begin(name: string, options: SpanOptions): TracedSpan;
-  /** Exports the ended spans, if the collector accepts them in time. Never rejects. */
-  close(): Promise<void>;
-}
+export type Tracing = ReturnType<typeof startTracing>;
 
 /** OpenTelemetry's default limit of links per span. Further events of a group are found by the workflow's id. */
 const maxLinks = 128;
@@ -63,7 +53,7 @@ const closeWithinMs = 3000;
  * @param service its name gives way to `OTEL_SERVICE_NAME`
  * @throws ConfigError naming what the library would replace by its defaults
  */
-export function startTracing({ name, version }: { name: string; version: string }, log: Logger): Tracing {
+export function startTracing({ name, version }: { name: string; version: string }, log: Logger) {
   const wrong = new Set<string>();
   // Its texts quote values.
   const note = (text: string) => void wrong.add(/OTEL_\w+/.exec(text)?.[0] ?? text.replace(/['(].*/s, ''));
@@ -89,16 +79,13 @@ export function startTracing({ name, version }: { name: string; version: string 
   const tracer = provider.getTracer(name, version);
   const ignore = () => undefined;
   return {
-    begin: (name, options) => begin(tracer, name, options),
+    begin: (name: string, options: SpanOptions) => begin(tracer, name, options),
+    /** Exports the ended spans, if the collector accepts them in time. */
     close: () => withTimeout(provider.shutdown().catch(ignore), closeWithinMs, () => diag.error('late')),
   };
 }
 
-function begin(
-  tracer: Tracer,
-  name: string,
-  { kind = 'INTERNAL', traces = [], attributes }: SpanOptions,
-): TracedSpan {
+function begin(tracer: Tracer, name: string, { kind = 'INTERNAL', traces = [], attributes }: SpanOptions) {
   const led = traces.map(parseTraceparent).filter(isSpanContextValid);
   const [parent] = traces.length === 1 ? led : [];
   const links = parent === undefined ? led.slice(0, maxLinks).map((context) => ({ context })) : [];
@@ -106,7 +93,8 @@ function begin(
   const span = tracer.startSpan(name, { kind: SpanKind[kind], attributes, links }, around);
   return {
     traceparent: formatTraceparent(span),
-    end(more = {}, error) {
+    /** @param error a class of errors or a code, never a message: messages quote received text */
+    end(more: SpanAttributes = {}, error?: string): void {
       span.setAttributes(more);
       if (error !== undefined) {
         span.setAttribute('error.type', error);

@@ -2,8 +2,8 @@ import Koa, { type Middleware } from 'koa';
 import type { Config } from '../config.js';
 import type { Metrics } from '../metrics.js';
 import { withTimeout } from '../promises.js';
-import { connectionLimits, type ListeningServer, listen } from './server.js';
-import type { Readiness } from './step.js';
+import type { RedisReason } from '../redis/connection/unavailable.js';
+import { connectionLimits, listen } from './server.js';
 
 /** An operation may take longer than a caller of the API is silent. */
 const limits = { ...connectionLimits, silenceMs: 0 };
@@ -17,7 +17,7 @@ export async function listenAdmin(
   { registry }: Pick<Metrics, 'registry'>,
   readiness: () => Promise<Readiness>,
   sdkMetrics: () => Promise<string> = () => Promise.resolve(''),
-): Promise<Pick<ListeningServer, 'port' | 'close' | 'serve'>> {
+) {
   const answers: Record<string, Middleware> = {
     async '/metrics'(ctx) {
       const texts = await Promise.all([registry.metrics(), sdkMetrics()]);
@@ -46,7 +46,7 @@ export async function listenAdmin(
   const server = await listen({ HOST: ADMIN_HOST, PORT: ADMIN_PORT }, app, limits);
   return {
     port: server.port,
-    serve(desk) {
+    serve(desk: Koa): void {
       desk.middleware.unshift(own);
       server.serve(desk);
     },
@@ -68,21 +68,24 @@ export function createReadiness(ask: {
   /** Or not begun. */
   ending: () => boolean;
   /** Why Redis refuses calls. */
-  refused?: () => Readiness['reasons'];
-}): () => Promise<Readiness> {
+  refused?: () => RedisReason[];
+}) {
   const lookAtRedis = sharedLook(ask.redis);
   const lookAtTemporal = sharedLook(ask.temporal);
   return async () => {
     const [redis, temporal] = await Promise.all([lookAtRedis(), lookAtTemporal()]);
     const reasons = redis ? [] : (ask.refused?.() ?? []);
+    const status: 'ready' | 'not ready' = redis && !ask.ending() ? 'ready' : 'not ready';
     return {
-      status: redis && !ask.ending() ? 'ready' : 'not ready',
+      status,
       redis,
       temporal,
       ...(reasons.length > 0 && { reasons }),
     };
   };
 }
+
+export type Readiness = Awaited<ReturnType<ReturnType<typeof createReadiness>>>;
 
 /** Checks whether a server answers. While a call is under way no other is made. */
 function sharedLook(ask: () => Promise<unknown>): () => Promise<boolean> {

@@ -152,11 +152,6 @@ interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
   answer: (deps: ApiDeps, call: Call<z.output<Query>, z.output<Body>> & About) => unknown;
 }
 
-export interface TokenEndpoint<About> extends Endpoint {
-  /** Carries the call out for a known caller; `query` and `body` are not parsed yet. */
-  carryOut: (deps: ApiDeps, call: Call & About) => Promise<unknown>;
-}
-
 /** Returns a function that declares calls with a token. `find` finds what such a call is about. */
 const tokenEndpoint =
   <About extends object>(
@@ -169,14 +164,22 @@ const tokenEndpoint =
     isCounted = () => true,
     answer,
     ...of
-  }: Declared<About, Query, Body>): TokenEndpoint<About> => {
+  }: Declared<About, Query, Body>) => {
     const { query, body, rate } = of;
     const readJson = body && jsonReader(body.atMostBytes);
+    const wholeQuery = z.object({ ...ownQuery, ...query?.shape });
+    const says = [
+      of.description,
+      rate && `Counts towards the account’s rate \`${rate}\`.`,
+      tokens[by],
+      whose,
+    ];
     const elsewhere = new Map([
-      ...placesOf(Object.keys({ ...ownQuery, ...query?.shape }), 'in the query'),
+      ...placesOf(fieldsOf(wholeQuery), 'in the query'),
       ...placesOf(fieldsOf(of.inPath), 'in the path'),
     ]);
-    const carryOut = async (deps: ApiDeps, given: Call & About) => {
+    /** Carries the call out for a known caller; `query` and `body` are not parsed yet. */
+    const carryOut = async (deps: ApiDeps, given: Call & About): Promise<unknown> => {
       const call = {
         ...given,
         query: query && checked(query, given.query),
@@ -192,16 +195,9 @@ const tokenEndpoint =
     return {
       ...endpoint({
         ...of,
-        description: [
-          of.description,
-          rate && `Counts towards the account’s rate \`${rate}\`.`,
-          tokens[by],
-          whose,
-        ]
-          .filter(Boolean)
-          .join(' '),
+        description: says.filter(Boolean).join(' '),
         security: 'token',
-        query: z.object({ ...ownQuery, ...query?.shape }),
+        query: wholeQuery,
         codes: [
           ...ownCodes,
           ...(of.codes ?? []),

@@ -8,15 +8,7 @@ import { type Config, ConfigError } from '../config.js';
 import { ApiError, presentProblem } from './apiError.js';
 import type { ErrorCode } from './errors.js';
 
-export interface ListeningServer {
-  port: number;
-  /** Has another app answer from now on. */
-  serve(app: Koa): void;
-  /** Makes every further answer ask to close its connection; new connections are still accepted. */
-  drain(): void;
-  /** Accepts nothing new, lets every request under way end, or cuts it, and closes each connection after its answer. */
-  close(isCut?: boolean): Promise<void>;
-}
+export type ListeningServer = Awaited<ReturnType<typeof listen>>;
 
 /** The limits on a caller's time and resources, documented in docs/reference/limits.md. */
 export const connectionLimits = {
@@ -44,7 +36,7 @@ export async function listen(
   app: Koa,
   limits: typeof connectionLimits = connectionLimits,
   onFull = () => {},
-): Promise<ListeningServer> {
+) {
   let handle = app.callback();
   // By connection, not a set of answers: V8 chains the tables that a set outgrows as answers come and go. A dead table
   // among its old objects keeps all later ones, each with the requests of its time, until the next full collection.
@@ -136,6 +128,7 @@ export async function listen(
     );
   });
 
+  /** Makes every further answer ask to close its connection; new connections are still accepted. */
   function drain(): void {
     draining = true;
     for (const res of underWay.values()) if (res?.headersSent === false) res.setHeader('Connection', 'close');
@@ -143,11 +136,13 @@ export async function listen(
 
   return {
     port: (server.address() as AddressInfo).port,
-    serve(next) {
+    /** Has another app answer from now on. */
+    serve(next: Koa): void {
       handle = next.callback();
     },
     drain,
-    async close(isCut = false) {
+    /** Accepts nothing new, lets every request under way end, or cuts it, and closes each connection after its answer. */
+    async close(isCut = false): Promise<void> {
       drain();
       server.close();
       if (isCut) server.closeAllConnections();
@@ -215,11 +210,7 @@ const stops: readonly [RegExp, string][] = [
   [/INVALID_VERSION/, 'see the first line'],
 ];
 
-interface ParserError {
-  code?: string;
-  rawPacket?: Buffer;
-  bytesParsed?: number;
-}
+type ParserError = Pick<NodeJS.ErrnoException, 'code'> & { rawPacket?: Buffer; bytesParsed?: number };
 
 /** By the codes of Node's HTTP server and of its parser, llhttp, or a method. */
 const refusals: Record<string, [ErrorCode, string]> = {

@@ -2,18 +2,10 @@ import type { Next, ParameterizedContext } from 'koa';
 import type { StartedParts } from '../compose.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
-import type { RedisReason } from '../redis/connection/unavailable.js';
+import type { Readiness } from './admin.js';
 import type { ApiError } from './apiError.js';
 import type { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
 import type { tokenFinder } from './steps/publisher.js';
-
-export interface Readiness {
-  status: 'ready' | 'not ready';
-  redis: boolean;
-  temporal: boolean;
-  /** Why Redis does not serve. */
-  reasons?: RedisReason[];
-}
 
 /** The service's parts that the API needs. */
 export interface Services extends StartedParts {

@@ -16,7 +16,7 @@ import { reportStateChange } from '../redis/records/endpoint.js';
 import { type SecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { openSecrets, type RequestHeaders } from '../redis/records/secrets.js';
 import type { CatchUps } from '../temporal/catchUps.js';
-import type { TracedSpan, Tracing } from '../tracing.js';
+import type { Tracing } from '../tracing.js';
 
 export interface SendDeps {
   db: Db;
@@ -125,7 +125,7 @@ function beginSpan(
   clientToken: string,
   { notificationId, trace }: Taken,
   url: string,
-): TracedSpan | undefined {
+) {
   return tracing?.begin('POST', {
     kind: 'CLIENT',
     traces: [trace],

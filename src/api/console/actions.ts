@@ -10,7 +10,7 @@ import { explainFailure } from '../../outgoing/details.js';
 import type { WaitReason } from '../../redis/owed/standing.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import { badParameter } from '../apiError.js';
-import type { TokenEndpoint } from '../endpoint.js';
+import type { clientEndpoint } from '../endpoint.js';
 import {
   recoverEndpoint,
   redeliverEndpoint,
@@ -26,7 +26,6 @@ import {
 } from '../endpoints/testNotification.js';
 import type { answeredRequest } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
-import type { Subject } from '../steps/publisher.js';
 import type { Parameters } from '../steps/query.js';
 import { clientForm } from './access.js';
 import { type Html, html, type Piece } from './html.js';
@@ -117,7 +116,7 @@ interface Input {
 
 interface Action {
   title: string;
-  call: TokenEndpoint<{ client: Subject }>;
+  call: ReturnType<typeof clientEndpoint>;
   readForm?: (form: Parameters) => Input;
   isGood?: (answer: Answer) => boolean;
   present: (answer: Answer, state: FormState, input: Input) => Piece;
