@@ -40,7 +40,6 @@ const watched = {
 } as const;
 
 type WatchedMetric = keyof typeof watched;
-export const watchedMetrics = Object.keys(watched) as WatchedMetric[];
 
 /** Seconds, up to the retry window. */
 const lagBuckets = [

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
 import type { ActivityDeps } from '../activities/index.js';
@@ -134,7 +135,8 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
 
   const failed = work?.then(() => workers?.ended);
   failed?.catch(ignore);
-  await Promise.race([aborted(ended), ...(failed === undefined ? [] : [failed])]);
+  const told = ended.aborted ? undefined : once(ended, 'abort');
+  await Promise.race([told, ...(failed === undefined ? [] : [failed])]);
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
   closing.abort();
@@ -206,6 +208,3 @@ function stopSignal(log: Logger, { SHUTDOWN_DELAY_SECONDS, ATTEMPT_TIMEOUT_SECON
   }
   return ended.signal;
 }
-
-const aborted = (signal: AbortSignal): Promise<unknown> =>
-  signal.aborted ? Promise.resolve() : new Promise((resolve) => signal.addEventListener('abort', resolve));

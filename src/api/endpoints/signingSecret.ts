@@ -96,9 +96,7 @@ async function rotateSecret(deps: ApiDeps, call: ClientCall) {
   };
 }
 
+const rotations = { name: 'rotations', calls: 10, windowSeconds: 86_400 };
+
 const tooManyRotations = (waitMs: number) =>
-  tooMany(
-    'Ten previous signing secrets still sign, for 24 h each',
-    { name: 'rotations', calls: 10, windowSeconds: 86_400 },
-    waitMs,
-  );
+  tooMany('Ten previous signing secrets still sign, for 24 h each', rotations, waitMs);

@@ -47,12 +47,8 @@ export const accessTokenEndpoint = credentialEndpoint({
     }
     const { clientId } = credentials;
     deps.failures.refuseTooMany(clientId, address);
-    const tooManyTokens = (waitMs: number) =>
-      tooMany(
-        'Too many requests for this client_id',
-        { name: 'tokens', calls: perSecond, windowSeconds: 1 },
-        waitMs,
-      );
+    const quota = { name: 'tokens', calls: perSecond, windowSeconds: 1 };
+    const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', quota, waitMs);
     // A flood would have each refusal wait for Redis' disk, before everybody's events.
     const usedUpMs = deps.usedUp.recall(clientId, Date.now());
     if (usedUpMs !== undefined) throw tooManyTokens(usedUpMs - Date.now());
@@ -140,10 +136,13 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
       try {
         form = await readForm(ctx.req);
         const basic = basicCredentials(ctx.req);
-        if (basic && form.has('client_secret')) throw badParameter(eitherWay);
+        if (basic && form.has('client_secret'))
+          throw badParameter(
+            'The client credentials must be given either as fields or as a header, not as both',
+          );
         // RFC 6749, section 3.2.1: a client_id alone is no second way.
         if (basic && (form.get('client_id') ?? basic.client_id) !== basic.client_id)
-          throw badParameter(twoIds);
+          throw badParameter('The client_id of the form is not that of the header Authorization');
         form = new Map([...form, ...Object.entries(basic ?? {})]);
         for (const name of Object.keys(schema.shape)) required(form, name);
         const clientId = required(form, 'client_id');
@@ -169,10 +168,6 @@ function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) 
   });
 }
 
-const eitherWay = 'The client credentials must be given either as fields or as a header, not as both';
-
-const twoIds = 'The client_id of the form is not that of the header Authorization';
-
 /**
  * Returns the credentials of `Authorization: Basic`, each form-encoded before base64, and trimmed as fields are; other schemes are
  * ignored. @throws ApiError 400
@@ -181,18 +176,18 @@ function basicCredentials({ headers }: IncomingMessage) {
   const { authorization = '' } = headers;
   if (!/^basic\b/i.test(authorization)) return undefined;
   const given = authorization.slice('basic'.length).trim();
-  if (!/^[\w+/-]+={0,2}$/.test(given)) throw badParameter(notBase64);
+  if (!/^[\w+/-]+={0,2}$/.test(given))
+    throw badParameter(
+      'The header Authorization: Basic is not one piece of base64: encode without blanks or line breaks',
+    );
   const [clientId = '', ...secret] = Buffer.from(given, 'base64').toString('latin1').split(':');
-  if (secret.length === 0) throw badParameter(noColon);
+  if (secret.length === 0)
+    throw badParameter('The header Authorization: Basic is not the base64 of <client_id>:<client_secret>');
   return {
     client_id: formDecoded(clientId, 'client_id').trim(),
     client_secret: formDecoded(secret.join(':'), 'client_secret').trim(),
   };
 }
-
-const notBase64 =
-  'The header Authorization: Basic is not one piece of base64: encode without blanks or line breaks';
-const noColon = 'The header Authorization: Basic is not the base64 of <client_id>:<client_secret>';
 
 const dayMs = 86_400_000;
 
@@ -200,22 +195,15 @@ const dayMs = 86_400_000;
  * Records the first token of a day (UTC) that an account asks for from a network: a thief's first token is among them.
  * A process remembers what is recorded, so that the other token calls cost Redis nothing more.
  */
-async function auditFirstToken(
-  deps: ApiDeps,
-  ctx: ApiContext,
-  clientId: string,
-  address: string,
-): Promise<void> {
+async function auditFirstToken(deps: ApiDeps, ctx: ApiContext, clientId: string, address: string) {
   const nowMs = Date.now();
   const dayEndsMs = nowMs - (nowMs % dayMs) + dayMs;
   const repeatKey = `first token ${networkOf(address)} ${dayEndsMs}`;
   const key = `${clientId} ${repeatKey}`;
   if (deps.auditedTokens.recall(key, nowMs)) return;
-  await auditCall(
-    deps,
-    { ctx, token: { accountId: accountIdOf(clientId), fingerprint: '' } },
-    'first token of the day',
-    { about: { client_id: clientId }, onceForMs: dayMs, repeatKey, security: 'credentials' },
-  );
+  const about = { client_id: clientId };
+  const call = { ctx, token: { accountId: accountIdOf(clientId), fingerprint: '' } };
+  const recording = { about, onceForMs: dayMs, repeatKey, security: 'credentials' } as const;
+  await auditCall(deps, call, 'first token of the day', recording);
   deps.auditedTokens.remember(key, true, dayEndsMs);
 }

@@ -94,17 +94,15 @@ function refusals({ codes = [], path, security, body }: Described) {
   const ofStore: ErrorCode[] = security || body ? ['temporarily_unavailable'] : [];
   const all = [...new Set([...ofToken, ...codes, ...ofBody, ...ofStore, ...anyCall])];
   const statuses = [...new Set(all.map((code) => errors[code].status))];
-  const described = statuses.map((status) => {
+  const described = statuses.map((status): [number, unknown] => {
     const those = all.filter((code) => errors[code].status === status);
     const schema = problemSchema(those, path);
     const examples = Object.fromEntries(those.map((code) => [code, exampleProblem(code, path)]));
-    return {
-      description: those.map((code) => inWords(code, path)).join('\n'),
-      headers: refusalHeaders(status, those),
-      content: { 'application/json': { schema, examples } },
-    };
+    const description = those.map((code) => inWords(code, path)).join('\n');
+    const content = { 'application/json': { schema, examples } };
+    return [status, { description, headers: refusalHeaders(status, those), content }];
   });
-  return Object.fromEntries(statuses.map((status, i) => [status, described[i]]));
+  return Object.fromEntries(described);
 }
 
 function inWords(code: ErrorCode, path: string): string {

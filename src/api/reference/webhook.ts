@@ -4,7 +4,7 @@ import { noticesClient } from '../../ids.js';
 import { changedBody, noticeBody } from '../../notices/notices.js';
 import { notificationRequest, userAgent } from '../../outgoing/notification.js';
 import { type Notice, noticeKinds } from '../../redis/records/notices.js';
-import type { tags } from '../endpoint.js';
+import type { Description } from '../endpoint.js';
 import { parameter, requestBody } from './describe.js';
 import {
   clientTokenText,
@@ -29,11 +29,7 @@ const clientToken = 'SITE0042';
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
   notificationRequest({ notificationId, clientToken, platformId, event }, [exampleSecret], at);
 
-interface Webhook {
-  operationId: string;
-  tag: keyof typeof tags;
-  summary: string;
-  description: string;
+interface Webhook extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'description'> {
   schema: z.ZodType;
   /** JSON by what it shows. */
   bodies: Record<string, string>;
@@ -81,6 +77,7 @@ function webhook({ operationId, tag, summary, description, schema, bodies }: Web
 const retryAfter = {
   'Retry-After': { description: 'Seconds or a date, at most 24 h away.', schema: toJsonSchema(text('120')) },
 };
+const notBefore = { description: 'A failed attempt; none follows before Retry-After.', headers: retryAfter };
 
 const answersToAttempt = {
   '2XX': { description: 'Delivered. The status line is enough; at most 16 KiB of a body are read.' },
@@ -88,18 +85,32 @@ const answersToAttempt = {
   '410': {
     description: 'The receiver is gone: the registration is suspended, and everything stays owed.',
   },
-  '429': { description: 'A failed attempt; none follows before Retry-After.', headers: retryAfter },
-  '503': { description: 'A failed attempt; none follows before Retry-After.', headers: retryAfter },
+  '429': notBefore,
+  '503': notBefore,
   default: {
     description:
       'A failed attempt, like no connection or no answer within 10 s. Further attempts follow after 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, then every 4 h, for 5 days.',
   },
 };
 
-function exampleNotice(kind: Notice['kind'], reason: string, seconds: number, attempts_failed = 0): string {
+/** By what it shows: the kind, its reason, since how many seconds, and the failed attempts. */
+const notices: Record<string, [Notice['kind'], string, number, number]> = {
+  'One probe at a time from now on': ['endpoint.failing', '5 attempts failed in a row', 40, 5],
+  'Nothing is sent until the endpoint is resumed': ['endpoint.suspended', 'it answered 410', 9, 0],
+  'Owed assets are delivered now': ['endpoint.recovered', 'a probe succeeded', 3600, 17],
+  'Recover these assets': ['notifications.failed', 'expired', 90, 0],
+  'If none of your people rotated it, find out who did': [
+    'secret.rotated',
+    'the signing secret was rotated',
+    0,
+    0,
+  ],
+};
+
+const noticeBodies = Object.entries(notices).map(([shows, [kind, reason, seconds, attempts_failed]]) => {
   const notice = { kind, at, reason, since: at - seconds * 1000, attempts_failed };
-  return noticeBody(notice, { accountId, clientToken, owed: 12, failed: 12_000 });
-}
+  return [shows, noticeBody(notice, { accountId, clientToken, owed: 12, failed: 12_000 })];
+});
 
 const accountIdText = text(accountId);
 const changedAt = time('The time of the change.');
@@ -143,26 +154,7 @@ export const webhooks = {
       ).optional(),
       owed: whole(12, 'The owed assets of the client when the notice was made.'),
     }),
-    bodies: {
-      'One probe at a time from now on': exampleNotice(
-        'endpoint.failing',
-        '5 attempts failed in a row',
-        40,
-        5,
-      ),
-      'Nothing is sent until the endpoint is resumed': exampleNotice(
-        'endpoint.suspended',
-        'it answered 410',
-        9,
-      ),
-      'Owed assets are delivered now': exampleNotice('endpoint.recovered', 'a probe succeeded', 3600, 17),
-      'Recover these assets': exampleNotice('notifications.failed', 'expired', 90),
-      'If none of your people rotated it, find out who did': exampleNotice(
-        'secret.rotated',
-        'the signing secret was rotated',
-        0,
-      ),
-    },
+    bodies: Object.fromEntries(noticeBodies),
   }),
   'notices.changed': webhook({
     operationId: 'receiveNoticesChanged',

@@ -32,17 +32,13 @@ const links = { name: 'links', calls: 100, windowSeconds: 3600 };
 /** Returns the function that counts a call towards a rate of its account, and throws ApiError 429 above the rate. */
 export function accountLimits(db: Db, callsPerSecond: number) {
   const calls = Math.max(1, Math.floor(callsPerSecond * windowSeconds));
-  const counter = (name: AccountRate, quota: Quota = { name, calls, windowSeconds }) =>
-    sharedWindow(db, `${db.global.accountRate}:${name}`, quota);
-  const counters = {
-    names: counter('names'),
-    records: counter('records'),
-    secrets: counter('secrets'),
-    console: counter('console'),
-    links: counter('links', links),
-  };
+  const counters = Object.keys(refusals).map((name) => {
+    const quota = name === 'links' ? links : { name, calls, windowSeconds };
+    return [name, sharedWindow(db, `${db.global.accountRate}:${name}`, quota)] as const;
+  });
+  const counterOf = Object.fromEntries(counters) as Record<AccountRate, ReturnType<typeof sharedWindow>>;
   return async (ctx: Pick<Context, 'set'>, rate: AccountRate, accountId: string): Promise<void> => {
-    const { isOver, left, msBeforeNext, quota } = await counters[rate](accountId);
+    const { isOver, left, msBeforeNext, quota } = await counterOf[rate](accountId);
     ctx.set(rateLimitFields(quota, left, msBeforeNext));
     if (isOver) throw tooMany(refusals[rate], quota, msBeforeNext);
   };

@@ -27,18 +27,21 @@ class Lines {
   readonly #emptyAt = new Remembered<number>(10_000);
   readonly #everyMs: number;
 
+  readonly quota: Quota;
+
   constructor(
-    readonly quota: Quota,
+    perSecond: number,
     readonly isRefused = true,
   ) {
-    this.#everyMs = (quota.windowSeconds * 1000) / quota.calls;
+    this.quota = { name: 'calls', calls: perSecond, windowSeconds: 1 };
+    this.#everyMs = 1000 / perSecond;
   }
 
   /** Joins a line, unless the wait is too long. @param weight the calls that it counts as @returns the wait, ms */
   join(key: string, weight: number): number {
     const nowMs = Date.now();
     const emptyAt = Math.max(nowMs, this.#emptyAt.recall(key, nowMs) ?? 0) + this.#everyMs * weight;
-    const waitMs = Math.max(0, emptyAt - nowMs - this.quota.windowSeconds * 1000);
+    const waitMs = Math.max(0, emptyAt - nowMs - 1000);
     if (waitMs <= maxWaitMs) this.#emptyAt.remember(key, emptyAt, emptyAt);
     return waitMs;
   }
@@ -50,13 +53,11 @@ class Lines {
   }
 }
 
-const perSecond = (calls: number): Quota => ({ name: 'calls', calls, windowSeconds: 1 });
-
 /** Lines for the calls of a process. */
 export function createLines(config: Config) {
-  const accounts = new Lines(perSecond(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10)));
-  const strangers = new Lines(perSecond(config.strangersPerSecond));
-  const health = new Lines(perSecond(healthPerSecond), false);
+  const accounts = new Lines(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10));
+  const strangers = new Lines(config.strangersPerSecond);
+  const health = new Lines(healthPerSecond, false);
 
   async function join(ctx: Pick<ApiContext, 'req'>, lines: Lines, key: string, weight = 1): Promise<void> {
     const waitMs = lines.join(key, weight);

@@ -67,7 +67,10 @@ export function readQuery(query: string, known: readonly string[], places: Place
   for (const [name, value] of given) {
     if (!known.includes(name)) {
       // RFC 6750, section 2: never more than one way in one request.
-      if (name === 'access_token') throw badParameter(headerOnly);
+      if (name === 'access_token')
+        throw badParameter(
+          'The access_token must be given as a header only: send Authorization: Bearer <token>',
+        );
       const what = places.get(name) ?? `is not known${rawUrlHint(query)}`;
       throw badParameter(`The parameter ${shown(name)} ${what}`);
     }
@@ -75,8 +78,6 @@ export function readQuery(query: string, known: readonly string[], places: Place
   }
   return given;
 }
-
-const headerOnly = 'The access_token must be given as a header only: send Authorization: Bearer <token>';
 
 /** @param where it belongs, after "missing" @throws ApiError 400 if the parameter is missing or empty */
 export function required(given: Parameters, name: string, where = ''): string {
