@@ -133,6 +133,8 @@ export const pageMembers = <Cursor extends z.ZodType>(cursor: Cursor) => ({
   next_cursor: cursor.describe('Where to continue: the next call’s `cursor`. Opaque.').optional(),
 });
 
+const anotherId = 'msg_AAECAwQFBgcICQoLDA0ODw';
+
 const notificationMembers = {
   notification_id: notificationIdText,
   platform_id: platformIdText,
@@ -143,11 +145,8 @@ const notificationMembers = {
   ended_at: time('When it ended; absent while it waits.').optional(),
   next_attempt_at: time('Absent if no time is known.').optional(),
   waiting_reason: z.enum(waitReasons).describe('Why it waits.').optional(),
-  superseded_by: text('msg_AAECAwQFBgcICQoLDA0ODw', 'The newer notification.').optional(),
-  made_unnecessary_by: text(
-    'msg_AAECAwQFBgcICQoLDA0ODw',
-    'The notification that brought the same segments first.',
-  ).optional(),
+  superseded_by: text(anotherId, 'The newer notification.').optional(),
+  made_unnecessary_by: text(anotherId, 'The notification that brought the same segments first.').optional(),
   reason: text('window', 'Why it failed or was cancelled.').optional(),
 };
 export const notification = z.object(notificationMembers).meta({ id: 'Notification' });

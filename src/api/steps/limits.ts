@@ -102,7 +102,7 @@ export function createFailureLimits(db: Db) {
   return {
     refuseTooMany(clientId: string, address: string): void {
       const nowMs = Date.now();
-      const untilMs = refused.size === 0 ? undefined : refused.recall(failureKey(clientId, address), nowMs);
+      const untilMs = refused.recall(failureKey(clientId, address), nowMs);
       if (untilMs !== undefined) throw tooManyFailures(untilMs - nowMs);
     },
     async count(clientId: string, address: string): Promise<void> {
@@ -129,15 +129,11 @@ export class Remembered<Value> {
 
   constructor(readonly atMost: number) {}
 
-  get size(): number {
-    return this.#entries.size;
-  }
-
   remember(key: string, value: Value, untilMs: number): void {
     this.#entries.delete(key);
     this.#entries.set(key, { value, untilMs });
     const [oldest] = this.#entries.keys();
-    if (oldest !== undefined && this.size > this.atMost) this.#entries.delete(oldest);
+    if (oldest !== undefined && this.#entries.size > this.atMost) this.#entries.delete(oldest);
   }
 
   recall(key: string, nowMs: number): Value | undefined {

@@ -76,29 +76,26 @@ export const listClients = async (db: Db, accountId?: string): Promise<Client[]>
   readEach(await sortedTokens(db, accountId), (token) => getClient(db, token));
 
 /** Reads them in pieces, so that other commands wait only for one piece. */
-async function sortedTokens(db: Db, accountId?: string): Promise<string[]> {
+async function sortedTokens(db: Db, accountId?: string, after = ''): Promise<string[]> {
   const key = accountId === undefined ? db.global.clients : db.global.accountClients(accountId);
   // A scan may return a client twice.
   const found = new Set<string>();
   for await (const tokens of db.redis.sscanStream(key, { count: 1000 }))
-    for (const token of tokens as string[]) found.add(token);
+    for (const token of tokens as string[]) if (token > after) found.add(token);
   return [...found].sort();
 }
 
 /**
- * Lists at most `limit` clients of one account, or of all, after `after`, by client token; `next` if there are more.
+ * Lists at most `limit` clients of one account, or of all, after the client token `after`, in order; `next` if there are more.
  * @param read returns what is shown of a client; undefined leaves it out
  */
 export async function pageOfClients<T>(
   db: Db,
-  {
-    accountId,
-    after = '',
-    limit,
-  }: { accountId?: string | undefined; after?: string | undefined; limit: number },
+  asked: { accountId?: string | undefined; after?: string | undefined; limit: number },
   read: (client: Client) => Promise<T | undefined>,
-): Promise<{ clients: T[]; next?: string | undefined }> {
-  const tokens = (await sortedTokens(db, accountId)).filter((token) => token > after);
+) {
+  const { limit } = asked;
+  const tokens = await sortedTokens(db, asked.accountId, asked.after);
   const step = Math.min(limit + 1, 100);
   const found: { token: string; shown: T }[] = [];
   for (let i = 0; i < tokens.length && found.length <= limit; i += step) {
