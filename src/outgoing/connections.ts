@@ -26,6 +26,8 @@ export interface ConnectionBounds {
  * nobody is overtaken. If a socket is needed and none is left, the connection that has been idle longest is closed. If none
  * is idle, the origins get a socket in turn, even an origin that has just given a socket back.
  *
+ * No origin has more sockets in use than are left to others: many slow receivers leave some to a fast one.
+ *
  * A permit without an open connection is granted only if its name may be looked up immediately. The rare lookup of a
  * connection that is opened again is not counted.
  */
@@ -36,7 +38,7 @@ export class Connections {
   readonly #inUse = new Map<Connection, Origin>();
   /** The first new connection of each origin whose name has no addresses yet. */
   readonly #naming = new Map<Origin, Connection>();
-  /** Origins that lack nothing but a socket or a lookup, in the order of their turns. */
+  /** Origins that lack nothing but a socket, a fair share of them or a lookup, in the order of their turns. */
   readonly #wanting = new Set<Origin>();
   /** The number of waiters, over all origins. */
   waiting = 0;
@@ -102,7 +104,9 @@ export class Connections {
   /** Grants what can be granted. An origin that is added again comes after the others, within the same loop. */
   #serve(): void {
     for (const origin of this.#wanting) {
-      if (this.#inUse.size >= this.bounds.maxSockets) return;
+      const left = this.bounds.maxSockets - this.#inUse.size;
+      if (left <= 0) return;
+      if (origin.inUse >= left) continue;
       const mayLookUp = this.#naming.has(origin) || this.#naming.size < this.bounds.maxLookups;
       if (origin.idle.length === 0 && !mayLookUp) continue;
       this.#wanting.delete(origin);

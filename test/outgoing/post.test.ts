@@ -334,13 +334,32 @@ describe('outgoing post', () => {
       });
 
       it('keeps the other idle connections of that origin', async () => {
-        const [a, b] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
+        const [a, b, c] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
         const sender = sending({ maxSockets: 3 });
         const postTo = (url: string) => assertSent(sender, requestTo(url, 'A'));
-        await Promise.all([postTo(a.url), postTo(a.url), postTo(a.url)]);
-        await postTo(b.url);
         await Promise.all([postTo(a.url), postTo(a.url)]);
-        assert.equal(a.accepted(), 3);
+        for (const { url } of [b, c, a]) await postTo(url);
+        assert.equal(a.accepted(), 2);
+      });
+
+      it('leaves sockets to a fast receiver, however many slow ones want all', async () => {
+        const [fast, ...slow] = await Promise.all(Array.from({ length: 8 }, startQuick));
+        const sender = sending({ maxSockets: 64 });
+        let answer = () => {};
+        const answered = new Promise<void>((resolve) => {
+          answer = resolve;
+        });
+        const hold = async (url: string) => {
+          const permit = await permitOf(sender, url, 'SLOW');
+          await answered;
+          permit.release();
+        };
+        const holding = slow.flatMap(({ url }) => Array.from({ length: 16 }, () => hold(url)));
+        assert.ok(sender.waiting() > 0);
+        const permit = await sender.permit(fast?.url ?? '', 'FAST', 0);
+        assert.equal((await permit?.post(content))?.ok, true);
+        answer();
+        await Promise.all(holding);
       });
 
       it('lets the origins take turns, also the one whose connection becomes free', async () => {
