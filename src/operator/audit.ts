@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { count, hasPart } from '../api/console/words.js';
 import { text, time } from '../api/reference/schemas.js';
-import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
+import { inTimeOrder, listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
 import { filledText, inOrder, when } from './input.js';
 import { listed, notACursor, operation } from './operation.js';
@@ -52,15 +52,19 @@ export const audit = operation({
     ]);
     const all = [
       // A call comes before its effects, even within one millisecond.
-      ...calls.map(presentCall),
-      ...commands.map(({ atMs, id: _, ...command }) => ({ at: atMs, ...command })),
+      ...calls.map((call) => ({ atMs: call.atMs, present: () => presentCall(call) })),
+      ...commands.map(({ atMs, id: _, ...command }) => ({ atMs, present: () => ({ at: atMs, ...command }) })),
       // An operator's change of a state has its own entry.
-      ...states.filter(({ by }) => by !== 'operator').map(presentStateChange),
+      ...states
+        .filter(({ by }) => by !== 'operator')
+        .map((change) => ({ atMs: change.atMs, present: () => presentStateChange(change) })),
     ];
-    const found = all
-      .filter((entry) => entry.at <= until && hasPart(entry.who, who) && hasPart(entry.what, what))
-      .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
-      .sort((a, b) => a.at - b.at);
+    const found: ReturnType<(typeof all)[number]['present']>[] = [];
+    for await (const page of inTimeOrder(all))
+      for (const entry of page.map(({ present }) => present())) {
+        if (entry.at > until || !hasPart(entry.who, who) || !hasPart(entry.what, what)) continue;
+        if (of === undefined || JSON.stringify(entry).includes(JSON.stringify(of))) found.push(entry);
+      }
     const columns = 'at who what target before after why';
     const none = 'No entry matches.';
     const shownOf = (entry: (typeof found)[number]) => ({ ...entry, at: moment(entry.at) });

@@ -36,7 +36,7 @@ export const answer = (value: object, ...shown: Part[]): Answer => ({
 });
 
 /**
- * Answers with a page of a list, of which people read a table.
+ * Answers with a page of a list, of which people read a table, made when it is shown.
  * @param columns of the table; all members if absent
  * @param next where the next page begins
  * @param says sentences below the table
@@ -45,7 +45,13 @@ export const listed = (
   value: readonly object[],
   { columns, none, next }: { columns?: string; none: string; next?: string },
   ...says: string[]
-): Answer => ({ value, shown: [tableOf(value, none, columns?.split(' ')), ...says], ...(next && { next }) });
+): Answer => ({
+  value,
+  get shown() {
+    return [tableOf(value, none, columns?.split(' ')), ...says];
+  },
+  ...(next && { next }),
+});
 
 /** The page of a list that is asked for. */
 export interface Page {

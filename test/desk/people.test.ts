@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
+import { recordChange } from '../../src/redis/records/audit.js';
 import { Visitor } from '../console/visitor.js';
 import { keysMatching } from '../keysMatching.js';
 import { portOf } from '../receiver.js';
@@ -242,14 +243,22 @@ describe('desk: people', () => {
     assert.match(made.html, /shown only once/);
     const entry = (await scene.cli.json('audit')).at(-1);
     assert.deepEqual([entry.who, entry.what, entry.why], ['Ada (link)', 'account create', 'ticket 4711']);
-    const csvOf = async (list: string) => {
-      const answer = await fetch(`${scene.url}/desk/do/${list}.csv`, { headers: { cookie: visitor.cookie } });
-      return Buffer.from(await answer.arrayBuffer()).toString();
-    };
+    const askCsv = (list: string, query = '') =>
+      fetch(`${scene.url}/desk/do/${list}.csv${query}`, { headers: { cookie: visitor.cookie } });
+    const csvOf = async (list: string) => Buffer.from(await (await askCsv(list)).arrayBuffer()).toString();
     assert.match(await csvOf('account/list'), /"'＝1\+1"/, 'Excel takes it for a formula');
     const csv = await csvOf('audit');
     assert.match(csv, /^\ufeffat,who,/, 'Excel takes other bytes for those of its own code page');
     assert.match(csv, /"Ada \(link\)","account create","acc_[\w-]+"/);
+    const change = { who: 'Busy', what: 'client set', before: null, after: null };
+    for (let i = 0; i < 1200; i++) await recordChange(scene.h.db, { ...change, target: `N${i}` });
+    const long = await askCsv('audit', '?who=Busy');
+    assert.equal(long.headers.get('content-length'), null, 'in pieces: other calls are served meanwhile');
+    const targets = (await long.text()).match(/(?<=")N\d+(?=")/g);
+    assert.deepEqual(
+      targets,
+      Array.from({ length: 1200 }, (_, i) => `N${1199 - i}`),
+    );
     const filtered = await visitor.get('/desk/do/audit?since=&who=nobody');
     assert.match(filtered.html, /0 entries of the last 7 days/);
     assert.match(filtered.html, /No entry matches/);
