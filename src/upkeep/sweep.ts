@@ -2,7 +2,7 @@
 import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
-import { mapInPages } from '../promises.js';
+import { mapInPages, restSince } from '../promises.js';
 import { type Db, nowOf } from '../redis/connection/db.js';
 import { isRedisUnavailable, refusalOf, unlessBroken } from '../redis/connection/unavailable.js';
 import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
@@ -37,6 +37,8 @@ const allEveryMs = 60_000;
 const maxWithNotices = 2000;
 /** Deleted clients that one sweep clears; the next sweep clears the rest. */
 const maxDeletions = 50;
+/** Changes that are logged at a time: further lines would be lost before the log's reader has taken these. */
+const changesPerStep = 200;
 /** By then a registration or an attempt that began before its client's deletion has ended. */
 const clearedAgainMs = 600_000;
 
@@ -138,9 +140,13 @@ class Sweep {
     });
     // A full Redis refuses this write: the changes are then logged later, instead of by every sweep.
     await db.redis.set(db.global.auditTold, last.id);
-    for (const { who, what, target, before, after } of changes) {
-      log.info({ who, what, target, before, after }, 'an operator made a change');
-      if (what === 'notification cancel') metrics.ended('cancelled');
+    for (let at = 0; at < changes.length; at += changesPerStep) {
+      const begunAt = performance.now();
+      for (const { who, what, target, before, after } of changes.slice(at, at + changesPerStep)) {
+        log.info({ who, what, target, before, after }, 'an operator made a change');
+        if (what === 'notification cancel') metrics.ended('cancelled');
+      }
+      await restSince(begunAt);
     }
     for (const change of states) {
       if (change.by === 'operator' && change.atMs <= last.atMs) reportStateChange({ log, metrics }, change);

@@ -5,6 +5,7 @@ import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
+import { recordChange } from '../../src/redis/records/audit.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
@@ -41,6 +42,25 @@ describe('the sweep', () => {
       names.filter((name) => !found.has(name)),
       [],
     );
+  });
+
+  it('logs the changes of a busy operator in steps, between which the log is written', async () => {
+    const change = { who: 'Busy', what: 'client set', before: null, after: null };
+    for (let i = 0; i < 2_000; i++) await recordChange(h.db, { ...change, target: `N${i}` });
+    const targets: unknown[] = [];
+    const rounds = [0];
+    const info = ({ who, target }: { who?: string; target?: string }) => {
+      if (who !== 'Busy') return;
+      if (rounds.at(-1) === 0) setImmediate(() => rounds.push(0));
+      rounds.push((rounds.pop() ?? 0) + 1);
+      targets.push(target);
+    };
+    await runSweep({ ...h.deps, log: Object.assign(Object.create(h.deps.log), { info }) });
+    assert.deepEqual(
+      targets,
+      Array.from({ length: 2_000 }, (_, i) => `N${i}`),
+    );
+    assert.ok(Math.max(...rounds) <= 200, `${Math.max(...rounds)} lines at a time`);
   });
 
   it('knows a client before recover makes something owed again', async () => {
