@@ -152,7 +152,8 @@ function switched(does: string, disabled: boolean) {
       await operator.change((db) => setDisabled(db, account_id, disabled));
       await operator.record(name, account_id, { disabled: before.disabled }, { disabled });
       const clients = await listClients(await operator.db(), account_id);
-      for (const { clientToken } of clients) await operator.wake(clientToken);
+      // One warning is enough: where Temporal does not answer, the sweep wakes all.
+      for (const { clientToken } of clients) if (!(await operator.wake(clientToken))) break;
       return answer(
         { account_id, disabled, clients: clients.length },
         `${before.name} (${account_id}) is ${disabled ? 'disabled' : 'enabled'}; clients: ${clients.length}.`,

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
+import { claimAgain } from '../../src/redis/owed/claim.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { isTaken, mintedToken } from '../api/credentials.js';
-import { type Cli, openCli } from './cli.js';
+import { arrivedEvent } from '../service.js';
+import { type Cli, openCli, registeredClient } from './cli.js';
 
 describe('operator: account', () => {
   let cli: Cli;
@@ -72,5 +74,17 @@ describe('operator: account', () => {
     assert.equal(JSON.stringify(audit).includes(client_secret), false);
     const { stdout } = await cli.run(['audit', '--of', account_id]);
     assert.match(stdout, / account disable +acc_\S+ +disabled=false +disabled=true/);
+  });
+
+  it('enable ID says once that no catch-up could be woken, however many clients are owed something', async () => {
+    const { account_id } = await cli.json('account', 'create', '--name', 'E');
+    for (const token of ['E1', 'E2', 'E3']) {
+      await registeredClient(cli, account_id, token, 'http://127.0.0.1:4999/hook');
+      await claimAgain(cli.db, token, [{ ...arrivedEvent(token, 'vid-1'), claim: 1 }]);
+    }
+    const env = { TEMPORAL_ADDRESS: '127.0.0.1:1' };
+    const { stdout, stderr } = await cli.run(['account', 'enable', account_id], { env });
+    assert.match(stdout, /is enabled; clients: 3\./);
+    assert.equal(stderr.match(/could not be woken/g)?.length, 1);
   });
 });
