@@ -41,6 +41,8 @@ const endsWithinMs = 40_000;
  */
 export async function serve(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
+  // ioredis warns there of a password that the server asked nobody for.
+  console.warn = (text) => log.warn(String(text));
   const ended = stopSignal(log, config);
   try {
     await run(role, config, log, ended);

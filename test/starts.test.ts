@@ -19,6 +19,7 @@ import { beginService, type Service, startProgram, startService } from './progra
 import { newPublisher, type Publisher } from './publisher.js';
 import { startReceiver, until } from './receiver.js';
 import { startSentinel } from './redisSentinels.js';
+import { startRespProxy } from './respProxy.js';
 import { servers, uniquePrefix } from './servers.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
@@ -201,6 +202,32 @@ describe('A process whose store is away when it starts', () => {
     const redis = await startOwnRedis([], port);
     await patient.until('it serves', async () => (await fetch(`${patient.url}/readyz`)).ok);
     assert.equal(await patient.stop(), 0);
+    await redis.stop();
+  });
+
+  it('says in /readyz what the store refuses, while it waits', async () => {
+    const redis = await startOwnRedis();
+    const proxy = await startRespProxy(redis.url);
+    proxy.refused.set('ZADD', 'ERR upstream failure');
+    const service = await beginService({ REDIS_URL: proxy.url });
+    await service.says(/waiting for Redis/);
+    const ready = await fetch(`${service.url}/readyz`);
+    assert.deepEqual(
+      [ready.status, await ready.json()],
+      [503, { status: 'not ready', redis: true, temporal: true, reasons: ['refused'] }],
+    );
+    assert.equal(await service.stop(), 0);
+    await proxy.stop();
+    await redis.stop();
+  });
+
+  it('serves although the store asks for no password, and its log says so', async () => {
+    const redis = await startOwnRedis();
+    const service = await startService({ REDIS_URL: redis.url.replace('//', '//:pw@') });
+    assert.doesNotMatch(service.stdout, /credentials/);
+    assert.match(service.stdout, /"msg":"[^"]*does not require a password/);
+    assert.equal(service.stderr, '');
+    assert.equal(await service.stop(), 0);
     await redis.stop();
   });
 

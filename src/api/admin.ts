@@ -74,8 +74,9 @@ export function createReadiness(ask: {
   const lookAtTemporal = sharedLook(ask.temporal);
   return async () => {
     const [redis, temporal] = await Promise.all([lookAtRedis(), lookAtTemporal()]);
-    const reasons = redis ? [] : (ask.refused?.() ?? []);
-    const status: 'ready' | 'not ready' = redis && !ask.ending() ? 'ready' : 'not ready';
+    const isReady = redis && !ask.ending();
+    const status: 'ready' | 'not ready' = isReady ? 'ready' : 'not ready';
+    const reasons = isReady ? [] : (ask.refused?.() ?? []);
     return {
       status,
       redis,

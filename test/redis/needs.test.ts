@@ -244,6 +244,17 @@ describe('A command that the store refuses', () => {
       closeDb(own);
     });
 
+  for (const [reason, words] of ways.filter(([name]) => ['refused', 'limit'].includes(name)))
+    it(`is every one, as by a proxy whose store is away: nothing serves, for that reason: ${reason}`, async () => {
+      const own = open(proxy.url);
+      await untilServed(own, 'here', new AbortController().signal);
+      for (const command of neededCommands) proxy.refused.set(command, words(command));
+      await assert.rejects(servesCalls(own));
+      proxy.refused.clear();
+      assert.deepEqual(own.health.reasons(), [reason]);
+      closeDb(own);
+    });
+
   it('is every write, at once, while only connections that confirm writes find no place (maxclients)', async () => {
     const own = open(server.url);
     await untilServed(own, 'here', new AbortController().signal);

@@ -120,6 +120,8 @@ function observeCommands(
         observe?.answered(performance.now() - sentAt);
         // A server that does not have the scripts yet gets them, perhaps from several callers.
         if (isNotLoaded(err) || isLoaded(err)) return;
+        // The connection tells why its user is refused. A password that the server asked nobody for stops nothing.
+        if ((command as Command).name === 'auth') return;
         const owner = nodes.ownerOf(String((command as Command).getKeys()[0] ?? ''));
         health.note(err, owner && nodes.nameOf(owner));
       },

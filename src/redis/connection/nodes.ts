@@ -64,12 +64,16 @@ export function openNodes(
     : openSingle(address, options, health);
 }
 
-/** Resolves once a server answers, even if only that its user may not run this. Not by PING, which Redis refuses after a failed write. */
+/**
+ * Resolves once a server answers, even if only that its user may not run this. What a limit or a proxy before it refuses, in whatever
+ * words, it refuses to every command. Not by PING, which Redis refuses after a failed write.
+ */
 export async function greet(server: Redis): Promise<void> {
   try {
     await server.echo('');
   } catch (err) {
-    if (!isOfCommand(refusalOf(err).reason)) throw err;
+    const refusal = refusalOf(err);
+    if (!isOfCommand(refusal.reason) || !isLasting(refusal)) throw err;
   }
 }
 
