@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { createServer } from 'node:tls';
+import { createServer, type TlsOptions } from 'node:tls';
+import { closeDb, openDb } from '../../src/redis/connection/db.js';
 import { startGrpcProxy } from '../grpcProxy.js';
-import { portOf } from '../receiver.js';
-import { servers } from '../servers.js';
+import { portOf, until } from '../receiver.js';
+import { bounds, servers } from '../servers.js';
+import { keptLog } from '../service.js';
 import { openCli, type Ran } from './cli.js';
 
 const folder = join(import.meta.dirname, '../temporal/certificate');
@@ -16,7 +18,12 @@ const certificate = join(folder, 'certificate.pem');
 describe('operator: status and doctor name the reason of a server', () => {
   const plainPort = () => Number(new URL(servers().redisUrl).port);
   const key = readFileSync(join(folder, 'key.pem'));
-  const door = createServer({ key, cert: readFileSync(certificate) }, (inside) => {
+  const named: string[] = [];
+  const SNICallback: TlsOptions['SNICallback'] = (name, go) => {
+    named.push(name);
+    go(null);
+  };
+  const door = createServer({ key, cert: readFileSync(certificate), SNICallback }, (inside) => {
     const outside = connect(plainPort(), '127.0.0.1');
     inside.pipe(outside).pipe(inside);
     for (const one of [inside, outside]) one.on('error', () => undefined);
@@ -88,6 +95,14 @@ describe('operator: status and doctor name the reason of a server', () => {
       assert.match(String(status?.stderr), says[0]);
     });
   }
+
+  for (const scheme of ['rediss', 'rediss+cluster'])
+    it(`whose handshake names it, since an address may have many: ${scheme}`, async () => {
+      named.length = 0;
+      const db = openDb({ url: `${scheme}://localhost:${redis}`, prefix: '', bounds, log: keptLog().log });
+      await until('it is named', async () => named.includes('localhost'));
+      closeDb(db);
+    });
 
   it('whose address is a URL', async () => {
     const cli = await openCli({ TEMPORAL_ADDRESS: `https://127.0.0.1:${temporal}` });

@@ -3,7 +3,7 @@
  * is unavailable, and none is repeated, except one that a node of a cluster refused to run: its slot has moved (MOVED, ASK)
  * or is being moved (TRYAGAIN).
  */
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Command, Redis, type RedisOptions } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
@@ -113,13 +113,20 @@ function openSingle(
   health: StoreHealth,
 ): { redis: Redis; nodes: Nodes } {
   const options = { ...common, retryStrategy, reconnectOnError: isReadOnly };
-  const redis = address.kind === 'single' ? new Redis(address.url, options) : openSentinels(address, options);
+  const redis =
+    address.kind === 'single'
+      ? new Redis(address.url, { ...options, lazyConnect: true })
+      : openSentinels(address, options);
   redis.on('connect', () => coalesceWrites(redis.stream));
   watchConnection(redis, (err) => health.connected('', err));
   const primaries = [redis];
   const announced: Nodes['announced'] = new Map();
   // After a reconnect another server may answer, or one that has lost its last second.
   redis.on('close', () => announced.clear());
+  if (address.kind === 'single') {
+    nameHost(redis);
+    redis.connect().catch(ignore);
+  }
   return {
     redis,
     nodes: {
@@ -131,6 +138,15 @@ function openSingle(
       announced,
     },
   };
+}
+
+/**
+ * Has the TLS handshake name the host (SNI): a provider may have many stores behind one address. Neither Node nor ioredis does so.
+ * @param redis has not begun to connect
+ */
+function nameHost({ options }: Redis): void {
+  const { tls, host = '' } = options;
+  if (tls && isIP(host) === 0) options.tls = { ...tls, servername: host };
 }
 
 function openSentinels(
@@ -189,6 +205,7 @@ function openCluster(
 
 function watchNodes(cluster: Cluster, health: StoreHealth): void {
   cluster.on('+node', (node: Redis) => {
+    nameHost(node);
     node.on('connect', () => coalesceWrites(node.stream));
     watchConnection(node, (err) => err === undefined && health.connected(nameOf(node)));
     // No command waits in this process for a connection, so the connection is made before the first command.
