@@ -1,5 +1,5 @@
 /** The only place that finds out why Temporal does not serve, with words for people. The libraries hide most reasons of a connection. */
-import { connect as connectTcp } from 'node:net';
+import { connect as connectTcp, isIP } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import type { TemporalConnectionOptions } from '../addresses.js';
@@ -80,7 +80,8 @@ async function askVersion(options: TemporalConnectionOptions): Promise<Tried> {
 
 async function tryConnection({ address, tls }: TemporalConnectionOptions): Promise<Tried> {
   const [, host = '', port = '7233'] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(address) ?? [];
-  const to = { host, port: Number(port) };
+  // One address may have many servers, as Temporal Cloud's: Node does not name the host by itself.
+  const to = { host, port: Number(port), servername: isIP(host) === 0 ? host : '' };
   if (tls) {
     const { serverNameOverride, serverRootCACertificate, clientCertPair } = tls === true ? {} : tls;
     const ca = serverRootCACertificate === undefined ? {} : { ca: Buffer.from(serverRootCACertificate) };

@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createServer, type TlsOptions } from 'node:tls';
 import { closeDb, openDb } from '../../src/redis/connection/db.js';
+import { explainTemporal } from '../../src/temporal/refusal.js';
 import { startGrpcProxy } from '../grpcProxy.js';
 import { portOf, until } from '../receiver.js';
 import { bounds, servers } from '../servers.js';
@@ -96,12 +97,22 @@ describe('operator: status and doctor name the reason of a server', () => {
     });
   }
 
-  for (const scheme of ['rediss', 'rediss+cluster'])
-    it(`whose handshake names it, since an address may have many: ${scheme}`, async () => {
+  const store = async (url: string) => {
+    const db = openDb({ url, prefix: '', bounds, log: keptLog().log });
+    await until('it is named', async () => named.length > 0);
+    closeDb(db);
+  };
+  const callers: Record<string, (address: string) => Promise<unknown>> = {
+    Redis: (address) => store(`rediss://${address}`),
+    'A node of a cluster': (address) => store(`rediss+cluster://${address}`),
+    Temporal: (address) => explainTemporal(undefined, { address, tls: true }),
+    'Temporal without TEMPORAL_TLS': (address) => explainTemporal(undefined, { address }),
+  };
+  for (const [who, call] of Object.entries(callers))
+    it(`${who} is named in the handshake (SNI): one address may have many servers`, async () => {
       named.length = 0;
-      const db = openDb({ url: `${scheme}://localhost:${redis}`, prefix: '', bounds, log: keptLog().log });
-      await until('it is named', async () => named.includes('localhost'));
-      closeDb(db);
+      await call(`localhost:${redis}`);
+      assert.deepEqual([...new Set(named)], ['localhost']);
     });
 
   it('whose address is a URL', async () => {
