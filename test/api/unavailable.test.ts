@@ -113,6 +113,38 @@ describe('While Redis', () => {
   });
 });
 
+describe('While Redis lets writes wait and answers reads', () => {
+  it('the process is not ready, for one reason, on connections old and new', async () => {
+    const redis = await startOwnRedis();
+    const direct = new Redis(redis.url);
+    const service = await startService({ REDIS_URL: redis.url });
+    const said = async () => {
+      const { status, redis, reasons } = (await (await fetch(`${service.url}/readyz`)).json()) as Json;
+      return JSON.stringify([status, redis, reasons]);
+    };
+    const connected = async () =>
+      Number(/total_connections_received:(\d+)/.exec(await direct.info('stats'))?.[1]);
+    const notReady = '["not ready",false,["timeout"]]';
+    await direct.call('CLIENT', 'PAUSE', 600_000, 'WRITE');
+    try {
+      await until('the reason is known', async () => (await said()) === notReady);
+      const before = await connected();
+      const seen = new Set<string>();
+      await until('connections were made again, twice', async () => {
+        seen.add(await said());
+        return (await connected()) > before + 6;
+      });
+      assert.deepEqual([...seen], [notReady]);
+      await direct.call('CLIENT', 'UNPAUSE');
+      await until('it is ready', async () => (await said()) === '["ready",true,null]');
+    } finally {
+      await service.stop();
+      direct.disconnect();
+      await redis.stop();
+    }
+  });
+});
+
 describe('While Redis is frozen', () => {
   it('an event whose token holds meanwhile is answered in the same 2 s', async () => {
     const redis = await startOwnRedis();

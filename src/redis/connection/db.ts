@@ -11,7 +11,7 @@ import type { Logger } from '../../log.js';
 import { durableWrites, type Written } from './durable.js';
 import { StoreHealth } from './health.js';
 import { clientKeys, globalKeys } from './keys.js';
-import { greet, type Nodes, openNodes } from './nodes.js';
+import { type Nodes, openNodes } from './nodes.js';
 import { isLasting, isLoaded, isNotLoaded, type RedisReason, RedisUnavailable } from './unavailable.js';
 
 /** A client's secrets as Redis stores them (redis/records/secrets.ts). */
@@ -71,7 +71,8 @@ export function openDb(options: DbOptions): Db {
   const { prefix, bounds, log, commandTimeoutMs = 1000, observe } = options;
   const { keepSegmentsSeconds = 0, keepFailedMs = 90 * 86_400_000, clockOffsetMs = () => 0 } = options;
   const health = new StoreHealth(log, observe?.refused);
-  const { redis, nodes } = openNodes(readRedisAddress(options.url), commandTimeoutMs, health);
+  const address = readRedisAddress(options.url);
+  const { redis, nodes } = openNodes(address, commandTimeoutMs, health, clientKeys(prefix, 'need').updates);
   const global = globalKeys(prefix);
   const durability = options.durability ?? { trusted: false, ackReplicas: 0 };
   const writeDurably = durableWrites(redis, {
@@ -155,7 +156,7 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   for (;;) {
     try {
       const servers = db.nodes.primaries();
-      await Promise.all(servers.map(greet));
+      await Promise.all(servers.map(db.nodes.greet));
       if (db.redis.status === 'ready') return;
       throw new RedisUnavailable("Cluster isn't ready: its nodes are not known yet");
     } catch (err) {

@@ -155,7 +155,7 @@ class DurableServer {
     redis.on('close', () => {
       connection.broken ??= new RedisUnavailable('Connection is closed');
     });
-    watchConnection(redis, (err) => {
+    watchConnection(redis, this.settings.nodes.greet, (err) => {
       // The end of a connection says less than the refusal before it.
       if (err === undefined || isAnswer(refusalOf(err)) || connection.broken === undefined)
         connection.broken = err;

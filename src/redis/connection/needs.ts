@@ -7,7 +7,7 @@ import type { Db } from './db.js';
 import type { Refused, ServerFacts } from './health.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
-import { firstAnswer, greet, rangeTags } from './nodes.js';
+import { firstAnswer, rangeTags } from './nodes.js';
 import {
   explainRefusals,
   ignore,
@@ -182,6 +182,6 @@ export function watchStore(db: Db, everyMs = 5000): { stop(): void } {
 
 /** Resolves if a server answers and refuses nothing that calls need. @throws if not */
 export async function servesCalls(db: Db): Promise<void> {
-  await firstAnswer(db.nodes, greet);
+  await firstAnswer(db.nodes, db.nodes.greet);
   if (db.health.isRefusing) throw new RedisUnavailable('Redis refuses what calls need');
 }

@@ -18,6 +18,8 @@ export interface Nodes {
   primaries(): Redis[];
   /** Returns the connection to the server that keeps this key; undefined if none is known. */
   ownerOf(key: string): Redis | undefined;
+  /** Resolves once a server takes what changes something, even if only to say that its user may not. @throws its refusal */
+  greet(server: Redis): Promise<void>;
   /** Reads again which server keeps which key. */
   refresh(): void;
   /**
@@ -46,7 +48,9 @@ export function openNodes(
   address: RedisAddress,
   commandTimeoutMs: number,
   health: StoreHealth,
+  channel: string,
 ): { redis: Redis; nodes: Nodes } {
+  const greet = greetingOn(channel);
   const options = {
     // Neither HELLO nor INFO nor CLIENT is needed then; whether a server answers is asked by `greet`.
     protocol: 2 as const,
@@ -60,22 +64,25 @@ export function openNodes(
     socketTimeout: commandTimeoutMs + deadAfterMs,
   };
   return address.kind === 'cluster'
-    ? openCluster(address, options, health)
-    : openSingle(address, options, health);
+    ? openCluster(address, options, health, greet)
+    : openSingle(address, options, health, greet);
 }
 
 /**
  * Resolves once a server answers, even if only that its user may not run this. What a limit or a proxy before it refuses, in whatever
- * words, it refuses to every command. Not by PING, which Redis refuses after a failed write.
+ * words, it refuses to every command. PUBLISH waits where writes wait (CLIENT PAUSE WRITE, a failover that an operator began), and
+ * is answered where they are refused: ECHO would be answered in both, and Redis refuses PING after a failed write.
  */
-export async function greet(server: Redis): Promise<void> {
-  try {
-    await server.echo('');
-  } catch (err) {
-    const refusal = refusalOf(err);
-    if (!isOfCommand(refusal.reason) || !isLasting(refusal)) throw err;
-  }
-}
+const greetingOn =
+  (channel: string): Nodes['greet'] =>
+  async (server) => {
+    try {
+      await server.publish(channel, '');
+    } catch (err) {
+      const refusal = refusalOf(err);
+      if (!isOfCommand(refusal.reason) || !isLasting(refusal)) throw err;
+    }
+  };
 
 const greetAfterMs = 20;
 
@@ -83,7 +90,7 @@ const greetAfterMs = 20;
  * Has `told` hear why a connection fails, and without an error once the server answers on it: a server may accept a connection
  * before it refuses it. A connection whose SELECT is refused is cut, because ioredis would go on in database 0.
  */
-export function watchConnection(redis: Redis, told: (err?: unknown) => void): void {
+export function watchConnection(redis: Redis, greet: Nodes['greet'], told: (err?: unknown) => void): void {
   redis.on('error', (err: Error) => {
     told(err);
     if (refusalOf(err).command === 'SELECT') redis.disconnect(true);
@@ -111,6 +118,7 @@ function openSingle(
   address: RedisAddress & { kind: 'single' | 'sentinel' },
   common: RedisOptions,
   health: StoreHealth,
+  greet: Nodes['greet'],
 ): { redis: Redis; nodes: Nodes } {
   const options = { ...common, retryStrategy, reconnectOnError: isReadOnly };
   const redis =
@@ -118,7 +126,7 @@ function openSingle(
       ? new Redis(address.url, { ...options, lazyConnect: true })
       : openSentinels(address, options);
   redis.on('connect', () => coalesceWrites(redis.stream));
-  watchConnection(redis, (err) => health.connected('', err));
+  watchConnection(redis, greet, (err) => health.connected('', err));
   const primaries = [redis];
   const announced: Nodes['announced'] = new Map();
   // After a reconnect another server may answer, or one that has lost its last second.
@@ -134,6 +142,7 @@ function openSingle(
       nameOf: () => '',
       primaries: () => primaries,
       ownerOf: () => redis,
+      greet,
       refresh() {},
       announced,
     },
@@ -179,6 +188,7 @@ function openCluster(
   { nodes, username, password, tls }: RedisAddress & { kind: 'cluster' },
   options: RedisOptions,
   health: StoreHealth,
+  greet: Nodes['greet'],
 ): { redis: Redis; nodes: Nodes } {
   const cluster = new Cluster(nodes, {
     redisOptions: { ...options, username, password, ...(tls && { tls: {} }) },
@@ -193,21 +203,21 @@ function openCluster(
     // A certificate names hosts, not their addresses; and an address may change between two connections.
     dnsLookup: (host, callback) => callback(null, host),
   });
-  watchNodes(cluster, health);
+  watchNodes(cluster, health, greet);
   // The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0).
   const timer = setInterval(() => {
     if (cluster.status === 'ready') cluster.refreshSlotsCache();
   }, refreshSlotsMs);
   timer.unref();
   cluster.once('end', () => clearInterval(timer));
-  return { redis: cluster as unknown as Redis, nodes: createNodes(cluster) };
+  return { redis: cluster as unknown as Redis, nodes: createNodes(cluster, greet) };
 }
 
-function watchNodes(cluster: Cluster, health: StoreHealth): void {
+function watchNodes(cluster: Cluster, health: StoreHealth, greet: Nodes['greet']): void {
   cluster.on('+node', (node: Redis) => {
     nameHost(node);
     node.on('connect', () => coalesceWrites(node.stream));
-    watchConnection(node, (err) => err === undefined && health.connected(nameOf(node)));
+    watchConnection(node, greet, (err) => err === undefined && health.connected(nameOf(node)));
     // No command waits in this process for a connection, so the connection is made before the first command.
     node.options.enableOfflineQueue = false;
     if (!node.options.readOnly) node.connect().catch(ignore);
@@ -222,7 +232,7 @@ function watchNodes(cluster: Cluster, health: StoreHealth): void {
   cluster.on('error', ignore);
 }
 
-function createNodes(cluster: Cluster): Nodes {
+function createNodes(cluster: Cluster, greet: Nodes['greet']): Nodes {
   const primaries = () => cluster.nodes('master');
   const announced: Nodes['announced'] = new Map();
   let namesBefore = '';
@@ -242,6 +252,7 @@ function createNodes(cluster: Cluster): Nodes {
       const name = cluster.slots[slotOf(key)]?.[0];
       return primaries().find((node) => nameOf(node) === name);
     },
+    greet,
     refresh: () => cluster.refreshSlotsCache(),
     announced,
   };
