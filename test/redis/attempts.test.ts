@@ -216,6 +216,20 @@ describe('An attempt', () => {
     assert.equal((await client.take()).length, 1);
   });
 
+  it('that has delivered before a replay is part of it on a machine whose clock is behind Redis', async () => {
+    const client = await newDeliveryClient();
+    await client.owe('video');
+    await attempt(client, { ok: true });
+    const { now } = Date;
+    Date.now = () => now() - hour;
+    try {
+      const { count } = await replayDelivered(client.db, client.clientToken, { since: 0, dryRun: true });
+      assert.equal(count, 1);
+    } finally {
+      Date.now = now;
+    }
+  });
+
   it('that fails is shown with its class and its status', async () => {
     const client = await newDeliveryClient();
     await client.owe('video');

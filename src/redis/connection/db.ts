@@ -137,6 +137,15 @@ const confirmationMs = 500;
 /** Returns the time by which records are written, ms: this machine's clock, with the offset of the scripts. */
 export const nowOf = (db: Db): number => Date.now() + db.clockOffsetMs();
 
+/** Returns the time by which the scripts of this key's server end notifications, ms. @throws RedisUnavailable */
+export async function timeAt({ nodes, clockOffsetMs }: Db, key: string): Promise<number> {
+  const server = nodes.ownerOf(key);
+  if (server === undefined)
+    throw new RedisUnavailable("Cluster isn't ready: the server of a key is not known");
+  const [seconds, microseconds] = await server.time();
+  return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + clockOffsetMs();
+}
+
 /** Returns the pairs of an answer in which names and values alternate. */
 export function toPairs(flat: readonly string[]): [name: string, value: string][] {
   return flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] as string]] : []));

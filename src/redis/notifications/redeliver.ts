@@ -1,7 +1,7 @@
 /** Makes notifications due or owed again, or cancels them, for operators and publishers. */
 import { assetSlot } from '../../ids.js';
 import { restSince } from '../../promises.js';
-import { type Db, nowOf } from '../connection/db.js';
+import { type Db, nowOf, timeAt } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import { listedEntries, listedSince } from './notificationPages.js';
@@ -96,7 +96,7 @@ const daySeconds = 86_400;
 /** Returns the time of the first replay from `since` on without an end, within a day, ms; a dry run is none. */
 async function firstEnd(db: Db, clientToken: string, { since, dryRun }: Range): Promise<number> {
   const key = db.client(clientToken).replayEnd(since);
-  const now = nowOf(db);
+  const now = await timeAt(db, key);
   const first = dryRun
     ? await db.redis.get(key)
     : await db.redis.set(key, now, 'EX', daySeconds, 'NX', 'GET');
