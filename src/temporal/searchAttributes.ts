@@ -28,7 +28,7 @@ const noOperator = new Set<number | undefined>([7, 12]);
 
 /**
  * Makes sure that the namespace has the service's search attributes: Temporal refuses a start that sets an unknown one.
- * If the server does not allow listing them, a query for each shows whether it exists.
+ * If the server does not allow listing them, queries show whether they exist.
  *
  * @throws ConfigError naming the attributes that are missing or of another type, and cannot be added from here
  */
@@ -80,19 +80,22 @@ async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
   }
 }
 
-/** Finds missing attributes by a query for each: a query with a missing attribute, or with another type, is invalid. */
+/** Finds missing attributes by queries: one with a missing attribute, or with another type, is invalid. All are asked for at once first. */
 async function findMissingByQuery(connection: Servers, namespace: string): Promise<Name[]> {
-  const missing: Name[] = [];
-  for (const name of names) {
-    const value = typeNames[searchAttributeTypes[name]] === 'Int' ? '0' : "'-'";
+  const isValid = async (...asked: Name[]): Promise<boolean> => {
+    const unlikely = (name: Name) => (typeNames[searchAttributeTypes[name]] === 'Int' ? '0' : "'-'");
+    const query = asked.map((name) => `${name} = ${unlikely(name)}`).join(' AND ');
     try {
-      const query = `${name} = ${value}`;
       await connection.workflowService.countWorkflowExecutions({ namespace, query });
+      return true;
     } catch (err) {
       if (grpcCodeOf(err) !== invalidArgument) throw err;
-      missing.push(name);
+      return false;
     }
-  }
+  };
+  const missing: Name[] = [];
+  if (await isValid(...names)) return missing;
+  for (const name of names) if (!(await isValid(name))) missing.push(name);
   return missing;
 }
 

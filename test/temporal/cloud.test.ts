@@ -48,8 +48,13 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
 
     for (const code of [status.permissionDenied, status.unimplemented]) {
       it(`answers ${code}: the attributes must exist, or are named with the command that adds them`, async () => {
-        proxy.answer = (path) => (isOperatorCall(path) ? code : status.ok);
+        const calls: string[] = [];
+        proxy.answer = (path) => {
+          calls.push(path);
+          return isOperatorCall(path) ? code : status.ok;
+        };
         await ensureSearchAttributes(connection, 'default', log);
+        assert.equal(calls.length, 2, 'the list, and one query while all exist');
         await assert.rejects(ensureSearchAttributes(connection, namespace, log), (err: Error) => {
           for (const name of everything) assert.match(err.message, new RegExp(`${name} \\(`));
           const adds = `tcld namespace search-attributes add --namespace ${namespace} .*"ClientToken=KeywordList"`;
