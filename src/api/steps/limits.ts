@@ -56,7 +56,7 @@ const sendEveryMs = (sends.windowSeconds * 1000) / sends.calls;
  */
 export async function limitSends(db: Db, clientToken: string, together: 1 | 5 = 1): Promise<void> {
   const bucket = [sendEveryMs * together, sends.calls / together];
-  const waitMs = (await runScript(db, 'takeSend', clientToken, bucket)) as number;
+  const waitMs = await runScript<number>(db, 'takeSend', clientToken, bucket);
   if (waitMs > 0) throw tooMany('Too many calls that send something for this client', sends, waitMs);
 }
 

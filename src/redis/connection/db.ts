@@ -14,12 +14,6 @@ import { clientKeys, globalKeys } from './keys.js';
 import { type Nodes, openNodes } from './nodes.js';
 import { isLasting, isLoaded, isNotLoaded, type RedisReason, RedisUnavailable } from './unavailable.js';
 
-/** A client's secrets as Redis stores them (redis/records/secrets.ts). */
-export interface KnownSecrets {
-  version: string;
-  fields: Record<string, string>;
-}
-
 export interface Db {
   /** Takes every command, and in a cluster sends it to the node of its key. For commands about one server use `nodes`. */
   redis: Redis;
@@ -36,8 +30,8 @@ export interface Db {
   keepFailedMs: number;
   /** `maxInFlight`: attempts in flight of a client without a bound of its own. `drainPerSecond`: of every client after an outage. */
   bounds: { maxInFlight: number; drainPerSecond: number };
-  /** By client: attempts of a known version need not read them again. */
-  knownSecrets: Map<string, KnownSecrets>;
+  /** By client, as Redis stores them (redis/records/secrets.ts): attempts of a known version need not read them again. */
+  knownSecrets: Map<string, { version: string; fields: Record<string, string> }>;
   /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;
   /**

@@ -225,7 +225,7 @@ class DurableServer {
     const marks = writes.map(({ command }) => markBeside(mark, keyOf(command)));
     let marking: Promise<unknown> | undefined;
     for (let i = 0; performance.now() < endsAt; i++) {
-      marking ??= evaluate(own, 'mark', [marks[i % marks.length] ?? ''], []);
+      marking ??= evaluate(own, 'mark', [marks[i % marks.length] ?? '']);
       const [marked, asked] = await Promise.allSettled([marking, this.#confirm(redis)]);
       if (marked.status === 'rejected') {
         if (!isRedirected(marked.reason)) throw unconfirmed(marked.reason);

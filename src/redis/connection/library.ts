@@ -61,12 +61,12 @@ export const library = `#!lua name=asset_update${release}\nlocal RELEASE = '${re
  * find nothing. With a second name, both nodes refuse the whole script (TRYAGAIN) until the slot has moved, because the prefix
  * is never there.
  */
-export function runScript(
+export function runScript<Answer = unknown>(
   db: Store & { prefix: string },
   name: string,
   clientToken: string,
-  args: readonly ScriptArgument[],
-): Promise<unknown> {
+  args: readonly ScriptArgument[] = [],
+): Promise<Answer> {
   const base = clientBase(db.prefix, clientToken);
   const keys = db.nodes.isCluster ? [base, clientKeys(db.prefix, clientToken).client] : [base];
   return evaluate(db, name, keys, args);
@@ -74,17 +74,18 @@ export function runScript(
 
 /** Runs a script of one client whose answer is JSON. */
 export function askScript<Answer>(...call: Parameters<typeof runScript>): Promise<Answer> {
-  return runScript(...call).then((json) => JSON.parse(String(json)));
+  return runScript<string>(...call).then((json) => JSON.parse(json));
 }
 
 /** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text. */
-export function evaluate(
+export function evaluate<Answer = unknown>(
   { redis, nodes, clockOffsetMs }: Store,
   name: string,
   keys: readonly string[],
-  args: readonly ScriptArgument[],
-): Promise<unknown> {
-  const call = () => redis.call('FCALL', [name + release, keys.length, ...keys, clockOffsetMs(), ...args]);
+  args: readonly ScriptArgument[] = [],
+): Promise<Answer> {
+  const sent = [name + release, keys.length, ...keys, clockOffsetMs()];
+  const call = () => redis.call('FCALL', [...sent, ...args]) as Promise<Answer>;
   return call().catch(async (err) => {
     if (!isNotLoaded(err)) throw err;
     // No other server's outage may fail the call.

@@ -91,7 +91,7 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
         ['FUNCTION', loadLibrary(redis)],
         ...all.map((example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))]),
         ['PSUBSCRIBE', subscribe(db, redis)],
-        ['FCALL', evaluate(own, 'mark', [key('mark')], [])],
+        ['FCALL', evaluate(own, 'mark', [key('mark')])],
         // Keys of a cluster's other nodes.
         ...(db.nodes.isCluster ? [] : rangeTags.filter((_, i) => i % 16 === 0)).map(
           (other): [string, Promise<unknown>] => ['EXISTS', redis.exists(`${db.prefix}need:{${other}}`)],

@@ -84,7 +84,7 @@ export async function forgetAsset(
   platformId: string,
 ): Promise<{ knownSegments: number; cancelled?: string }> {
   const { bucket, field } = assetSlot(platformId);
-  const answer = await runScript(db, 'forgetAsset', clientToken, [platformId, bucket, field]);
-  const [knownSegments, cancelled] = answer as [number, string];
+  const args = [platformId, bucket, field];
+  const [knownSegments, cancelled] = await runScript<[number, string]>(db, 'forgetAsset', clientToken, args);
   return { knownSegments, ...(cancelled && { cancelled }) };
 }

@@ -27,8 +27,7 @@ export async function redeliver(
 ): Promise<string | undefined> {
   // From here on the sweep knows this client, even if the rest fails.
   await announceClaims(db, clientToken);
-  const dueId = (await runScript(db, 'redeliver', clientToken, [notificationId])) as string;
-  return dueId || undefined;
+  return (await runScript<string>(db, 'redeliver', clientToken, [notificationId])) || undefined;
 }
 
 /** A span of time. `dryRun` only counts. Times are ms. */
@@ -63,8 +62,8 @@ export async function recoverFailed(
   for (let count = 0; ; ) {
     const begunAt = performance.now();
     const step = Math.min(recoveredPerStep, atMost - count);
-    const answer = await runScript(db, 'recoverFailed', clientToken, [from, until, step]);
-    const [recovered, more] = answer as [number, number];
+    const args = [from, until, step];
+    const [recovered, more] = await runScript<[number, number]>(db, 'recoverFailed', clientToken, args);
     count += recovered;
     if (more === 0 || count >= atMost) return { count, more };
     progress(count);
@@ -119,7 +118,7 @@ async function oweAgain(
       return [platformId, notificationId, bucket, field];
     });
     if (assets.length === 0) continue;
-    count += Number(await runScript(db, 'oweAgain', clientToken, [until, dryRun ? 1 : 0, ...assets]));
+    count += await runScript<number>(db, 'oweAgain', clientToken, [until, dryRun ? 1 : 0, ...assets]);
   }
   return count;
 }

@@ -2,17 +2,10 @@
 
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { askScript, runScript, type ScriptArgument } from '../connection/library.js';
+import { runScript, type ScriptArgument } from '../connection/library.js';
 import { checkMarks, requireData } from '../connection/mark.js';
 import { announceClaims } from './owedClients.js';
-import {
-  boundsArguments,
-  type Priority,
-  parseTaken,
-  type Takes,
-  type TakesAnswer,
-  type Taking,
-} from './turn.js';
+import { askTaking, type Priority, type Takes, type Taking } from './turn.js';
 
 export interface ArrivedEvent {
   clientToken: string;
@@ -73,11 +66,9 @@ export async function claimEvents(
   taking?: Taking,
 ): Promise<Claims> {
   requireData(db);
-  const known = db.knownSecrets.get(clientToken);
-  const args = [...boundsArguments(db, known, taking), db.keepSegmentsSeconds];
+  const args: ScriptArgument[] = [db.keepSegmentsSeconds];
   for (const event of events) addClaim(args, event);
-  const answer = await askScript<TakesAnswer & { claims: Claim[] }>(db, 'claim', clientToken, args);
-  return { ...answer, taken: parseTaken(db, clientToken, answer, known, taking) };
+  return await askTaking<{ claims: Claim[] }>(db, 'claim', clientToken, args, taking);
 }
 
 /** Claims events of one client durably and takes nothing: the caller wakes catch-up. */

@@ -86,11 +86,6 @@ const stuckMs = 120_000;
  * Notes that a client's catch-up wakes within `inMs`, if something is owed.
  * @returns `woken`, `replaced`: what the caller must do with it; `covered`: it wakes by then anyway, or nothing is owed
  */
-export async function setAlarm(
-  db: Db,
-  clientToken: string,
-  inMs: number,
-): Promise<'covered' | 'woken' | 'replaced'> {
-  const answer = Number(await runScript(db, 'setAlarm', clientToken, [inMs, stuckMs]));
-  return answer === 0 ? 'covered' : answer === 1 ? 'woken' : 'replaced';
+export function setAlarm(db: Db, clientToken: string, inMs: number) {
+  return runScript<'covered' | 'woken' | 'replaced'>(db, 'setAlarm', clientToken, [inMs, stuckMs]);
 }

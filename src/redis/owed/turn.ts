@@ -1,7 +1,7 @@
 /** Settles attempts and takes the next ones of a client, in one script: the one gate before every POST. */
 import { randomBytes } from 'node:crypto';
 import type { DeliverySettings } from '../../config.js';
-import type { Db, KnownSecrets } from '../connection/db.js';
+import type { Db } from '../connection/db.js';
 import { askScript, type ScriptArgument } from '../connection/library.js';
 import type { AttemptRecord } from './standing.js';
 
@@ -91,30 +91,17 @@ export interface Turned extends Takes {
 /** Runs one turn. @throws errors of Redis; a repeated turn names the nonce of the first as lost */
 export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<Turned> {
   const { lost = [], verdicts = [], givenBack = [] } = turn;
-  const known = db.knownSecrets.get(clientToken);
-  const args: ScriptArgument[] = [
-    ...boundsArguments(db, known, turn),
-    lost.join(' '),
-    verdicts.some(({ ok }) => !ok) ? JSON.stringify(turn.settings) : '',
-    verdicts.length,
-  ];
+  const settings = verdicts.some(({ ok }) => !ok) ? JSON.stringify(turn.settings) : '';
+  const args: ScriptArgument[] = [lost.join(' '), settings, verdicts.length];
   for (const verdict of verdicts) addVerdict(args, verdict);
   for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.nonce, Math.ceil(inMs));
-  const answer = await askScript<TakesAnswer & Partial<Turned>>(db, 'turn', clientToken, args);
-  return { settled: [], ...answer, taken: parseTaken(db, clientToken, answer, known, turn) };
-}
-
-/** Returns the arguments that `read_bounds` of take.lua reads. @param taking undefined: the call takes nothing */
-export function boundsArguments({ bounds }: Db, known?: KnownSecrets, taking?: Taking): ScriptArgument[] {
-  const { maxInFlight, drainPerSecond } = bounds;
-  const { settings, nonce = '', most = 0 } = taking ?? {};
-  return [settings?.leaseMs ?? 0, maxInFlight, drainPerSecond, nonce, most, known?.version ?? ''];
+  return { settled: [], ...(await askTaking<Partial<Turned>>(db, 'turn', clientToken, args, turn)) };
 }
 
 type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';
 
 /** The answer of `answer_taken` in take.lua: what all attempts share is in it once. Without `taken`, nothing was taken. */
-export interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'nonce'>> {
+interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'nonce'>> {
   taken?: Pick<Taken, Own>[];
   /** With the secrets, unless the caller knows this version. */
   secretsVersion?: string;
@@ -123,22 +110,27 @@ export interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, O
 /** The secrets of the most clients that a process remembers. */
 const maxKnownSecrets = 10_000;
 
-/** @param known the secrets whose version was given to the call */
-export function parseTaken(
-  { knownSecrets }: Db,
+/** Runs a script that may take (`read_bounds` and `answer_taken` in take.lua). @param taking undefined: it takes nothing */
+export async function askTaking<Answer>(
+  db: Db,
+  script: 'claim' | 'turn',
   clientToken: string,
-  { taken, epoch, url, secrets, secretsVersion: version }: TakesAnswer,
-  known: KnownSecrets | undefined,
-  taking?: Taking,
-): Taken[] {
-  if (taken === undefined) return [];
+  args: readonly ScriptArgument[],
+  { settings, nonce = '', most = 0 }: Partial<Taking> = {},
+): Promise<Answer & Takes> {
+  const { knownSecrets, bounds } = db;
+  const known = knownSecrets.get(clientToken);
+  const limits = [settings?.leaseMs ?? 0, bounds.maxInFlight, bounds.drainPerSecond, nonce, most];
+  const given = [...limits, known?.version ?? '', ...args];
+  const answer = await askScript<Answer & TakesAnswer>(db, script, clientToken, given);
+  const { taken = [], epoch, url, secrets, secretsVersion: version } = answer;
   if (secrets !== undefined && version !== undefined) {
     const [oldest = ''] = knownSecrets.keys();
     if (knownSecrets.size >= maxKnownSecrets) knownSecrets.delete(oldest);
     knownSecrets.set(clientToken, { version, fields: secrets });
   }
-  const shared = { nonce: taking?.nonce, epoch, url, secrets: secrets ?? known?.fields } as Omit<Taken, Own>;
-  return taken.map((own) => ({ ...shared, ...own }));
+  const shared = { nonce, epoch, url, secrets: secrets ?? known?.fields } as Omit<Taken, Own>;
+  return { ...answer, taken: taken.map((own) => ({ ...shared, ...own })) };
 }
 
 function addVerdict(args: ScriptArgument[], { taken, ok, retryAfterMs = 0, attempt }: Verdict): void {

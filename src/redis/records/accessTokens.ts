@@ -43,13 +43,9 @@ export async function mintAccessToken(
   const token = accountId.slice(idPrefix.length) + randomSecret();
   const { account, accessToken, tokenBucket } = db.global;
   const keys = [account(accountId), accessToken(accountId, secretHash(token)), tokenBucket(accountId)];
-  const args = [
-    secretHash(credentials.clientSecret),
-    scopes.join(' '),
-    Math.ceil(ttlSeconds * 1000),
-    perSecond,
-  ];
-  const [outcome, waitMs] = (await evaluate(db, 'mintToken', keys, args)) as [Minted['outcome'], number];
+  const hash = secretHash(credentials.clientSecret);
+  const args = [hash, scopes.join(' '), Math.ceil(ttlSeconds * 1000), perSecond];
+  const [outcome, waitMs] = await evaluate<[Minted['outcome'], number]>(db, 'mintToken', keys, args);
   return { outcome, token, waitMs };
 }
 

@@ -163,7 +163,7 @@ export async function recordCall(
   ];
   const entry = JSON.stringify({ ...said, requestId });
   const args = [entry, keptCalls, keptMs, onceForMs, all, most, isRefused ? '1' : '0', dayMs];
-  const [isRecorded, waitMs] = (await evaluate(db, 'recordCall', keys, args)) as [number, number];
+  const [isRecorded, waitMs] = await evaluate<[number, number]>(db, 'recordCall', keys, args);
   return waitMs > 0 ? { calls: most, waitMs } : isRecorded === 1;
 }
 

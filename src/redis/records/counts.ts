@@ -41,7 +41,7 @@ export async function noteCounts<Part extends keyof Counts>(
 }
 
 export async function readCounts(db: Db): Promise<Counts> {
-  const [now, stored] = (await evaluate(db, 'readCounts', [db.global.counts], [])) as [number, string[]];
+  const [now, stored] = await evaluate<[number, string[]]>(db, 'readCounts', [db.global.counts]);
   const parts = toPairs(stored).flatMap(([part, text]) => {
     const noted = JSON.parse(text) as Omit<Noted, 'ageMs'>;
     return noted.atMs > now ? [] : [[part, { ...noted, ageMs: now - noted.atMs }]];

@@ -72,7 +72,7 @@ export async function removeNoticesUrl(db: Db, clientToken: string): Promise<voi
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
 async function repeat(db: Db, step: 'cancelOwed' | 'unlinkBeside', clientToken: string): Promise<number> {
   for (let sum = 0; ; ) {
-    const [done, hasMore] = (await runScript(db, step, clientToken, [assetsPerScript])) as [number, number];
+    const [done, hasMore] = await runScript<[number, number]>(db, step, clientToken, [assetsPerScript]);
     sum += done;
     if (hasMore === 0) return sum;
   }

@@ -16,8 +16,8 @@ export async function joinProcesses(db: Db, log: Logger) {
 
   async function say(): Promise<void> {
     try {
-      const answer = await evaluate(db, 'countProcesses', [key], [id, silentAfterMs]);
-      const [count, hadTime] = answer as [number, number];
+      const args = [id, silentAfterMs];
+      const [count, hadTime] = await evaluate<[number, number]>(db, 'countProcesses', [key], args);
       running = hadTime === 1 ? count : Math.max(running, count);
     } catch (err) {
       log.debug({ err }, 'the running processes could not be counted');

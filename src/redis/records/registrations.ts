@@ -73,10 +73,8 @@ export async function resetRegistration(
   db: Db,
   clientToken: string,
 ): Promise<{ removed_url: string; owed: number } | undefined> {
-  const answer = await runScript(db, 'resetRegistration', clientToken, []);
-  if (answer === null) return undefined;
-  const [url, owed] = answer as [string, number];
-  return { removed_url: url, owed };
+  const removed = await runScript<[string, number] | null>(db, 'resetRegistration', clientToken);
+  return removed === null ? undefined : { removed_url: removed[0], owed: removed[1] };
 }
 
 /**
@@ -89,6 +87,7 @@ export async function changeRegistration(
   url: string,
   by: 'operator' | 'publisher' = 'operator',
 ): Promise<{ previous_url: string; url: string } | undefined> {
-  const previous = await runScript(db, 'changeRegistration', clientToken, [url, randomUUID(), by]);
-  return previous === null ? undefined : { previous_url: previous as string, url };
+  const args = [url, randomUUID(), by];
+  const previous = await runScript<string | null>(db, 'changeRegistration', clientToken, args);
+  return previous === null ? undefined : { previous_url: previous, url };
 }

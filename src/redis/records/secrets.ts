@@ -76,7 +76,7 @@ function previousNames(names: readonly string[], nowMs: number): string[] {
 export async function createSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<string> {
   const owner = ownerOf(clientToken, 'current');
   const made = box.seal(newSigningSecret(), owner);
-  return box.open(String(await runScript(db, 'createSigningSecret', clientToken, [made])), owner);
+  return box.open(await runScript<string>(db, 'createSigningSecret', clientToken, [made]), owner);
 }
 
 export type Rotated =
@@ -99,10 +99,9 @@ export async function rotateSigningSecret(
   const sealed = box.seal(signingSecret, ownerOf(clientToken, 'current'));
   const name = randomBytes(4).toString('hex');
   const args = [sealed, now ? 0 : previousSigningSecretMs, name, previousSigningSecretsAtMost];
-  const answer = await runScript(db, 'rotateSigningSecret', clientToken, args);
-  const [done, number] = answer as [number, number | null];
+  const [done, number] = await runScript<[0 | 1, number?]>(db, 'rotateSigningSecret', clientToken, args);
   if (done === 0) return { outcome: 'too_many', waitMs: Number(number) };
-  return { outcome: 'rotated', signingSecret, previousValidUntilMs: number ?? undefined };
+  return { outcome: 'rotated', signingSecret, previousValidUntilMs: number };
 }
 
 /** Returns how long until the secret may be rotated, ms; 0 if it may be rotated now. */
@@ -166,7 +165,7 @@ export async function reencryptSigningSecrets(db: Db, box: SecretBox): Promise<R
         }
         const owner = ownerOf(clientToken, field);
         const args = [field, sealed, box.seal(box.open(sealed, owner), owner)];
-        counts.reencrypted += Number(await runScript(db, 'reencrypt', clientToken, args));
+        counts.reencrypted += await runScript<number>(db, 'reencrypt', clientToken, args);
       }
     } catch (err) {
       if (!(err instanceof SecretUnreadable)) throw err;

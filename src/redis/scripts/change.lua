@@ -96,14 +96,15 @@ entry('stopEndpoint', function(_, ARGV)
 end, {'allow-oom'})
 -- Sets the alarm of catch-up, if something is owed.
 -- Arguments: in_ms, stuck_ms (a catch-up that was woken and has not planned for so long is stuck)
--- Answer: 0, 1 if catch-up must be woken, 2 if it must be replaced, because it is stuck
--- Repeat: a second call answers 0; the sweep wakes a catch-up that was not woken
+-- Answer: 'covered'; 'woken' if catch-up must be woken; 'replaced' if it must be replaced, because it is stuck
+-- Repeat: a second call answers 'covered'; the sweep wakes a catch-up that was not woken
 entry('setAlarm', function(_, ARGV)
   if owed_count() > 0 then alarm(now + tonumber(ARGV[2])) end
   local h = health()
-  if needs_wake == 0 or now - h.woken_at <= tonumber(ARGV[3]) then return needs_wake end
+  if needs_wake == 0 then return 'covered' end
+  if now - h.woken_at <= tonumber(ARGV[3]) then return 'woken' end
   redis.call('HSET', E, 'woken_at', now)
-  return 2
+  return 'replaced'
 end, {'allow-oom'})
 
 -- Sends a notification again: a waiting one is due now, before all others, and an ended one is owed again. If its asset is owed by a
