@@ -40,8 +40,7 @@ const readJson = jsonReader(bodyAtMostBytes);
 
 /** Mounts the calls, and their description at /operator/openapi.json. */
 export function mountCalls(router: Router, services: Services): void {
-  for (const { method, path, middleware } of calls)
-    router[method](path, answerRefusals, middleware(services as ApiDeps));
+  for (const { method, path, middleware } of calls) router[method](path, middleware(services as ApiDeps));
   router.get('/operator/openapi.json', async (ctx) => {
     ctx.body = await description(ctx);
   });

@@ -1,13 +1,13 @@
 /** The pages of a customer and of its sites: what the publisher sees, and what an operator may do. */
 import { sitesPart } from '../api/console/account.js';
 import { html, type Piece } from '../api/console/html.js';
-import { answerNotification, explainedAsset, listedNotifications } from '../api/console/notifications.js';
+import { explainedAsset, listedNotifications, pageOfNotification } from '../api/console/notifications.js';
 import { overview } from '../api/console/overview.js';
-import { answerPage } from '../api/console/page.js';
-import { answerTab, type SiteState, type Tab } from '../api/console/site.js';
-import { count, failedNotice, operatorReader } from '../api/console/words.js';
+import type { PageAnswer } from '../api/console/page.js';
+import { type Site, type SitePages, tabPage } from '../api/console/site.js';
+import { count, operatorReader } from '../api/console/words.js';
 import { readEndpoint } from '../api/endpoints/clients.js';
-import type { Services, StepContext } from '../api/step.js';
+import type { Services } from '../api/step.js';
 import { isNoticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
 import { presentWorkflow } from '../operator/explain.js';
@@ -15,14 +15,14 @@ import { requireAccount, requireClient } from '../operator/operation.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import { cardsOf, shownParts } from './forms.js';
-import type { DeskPage, PersonState } from './people.js';
+import type { DeskPage, DeskVisit } from './people.js';
 
 /** GET /desk/accounts/{id} */
-export const customerPage: DeskPage = async (ctx, { db }) => {
-  const { id = '' } = ctx.params;
-  const found = await requireAccount(ctx.state.operator(), id);
+export const customerPage: DeskPage = async (visit, { db }) => {
+  const { id = '' } = visit.ctx.params;
+  const found = await requireAccount(visit.operator(), id);
   const notices = await getClient(db, noticesRecipient(found));
-  answerPage(ctx, {
+  return {
     title: found.name || id,
     isLive: true,
     body: [
@@ -33,83 +33,73 @@ export const customerPage: DeskPage = async (ctx, { db }) => {
 <dt>Notices</dt><dd>${notices ? html`<a href="${siteUrl(notices.clientToken)}">how they stand</a>` : 'no URL is registered'}</dd>
 </dl>
 <h2>Sites</h2>`,
-      await sitesPart(ctx, db, id, siteUrl),
+      await sitesPart(visit.ctx, db, id, siteUrl),
       cardsOf(
-        ctx.state,
+        visit,
         { account_id: id, account: id, account_or_client: id },
         { 'account set': `Now: ${found.scopes.join(' ')}.` },
       ),
-      await history(ctx, id),
+      await history(visit, id),
     ],
-  });
+  };
 };
 
 export const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
 
 /** Shows the newest entries of the audit that name an account, a client or a notification. */
-async function history(ctx: StepContext<PersonState>, of: string): Promise<Piece> {
+async function history({ operator }: DeskVisit, of: string): Promise<Piece> {
   const input = { since: Date.now() - 30 * 86_400_000, of };
-  const { shown } = await audit.run(ctx.state.operator(), input, { limit: 20, isNewest: true });
+  const { shown } = await audit.run(operator(), input, { limit: 20, isNewest: true });
   return html`<h2>Who did what</h2>${shownParts(shown)}
 <p><a href="/desk/do/audit?of=${of}">All of it, in the audit</a></p>`;
 }
 
-type DeskSite = PersonState & SiteState & { client: Client };
+type DeskSite = DeskVisit & Site & { client: Client };
 
-const tabs: Tab<DeskSite>[] = [
-  { path: '', name: 'Overview', present: overview },
-  { path: '/notifications', name: 'Notifications', present: listedNotifications },
-  { path: '/asset', name: 'Why was it not sent?', present: explainedAsset },
-  { path: '/actions', name: 'Change', present: actions },
-  { path: '/audit', name: 'Who did what', present: (ctx) => history(ctx, ctx.state.client.clientToken) },
-];
-
-const tabPage =
-  (tab: Tab<DeskSite>): DeskPage<DeskSite> =>
-  (ctx, services) =>
-    answerTab(ctx, services, tab, {
-      tabs,
-      above: failedNotice(
-        ctx.state.health,
-        () => html`<p>To recover them: <a href="${ctx.state.here}/actions">Change</a>.</p>`,
-      ),
-      parent: { name: 'Customer', href: `/desk/accounts/${ctx.state.client.accountId}` },
-      register: `Its publisher ${isNoticesClient(ctx.state.client.clientToken) ? 'sets one: PUT /notices' : 'registers one: POST /register_push_notifications'}.`,
-      resume: html`resume it (<a href="${ctx.state.here}/actions">Change</a>)`,
-    });
+const pages: SitePages<DeskSite> = {
+  tabs: [
+    { path: '', name: 'Overview', present: overview },
+    { path: '/notifications', name: 'Notifications', present: listedNotifications },
+    { path: '/asset', name: 'Why was it not sent?', present: explainedAsset },
+    { path: '/actions', name: 'Change', present: actions },
+    { path: '/audit', name: 'Who did what', present: (site) => history(site, site.client.clientToken) },
+  ],
+  parent: ({ client }) => ({ name: 'Customer', href: `/desk/accounts/${client.accountId}` }),
+  recover: ({ here }) => html`<p>To recover them: <a href="${here}/actions">Change</a>.</p>`,
+  register: ({ client }) =>
+    `Its publisher ${isNoticesClient(client.clientToken) ? 'sets one: PUT /notices' : 'registers one: POST /register_push_notifications'}.`,
+  resume: ({ here }) => html`resume it (<a href="${here}/actions">Change</a>)`,
+};
 
 /** GET /desk/clients/{site}, and the pages below. */
 export const sitePages = [
-  ...tabs.map((tab) => ({ path: tab.path, answer: sitePage(tabPage(tab)) })),
+  ...pages.tabs.map((tab) => ({ path: tab.path, answer: sitePage(tabPage(pages, tab)) })),
   { path: '/notifications/:id', answer: sitePage(notificationPage) },
 ];
 
-function sitePage(answer: DeskPage<DeskSite>): DeskPage {
-  return async (ctx, services) => {
-    const { site = '' } = ctx.params;
-    const { session, operator } = ctx.state;
-    const access = session.role === 'look' ? 'read' : 'full';
-    Object.assign(ctx.state, {
-      client: await requireClient(operator(), site),
+function sitePage(answer: (site: DeskSite, services: Services) => PageAnswer): DeskPage {
+  return async (visit, services) => {
+    const { site = '' } = visit.ctx.params;
+    const about = {
+      client: await requireClient(visit.operator(), site),
       here: siteUrl(site),
       reader: operatorReader,
-      session: { ...session, access },
-      ...(await readEndpoint(services.db, site)),
-    });
-    await answer(ctx as StepContext<DeskSite>, services);
+      access: visit.session.role === 'look' ? ('read' as const) : ('full' as const),
+    };
+    return answer({ ...visit, ...about, ...(await readEndpoint(services.db, site)) }, services);
   };
 }
 
 /** Each change, with its consequences said before. */
-function actions({ state }: StepContext<DeskSite>): Piece {
-  const { clientToken, maxInFlight = 'default', maxPerSecond = 'default', quietSeconds = 0 } = state.client;
-  const { owed } = state.health;
+function actions(site: DeskSite): Piece {
+  const { clientToken, maxInFlight = 'default', maxPerSecond = 'default', quietSeconds = 0 } = site.client;
+  const { owed } = site.health;
   const waits =
     owed === 0
       ? 'Nothing waits now'
       : `${count(owed, 'video')} ${owed === 1 ? 'waits and goes' : 'wait and go'} to the next URL`;
   return cardsOf(
-    state,
+    site,
     { client_token: clientToken, account_or_client: clientToken },
     {
       'registration change': `${waits}.`,
@@ -121,11 +111,10 @@ function actions({ state }: StepContext<DeskSite>): Piece {
   );
 }
 
-function notificationPage(ctx: StepContext<DeskSite>, services: Services): Promise<void> {
-  const { here, operator } = ctx.state;
-  return answerNotification(ctx, services, async (n) => [
-    shownParts([{ facts: await presentWorkflow(operator(), n) }]),
-    html`<p><a href="${here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
-    cardsOf(ctx.state, { notification_id: n.notificationId }),
+function notificationPage(site: DeskSite, { db }: Services): PageAnswer {
+  return pageOfNotification(site, db, async (n) => [
+    shownParts([{ facts: await presentWorkflow(site.operator(), n) }]),
+    html`<p><a href="${site.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
+    cardsOf(site, { notification_id: n.notificationId }),
   ]);
 }

@@ -4,13 +4,13 @@ import type Koa from 'koa';
 import { createEdge } from '../api/app.js';
 import { html } from '../api/console/html.js';
 import { lastDay, plot } from '../api/console/overview.js';
-import { answerPage, consoleFiles } from '../api/console/page.js';
+import { consoleFiles } from '../api/console/page.js';
 import { docsFiles } from '../api/reference/docs.js';
 import type { Services } from '../api/step.js';
 import { type Answer, type Operator, whole } from '../operator/operation.js';
 import { status } from '../operator/status.js';
 import { readAttempts } from '../redis/records/attemptHistory.js';
-import { mountCalls } from './calls.js';
+import { answerRefusals, mountCalls } from './calls.js';
 import { customerPage, sitePages } from './customer.js';
 import { findPage } from './find.js';
 import { allOperations, mountOperations, shownParts } from './forms.js';
@@ -28,6 +28,7 @@ export function createDesk(services: Services): Koa {
     });
   }
   const app = createEdge(services.log, services.metrics);
+  app.use(answerRefusals);
   app.use(router.routes());
   app.use(router.allowedMethods());
   return app;
@@ -35,9 +36,9 @@ export function createDesk(services: Services): Koa {
 
 function mountPages(router: Router, services: Services): void {
   deskDoor(services).mount(router);
-  router.get('/desk/sign_in', ...signInEndpoint(services));
-  router.get('/desk/callback', ...callbackEndpoint(services));
-  const page = (path: string, answer: DeskPage) => router.get(path, ...deskPage(services, answer));
+  router.get('/desk/sign_in', signInEndpoint(services));
+  router.get('/desk/callback', callbackEndpoint(services));
+  const page = (path: string, answer: DeskPage) => router.get(path, deskPage(services, answer));
   page('/desk', nowPage());
   page('/desk/find', findPage);
   page('/desk/accounts/:id', customerPage);
@@ -45,21 +46,20 @@ function mountPages(router: Router, services: Services): void {
   page('/desk/do', allOperations);
   mountOperations(router, services);
   // The answer stays 404, on a page with the links of the desk.
-  page('/desk/{*nowhere}', () => {});
+  page('/desk/{*nowhere}', () => undefined);
 }
 
 /** GET /desk: whether it is us or them, what to do, and the last day of the whole service. */
 function nowPage(): DeskPage {
   const look = sharedLook();
-  return async (ctx, { db }) => {
-    const { operator } = ctx.state;
+  return async ({ operator }, { db }) => {
     const [{ shown }, steps] = await Promise.all([look(operator()), readAttempts(db)]);
     const owed = { name: 'owed assets', tint: 4, values: steps.map((step) => step.owed ?? 0) };
-    answerPage(ctx, {
+    return {
       title: 'Now',
       isLive: true,
       body: [shownParts(shown), html`<h2>The last day</h2>`, plot('Owed', steps, [owed]), lastDay(steps)],
-    });
+    };
   };
 }
 

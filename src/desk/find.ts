@@ -1,8 +1,7 @@
 /** One field that finds whatever an operator was told: a name, a token, a host, an id. */
-import { given } from '../api/console/access.js';
 import { redirect } from '../api/console/door.js';
 import { html, type Piece } from '../api/console/html.js';
-import { answerPage } from '../api/console/page.js';
+import { given } from '../api/console/site.js';
 import type { Services } from '../api/step.js';
 import { isClientToken, isNoticesClient } from '../ids.js';
 import { accountList } from '../operator/account.js';
@@ -29,12 +28,12 @@ const shownAtMost = 50;
 const workflowsAtMost = 20;
 
 /** GET /desk/find: of a single match its page, at once. */
-export const findPage: DeskPage = async (ctx, services) => {
+export const findPage: DeskPage = async ({ ctx, operator }, services) => {
   const asked = given(ctx, 'q')?.slice(0, 256);
-  const found = asked === undefined ? undefined : await find(services, ctx.state.operator(), asked);
+  const found = asked === undefined ? undefined : await find(services, operator(), asked);
   const [only] = found?.hrefs ?? [];
   if (only !== undefined && found?.hrefs.length === 1) return redirect(ctx, only);
-  answerPage(ctx, {
+  return {
     title: 'Find',
     body: [
       html`<form class="row" action="/desk/find"><div><label for="q">A customer or site by a part of its name; a client token; the host of a URL; the id of a notification, event, asset or workflow</label>
@@ -43,7 +42,7 @@ export const findPage: DeskPage = async (ctx, services) => {
       found?.hrefs.length === 0 &&
         html`<p role="status">Nothing is found by <code>${asked}</code>. What was deleted is in the <a href="/desk/do/audit?of=${encodeURIComponent(asked ?? '')}">audit</a>. An event or asset whose workflow Temporal no longer keeps is found at its site: “Why was it not sent?”</p>`,
     ],
-  });
+  };
 };
 
 async function find(services: Services, operator: Operator, asked: string): Promise<Found> {

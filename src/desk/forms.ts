@@ -7,9 +7,9 @@ import type { z } from 'zod';
 import { badParameter } from '../api/apiError.js';
 import { card } from '../api/console/actions.js';
 import { type Html, html, type Piece } from '../api/console/html.js';
-import { actionForm, answerPage, noResult, table } from '../api/console/page.js';
+import { actionForm, noResult, table } from '../api/console/page.js';
 import { toJsonSchema } from '../api/reference/schemas.js';
-import type { Services, StepContext } from '../api/step.js';
+import type { Services } from '../api/step.js';
 import { type Parameters, parseParameters } from '../api/steps/query.js';
 import { isNotificationId } from '../ids.js';
 import { reasonText } from '../operator/input.js';
@@ -18,7 +18,7 @@ import { groups, operations } from '../operator/operations.js';
 import { capital, givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
 import { checkedInput, requireRole } from './calls.js';
-import { type DeskPage, deskForm, deskPage, type PersonState, whoIs } from './people.js';
+import { type DeskPage, type DeskVisit, deskForm, deskPage, whoIs } from './people.js';
 
 const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
 
@@ -36,7 +36,7 @@ interface FormOptions {
  * appears in the page's #result. Nothing for a role that may not carry it out.
  */
 function operationForm(
-  { session, formToken }: Pick<PersonState, 'session' | 'formToken'>,
+  { session, formToken }: Pick<DeskVisit, 'session' | 'formToken'>,
   operation: Operation,
   { given = {}, typed = {}, before }: FormOptions = {},
 ): Piece {
@@ -62,7 +62,7 @@ function operationForm(
  * @param before what follows from a change, by its name
  */
 export function cardsOf(
-  state: PersonState,
+  visit: DeskVisit,
   about: Readonly<Record<string, string>>,
   before: Readonly<Record<string, Piece>> = {},
 ): Piece {
@@ -71,7 +71,7 @@ export function cardsOf(
   // What only an admin may do, such as a deletion, stands last.
   const sorted = operations.filter(isAbout).sort((a, b) => roles.indexOf(a.role) - roles.indexOf(b.role));
   const cards = sorted.map((one) => {
-    const form = operationForm(state, one, { given: about, before: before[nameOf(one)] });
+    const form = operationForm(visit, one, { given: about, before: before[nameOf(one)] });
     return form !== '' && card(capital(nameOf(one)), sentence(one.does), form);
   });
   return cards.some(Boolean)
@@ -130,8 +130,7 @@ const filledIn = (fields: Parameters): Record<string, string> =>
   Object.fromEntries([...fields].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
 
 /** GET /desk/do: the form of every operation that the person may carry out. */
-export const allOperations: DeskPage = (ctx) => {
-  const { session } = ctx.state;
+export const allOperations: DeskPage = ({ session }) => {
   const allowed = operations.filter(({ role }) => isAllowed(session.role, role));
   const groupOf = (one: Operation) =>
     groups[nameOf(one).split(' ')[0] ?? ''] ?? 'the service and its accounts';
@@ -141,29 +140,29 @@ export const allOperations: DeskPage = (ctx) => {
         .filter((one) => groupOf(one) === does)
         .map((one) => html`<li><a href="${pathOf(one)}">${nameOf(one)}</a>: ${one.does}</li>`)}</ul>`,
   );
-  answerPage(ctx, { title: 'All operations', body });
+  return { title: 'All operations', body };
 };
 
 /** Mounts the page of each operation, and the answer to its form. */
 export function mountOperations(router: Router, services: Services): void {
   for (const operation of operations) {
-    router.get(pathOf(operation), ...operationPage(services, operation));
-    if (operation.changes) router.post(pathOf(operation), ...operationAnswer(services, operation));
-    if (operation.list) router.get(`${pathOf(operation)}.csv`, ...listAsCsv(services, operation));
+    router.get(pathOf(operation), operationPage(services, operation));
+    if (operation.changes) router.post(pathOf(operation), operationAnswer(services, operation));
+    if (operation.list) router.get(`${pathOf(operation)}.csv`, listAsCsv(services, operation));
   }
 }
 
 const shownAtMost = 200;
 
 /** Shows the form of an operation; of a read, with its answer if everything that it needs is given. */
-const operationPage = (services: Services, operation: Operation): Middleware[] =>
-  deskPage(services, async (ctx) => {
-    const { session, operator } = ctx.state;
+const operationPage = (services: Services, operation: Operation): Middleware =>
+  deskPage(services, async (visit) => {
+    const { ctx, session, operator } = visit;
     requireRole(operation, session.role, whoIs(session));
     const { cursor: after, ...given } = filledIn(parseParameters(ctx.querystring));
     const isAsked = ctx.querystring !== '' || operation.input.safeParse({}).success;
     const body = async (): Promise<Piece> => {
-      const form = operationForm(ctx.state, operation, { typed: given });
+      const form = operationForm(visit, operation, { typed: given });
       if (operation.changes) return [form, noResult];
       if (!isAsked) return form;
       const input = checkedInput(operation, given);
@@ -173,22 +172,21 @@ const operationPage = (services: Services, operation: Operation): Middleware[] =
       const here = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
       return [
         form,
-        html`<div id="result">${warned(ctx)}${isEnd ? html`<p>No more follow.</p>` : shownParts(shown)}</div>`,
+        html`<div id="result">${shownParts(visit.warnings)}${isEnd ? html`<p>No more follow.</p>` : shownParts(shown)}</div>`,
         next && html`<p><a href="${here(ctx.path, { ...given, cursor: next })}" rel="next">More</a></p>`,
         operation.list &&
           html`<p><a href="${here(`${ctx.path}.csv`, given)}">${'limit' in input ? `The newest ${String(input.limit)}` : 'All of it'} as CSV</a></p>`,
       ];
     };
-    answerPage(ctx, {
+    return {
       title: capital(nameOf(operation)),
       parent: { name: 'All operations', href: '/desk/do' },
       body: [html`<p>${sentence(operation.does)}</p>`, await body()],
-    });
+    };
   });
 
-const listAsCsv = (services: Services, operation: Operation): Middleware[] =>
-  deskPage(services, async (ctx) => {
-    const { session, operator } = ctx.state;
+const listAsCsv = (services: Services, operation: Operation): Middleware =>
+  deskPage(services, async ({ ctx, session, operator }) => {
     requireRole(operation, session.role, whoIs(session));
     const input = checkedInput(operation, filledIn(parseParameters(ctx.querystring)));
     const { value } = await operation.run(operator(), input, { ...whole, isNewest: true });
@@ -196,6 +194,7 @@ const listAsCsv = (services: Services, operation: Operation): Middleware[] =>
     ctx.attachment(`${operation.list}.csv`);
     ctx.type = 'text/csv; charset=utf-8';
     ctx.body = Readable.from(csvOf(columns, value as Record<string, unknown>[]));
+    return undefined;
   });
 
 const rowsPerPiece = 500;
@@ -217,19 +216,16 @@ function cell(value: unknown): string {
   return `"${text.replace(/^[=+\-@＝＋－＠\t\r\n]/, "'$&").replaceAll('"', '""')}"`;
 }
 
-const operationAnswer = (services: Services, operation: Operation): Middleware[] =>
-  deskForm(services, async (ctx) => {
-    const { session, operator, form } = ctx.state;
+const operationAnswer = (services: Services, operation: Operation): Middleware =>
+  deskForm(services, async ({ session, operator, form, warnings }) => {
     requireRole(operation, session.role, whoIs(session));
     const { reason = '', form_token: _, ...given } = filledIn(form);
     if (reason === '') throw badParameter('The reason is missing: say in one line why');
     if (!reasonText.safeParse(reason).success)
       throw badParameter('The reason must be one line of at most 200 characters');
     const { shown } = await operation.run(operator(reason), checkedInput(operation, given), whole);
-    answerPage(ctx, {
+    return {
       title: capital(nameOf(operation)),
-      body: html`<div id="result" class="notice good" role="status" tabindex="-1">${warned(ctx)}${shownParts(shown)}</div>`,
-    });
+      body: html`<div id="result" class="notice good" role="status" tabindex="-1">${shownParts(warnings)}${shownParts(shown)}</div>`,
+    };
   });
-
-const warned = ({ state }: StepContext<PersonState>): Piece => shownParts(state.warnings);

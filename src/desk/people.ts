@@ -6,18 +6,24 @@
 import type { Middleware } from 'koa';
 import type { Configuration, IDToken } from 'openid-client';
 import { ApiError, badParameter } from '../api/apiError.js';
-import { createDoor, type DoorState, publicOrigin, redirect, sessionCookies } from '../api/console/door.js';
+import {
+  createDoor,
+  publicOrigin,
+  redirect,
+  type Sent,
+  sessionCookies,
+  type Visit,
+} from '../api/console/door.js';
 import { html } from '../api/console/html.js';
-import { answerPage, type Frame } from '../api/console/page.js';
-import type { Services, Step, StepContext } from '../api/step.js';
-import type { Parameters } from '../api/steps/query.js';
+import type { Frame, PageAnswer, PageContext } from '../api/console/page.js';
+import type { Services } from '../api/step.js';
 import { type Config, operatorRoles } from '../config.js';
 import { messageOf } from '../log.js';
 import type { Operator } from '../operator/operation.js';
 import { recordChange } from '../redis/records/audit.js';
 import { type Person, personSessions } from '../redis/records/operatorAccess.js';
 import { keepForSecret, useKept } from '../redis/records/sessions.js';
-import { answerRefusals, operatorOf } from './calls.js';
+import { operatorOf } from './calls.js';
 
 const frame: Frame = { product: 'Operators’ desk', back: { name: 'Now', href: '/desk' } };
 
@@ -53,59 +59,51 @@ export const deskDoor = (services: Services) =>
       const opened = { what: 'desk opened', target: 'desk', before: null, after: { role: person.role } };
       return services.db.durably((own) => recordChange(own, { who: whoIs(person), ...opened })).safe;
     },
-    async signedOut(ctx, person) {
+    async signedOut(_, person) {
       const there = person?.how === 'signed in' ? await signOutUrl(services.config) : undefined;
       const body = html`<p>You are signed out of the desk.</p>
 ${there && html`<p><a class="button" href="${there}">Sign out of your company’s account too</a></p>`}
 <p><a href="/desk/open">Come in again</a></p>`;
-      answerPage(ctx, { title: 'Signed out', body });
+      return { title: 'Signed out', body };
     },
-    firstSteps: [answerRefusals as Step],
   });
 
-export interface PersonState extends DoorState<Person> {
+/** A request of a person. */
+export interface DeskVisit extends Visit<Person> {
   /** Warnings of what was done for this answer. */
   warnings: string[];
   /** Returns what operations work with, for this person. */
   operator(reason?: string): Operator;
 }
 
-/** Answers a request of a session. */
-export type DeskPage<State = PersonState> = (ctx: StepContext<State>, services: Services) => unknown;
+export type DeskPage = (visit: DeskVisit, services: Services) => PageAnswer;
 
-const startWork =
-  (services: Services): Step<PersonState> =>
-  ({ state }, next) => {
-    const { session } = state;
-    const own = { role: session.role, who: whoIs(session), warnings: [] };
-    state.warnings = own.warnings;
-    state.operator = (reason) => operatorOf(services, own, reason);
-    return next();
-  };
+function withOperator<From extends Visit<Person>>(services: Services, visit: From): From & DeskVisit {
+  const own = { role: visit.session.role, who: whoIs(visit.session), warnings: [] };
+  return { ...visit, warnings: own.warnings, operator: (reason) => operatorOf(services, own, reason) };
+}
 
 /** Composes a page of a session. */
-export const deskPage = (services: Services, answer: DeskPage): Middleware[] =>
-  deskDoor(services).page(startWork(services), (ctx) => answer(ctx, services));
+export const deskPage = (services: Services, answer: DeskPage): Middleware =>
+  deskDoor(services).page((visit) => answer(withOperator(services, visit), services));
 
 /** Composes the answer to a form that a page of this session sent. */
-export const deskForm = (
-  services: Services,
-  answer: Step<PersonState & { form: Parameters }>,
-): Middleware[] => deskDoor(services).form(startWork(services), answer);
+export const deskForm = (services: Services, answer: (sent: DeskVisit & Sent) => PageAnswer): Middleware =>
+  deskDoor(services).form((visit) => answer(withOperator(services, visit)));
 
 const signInMs = 10 * 60_000;
 
 /** What a sign-in at the identity provider is checked against when the browser comes back. */
 type SignIn = Record<'pkceCodeVerifier' | 'expectedState' | 'expectedNonce', string>;
 
-const callbackUrl = (ctx: StepContext<unknown>, services: Services): URL =>
+const callbackUrl = (ctx: PageContext, services: Services): URL =>
   new URL('/desk/callback', publicOrigin(ctx.req, reachedOf(services)));
 
 /** The cookie that ties a sign-in to the browser in which it began. */
 const signInCookies = (services: Services) => sessionCookies('desk_sign_in', reachedOf(services));
 
 /** GET /desk/sign_in: leads the browser to the provider. */
-export function signInEndpoint(services: Services): Middleware[] {
+export function signInEndpoint(services: Services): Middleware {
   return deskDoor(services).outside(async (ctx) => {
     if (!isProviderGiven(services)) return redirect(ctx, '/desk/open');
     const { client, provider } = await ask(services.config).catch(refusal(services, 'answers wrongly'));
@@ -124,12 +122,12 @@ export function signInEndpoint(services: Services): Middleware[] {
       code_challenge: await client.calculatePKCECodeChallenge(kept.pkceCodeVerifier),
       code_challenge_method: 'S256',
     });
-    redirect(ctx, to.href);
+    return redirect(ctx, to.href);
   });
 }
 
 /** GET /desk/callback: the provider sends the browser back. */
-export function callbackEndpoint(services: Services): Middleware[] {
+export function callbackEndpoint(services: Services): Middleware {
   const door = deskDoor(services);
   return door.outside(async (ctx) => {
     const cookies = signInCookies(services);

@@ -1,19 +1,19 @@
 /** The pages of an account: its sites, and its notices. */
-import type { Context, Middleware } from 'koa';
+import type { Context } from 'koa';
 import { clientTokenPattern, isClientToken, isNoticesClient, noticesClient } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import { type Client, getClient, pageOfClients } from '../../redis/records/clients.js';
 import { readSite, siteStates } from '../../redis/records/endpoint.js';
+import type { ConsoleSession } from '../../redis/records/sessions.js';
 import { badParameter } from '../apiError.js';
 import { notACursor } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
-import { type ClientPage, given, pageSteps } from './access.js';
-import { redirect } from './door.js';
+import { redirect, type Visit } from './door.js';
 import { html, type Piece } from './html.js';
-import { actionForm, answerPage, noResult, table } from './page.js';
-import { shownUrl, siteUrl } from './site.js';
+import { actionForm, noResult, type Page, table } from './page.js';
+import { given, type Site, shownUrl, siteUrl } from './site.js';
 import {
   badge,
   exactly,
@@ -29,15 +29,12 @@ import {
 const perPage = 50;
 
 /** GET /console: every site of the account, page by page; a client token as `site` leads to its page. */
-export function sitesPage(deps: ApiDeps): Middleware[] {
-  const { db } = deps;
-  return pageSteps(deps, async (ctx) => {
-    const { accountId } = ctx.state.session;
-    const asked = given(ctx, 'site');
-    const found = asked !== undefined && isClientToken(asked) ? await getClient(db, asked) : undefined;
-    if (found?.accountId === accountId) return redirect(ctx, siteUrl(found.clientToken));
-    answerPage(ctx, { title: 'Sites', isLive: true, body: await sitesPart(ctx, db, accountId) });
-  });
+export async function sitesPage({ ctx, session }: Visit<ConsoleSession>, { db }: ApiDeps) {
+  const { accountId } = session;
+  const asked = given(ctx, 'site');
+  const found = asked !== undefined && isClientToken(asked) ? await getClient(db, asked) : undefined;
+  if (found?.accountId === accountId) return redirect(ctx, siteUrl(found.clientToken));
+  return { title: 'Sites', isLive: true, body: await sitesPart(ctx, db, accountId) };
 }
 
 /** Shows the sites of an account, page by page. @param href of a site's pages */
@@ -69,9 +66,9 @@ export async function sitesPart(
   ];
 }
 
-type Site = Awaited<ReturnType<typeof readSite<Client>>>;
+type ListedSite = Awaited<ReturnType<typeof readSite<Client>>>;
 
-function siteRow({ clientToken, name, health, registration, state }: Site, href: string) {
+function siteRow({ clientToken, name, health, registration, state }: ListedSite, href: string) {
   const failed = health && health.failed > 0 && failedInWords(health);
   return {
     id: `site-${clientToken}`,
@@ -86,33 +83,33 @@ function siteRow({ clientToken, name, health, registration, state }: Site, href:
 }
 
 /** GET /console/notices: the URL of the account's notices, how it stands, and the newest 20 notices. */
-export const noticesPage: ClientPage = async (ctx, { db }) => {
-  const { client, session, formToken, here, registration } = ctx.state;
+export async function noticesPage(notices: Site, { db }: ApiDeps): Promise<Page> {
+  const { client, access, formToken, here, registration } = notices;
   const { notifications } = await listNotifications(db, client.clientToken, { limit: 20 });
   const set = html`<code>PUT /notices</code> with <code>{"url": "https://…"}</code>`;
-  answerPage(ctx, {
+  return {
     title: 'Notices',
     isLive: true,
     body: [
       html`<p>A message when a site fails, is suspended or recovers, when videos of it ended as failed, and when a signing secret is rotated.</p>`,
-      healthNotice(ctx.state, {
+      healthNotice(notices, {
         noun: 'notice',
         register: html`Have your backend call ${set}: a URL on another system than your receivers.`,
         resume: html`have your backend call ${set} again`,
       }),
       registration &&
         html`<dl class="facts">
-<dt>Sent to</dt><dd>${shownUrl(session, registration)}</dd>
+<dt>Sent to</dt><dd>${shownUrl(access, registration)}</dd>
 </dl>`,
       noResult,
-      registration && session.access === 'full' && actionForm(`${here}/test`, formToken, 'Send a test'),
+      registration && access === 'full' && actionForm(`${here}/test`, formToken, 'Send a test'),
       html`<h2>The last notices</h2>`,
       notifications.length === 0
         ? html`<p>None in the last 14 days.</p>`
         : table('The last notices', ['When', 'What', 'Site', 'State'], notifications.map(noticeRow(client))),
     ],
-  });
-};
+  };
+}
 
 /** A notice is the event `<kind>:<ms>` of the asset `<client token>` or `<client token>/secret`. The platform's name sites of others. */
 const noticeRow = (to: Pick<Client, 'clientToken'>) => (n: ListedNotification) => {

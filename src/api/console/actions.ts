@@ -4,10 +4,10 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Middleware } from 'koa';
 import type { z } from 'zod';
 import { explainFailure } from '../../outgoing/details.js';
 import type { WaitReason } from '../../redis/owed/standing.js';
+import type { AccessToken } from '../../redis/records/accessTokens.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import { badParameter } from '../apiError.js';
 import type { clientEndpoint } from '../endpoint.js';
@@ -27,10 +27,10 @@ import {
 import type { answeredRequest } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import type { Parameters } from '../steps/query.js';
-import { clientForm } from './access.js';
+import type { Sent as SentForm } from './door.js';
 import { type Html, html, type Piece } from './html.js';
-import { actionForm, answerPage, noResult } from './page.js';
-import { type FormState, home, type SitePart } from './site.js';
+import { actionForm, noResult, type Page } from './page.js';
+import { home, type Site, type SitePart } from './site.js';
 import { count, exactly, stateInWords, waiting } from './words.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
@@ -39,9 +39,8 @@ const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 da
 const recoverHours = { ...spanHours, '90 days': 2160 };
 
 /** GET /console/sites/{site}/actions */
-export const actions: SitePart = async ({ state }, { db }) => {
-  const { client, session, formToken, here, registration } = state;
-  if (session.access === 'read') {
+export const actions: SitePart = async ({ client, access, formToken, here, registration }, { db }) => {
+  if (access === 'read') {
     return html`<div class="notice"><p>This session may look, but not change or send anything.</p></div>`;
   }
   const signAlongUntil = await previousSigningSecretsUntil(db, client.clientToken);
@@ -101,9 +100,9 @@ const receivers = Object.entries(files).map(
 );
 
 /** GET /console/sites/{site}/verify */
-export const verify: SitePart = ({ state }) =>
+export const verify: SitePart = ({ here }) =>
   html`<p>Each notification is signed as <a href="https://www.standardwebhooks.com" rel="noreferrer">Standard Webhooks</a> says, so that your receiver can tell ours from anybody else’s. One of their libraries does it, or a few lines of your own. Each of these is a whole receiver:</p>
-<ul><li>Check the <strong>bytes of the body as they arrived</strong>, before anything parses them.</li><li>The secret is on the page <a href="${state.here}/actions">Actions</a>; keep it where your other secrets are.</li><li>While a secret is being changed, a notification carries several signatures: one that fits is enough.</li></ul>
+<ul><li>Check the <strong>bytes of the body as they arrived</strong>, before anything parses them.</li><li>The secret is on the page <a href="${here}/actions">Actions</a>; keep it where your other secrets are.</li><li>While a secret is being changed, a notification carries several signatures: one that fits is enough.</li></ul>
 ${receivers}`;
 
 type Answer = Readonly<Record<string, unknown>>;
@@ -114,30 +113,30 @@ interface Input {
   body?: { since: string; until?: string; dry_run: boolean };
 }
 
-interface Action {
+export interface Action {
   title: string;
   call: ReturnType<typeof clientEndpoint>;
   readForm?: (form: Parameters) => Input;
   isGood?: (answer: Answer) => boolean;
-  present: (answer: Answer, state: FormState, input: Input) => Piece;
+  present: (answer: Answer, site: Pick<Site, 'here' | 'formToken'>, input: Input) => Piece;
 }
 
 /** Answers the form of an action with the answer of the API's call. */
-export const answerAction = (
+export async function answerAction(
   deps: ApiDeps,
   { title, call, readForm = () => ({}), isGood = () => true, present }: Action,
-): Middleware[] =>
-  clientForm(deps, async (ctx) => {
-    const { token, client, form } = ctx.state;
-    const input = readForm(form);
-    const { query, body } = input;
-    const answer = (await call.carryOut(deps, { ctx, token, client, query, body })) as Answer;
-    answerPage(ctx, {
-      title,
-      parent: home(ctx.state),
-      body: html`<div id="result" class="notice ${isGood(answer) ? 'good' : 'bad'}" role="status" tabindex="-1">${present(answer, ctx.state, input)}</div>`,
-    });
-  });
+  sent: Pick<Site, 'ctx' | 'client' | 'here' | 'formToken'> & SentForm & { token: AccessToken },
+): Promise<Page> {
+  const { ctx, token, client, form } = sent;
+  const input = readForm(form);
+  const { query, body } = input;
+  const answer = (await call.carryOut(deps, { ctx, token, client, query, body })) as Answer;
+  return {
+    title,
+    parent: home(sent),
+    body: html`<div id="result" class="notice ${isGood(answer) ? 'good' : 'bad'}" role="status" tabindex="-1">${present(answer, sent, input)}</div>`,
+  };
+}
 
 type Sent = z.output<typeof sentRequest>;
 type Answered = z.output<typeof answeredRequest>;

@@ -12,20 +12,21 @@ import { randomSecret } from '../../redis/records/accounts.js';
 import { type Sessions, sessionMs } from '../../redis/records/sessions.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { isFromTrustedProxy } from '../clientAddress.js';
-import type { Step, StepContext } from '../step.js';
 import { readForm } from '../steps/body.js';
 import type { Parameters } from '../steps/query.js';
 import { html, type Piece } from './html.js';
-import { answerPage, composePage, type Frame, type Framed, formTokenField } from './page.js';
+import { composePage, type Frame, formTokenField, type PageAnswer, type PageContext } from './page.js';
 
-/** The state of a page of a session. */
-export interface DoorState<Session> extends Framed {
+/** A request of a session. */
+export interface Visit<Session> {
+  ctx: PageContext;
   session: Session;
   /** The token that every form of the session contains. */
   formToken: string;
 }
 
-interface Form {
+/** What a page of this session sent. */
+export interface Sent {
   form: Parameters;
 }
 
@@ -42,79 +43,73 @@ interface Door<Session> {
   /** How to come in, for whoever has no session. */
   how: Piece;
   /** Writes into the audit that a session begins, before it does. */
-  record(ctx: StepContext<Framed>, session: Session, secret: string): Promise<unknown>;
+  record(ctx: PageContext, session: Session, secret: string): Promise<unknown>;
   /** Names two sessions if the browser must be asked before the second one ends the first. */
   apart?(now: Session, next: Session): [now: string, next: string] | undefined;
-  signedOut(ctx: StepContext<Framed>, session: Session | undefined): unknown;
-  /** Of every page. */
-  firstSteps?: Step[];
+  signedOut(ctx: PageContext, session: Session | undefined): PageAnswer;
 }
 
 export function createDoor<Session>(door: Door<Session>) {
-  const { db, path, frame, sessions, firstSteps = [] } = door;
+  const { db, path, frame, sessions } = door;
   const cookies = sessionCookies(`${path.slice(1)}_session`, door.reached);
 
   /** Composes a page outside a session. */
-  const outside = (...steps: Step<Framed>[]): Middleware[] => composePage(frame, ...firstSteps, ...steps);
+  const outside = (answer: (ctx: PageContext) => PageAnswer): Middleware => composePage(frame, answer);
 
-  /** Finds the session; without one a browser comes to the page that says how to get one. */
-  const requireSession: Step<DoorState<Session>> = async (ctx, next) => {
-    const secret = cookies.secretOf(ctx);
-    const session = await sessions.find(db, secret);
-    if (session !== undefined) {
-      const formToken = cookies.formTokenOf(secret);
-      const around = { ...door.around(session), signOut: `${path}/sign_out`, formToken };
-      Object.assign(ctx.state, { session, formToken, frame: { ...frame, session: around } });
-      await next();
-    } else if (ctx.get('HX-Request') === 'true') {
+  /** Composes a page of a session; without one a browser comes to the page that says how to get one. */
+  const page = (answer: (visit: Visit<Session>) => PageAnswer): Middleware =>
+    outside(async (ctx) => {
+      const secret = cookies.secretOf(ctx);
+      const session = await sessions.find(db, secret);
+      if (session !== undefined) {
+        const formToken = cookies.formTokenOf(secret);
+        ctx.state.frame.session = { ...door.around(session), signOut: `${path}/sign_out`, formToken };
+        return answer({ ctx, session, formToken });
+      }
+      // A session that has just begun sent its cookie, unless the browser has refused it.
+      const isRefused = ctx.get('Referer').endsWith(`${path}/open`);
+      if (ctx.get('HX-Request') !== 'true')
+        return redirect(ctx, `${path}/open${isRefused ? '?cookie=refused' : ''}`);
       // htmx would put the target of a redirect into a part of this page.
       ctx.status = 401;
       ctx.set('HX-Redirect', `${path}/open`);
       ctx.body = 'signed out';
-    } else {
-      // A session that has just begun sent its cookie, unless the browser has refused it.
-      redirect(ctx, `${path}/open${ctx.get('Referer').endsWith(`${path}/open`) ? '?cookie=refused' : ''}`);
-    }
-  };
+      return undefined;
+    });
 
-  /** Reads the form, as state.form, that a page of this session sent. @throws ApiError 403 */
-  const requireOwnForm: Step<DoorState<Session> & Form> = async (ctx, next) => {
-    ctx.state.form = await readForm(ctx.req);
-    if (!isSentBy(ctx.state.form, ctx.state.formToken))
-      throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
-    await next();
-  };
-
-  /** Composes a page of a session. */
-  const page = <State extends DoorState<Session>>(...steps: Step<State>[]): Middleware[] =>
-    outside(requireSession as Step<Framed>, ...(steps as Step<Framed>[]));
-
-  /** Composes the answer to a form that a page of this session sent. */
-  const form = <State extends DoorState<Session> & Form>(...steps: Step<State>[]): Middleware[] =>
-    page<State>(cookies.requireSameOrigin as Step<State>, requireOwnForm as Step<State>, ...steps);
+  /** Composes the answer to a form that a page of this session sent. @throws ApiError 403 for any other form */
+  const form = (answer: (visit: Visit<Session> & Sent) => PageAnswer): Middleware =>
+    page(async (visit) => {
+      cookies.requireSameOrigin(visit.ctx);
+      const form = await readForm(visit.ctx.req);
+      if (!isSentBy(form, visit.formToken))
+        throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
+      return answer({ ...visit, form });
+    });
 
   /**
    * Begins a session, which ends the browser's former one.
    * @param keep stores it under its secret; false: the link was used meanwhile
    */
   async function begin(
-    ctx: StepContext<Framed>,
+    ctx: PageContext,
     session: Session,
     keep: (secret: string) => Promise<unknown>,
-  ): Promise<void> {
+  ): Promise<undefined> {
     const secret = randomSecret();
     await door.record(ctx, session, secret);
     if ((await keep(secret)) === false) throw linkUsed();
     await sessions.end(db, cookies.secretOf(ctx));
     cookies.begin(ctx, secret, sessionMs);
-    redirect(ctx, path);
+    return redirect(ctx, path);
   }
 
   /**
    * Uses up a link. While another session is open that the link would end, it asks first: otherwise the sender of the link could have
    * its reader act in the sender's account.
    */
-  const open: Step<Framed> = async (ctx) => {
+  async function open(ctx: PageContext) {
+    cookies.requireSameOrigin(ctx);
     const sent = await readForm(ctx.req);
     const given = sent.get('link') ?? '';
     // The token stands after `#`.
@@ -134,36 +129,37 @@ export function createDoor<Session>(door: Door<Session>) {
 <button>Leave ${names[0]} and open ${names[1]}</button>
 </form>
 <p><a href="${path}">Stay in ${names[0]}</a></p>`;
-    answerPage(ctx, { title: 'Open another account', body });
-  };
+    return { title: 'Open another account', body };
+  }
 
   /** Ends the session immediately, for every copy of its cookie. */
-  const signOut: Step<Framed> = async (ctx) => {
+  async function signOut(ctx: PageContext) {
+    cookies.requireSameOrigin(ctx);
     const secret = cookies.secretOf(ctx);
     const session = await sessions.find(db, secret);
     await sessions.end(db, secret);
     cookies.end(ctx);
-    await door.signedOut(ctx, session);
-  };
+    return door.signedOut(ctx, session);
+  }
 
   /** The script sends the token after `#`; without a token the page says how to come in. */
-  const askForLink: Step<Framed> = (ctx) => {
-    const body = html`
+  const askForLink = (ctx: PageContext) => ({
+    title: `Open the ${path.slice(1)}`,
+    body: html`
 <p>${ctx.querystring === 'cookie=refused' ? 'Your browser has refused the cookie of your session. Let it take cookies of this address, then get a new link.' : 'You are not signed in, or your session has ended. A form that was sent since has changed nothing.'}</p>
 <form method="post" action="${path}/open" class="stack" data-open>
 ${door.how}
 <label for="link">Link</label>
 <input id="link" name="link" autocomplete="off" spellcheck="false" required>
 <button>Open</button>
-</form>`;
-    answerPage(ctx, { title: `Open the ${path.slice(1)}`, body });
-  };
+</form>`,
+  });
 
   /** Mounts how browsers come in and go. */
   function mount(router: Router): void {
-    router.get(`${path}/open`, ...outside(askForLink));
-    router.post(`${path}/open`, ...outside(cookies.requireSameOrigin, open));
-    router.post(`${path}/sign_out`, ...outside(cookies.requireSameOrigin, signOut));
+    router.get(`${path}/open`, outside(askForLink));
+    router.post(`${path}/open`, outside(open));
+    router.post(`${path}/sign_out`, outside(signOut));
   }
 
   return { outside, page, form, begin, mount };
@@ -212,15 +208,15 @@ export function sessionCookies(plainName: string, reached: Reached) {
      * listed as trusted, the browser's scheme is unknown.
      * @throws ApiError 403
      */
-    requireSameOrigin: ((ctx, next) => {
-      const { origin = '', host, 'sec-fetch-site': site = 'same-origin' } = ctx.req.headers;
+    requireSameOrigin({ req }: Pick<Context, 'req'>): void {
+      const { origin = '', host, 'sec-fetch-site': site = 'same-origin' } = req.headers;
       const own = reached.PUBLIC_URL
         ? [new URL(reached.PUBLIC_URL).origin]
         : [`http://${host}`, `https://${host}`];
-      if (site === 'same-origin' && own.includes(origin)) return next();
+      if (site === 'same-origin' && own.includes(origin)) return;
       const says = `This form was sent by a page of another site; these pages are at ${own.join(' or ')}`;
       throw new ApiError('insufficient_scope', says);
-    }) satisfies Step,
+    },
   };
 }
 
@@ -230,7 +226,7 @@ function isSentBy(form: Parameters, formToken: string): boolean {
   return given.length === wanted.length && timingSafeEqual(given, wanted);
 }
 
-export function redirect(ctx: Pick<Context, 'status' | 'set'>, to: string): void {
+export function redirect(ctx: Pick<Context, 'status' | 'set'>, to: string): undefined {
   ctx.status = 303;
   ctx.set('Location', to);
 }

@@ -1,57 +1,130 @@
-/** The routes of the console's pages and forms, and the frame of a site's pages. */
+/** The door of the console: who may see a page and send a form, what a page is about, and the routes. */
 import type Router from '@koa/router';
-import type { Middleware } from 'koa';
+import { fingerprintOf } from '../../redis/records/accounts.js';
+import { type ConsoleSession, consoleSessions } from '../../redis/records/sessions.js';
+import { ApiError } from '../apiError.js';
+import { findNoticesClient } from '../endpoint.js';
+import { readEndpoint } from '../endpoints/clients.js';
 import type { ApiDeps } from '../step.js';
-import { clientPage, consoleDoor } from './access.js';
+import { auditCall } from '../steps/auditCall.js';
+import { ownClient } from '../steps/publisher.js';
 import { noticesPage, sitesPage } from './account.js';
-import { actions, answerAction, noticesTest, siteActions, verify } from './actions.js';
+import { type Action, actions, answerAction, noticesTest, siteActions, verify } from './actions.js';
+import { createDoor, redirect, type Visit } from './door.js';
 import { html, type Piece } from './html.js';
 import { explainedAsset, listedNotifications, notificationPage } from './notifications.js';
 import { overview } from './overview.js';
-import { actionForm, noResult } from './page.js';
-import { answerTab, type SiteState, type Tab } from './site.js';
-import { count, failedNotice } from './words.js';
+import { actionForm, type Frame, noResult, type PageAnswer } from './page.js';
+import { home, type Site, type SitePages, siteUrl, tabPage } from './site.js';
+import { count, publisher } from './words.js';
 
-const tabs: Tab[] = [
-  { path: '', name: 'Overview', present: overview },
-  { path: '/notifications', name: 'Notifications', present: listedNotifications },
-  { path: '/asset', name: 'Why did I get nothing?', present: explainedAsset },
-  { path: '/actions', name: 'Actions', present: actions },
-  // The receivers to paste are large, and never change.
-  { path: '/verify', name: 'Verify signatures', present: verify, isStill: true },
-];
+const frame: Frame = { product: 'Notifications console', back: { name: 'Sites', href: '/console' } };
+
+const consoleDoor = (deps: ApiDeps) =>
+  createDoor({
+    db: deps.db,
+    path: '/console',
+    frame,
+    reached: deps.config,
+    sessions: consoleSessions,
+    around: ({ accountName, access }) => ({
+      links: [frame.back, { name: 'Notices', href: '/console/notices' }],
+      who: html`${accountName}${access === 'read' && html` <span class="badge">read only</span>`}`,
+    }),
+    how: html`<p>A link opens this console; it works once, for 15 minutes, and a session lasts 8 hours at most.</p>
+<ol>
+<li>In your company’s own pages for these notifications, follow the link to the console: each time it makes a new one.</li>
+<li>Where there is no such page, ask your account manager for a link, or have your backend call <code>POST /console_sessions</code> with an access token and open the <code>url</code> that it answers.</li>
+</ol>`,
+    async record(ctx, { accountId, access }, secret) {
+      const caller = { ctx, token: { accountId, fingerprint: `console:${fingerprintOf(secret)}` } };
+      await auditCall(deps, caller, 'console opened', { security: 'look', about: { access } });
+    },
+    apart: (now, next) =>
+      now.accountId === next.accountId ? undefined : [now.accountName, next.accountName],
+    signedOut: (ctx) => redirect(ctx, '/console/open'),
+  });
+
+const sitePages: SitePages<Site> = {
+  tabs: [
+    { path: '', name: 'Overview', present: overview },
+    { path: '/notifications', name: 'Notifications', present: listedNotifications },
+    { path: '/asset', name: 'Why did I get nothing?', present: explainedAsset },
+    { path: '/actions', name: 'Actions', present: actions },
+    // The receivers to paste are large, and never change.
+    { path: '/verify', name: 'Verify signatures', present: verify, isStill: true },
+  ],
+  recover: recovery,
+  register: ({ here }) =>
+    html`Send a test to your receiver’s URL (<a href="${here}/actions">Actions</a>), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
+  resume: ({ here }) => html`press Resume (<a href="${here}/actions">Actions</a>)`,
+};
 
 export function mountConsole(router: Router, deps: ApiDeps): void {
   const door = consoleDoor(deps);
+
+  /** Composes a page of the account: it takes a session, and counts towards the account's rate of pages. */
+  const accountPage = (answer: (visit: Visit<ConsoleSession>) => PageAnswer) =>
+    door.page(async (visit) => {
+      const { accountId } = visit.session;
+      await deps.countCall(visit.ctx, 'console', accountId);
+      return deps.inTurn(visit.ctx, `${accountId} console`, async () => answer(visit));
+    });
+
+  /** Composes a page about the client of its path. */
+  const clientPage = (answer: (site: Site, deps: ApiDeps) => PageAnswer) =>
+    accountPage(async (visit) => {
+      const found = await findClient(deps, visit);
+      return answer({ ...found, ...(await readEndpoint(deps.db, found.client.clientToken)) }, deps);
+    });
+
+  /** Composes the answer to a form about the client of its path. */
+  const actionAnswer = (action: Action) =>
+    door.form(async (visit) => {
+      const sent = await findClient(deps, visit);
+      if (sent.access === 'full') return answerAction(deps, action, sent);
+      throw new ApiError('insufficient_scope', 'This session may look, but not change or send anything');
+    });
+
   door.mount(router);
-  router.get('/console', ...sitesPage(deps));
-  router.get('/console/notices', ...clientPage(deps, noticesPage));
-  router.post('/console/notices/test', ...answerAction(deps, noticesTest));
-  for (const tab of tabs) router.get(`/console/sites/:site${tab.path}`, ...sitePage(deps, tab));
-  router.get('/console/sites/:site/notifications/:id', ...clientPage(deps, notificationPage));
-  for (const [path, action] of Object.entries(siteActions)) {
-    router.post(`/console/sites/:site/${path}`, ...answerAction(deps, action));
-  }
-  router.get('/console/{*nowhere}', ...door.outside());
+  router.get(
+    '/console',
+    accountPage((visit) => sitesPage(visit, deps)),
+  );
+  router.get('/console/notices', clientPage(noticesPage));
+  router.post('/console/notices/test', actionAnswer(noticesTest));
+  for (const tab of sitePages.tabs)
+    router.get(`/console/sites/:site${tab.path}`, clientPage(tabPage(sitePages, tab)));
+  router.get('/console/sites/:site/notifications/:id', clientPage(notificationPage));
+  for (const [path, action] of Object.entries(siteActions))
+    router.post(`/console/sites/:site/${path}`, actionAnswer(action));
+  router.get(
+    '/console/{*nowhere}',
+    door.outside(() => undefined),
+  );
 }
 
-const sitePage = (deps: ApiDeps, tab: Tab): Middleware[] =>
-  clientPage(deps, (ctx) => {
-    const toActions = html`<a href="${ctx.state.here}/actions">Actions</a>`;
-    return answerTab(ctx, deps, tab, {
-      tabs,
-      above: failedNotice(ctx.state.health, recovery(ctx.state, tab.path)),
-      register: html`Send a test to your receiver’s URL (${toActions}), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
-      resume: html`press Resume (${toActions})`,
-    });
-  });
+/**
+ * Finds the client of the path's `site`, or else the client that gets the account's notices, and the account in the form of an access
+ * token.
+ * @throws ApiError 404, the same for a client that does not exist and for another account's
+ */
+async function findClient<From extends Visit<ConsoleSession>>({ db }: ApiDeps, visit: From) {
+  const { site: clientToken } = visit.ctx.params;
+  const { accountId, scopes, generation, fingerprint, access } = visit.session;
+  const token = { accountId, scopes, generation, fingerprint: `console:${fingerprint}` };
+  const client = clientToken
+    ? await ownClient(db, { clientToken, accountId })
+    : { ...(await findNoticesClient(db, token)), name: 'Notices' };
+  const here = clientToken ? siteUrl(clientToken) : '/console/notices';
+  visit.ctx.state.frame.back = home({ client, here });
+  return { ...visit, token, client, here, access, reader: publisher };
+}
 
 /** Makes the form that recovers what failed. */
-const recovery =
-  ({ health, session, formToken, here }: SiteState, path: string) =>
-  (sinceMs: number): Piece => {
-    if (session.access !== 'full') return '';
-    const since = html`<input type="hidden" name="since" value="${new Date(sinceMs).toISOString()}">`;
-    const words = `Recover ${count(health.failed, 'video')}`;
-    return [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, words, since)];
-  };
+function recovery({ health, access, formToken, here }: Site, path: string, sinceMs: number): Piece {
+  if (access !== 'full') return '';
+  const since = html`<input type="hidden" name="since" value="${new Date(sinceMs).toISOString()}">`;
+  const words = `Recover ${count(health.failed, 'video')}`;
+  return [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, words, since)];
+}

@@ -12,14 +12,13 @@ import type { NotificationRecord } from '../../redis/notifications/notifications
 import type { AttemptRecord } from '../../redis/owed/standing.js';
 import { notificationStates } from '../../redis/owed/standing.js';
 import { notificationsQuery, readPage } from '../endpoints/notifications.js';
-import type { ApiDeps, StepContext } from '../step.js';
+import type { ApiDeps } from '../step.js';
 import { checked } from '../steps/checked.js';
 import { requireNotification } from '../steps/publisher.js';
 import { parseParameters } from '../steps/query.js';
-import { type ClientPage, given } from './access.js';
 import { type Html, html, type Piece } from './html.js';
-import { actionForm, answerPage, noResult, table } from './page.js';
-import { home, type SitePart, type SiteState } from './site.js';
+import { actionForm, noResult, type Page, table } from './page.js';
+import { given, home, type Site, type SitePart } from './site.js';
 import {
   badge,
   count,
@@ -32,18 +31,18 @@ import {
 } from './words.js';
 
 /** GET /console/sites/{site}/notifications: newest first, page by page, by state and asset. */
-export const listedNotifications: SitePart = async (ctx, { db }) => {
-  const { clientToken } = ctx.state.client;
-  const here = `${ctx.state.here}/notifications`;
-  const [state, platform_id] = [given(ctx, 'state'), (await askedAsset(ctx, db))?.platformId];
+export const listedNotifications: SitePart = async (site, { db }) => {
+  const { ctx, client } = site;
+  const here = `${site.here}/notifications`;
+  const [state, platform_id] = [given(ctx, 'state'), (await askedAsset(site, db))?.platformId];
   const query = checked(notificationsQuery, { state, platform_id, cursor: given(ctx, 'cursor') });
-  const { notifications, cursor, listedSince } = await readPage(db, clientToken, query);
+  const { notifications, cursor, listedSince } = await readPage(db, client.clientToken, query);
   const rows = notifications.map((n) => ({
     id: n.notificationId,
     cells: [
       // The record of a failed one may be gone.
       n.state === 'failed'
-        ? html`<a href="${ctx.state.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">${n.platformId}</a>`
+        ? html`<a href="${site.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">${n.platformId}</a>`
         : html`<a href="${here}/${n.notificationId}">${n.platformId}</a>`,
       badge(n.state),
       exactly(n.acceptedAt),
@@ -70,20 +69,19 @@ ${stateField(notificationStates, state)}
 };
 
 /** GET /console/sites/{site}/notifications/{id} */
-export const notificationPage: ClientPage = (ctx, deps) =>
-  answerNotification(ctx, deps, ({ notificationId }) => {
-    const { session, formToken, here } = ctx.state;
-    const again = `${here}/notifications/${notificationId}/redeliver`;
-    return [noResult, session.access === 'full' && actionForm(again, formToken, 'Send it again now')];
+export const notificationPage = (site: Site, { db }: Pick<ApiDeps, 'db'>): Promise<Page> =>
+  pageOfNotification(site, db, ({ notificationId }) => {
+    const again = `${site.here}/notifications/${notificationId}/redeliver`;
+    return [noResult, site.access === 'full' && actionForm(again, site.formToken, 'Send it again now')];
   });
 
-/** Answers with one notification, what its reader may do, each attempt and the request that it sent. */
-export async function answerNotification<State extends SiteState>(
-  ctx: StepContext<State>,
-  { db }: Pick<ApiDeps, 'db'>,
+/** Shows one notification, what its reader may do, each attempt and the request that it sent. */
+export async function pageOfNotification(
+  site: Site,
+  db: ApiDeps['db'],
   formsOf: (n: NotificationRecord) => Piece | Promise<Piece>,
-): Promise<void> {
-  const { client, reader } = ctx.state;
+): Promise<Page> {
+  const { client, reader, ctx } = site;
   const n = await requireNotification(db, client, ctx.params.id);
   const body = [
     outcome(n, reader),
@@ -98,7 +96,7 @@ ${n.endedAt !== undefined && html`<dt>Ended</dt><dd>${exactly(n.endedAt)}</dd>`}
     await formsOf(n),
     attempts(n, reader),
   ];
-  answerPage(ctx, { title: n.platformId, parent: home(ctx.state), isLive: true, body });
+  return { title: n.platformId, parent: home(site), isLive: true, body };
 }
 
 function attempts(n: NotificationRecord, { whose }: Reader): Html {
@@ -134,25 +132,24 @@ function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
 }
 
 /** GET /console/sites/{site}/asset: says why something was or was not sent about an asset. */
-export const explainedAsset: SitePart = async (ctx, { db }) => {
-  const site = ctx.state.here;
-  const why = await askedAsset(ctx, db);
+export const explainedAsset: SitePart = async (site, { db }) => {
+  const why = await askedAsset(site, db);
   return [
-    html`<form class="row" action="${site}/asset"><div><label for="platform_id">Asset</label>
+    html`<form class="row" action="${site.here}/asset"><div><label for="platform_id">Asset</label>
 <input id="platform_id" name="platform_id" value="${why?.platformId}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
-    why && explanation(ctx.state, why),
+    why && explanation(site, why),
   ];
 };
 
 /** Finds the asset that is asked for. An id may begin or end with a blank; a pasted one usually does by mistake. */
-async function askedAsset({ querystring, state }: StepContext<SiteState>, db: ApiDeps['db']) {
-  const asked = parseParameters(querystring).get('platform_id') ?? '';
+async function askedAsset({ ctx, client }: Site, db: ApiDeps['db']) {
+  const asked = parseParameters(ctx.querystring).get('platform_id') ?? '';
   const ids = [...new Set([asked, asked.trim()])].filter((id) => id.trim() !== '');
-  const whys = await Promise.all(ids.map((id) => explainAsset(db, state.client.clientToken, id)));
+  const whys = await Promise.all(ids.map((id) => explainAsset(db, client.clientToken, id)));
   return whys.find(isKnown) ?? whys.at(-1);
 }
 
-function explanation({ here: site, reader }: SiteState, why: AssetExplanation): Piece {
+function explanation({ here, reader }: Site, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
   if (!isKnown(why)) {
     return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
@@ -172,7 +169,7 @@ function explanation({ here: site, reader }: SiteState, why: AssetExplanation): 
 <dt>Known segments</dt><dd>${count(knownSegments, 'segment')}: only an event that brings another one makes a notification</dd>
 ${
   last &&
-  html`<dt>Last notification</dt><dd><a href="${site}/notifications/${last.notificationId}">${last.notificationId}</a>, ${badge(last.state)}</dd>
+  html`<dt>Last notification</dt><dd><a href="${here}/notifications/${last.notificationId}">${last.notificationId}</a>, ${badge(last.state)}</dd>
 <dt>Attempts</dt><dd>${last.attempts.length}</dd>`
 }
 </dl>`,

@@ -14,8 +14,8 @@ import { type SitePart, shownUrl } from './site.js';
 import { count, exactly, faultInWords, fromNow, stateInWords } from './words.js';
 
 /** GET /console/sites/{site} */
-export const overview: SitePart = async ({ state }, { db, config }) => {
-  const { client, session, health, registration, here, reader } = state;
+export const overview: SitePart = async (site, { db, config }) => {
+  const { client, access, health, registration, here, reader } = site;
   const { clientToken } = client;
   const [changes, steps, headerNames] = await Promise.all([
     readStateChanges(db, clientToken),
@@ -28,7 +28,7 @@ export const overview: SitePart = async ({ state }, { db, config }) => {
   const failed = `${here}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
   return [
     html`<dl class="facts">
-<dt>Sent to</dt><dd>${registration ? shownUrl(session, registration) : 'nowhere'}</dd>
+<dt>Sent to</dt><dd>${registration ? shownUrl(access, registration) : 'nowhere'}</dd>
 ${config.SOURCE_ADDRESSES.length > 0 && html`<dt>Sent from</dt><dd>${config.SOURCE_ADDRESSES.join(', ')}</dd>`}
 <dt>Client token</dt><dd><code>${clientToken}</code></dd>
 ${headerNames.length > 0 && html`<dt>Added headers</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}

@@ -2,10 +2,10 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import type { ApiError } from '../apiError.js';
 import { packedFile } from '../reference/docs.js';
-import type { ApiState, Step } from '../step.js';
+import type { StepContext } from '../step.js';
 import { type Html, html, type Piece, pageHeaders } from './html.js';
 
 export interface Link {
@@ -22,11 +22,9 @@ export interface Frame {
   session?: { links: readonly Link[]; who: Piece; signOut: string; formToken: string };
 }
 
-export interface Framed {
-  frame: Frame;
-}
+export type PageContext = StepContext<{ frame: Frame }>;
 
-interface Page {
+export interface Page {
   title: string;
   parent?: Link;
   /** True: the page is fetched again while it is visible (`assets/console.js`). Forms stay as they are; after an error all does. */
@@ -34,9 +32,22 @@ interface Page {
   body: Piece;
 }
 
-type PageContext = Pick<Context, 'type' | 'body' | 'path' | 'url'> & { state: ApiState & Framed };
+/** What a browser gets: a page, or nothing more where it was answered otherwise, such as with a redirect. */
+export type PageAnswer = Page | undefined | Promise<Page | undefined>;
 
-export function answerPage(ctx: PageContext, { title, parent, isLive = false, body }: Page): void {
+/** Composes an answer of a door for browsers: sets its headers, and shows errors as pages. */
+export const composePage =
+  (frame: Frame, answer: (ctx: PageContext) => PageAnswer): Middleware =>
+  async (given) => {
+    const ctx = given as PageContext;
+    ctx.state.frame = { ...frame };
+    ctx.state.showError = (err) => showPage(ctx, errorPage(ctx, err));
+    ctx.set({ ...pageHeaders, 'Cache-Control': 'no-store' });
+    const page = await answer(ctx);
+    if (page !== undefined) showPage(ctx, page);
+  };
+
+function showPage(ctx: PageContext, { title, parent, isLive = false, body }: Page): void {
   const { product, session } = ctx.state.frame;
   ctx.type = 'html';
   ctx.body = html`<!doctype html>
@@ -122,24 +133,12 @@ export function table(
 <tbody role="rowgroup">${rows.map(({ id, cells }) => html`<tr ${id && html`id="${id}"`} role="row">${cells.map(cell)}</tr>\n`)}</tbody></table>`;
 }
 
-/** Composes an answer of a door for browsers: sets its headers, and shows errors as pages. */
-export const composePage = <State extends Framed>(frame: Frame, ...steps: Step<State>[]): Middleware[] => {
-  const setHeaders: Step<Framed> = (ctx, next) => {
-    ctx.state.frame = frame;
-    ctx.state.showError = (err) => showError(ctx, err);
-    ctx.set({ ...pageHeaders, 'Cache-Control': 'no-store' });
-    return next();
-  };
-  return [setHeaders, ...steps] as Middleware[];
-};
-
-const showError = (ctx: PageContext, { status, message, code }: ApiError): void =>
-  answerPage(ctx, {
-    title: status === 404 ? 'Not found' : 'That did not work',
-    body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${message}.</p>
-<p class="faint">Request ${ctx.state.requestId}, code ${code}</p></div>
-<p><a href="${ctx.state.frame.back.href}">Back</a></p>`,
-  });
+const errorPage = ({ state }: PageContext, { status, message, code }: ApiError): Page => ({
+  title: status === 404 ? 'Not found' : 'That did not work',
+  body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${message}.</p>
+<p class="faint">Request ${state.requestId}, code ${code}</p></div>
+<p><a href="${state.frame.back.href}">Back</a></p>`,
+});
 
 const file = (type: string, path: string) => packedFile(type, () => readFile(path));
 const folder = join(import.meta.dirname, 'assets');
