@@ -146,8 +146,10 @@ export function callbackEndpoint(services: Services): Middleware {
       .then((granted) => granted.claims())
       .catch(refusal(services));
     const person = claims && personOf(services.config, claims);
-    if (person !== undefined)
-      return await door.begin(ctx, person, (made) => personSessions.begin(db, person, made));
+    if (person !== undefined) {
+      const { token } = await personSessions.createLink(db, person);
+      return door.enter(ctx, token, person);
+    }
     const who = claims ? nameIn(claims) : 'nobody';
     const { claim } = operatorRoles(services.config);
     const found = claims?.[claim] === undefined ? 'is not in the ID token' : 'names none';

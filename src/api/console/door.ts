@@ -37,7 +37,7 @@ interface Door<Session> {
   /** What stands around its pages. */
   frame: Frame;
   reached: Reached;
-  sessions: Omit<Sessions<never, Session>, 'createLink' | 'begin'>;
+  sessions: Omit<Sessions<never, Session>, 'createLink'>;
   /** Returns what else stands around the pages of a session. */
   around(session: Session): { links: Frame['back'][]; who: Piece };
   /** How to come in, for whoever has no session. */
@@ -87,25 +87,18 @@ export function createDoor<Session>(door: Door<Session>) {
       return answer({ ...visit, form });
     });
 
-  /**
-   * Begins a session, which ends the browser's former one.
-   * @param keep stores it under its secret; false: the link was used meanwhile
-   */
-  async function begin(
-    ctx: PageContext,
-    session: Session,
-    keep: (secret: string) => Promise<unknown>,
-  ): Promise<undefined> {
+  /** Uses up a link for a session, which ends the browser's former one. */
+  async function enter(ctx: PageContext, token: string, session: Session): Promise<undefined> {
     const secret = randomSecret();
     await door.record(ctx, session, secret);
-    if ((await keep(secret)) === false) throw linkUsed();
+    if (!(await sessions.openLink(db, token, secret))) throw linkUsed();
     await sessions.end(db, cookies.secretOf(ctx));
     cookies.begin(ctx, secret, sessionMs);
     return redirect(ctx, path);
   }
 
   /**
-   * Uses up a link. While another session is open that the link would end, it asks first: otherwise the sender of the link could have
+   * Opens a link. While another session is open that the link would end, it asks first: otherwise the sender of the link could have
    * its reader act in the sender's account.
    */
   async function open(ctx: PageContext) {
@@ -120,8 +113,7 @@ export function createDoor<Session>(door: Door<Session>) {
     const session = door.apart && (await sessions.find(db, secret));
     const names = session && door.apart?.(session, link);
     const formToken = cookies.formTokenOf(secret);
-    if (names === undefined || isSentBy(sent, formToken))
-      return begin(ctx, link, (made) => sessions.openLink(db, token, made));
+    if (names === undefined || isSentBy(sent, formToken)) return enter(ctx, token, link);
     const body = html`
 <p>You are signed in to <strong>${names[0]}</strong>. This link opens <strong>${names[1]}</strong>.</p>
 <form method="post" action="${path}/open" class="stack">
@@ -162,7 +154,7 @@ ${door.how}
     router.post(`${path}/sign_out`, outside(signOut));
   }
 
-  return { outside, page, form, begin, mount };
+  return { outside, page, form, enter, mount };
 }
 
 const linkUsed = () =>

@@ -66,10 +66,6 @@ export function sessionsOf<Grant, Stored extends object, Session>(kind: Kind<Gra
       if (stored !== undefined) await keepForSecret(db, keysOf(db).session, stored, sessionMs, secret);
       return stored !== undefined;
     },
-    /** Begins a session without a link. */
-    async begin(db: Db, grant: Grant, secret: string): Promise<void> {
-      await keepForSecret(db, keysOf(db).session, await stamp(db, grant), sessionMs, secret);
-    },
     /** Returns a session; undefined if it is unknown or has ended. */
     find: (db: Db, secret: string) => find(db, keysOf(db).session, secret),
     async end(db: Db, secret: string): Promise<void> {
