@@ -74,7 +74,7 @@ export const explain = operation({
       ...asset,
       last_event,
       last_notification: last ? await present(operator, last) : null,
-      catch_up_id: owed > 0 ? (await operator.workflowIds()).catchUp(client_token) : null,
+      catch_up_id: owed > 0 ? (await idsOf(operator)).catchUp(client_token) : null,
     };
     const isOpen = last && last.state !== 'delivered';
     const stands = isOpen
@@ -101,13 +101,17 @@ export async function present(operator: Operator, n: NotificationRecord | Listed
   return { notification_id, client_token: n.clientToken, ...(await presentWorkflow(operator, n)), ...rest };
 }
 
+/** Loads what it needs only now: like Temporal's client. */
+const idsOf = async ({ config }: Operator) =>
+  (await import('../temporal/workflowIds.js')).workflowIds(config().TASK_QUEUE);
+
 /** Returns the workflow's id, and a link if the address of Temporal's UI is known. */
 export async function presentWorkflow(
   operator: Operator,
   { clientToken, notificationId, group }: ListedNotification,
 ): Promise<{ workflow_id: string | null; workflow_url?: string }> {
   if (group === withoutWorkflow) return { workflow_id: null };
-  const ids = await operator.workflowIds();
+  const ids = await idsOf(operator);
   const workflow_id = group === undefined ? ids.enrichment(clientToken, notificationId) : ids.group(group);
   const { TEMPORAL_UI_URL: ui, TEMPORAL_NAMESPACE } = operator.config();
   if (ui === undefined) return { workflow_id };

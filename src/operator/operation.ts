@@ -96,12 +96,11 @@ export interface Operator {
    * client within 30 seconds after Temporal is back.
    */
   wake(clientToken: string): Promise<boolean>;
-  workflowIds(): Promise<ReturnType<typeof import('../temporal/workflowIds.js').workflowIds>>;
 }
 
 const log = createLogger('silent', 'operator');
 
-type Own = Omit<Operator, 'change' | 'record' | 'wake' | 'workflowIds'>;
+type Own = Omit<Operator, 'change' | 'record' | 'wake'>;
 
 /** @param why the operator's reason, for the audit */
 export function createOperator(own: Own, why?: string): Operator {
@@ -111,8 +110,6 @@ export function createOperator(own: Own, why?: string): Operator {
   return {
     ...own,
     change,
-    // Loaded only when needed, like Temporal's client.
-    workflowIds: async () => (await import('../temporal/workflowIds.js')).workflowIds(config().TASK_QUEUE),
     async record(what, target, before, after) {
       await change((changed) => recordChange(changed, { who, what, target, before, after, why }));
       if (who.startsWith('unnamed ('))
