@@ -11,7 +11,7 @@ import { mountConsole } from './console/mount.js';
 import { consoleFiles } from './console/page.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/service.js';
 import { endpoints } from './endpoints.js';
-import { docsFiles } from './reference/docs.js';
+import { docsFiles, mountFiles } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';
 import type { ApiDeps, Services, Step } from './step.js';
 import { whileDropping } from './steps/body.js';
@@ -41,11 +41,7 @@ export function createApi(services: Services): Koa {
     router[method](path.replaceAll(/\{(\w+)\}/g, ':$1'), answer);
     if (!path.includes('{')) literal.set(`${method.toUpperCase()} ${path}`, { path, answer });
   }
-  for (const [path, file] of Object.entries({ ...docsFiles, ...consoleFiles })) {
-    router.get(path, async (ctx) => {
-      ctx.body = await file(ctx);
-    });
-  }
+  mountFiles(router, { ...docsFiles, ...consoleFiles });
   mountConsole(router, deps);
 
   const app = createEdge(log, metrics, countCalls(db, services.closing), config.heldRefusalMs);

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import type Router from '@koa/router';
 import type { Context } from 'koa';
 import { html, pageHeaders } from '../console/html.js';
 import { endpoint } from '../endpoint.js';
@@ -47,6 +48,13 @@ export const docsFiles = {
   '/docs/errors.css': packedFile('css', () => errorsStyle),
 };
 
+export function mountFiles(router: Router, files: Readonly<Record<string, PackedFile>>): void {
+  for (const [path, file] of Object.entries(files))
+    router.get(path, async (ctx) => {
+      ctx.body = await file(ctx);
+    });
+}
+
 /** Explains each code of the catalogue, at the address that the `type` of an error has. */
 const errorsPage = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -57,6 +65,8 @@ ${errorCodes.map((code) => {
 `;
 })}</body></html>
 `.text;
+
+type PackedFile = ReturnType<typeof packedFile>;
 
 /** Returns a function that answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
 export function packedFile(type: string, read: () => string | Promise<Buffer>) {
