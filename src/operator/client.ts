@@ -1,6 +1,6 @@
 /** Clients, their bounds, signing secrets and deletion. */
 import { z } from 'zod';
-import { hasPart } from '../api/console/words.js';
+import { hasPart, span } from '../api/console/words.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
@@ -37,7 +37,7 @@ import {
   requireClient,
   shownUrl,
 } from './operation.js';
-import { moment, span } from './terminal.js';
+import { moment } from './terminal.js';
 
 const described = z.object({
   client_token: clientToken,

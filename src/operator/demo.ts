@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { span } from '../api/console/words.js';
 import { readTargetPolicy } from '../outgoing/address.js';
 import { sign } from '../outgoing/notification.js';
 import { checkTarget } from '../outgoing/target.js';
@@ -12,7 +13,7 @@ import { defaultScopes, listAccounts, platformScope } from '../redis/records/acc
 import { accountCreate, accountRotateSecret, apiAddress } from './account.js';
 import { clientCreate } from './client.js';
 import { type Answer, answer, explainError, type Operator, Refused, whole } from './operation.js';
-import { moment, span } from './terminal.js';
+import { moment } from './terminal.js';
 
 export const demoDoes = 'run the whole flow against the running service, with its own receiver';
 

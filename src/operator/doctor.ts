@@ -1,6 +1,7 @@
 /** `doctor`: checks settings, Redis and Temporal, and says what to do. */
 import type { Client, Connection } from '@temporalio/client';
 import { z } from 'zod';
+import { count, span } from '../api/console/words.js';
 import { text } from '../api/reference/schemas.js';
 import type { Config } from '../config.js';
 import { publicAddressBeside } from '../outgoing/address.js';
@@ -8,7 +9,6 @@ import { readProxy } from '../outgoing/proxy.js';
 import { acceptEmpty } from '../redis/connection/mark.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { checkRedis, type Finding, finding } from './redisChecks.js';
-import { amount, span } from './terminal.js';
 
 const levels = ['ok', 'warn', 'fail'] as const;
 
@@ -41,7 +41,7 @@ export const doctor = operation({
         { head: ['', 'CHECK', 'FOUND'], rows, none: '' },
         todos === '' ? 'Every check is ok.' : `What to do:${todos}`,
       ),
-      ...(failed > 0 && { failed: `${amount(failed, 'check')} failed.` }),
+      ...(failed > 0 && { failed: `${count(failed, 'check')} failed.` }),
     };
   },
 });

@@ -1,5 +1,6 @@
 /** Asks Redis for `status` and `doctor` whether it answers and accepts writes, and checks its settings and its state. */
 import type { Redis } from 'ioredis';
+import { count, span } from '../api/console/words.js';
 import type { Config } from '../config.js';
 import { noticesClient } from '../ids.js';
 import { type Db, toPairs, waitForRedis } from '../redis/connection/db.js';
@@ -10,7 +11,6 @@ import { firstAnswer } from '../redis/connection/nodes.js';
 import { explainRefusals, isAnswer, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
-import { amount, span } from './terminal.js';
 
 type Level = 'ok' | 'warn' | 'fail';
 
@@ -80,7 +80,7 @@ export function describeLosses({ health }: Db): string[] {
 
 function describeEviction({ policy, evictedKeys = 0 }: ServerFacts): string | undefined {
   if (evictedKeys > 0)
-    return `Redis has evicted ${amount(evictedKeys, 'key')}: accepted events may be lost (maxmemory-policy ${policy}).`;
+    return `Redis has evicted ${count(evictedKeys, 'key')}: accepted events may be lost (maxmemory-policy ${policy}).`;
   if (policy === undefined || policy === 'noeviction') return undefined;
   return `Redis evicts keys when it is full (maxmemory-policy ${policy}).`;
 }

@@ -1,5 +1,6 @@
 /** `status`: whether it is us or them, and the clients that are worst off. */
 import { z } from 'zod';
+import { count, distance, span } from '../api/console/words.js';
 import { text, time, whole } from '../api/reference/schemas.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
@@ -11,7 +12,7 @@ import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
-import { amount, fromNow, moment, type Part, span } from './terminal.js';
+import { moment, type Part } from './terminal.js';
 
 /**
  * Tells an operator what to do in a client's situation; the worst first. `late`: an asset could have been sent for more than
@@ -91,9 +92,8 @@ async function look(operator: Operator) {
     if (!redis.refuses) throw err;
     return [{ ended: undefined }, { total: 0, failed: 0 }, { clients: [], broken: [] }] as const;
   });
-  const late = clients
-    .filter(({ situation }) => situation === 'late')
-    .sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
+  const late = clients.filter(({ situation }) => situation === 'late');
+  late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
   const ours = [...problems, describeFailures(calls), temporal.problem];
   ours.push(...ownProblems(late, broken, ended?.atMs));
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
@@ -106,11 +106,11 @@ async function look(operator: Operator) {
     .filter(({ situation }) => situation !== 'clear')
     .sort((a, b) => rank(a) - rank(b) || b.endpoint.owed - a.endpoint.owed);
   const worst = amiss.slice(0, maxNamed);
-  const parts = {
+  const facts = {
     redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', refuses writes' : ''}`,
     temporal: temporal.problem ?? 'ok',
     workers: temporal.workers ?? 'unknown',
-    owed: `${owed === 0 ? 'nothing' : `${owed} to ${amount(owing.length, 'client')}`}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
+    owed: `${owed === 0 ? 'nothing' : `${owed} to ${count(owing.length, 'client')}`}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
   };
   const shown = verdict === 'fine' ? worst.slice(0, maxNamedWhenFine) : worst;
   return answer(
@@ -128,7 +128,7 @@ async function look(operator: Operator) {
       worst: worst.map(present),
     },
     { ...headings[verdict], text: because },
-    { facts: parts },
+    { facts },
     ...worstTable(shown, verdict === 'fine' ? 0 : amiss.length),
   );
 }
@@ -231,9 +231,9 @@ function ownProblems(late: readonly ClientStatus[], broken: readonly string[], s
   if (broken.length > 0)
     problems.push(`The keys of some clients are broken: ${broken.slice(0, maxNamed).join(', ')}.`);
   if (late[0] !== undefined) {
-    const are = late.length === 1 ? '1 client is' : `${late.length} clients are`;
     const { endpoint, clientToken } = late[0];
     const long = `for ${span(endpoint.overdueMs)} (${clientToken})`;
+    const are = count(late.length, 'client is', 'clients are');
     problems.push(`${are} owed something that could be sent and is not, ${long}.`);
   }
   return problems;
@@ -254,15 +254,14 @@ function say(clients: readonly ClientStatus[], which: readonly Situation[]): str
   return which
     .flatMap((situation) => {
       const among = clients.filter((client) => client.situation === situation);
-      return among.length === 0 ? [] : `${among.length} ${inWords(situation)} (owed ${totalOwed(among)})`;
+      const named = `${among.length} ${situation.replace('_', ' ')}`;
+      return among.length === 0 ? [] : `${named} (owed ${totalOwed(among)})`;
     })
     .join(', ');
 }
 
 const totalOwed = (clients: readonly ClientStatus[]): number =>
   clients.reduce((sum, { endpoint }) => sum + endpoint.owed, 0);
-
-const inWords = (situation: Situation): string => situation.replace('_', ' ');
 
 function present({ clientToken, endpoint, situation, todo }: ClientStatus) {
   return {
@@ -287,10 +286,10 @@ function worstTable(worst: readonly ClientStatus[], of: number): Part[] {
   const head = ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
   const rows = worst.map(({ clientToken, situation, endpoint, todo }) => [
     clientToken,
-    inWords(situation),
+    situation.replace('_', ' '),
     endpoint.owed,
-    fromNow(endpoint.oldestOwedAt),
-    fromNow(endpoint.nextAttemptAt),
+    endpoint.oldestOwedAt && distance(endpoint.oldestOwedAt),
+    endpoint.nextAttemptAt && distance(endpoint.nextAttemptAt),
     endpoint.failures,
     [endpoint.lastError, endpoint.lastDetail, endpoint.lastStatus].filter(Boolean).join(' '),
     todo,

@@ -3,6 +3,7 @@
  * read, pipe and paste them.
  */
 import { styleText } from 'node:util';
+import { distance } from '../api/console/words.js';
 
 /** A value in a fact or in a cell. */
 export type Value = string | number | boolean | undefined | null;
@@ -54,7 +55,7 @@ const isTime = (value: unknown): value is string =>
   typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value);
 
 const inWords = (value: unknown): Value =>
-  isTime(value) ? `${value}, ${fromNow(Date.parse(value))}` : inCell(value);
+  isTime(value) ? `${value}, ${distance(Date.parse(value))}` : inCell(value);
 
 /** Of a URL its host; `--json` has all of it. */
 function brief(value: unknown): Value {
@@ -99,29 +100,10 @@ export function moment(atMs: number | undefined): string | null {
   return atMs === undefined ? null : new Date(atMs).toISOString();
 }
 
-/** Writes a time for people: `3 min ago`, `in 20 s`. */
-export function fromNow(atMs: number | undefined): string {
-  if (atMs === undefined) return '';
-  const apart = span(Math.abs(Date.now() - atMs));
-  return atMs > Date.now() ? `in ${apart}` : `${apart} ago`;
-}
-
-/** Writes a span of time: `850 ms`, `42 s`, `17 min`, `5 h`, `3 d`. */
-export function span(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 120_000) return `${Math.round(ms / 1000)} s`;
-  if (ms < 7_200_000) return `${Math.round(ms / 60_000)} min`;
-  if (ms < 172_800_000) return `${Math.round(ms / 3_600_000)} h`;
-  return `${Math.round(ms / 86_400_000)} d`;
-}
-
 /** Makes a sentence of a message or a description. */
 export const sentence = (text: string): string => `${capital(text)}${text.endsWith('.') ? '' : '.'}`;
 
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
-
-/** Names a number of things: `1 client`, `2 clients`. */
-export const amount = (n: number, one: string): string => `${n} ${n === 1 ? one : `${one}s`}`;
 
 /** Returns the facts that have a value. */
 export const givenFacts = (of: Readonly<Record<string, Value>>): [string, Value][] =>

@@ -10,9 +10,14 @@ import { type Html, html, type Piece } from './html.js';
 /** Shows a moment by its distance from now. */
 export function fromNow(atMs: number | undefined): Html {
   if (atMs === undefined) return html`<span class="faint">never</span>`;
+  return timeElement(atMs, distance(atMs));
+}
+
+/** Writes how far a moment is from now: `3 min ago`, `in 20 s`. */
+export function distance(atMs: number): string {
   const awayMs = atMs - Date.now();
-  const span = spanInWords(Math.abs(awayMs));
-  return timeElement(atMs, awayMs > 0 ? `in ${span}` : `${span} ago`);
+  const away = span(Math.max(1000, Math.abs(awayMs)));
+  return awayMs > 0 ? `in ${away}` : `${away} ago`;
 }
 
 /** Shows a moment to the second, to compare it with a log. */
@@ -29,14 +34,16 @@ const inSeconds = (atMs: number): string => new Date(atMs).toISOString().slice(0
 const timeElement = (atMs: number, shown: string): Html =>
   html`<time datetime="${new Date(atMs).toISOString()}" title="${inSeconds(atMs)} UTC">${shown}</time>`;
 
-function spanInWords(ms: number): string {
-  const seconds = Math.round(ms / 1000);
-  if (seconds < 100) return `${seconds} s`;
-  if (seconds < 5_400) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 129_600) return `${Math.round(seconds / 3600)} h`;
-  return `${Math.round(seconds / 86_400)} days`;
+/** Writes a span of time: `850 ms`, `42 s`, `17 min`, `5 h`, `3 days`. */
+export function span(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 100_000) return `${Math.round(ms / 1000)} s`;
+  if (ms < 5_400_000) return `${Math.round(ms / 60_000)} min`;
+  if (ms < 129_600_000) return `${Math.round(ms / 3_600_000)} h`;
+  return `${Math.round(ms / 86_400_000)} days`;
 }
 
+/** Names a number of things: `1 client`, `2,000 clients`. */
 export const count = (n: number, one: string, many = `${one}s`): string =>
   `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 
@@ -161,7 +168,7 @@ export function healthNotice(
   ]);
 }
 
-const longestProbe = spanInWords(Math.max(...constants.probeScheduleMs));
+const longestProbe = span(Math.max(...constants.probeScheduleMs));
 
 const soon = (atMs: number | undefined): Html | string =>
   atMs === undefined || atMs <= Date.now() ? 'now' : fromNow(atMs);
