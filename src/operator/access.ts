@@ -113,9 +113,9 @@ export const deskLink = operation({
     // Recorded first, so that no link exists without a record.
     await operator.record('desk', name, null, { role });
     const person = { name, role, how: 'link' as const };
-    const { token, expiresAtMs } = await personSessions.createLink(await operator.db(), person);
+    const { address, expiresAtMs } = await personSessions.createLink(await operator.db(), person);
     const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = operator.config();
     const { origin } = new URL(OPERATOR_URL ?? `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`);
-    return answer({ role, url: `${origin}/desk/open#${token}`, expires_at: moment(expiresAtMs) });
+    return answer({ role, url: origin + address, expires_at: moment(expiresAtMs) });
   },
 });

@@ -17,7 +17,7 @@ import {
   signingSecretsScope,
 } from '../redis/records/accounts.js';
 import { getClient, listClients } from '../redis/records/clients.js';
-import { createConsoleLink, endConsoleSessions } from '../redis/records/sessions.js';
+import { consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
 import { moment, shownOf } from './terminal.js';
@@ -191,10 +191,9 @@ export const consoleLink = operation({
     // Recorded first, so that no link exists without a record.
     await operator.record('console', account_id, null, { access });
     const origin = new URL(operator.config().PUBLIC_URL ?? apiAddress(operator)).origin;
-    const db = await operator.db();
-    const grant = { accountId: account_id, generation, scopes };
-    const { url, expiresAtMs } = await createConsoleLink(db, origin, { ...grant, access });
-    return answer({ account_id, access, url, expires_at: moment(expiresAtMs) });
+    const grant = { accountId: account_id, generation, scopes, access } as const;
+    const { address, expiresAtMs } = await consoleSessions.createLink(await operator.db(), grant);
+    return answer({ account_id, access, url: origin + address, expires_at: moment(expiresAtMs) });
   },
 });
 

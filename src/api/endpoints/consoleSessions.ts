@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { consoleAccesses, createConsoleLink } from '../../redis/records/sessions.js';
+import { consoleAccesses, consoleSessions } from '../../redis/records/sessions.js';
 import { publicOrigin } from '../console/door.js';
 import { accountEndpoint } from '../endpoint.js';
 import { text, time } from '../reference/schemas.js';
@@ -32,7 +32,7 @@ export const createLinkEndpoint = accountEndpoint({
     const { ctx, token, query } = call;
     await auditCall(deps, call, 'console link', { security: 'look', about: query });
     const origin = publicOrigin(ctx.req, deps.config);
-    const { url, expiresAtMs } = await createConsoleLink(deps.db, origin, { ...token, ...query });
-    return { url, expires_at: presentTime(expiresAtMs) };
+    const { address, expiresAtMs } = await consoleSessions.createLink(deps.db, { ...token, ...query });
+    return { url: origin + address, expires_at: presentTime(expiresAtMs) };
   },
 });

@@ -93,6 +93,7 @@ export interface Person {
 const endsBefore = async (db: Db): Promise<number> => Number(await db.redis.get(db.global.operatorEnds));
 
 export const personSessions = sessionsOf({
+  door: '/desk',
   keysOf: ({ global }) => ({ link: global.operatorLink, session: global.operatorSession }),
   stamp: async (db, person: Person) => ({ ...person, ends: await endsBefore(db) }),
   read: async (db, { ends, ...person }) => (ends === (await endsBefore(db)) ? person : undefined),

@@ -38,6 +38,7 @@ const parse = <Value>(text: string | null): Value | undefined =>
 export type Sessions<Grant, Session> = ReturnType<typeof sessionsOf<Grant, object, Session>>;
 
 interface Kind<Grant, Stored, Session> {
+  door: '/console' | '/desk';
   keysOf(db: Db): { link: KeyOf; session: KeyOf };
   /** Adds to a grant what ends it early. */
   stamp(db: Db, grant: Grant): Promise<Stored>;
@@ -46,17 +47,20 @@ interface Kind<Grant, Stored, Session> {
 }
 
 export function sessionsOf<Grant, Stored extends object, Session>(kind: Kind<Grant, Stored, Session>) {
-  const { keysOf, stamp, read } = kind;
+  const { door, keysOf, stamp, read } = kind;
   const find = async (db: Db, keyOf: KeyOf, secret: string) => {
     if (!isSecret(secret)) return undefined;
     const stored = parse<Stored>(await db.redis.get(keyOf(secretHash(secret))));
     return stored && read(db, stored, secret);
   };
   return {
-    /** Makes the token of a link that opens a session once, within 15 minutes. */
+    /**
+     * Makes a link that opens a session once, within 15 minutes. After `#` its token stays in the browser: no log of a proxy, no
+     * `Referer` and no preview of a chat has it, and a program that fetches the address does not use up the link.
+     */
     async createLink(db: Db, grant: Grant) {
       const token = await keepForSecret(db, keysOf(db).link, await stamp(db, grant), linkMs);
-      return { token, expiresAtMs: Date.now() + linkMs };
+      return { token, address: `${door}/open#${token}`, expiresAtMs: Date.now() + linkMs };
     },
     /** Returns what a link opens, and leaves it unused; undefined if it opens nothing. */
     findLink: (db: Db, token: string) => find(db, keysOf(db).link, token),
@@ -92,6 +96,7 @@ export interface ConsoleSession extends ConsoleGrant {
 
 /** A session of the console ends with its account, or when the account's tokens or its console have ended since. */
 export const consoleSessions = sessionsOf({
+  door: '/console',
   keysOf: ({ global }) => ({ link: global.consoleLink, session: global.consoleSession }),
   async stamp(db, { accountId, generation, access, scopes }: ConsoleGrant) {
     const consoleGeneration = Number(await db.redis.hget(db.global.account(accountId), 'console_generation'));
@@ -106,15 +111,6 @@ export const consoleSessions = sessionsOf({
     return { ...grant, accountName: name ?? '', fingerprint: fingerprintOf(secret) };
   },
 });
-
-/**
- * Makes a link that opens the console. After `#` the token stays in the browser: no log of a proxy, no `Referer` and no preview of a
- * chat has it, and a program that fetches the address does not use up the link.
- */
-export async function createConsoleLink(db: Db, origin: string, grant: ConsoleGrant) {
-  const { token, expiresAtMs } = await consoleSessions.createLink(db, grant);
-  return { url: `${origin}/console/open#${token}`, expiresAtMs };
-}
 
 /** Ends every link and session of an account. */
 export async function endConsoleSessions(db: Db, accountId: AccountId): Promise<void> {
