@@ -24,12 +24,12 @@ import { getClient } from '../redis/records/clients.js';
 import { answerRefusals, mountCalls } from './calls.js';
 import { customerPage, sitePages, siteUrl } from './customer.js';
 import { allOperations, mountOperations, shownParts } from './forms.js';
-import { callbackEndpoint, type DeskPage, deskDoor, deskPage, signInEndpoint } from './people.js';
+import { createDeskDoor, type DeskDoor, type DeskPage } from './people.js';
 
 export function createDesk(services: Services): Koa {
   const router = new Router({ sensitive: true });
   mountCalls(router, services);
-  mountPages(router, services);
+  mountPages(router, createDeskDoor(services));
   const { '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle } = docsFiles;
   mountFiles(router, { ...consoleFiles, '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle });
   const app = createEdge(services.log, services.metrics);
@@ -39,17 +39,15 @@ export function createDesk(services: Services): Koa {
   return app;
 }
 
-function mountPages(router: Router, services: Services): void {
-  deskDoor(services).mount(router);
-  router.get('/desk/sign_in', signInEndpoint(services));
-  router.get('/desk/callback', callbackEndpoint(services));
-  const page = (path: string, answer: DeskPage) => router.get(path, deskPage(services, answer));
+function mountPages(router: Router, door: DeskDoor): void {
+  door.mount(router);
+  const page = (path: string, answer: DeskPage) => router.get(path, door.page(answer));
   page('/desk', nowPage());
   page('/desk/find', findPage);
   page('/desk/accounts/:id', customerPage);
   for (const { path, answer } of sitePages) page(`/desk/clients/:site${path}`, answer);
   page('/desk/do', allOperations);
-  mountOperations(router, services);
+  mountOperations(router, door);
   // The answer stays 404, on a page with the links of the desk.
   page('/desk/{*nowhere}', () => undefined);
 }

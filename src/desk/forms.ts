@@ -2,14 +2,13 @@
 import { Readable } from 'node:stream';
 import { setImmediate as nextRound } from 'node:timers/promises';
 import type Router from '@koa/router';
-import type { Middleware } from 'koa';
 import type { z } from 'zod';
 import { badParameter } from '../api/apiError.js';
 import { card } from '../api/console/actions.js';
+import type { Sent } from '../api/console/door.js';
 import { type Html, html, type Piece } from '../api/console/html.js';
 import { actionForm, noResult, table } from '../api/console/page.js';
 import { toJsonSchema } from '../api/reference/schemas.js';
-import type { Services } from '../api/step.js';
 import { type Parameters, parseParameters } from '../api/steps/query.js';
 import { isNotificationId } from '../ids.js';
 import { reasonText } from '../operator/input.js';
@@ -18,7 +17,7 @@ import { groups, operations } from '../operator/operations.js';
 import { capital, givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
 import { checkedInput, requireRole } from './calls.js';
-import { type DeskPage, type DeskVisit, deskForm, deskPage, whoIs } from './people.js';
+import { type DeskDoor, type DeskPage, type DeskVisit, whoIs } from './people.js';
 
 const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
 
@@ -144,19 +143,20 @@ export const allOperations: DeskPage = ({ session }) => {
 };
 
 /** Mounts the page of each operation, and the answer to its form. */
-export function mountOperations(router: Router, services: Services): void {
+export function mountOperations(router: Router, door: DeskDoor): void {
   for (const operation of operations) {
-    router.get(pathOf(operation), operationPage(services, operation));
-    if (operation.changes) router.post(pathOf(operation), operationAnswer(services, operation));
-    if (operation.list) router.get(`${pathOf(operation)}.csv`, listAsCsv(services, operation));
+    router.get(pathOf(operation), door.page(operationPage(operation)));
+    if (operation.changes) router.post(pathOf(operation), door.form(operationAnswer(operation)));
+    if (operation.list) router.get(`${pathOf(operation)}.csv`, door.page(listAsCsv(operation)));
   }
 }
 
 const shownAtMost = 200;
 
 /** Shows the form of an operation; of a read, with its answer if everything that it needs is given. */
-const operationPage = (services: Services, operation: Operation): Middleware =>
-  deskPage(services, async (visit) => {
+const operationPage =
+  (operation: Operation): DeskPage =>
+  async (visit) => {
     const { ctx, session, operator } = visit;
     requireRole(operation, session.role, whoIs(session));
     const { cursor: after, ...given } = filledIn(parseParameters(ctx.querystring));
@@ -183,10 +183,11 @@ const operationPage = (services: Services, operation: Operation): Middleware =>
       parent: { name: 'All operations', href: '/desk/do' },
       body: [html`<p>${sentence(operation.does)}</p>`, await body()],
     };
-  });
+  };
 
-const listAsCsv = (services: Services, operation: Operation): Middleware =>
-  deskPage(services, async ({ ctx, session, operator }) => {
+const listAsCsv =
+  (operation: Operation): DeskPage =>
+  async ({ ctx, session, operator }) => {
     requireRole(operation, session.role, whoIs(session));
     const input = checkedInput(operation, filledIn(parseParameters(ctx.querystring)));
     const { value } = await operation.run(operator(), input, { ...whole, isNewest: true });
@@ -195,7 +196,7 @@ const listAsCsv = (services: Services, operation: Operation): Middleware =>
     ctx.type = 'text/csv; charset=utf-8';
     ctx.body = Readable.from(csvOf(columns, value as Record<string, unknown>[]));
     return undefined;
-  });
+  };
 
 const rowsPerPiece = 500;
 
@@ -216,8 +217,9 @@ function cell(value: unknown): string {
   return `"${text.replace(/^[=+\-@＝＋－＠\t\r\n]/, "'$&").replaceAll('"', '""')}"`;
 }
 
-const operationAnswer = (services: Services, operation: Operation): Middleware =>
-  deskForm(services, async ({ session, operator, form, warnings }) => {
+const operationAnswer =
+  (operation: Operation): DeskPage<DeskVisit & Sent> =>
+  async ({ session, operator, form, warnings }) => {
     requireRole(operation, session.role, whoIs(session));
     const { reason = '', form_token: _, ...given } = filledIn(form);
     if (reason === '') throw badParameter('The reason is missing: say in one line why');
@@ -228,4 +230,4 @@ const operationAnswer = (services: Services, operation: Operation): Middleware =
       title: capital(nameOf(operation)),
       body: html`<div id="result" class="notice good" role="status" tabindex="-1">${shownParts(warnings)}${shownParts(shown)}</div>`,
     };
-  });
+  };

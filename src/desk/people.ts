@@ -3,7 +3,7 @@
  * authorization code with PKCE. The provider is asked for its addresses and keys at each sign-in, which are few: it may change its keys
  * at any time.
  */
-import type { Middleware } from 'koa';
+import type Router from '@koa/router';
 import type { Configuration, IDToken } from 'openid-client';
 import { ApiError, badParameter } from '../api/apiError.js';
 import {
@@ -37,37 +37,6 @@ const links = [
 export const whoIs = ({ name, how, subject }: Person): string =>
   `${name} (${how}${subject === undefined ? '' : ` as ${subject}`})`;
 
-/** Where browsers reach the desk. */
-const reachedOf = ({ config }: Pick<Services, 'config'>) => ({
-  PUBLIC_URL: config.OPERATOR_URL,
-  TRUSTED_PROXIES: config.TRUSTED_PROXIES,
-});
-
-const isProviderGiven = ({ config }: Services): boolean => config.OPERATOR_OIDC_ISSUER !== undefined;
-
-export const deskDoor = (services: Services) =>
-  createDoor<Person>({
-    db: services.db,
-    path: '/desk',
-    frame,
-    reached: reachedOf(services),
-    sessions: personSessions,
-    around: ({ name, role }) => ({ links, who: html`${name} <span class="badge">${role}</span>` }),
-    how: html`${isProviderGiven(services) && html`<p><a class="button" href="/desk/sign_in">Sign in with your company’s account</a></p>`}
-<p>Somebody with a shell on the service’s machines can make a link that opens this desk once, within 15 minutes: <code>npm run -s operator -- desk --name YOU --role support</code></p>`,
-    record(_, person) {
-      const opened = { what: 'desk opened', target: 'desk', before: null, after: { role: person.role } };
-      return services.db.durably((own) => recordChange(own, { who: whoIs(person), ...opened })).safe;
-    },
-    async signedOut(_, person) {
-      const there = person?.how === 'signed in' ? await signOutUrl(services.config) : undefined;
-      const body = html`<p>You are signed out of the desk.</p>
-${there && html`<p><a class="button" href="${there}">Sign out of your company’s account too</a></p>`}
-<p><a href="/desk/open">Come in again</a></p>`;
-      return { title: 'Signed out', body };
-    },
-  });
-
 /** A request of a person. */
 export interface DeskVisit extends Visit<Person> {
   /** Warnings of what was done for this answer. */
@@ -76,46 +45,60 @@ export interface DeskVisit extends Visit<Person> {
   operator(reason?: string): Operator;
 }
 
-export type DeskPage = (visit: DeskVisit, services: Services) => PageAnswer;
-
-function withOperator<From extends Visit<Person>>(services: Services, visit: From): From & DeskVisit {
-  const own = { role: visit.session.role, who: whoIs(visit.session), warnings: [] };
-  return { ...visit, warnings: own.warnings, operator: (reason) => operatorOf(services, own, reason) };
-}
-
-/** Composes a page of a session. */
-export const deskPage = (services: Services, answer: DeskPage): Middleware =>
-  deskDoor(services).page((visit) => answer(withOperator(services, visit), services));
-
-/** Composes the answer to a form that a page of this session sent. */
-export const deskForm = (services: Services, answer: (sent: DeskVisit & Sent) => PageAnswer): Middleware =>
-  deskDoor(services).form((visit) => answer(withOperator(services, visit)));
+export type DeskPage<From = DeskVisit> = (visit: From, services: Services) => PageAnswer;
 
 const signInMs = 10 * 60_000;
 
 /** What a sign-in at the identity provider is checked against when the browser comes back. */
 type SignIn = Record<'pkceCodeVerifier' | 'expectedState' | 'expectedNonce', string>;
 
-const callbackUrl = (ctx: PageContext, services: Services): URL =>
-  new URL('/desk/callback', publicOrigin(ctx.req, reachedOf(services)));
+export type DeskDoor = ReturnType<typeof createDeskDoor>;
 
-/** The cookie that ties a sign-in to the browser in which it began. */
-const signInCookies = (services: Services) => sessionCookies('desk_sign_in', reachedOf(services));
+/** Makes the door of the desk: its pages, its forms, and how people come in. */
+export function createDeskDoor(services: Services) {
+  const { config, db } = services;
+  const reached = { PUBLIC_URL: config.OPERATOR_URL, TRUSTED_PROXIES: config.TRUSTED_PROXIES };
+  const isProviderGiven = config.OPERATOR_OIDC_ISSUER !== undefined;
+  const door = createDoor<Person>({
+    db,
+    path: '/desk',
+    frame,
+    reached,
+    sessions: personSessions,
+    around: ({ name, role }) => ({ links, who: html`${name} <span class="badge">${role}</span>` }),
+    how: html`${isProviderGiven && html`<p><a class="button" href="/desk/sign_in">Sign in with your company’s account</a></p>`}
+<p>Somebody with a shell on the service’s machines can make a link that opens this desk once, within 15 minutes: <code>npm run -s operator -- desk --name YOU --role support</code></p>`,
+    record(_, person) {
+      const opened = { what: 'desk opened', target: 'desk', before: null, after: { role: person.role } };
+      return db.durably((own) => recordChange(own, { who: whoIs(person), ...opened })).safe;
+    },
+    async signedOut(_, person) {
+      const there = person?.how === 'signed in' ? await signOutUrl(config) : undefined;
+      const body = html`<p>You are signed out of the desk.</p>
+${there && html`<p><a class="button" href="${there}">Sign out of your company’s account too</a></p>`}
+<p><a href="/desk/open">Come in again</a></p>`;
+      return { title: 'Signed out', body };
+    },
+  });
 
-/** GET /desk/sign_in: leads the browser to the provider. */
-export function signInEndpoint(services: Services): Middleware {
-  return deskDoor(services).outside(async (ctx) => {
-    if (!isProviderGiven(services)) return redirect(ctx, '/desk/open');
-    const { client, provider } = await ask(services.config).catch(refusal(services, 'answers wrongly'));
+  /** The cookie that ties a sign-in to the browser in which it began. */
+  const cookies = sessionCookies('desk_sign_in', reached);
+  const callbackUrl = (ctx: PageContext) => new URL('/desk/callback', publicOrigin(ctx.req, reached));
+  const askProvider = () => ask(config).catch(refusal(services, 'answers wrongly'));
+
+  /** GET /desk/sign_in: leads the browser to the provider. */
+  async function signIn(ctx: PageContext) {
+    if (!isProviderGiven) return redirect(ctx, '/desk/open');
+    const { client, provider } = await askProvider();
     const kept: SignIn = {
       pkceCodeVerifier: client.randomPKCECodeVerifier(),
       expectedState: client.randomState(),
       expectedNonce: client.randomNonce(),
     };
-    const secret = await keepForSecret(services.db, services.db.global.operatorSignIn, kept, signInMs);
-    signInCookies(services).begin(ctx, secret, signInMs);
+    const secret = await keepForSecret(db, db.global.operatorSignIn, kept, signInMs);
+    cookies.begin(ctx, secret, signInMs);
     const to = client.buildAuthorizationUrl(provider, {
-      redirect_uri: callbackUrl(ctx, services).href,
+      redirect_uri: callbackUrl(ctx).href,
       scope: 'openid profile email',
       state: kept.expectedState,
       nonce: kept.expectedNonce,
@@ -123,39 +106,49 @@ export function signInEndpoint(services: Services): Middleware {
       code_challenge_method: 'S256',
     });
     return redirect(ctx, to.href);
-  });
-}
+  }
 
-/** GET /desk/callback: the provider sends the browser back. */
-export function callbackEndpoint(services: Services): Middleware {
-  const door = deskDoor(services);
-  return door.outside(async (ctx) => {
-    const cookies = signInCookies(services);
-    const { db } = services;
+  /** GET /desk/callback: the provider sends the browser back. */
+  async function comeBack(ctx: PageContext) {
     const kept = await useKept<SignIn>(db, db.global.operatorSignIn, cookies.secretOf(ctx));
     cookies.end(ctx);
     if (kept === undefined)
       throw badParameter(
         'This sign-in took longer than 10 minutes, or began in another browser: begin again',
       );
-    const url = callbackUrl(ctx, services);
+    const url = callbackUrl(ctx);
     url.search = ctx.search;
-    const { client, provider } = await ask(services.config).catch(refusal(services, 'answers wrongly'));
+    const { client, provider } = await askProvider();
     const claims = await client
       .authorizationCodeGrant(provider, url, kept)
       .then((granted) => granted.claims())
       .catch(refusal(services));
-    const person = claims && personOf(services.config, claims);
+    const person = claims && personOf(config, claims);
     if (person !== undefined) {
       const { token } = await personSessions.createLink(db, person);
       return door.enter(ctx, token, person);
     }
     const who = claims ? nameIn(claims) : 'nobody';
-    const { claim } = operatorRoles(services.config);
+    const { claim } = operatorRoles(config);
     const found = claims?.[claim] === undefined ? 'is not in the ID token' : 'names none';
     const says = `You are signed in with your company, as ${who}, but have no role here: your claim “${claim}” ${found}`;
     throw new ApiError('insufficient_role', says);
-  });
+  }
+
+  function withOperator<From extends Visit<Person>>(visit: From): From & DeskVisit {
+    const own = { role: visit.session.role, who: whoIs(visit.session), warnings: [] };
+    return { ...visit, warnings: own.warnings, operator: (reason) => operatorOf(services, own, reason) };
+  }
+
+  return {
+    page: (answer: DeskPage) => door.page((visit) => answer(withOperator(visit), services)),
+    form: (answer: DeskPage<DeskVisit & Sent>) => door.form((visit) => answer(withOperator(visit), services)),
+    mount(router: Router): void {
+      door.mount(router);
+      router.get('/desk/sign_in', door.outside(signIn));
+      router.get('/desk/callback', door.outside(comeBack));
+    },
+  };
 }
 
 /** Says why nobody is signed in. The log has the provider's error. @param fault of a provider that answers nothing of use */
