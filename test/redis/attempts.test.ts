@@ -1,14 +1,11 @@
 /** Exact times and numbers of section 3 of the contract, which the model (model.test.ts) leaves open. */
 import assert from 'node:assert/strict';
 import { assetSlot } from '../../src/ids.js';
-import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { recoverFailed, redeliver, replayDelivered } from '../../src/redis/notifications/redeliver.js';
-import { setAlarm } from '../../src/redis/owed/owedClients.js';
+import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
-import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { bounds } from '../servers.js';
 import {
   type Answer,
@@ -16,7 +13,6 @@ import {
   day,
   fail,
   hour,
-  leaseMs,
   minute,
   newDeliveryClient,
   ok,
@@ -42,16 +38,6 @@ describe('The default settings', () => {
 });
 
 describe('An attempt', () => {
-  it('has catch-up woken, also if that sleeps for longer than the client must wait; not where it waits for its turn', async () => {
-    const client = await newDeliveryClient();
-    await client.owe('vid');
-    await client.plan(15 * second);
-    const alarm = (inMs: number) => setAlarm(client.db, client.clientToken, inMs);
-    assert.equal(await alarm(leaseMs), 'covered');
-    assert.equal(await alarm(0), 'woken');
-    assert.equal(await alarm(0), 'covered');
-  });
-
   it('is made no more after 5 days, if the endpoint accepts others', async () => {
     const client = await newDeliveryClient();
     const { notificationId } = await client.owe('refused');
@@ -117,63 +103,14 @@ describe('An attempt', () => {
     }
   });
 
-  it('follows a change of the URL soon, and a successful probe, however many wait for a later time', async () => {
-    const client = await newDeliveryClient({ failingAfter: 1000 });
-    const { db, clientToken } = client;
-    const { dueLive, dueBackfill } = db.client(clientToken);
-    for (let n = 0; n < 3000; n += 100) {
-      const events = Array.from({ length: 100 }, (_, i) => {
-        return client.event({ platformId: `vid-${n + i}`, priority: n < 500 ? 'backfill' : 'live' });
-      });
-      await client.claims(events, { most: 0 });
-    }
-    const putOff = async () => {
-      for (const key of [dueLive, dueBackfill]) {
-        const waiting = await db.redis.zrange(key, '0', '-1');
-        await db.redis.zadd(key, ...waiting.flatMap((asset, i) => [client.now() + 4 * hour + i, asset]));
-      }
-    };
-    const later = async () =>
-      (await db.redis.zcount(dueLive, client.now() + second, '+inf')) +
-      (await db.redis.zcount(dueBackfill, client.now() + second, '+inf'));
-    /** What catch-up and couriers do meanwhile. */
-    const goOn = async () => {
-      for (let n = 0; n < 20 && (await later()) > 0; n++) await client.plan();
-      assert.equal(await later(), 0);
-    };
-    await putOff();
-    await changeRegistration(db, clientToken, 'https://elsewhere.example/');
-    assert.ok((await later()) > 0, 'no script holds Redis for long');
-    await goOn();
-
-    await putOff();
-    const { endpoint } = db.client(clientToken);
-    await db.redis.hset(endpoint, { state: 'failing', probe_at: client.now() });
-    const [probe] = await client.take(1);
-    assert.ok(probe);
-    assert.equal((await client.settle(probe, ok)).change?.to, 'active');
-    await goOn();
-  });
-
-  it('waits no longer because Redis’ clock was set back by an hour', async () => {
-    const client = await newDeliveryClient({ failingAfter: 2 });
-    await client.owe('taken by a process that died');
-    const [held] = await client.take(1);
-    await client.owe('refused');
-    await attempt(client, { ok: false, status: 503, retryAfterMs: minute });
-    client.pass(-hour);
-    await client.plan();
-    client.pass(2 * minute);
-    const taken = await client.take();
-    assert.deepEqual(taken.map(({ platformId }) => platformId).sort(), ['refused', held?.platformId]);
-    const change = (await client.turn({ verdicts: taken.map((one) => client.verdict(one, fail)) })).settled;
-    assert.ok(change.some(({ change }) => change?.to === 'failing'));
-    client.pass(-hour);
-    const late = (await getEndpoint(client.db, client.clientToken)).catchUpLateMs;
-    assert.ok(late > minute, 'the sweep sets the alarm');
-    await client.plan();
+  it('follows a successful probe soon, although it would wait for hours', async () => {
+    const client = await newDeliveryClient({ failingAfter: 2, retryScheduleMs: [4 * hour] });
+    for (const asset of ['refused', 'refused too', 'probe']) await client.owe(asset);
+    for (const one of await client.take(2)) await client.settle(one, fail);
     client.pass(minute);
-    assert.equal((await client.take()).length, 1, 'the next probe');
+    assert.equal((await attempt(client, ok)).change?.to, 'active');
+    await client.plan();
+    assert.equal((await client.take()).length, 1, 'the first place after the recovery');
   });
 
   it('waits for its quiet period at most, although Redis’ clock was set back by an hour', async () => {
@@ -195,27 +132,6 @@ describe('An attempt', () => {
     assert.ok((await client.take()).length > 0);
   });
 
-  it('that has delivered, and is told once more after a lost answer, ends nothing that is owed again', async () => {
-    const client = await newDeliveryClient();
-    const { db, clientToken } = client;
-    const event = client.event({ platformId: 'vid' });
-    const range = { since: 0, dryRun: false };
-    await client.claim(event);
-    for (const oweAgain of [
-      () => redeliver(db, clientToken, event.notificationId),
-      () => replayDelivered(db, clientToken, { ...range, until: client.now() }),
-      () => forgetAsset(db, clientToken, 'vid').then(() => client.claim(event)),
-    ]) {
-      const [taken] = await client.take();
-      assert.ok(taken);
-      assert.equal((await client.settle(taken, ok)).result, 'delivered');
-      client.pass(second);
-      await oweAgain();
-      assert.equal((await client.settle(taken, ok)).result, 'retry', String(oweAgain));
-    }
-    assert.equal((await client.take()).length, 1);
-  });
-
   it('that has delivered before a replay is part of it on a machine whose clock is behind Redis', async () => {
     const client = await newDeliveryClient();
     await client.owe('video');
@@ -230,14 +146,6 @@ describe('An attempt', () => {
     }
   });
 
-  it('that fails is shown with its class and its status', async () => {
-    const client = await newDeliveryClient();
-    await client.owe('video');
-    await attempt(client, { ok: false, status: 503, retryAfterMs: minute });
-    const shown = await getEndpoint(client.db, client.clientToken);
-    assert.deepEqual([shown?.lastError, shown?.lastStatus, shown?.failures], ['http_status', 503, 1]);
-  });
-
   it('that fails after another one has suspended the endpoint leaves the failure that is shown', async () => {
     const client = await newDeliveryClient();
     for (const asset of ['gone', 'slow']) await client.owe(asset);
@@ -245,8 +153,8 @@ describe('An attempt', () => {
     assert.ok(gone && slow);
     await client.settle(gone, { ok: false, status: 410 });
     await client.settle(slow, fail);
-    const { state, lastStatus } = await getEndpoint(client.db, client.clientToken);
-    assert.deepEqual([state, lastStatus], ['suspended', 410]);
+    const { state, lastError, lastStatus, failures } = await getEndpoint(client.db, client.clientToken);
+    assert.deepEqual([state, lastError, lastStatus, failures], ['suspended', 'http_status', 410, 1]);
   });
 
   it('carries trace and body of its event, also if it waited for the end of another attempt', async () => {

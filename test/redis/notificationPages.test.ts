@@ -8,9 +8,8 @@ import {
   newestNotifications,
   type Position,
 } from '../../src/redis/notifications/notificationPages.js';
-import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { redeliver, replayDelivered } from '../../src/redis/notifications/redeliver.js';
-import { type DeliveryClient, day, hour, minute, newDeliveryClient } from './deliveryClient.js';
+import { redeliver } from '../../src/redis/notifications/redeliver.js';
+import { type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
 
 describe('a page after a place of a sorted set', () => {
   const member = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 4 });
@@ -115,38 +114,6 @@ describe('the notifications of a client', () => {
         expected,
       );
     }
-  });
-
-  it('are the newest 10,000, and the owed ones beyond them', async () => {
-    const ended = await delivered('ended');
-    const waiting = await owe('waiting');
-    const members = Array.from({ length: 9_998 }, (_, i) => [client.now(), `msg_${i}`]).flat();
-    await client.db.redis.zadd(keys().notifications, ...members);
-    const newer = [...(await owe('one-more')), ...(await owe('and-another'))];
-    assert.equal(await client.db.redis.zcard(keys().notifications), 10_000);
-    assert.equal(await getNotification(client.db, client.clientToken, ended), undefined);
-    assert.deepEqual((await listed({ state: 'waiting' })).sort(), [...waiting, ...newer].sort());
-  });
-
-  it('are dropped when they are delivered beyond the newest 10,000, and a replay says so', async () => {
-    const { db, clientToken } = client;
-    const [early, late] = [...(await owe('early')), ...(await owe('late'))];
-    client.pass(hour);
-    const members = Array.from({ length: 9_999 }, (_, i) => [client.now(), `msg_${i}`]).flat();
-    await db.redis.zadd(keys().notifications, ...members);
-    await owe('one-more');
-    client.pass(hour);
-    const since = client.now();
-    const replay = async () => {
-      const found = await replayDelivered(db, clientToken, { since, until: since + day, dryRun: true });
-      return [found.count, found.listedSince !== undefined];
-    };
-    assert.deepEqual(await replay(), [0, false]);
-    await client.attempt({ platformId: 'early' }, { ok: true });
-    assert.equal(await db.redis.exists(keys().notification(early ?? '')), 0);
-    assert.deepEqual(await replay(), [0, true]);
-    await client.attempt({ platformId: 'late' }, { ok: true });
-    assert.equal(await db.redis.exists(keys().notification(late ?? '')), 0);
   });
 
   it('are kept for 14 days after their end, and while they wait', async () => {
