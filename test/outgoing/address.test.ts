@@ -6,52 +6,21 @@ const isAllowedAddress = (...asked: Parameters<typeof judgeAddress>) => judgeAdd
 
 const publicOnly: TargetPolicy = { allowHttp: false, allowedCidrs: [], ownPorts: [3000] };
 
-const notPublic = [
-  '0.0.0.0',
-  '10.0.0.1',
-  '100.64.0.1',
-  '127.0.0.1',
-  '169.254.169.254',
-  // Clouds' own services: Azure, IBM, Alibaba, Oracle, AWS, Google.
-  '168.63.129.16',
-  '161.26.0.10',
-  '166.9.0.1',
-  '100.100.100.200',
-  '192.0.0.192',
-  'fd00:ec2::254',
-  'fd20:ce::254',
-  '172.16.0.1',
-  '192.0.2.1',
-  '192.168.1.1',
-  '224.0.0.1',
-  '::',
-  '::1',
-  'fe80::1',
-  'fe80::1%eth0',
-  'ff02::1',
-  '2001:db8::1',
-  '4000::1',
-  // IPv4-mapped, -compatible and -translated
-  '::ffff:7f00:1',
-  '0:0:0:0:0:ffff:a9fe:a9fe',
-  '::ffff:0:127.0.0.1',
-  // NAT64, also the local-use prefix
-  '64:ff9b::a9fe:a9fe',
-  '64:ff9b:1::8.8.8.8',
-  // 6to4, Teredo, ISATAP
-  '2002:808:808::1',
-  '2001::1',
-  '2001:0:808:808::f5ff:fffe',
-  '2a00:1450:4001::5efe:10.0.0.1',
-  // no addresses as the system writes them
-  '',
-  'example.com',
-  '127.1',
-  '0x7f000001',
-  '2130706433',
-  ' 8.8.8.8',
-];
+const notPublic: Record<string, readonly string[]> = {
+  'of this host': ['0.0.0.0', '127.0.0.1', '::', '::1'],
+  'of a private network': ['10.0.0.1', '100.64.0.1', '172.16.0.1', '192.168.1.1'],
+  'of a link': ['169.254.169.254', 'fe80::1', 'fe80::1%eth0'],
+  'of services of Azure, IBM and Alibaba': ['168.63.129.16', '161.26.0.10', '166.9.0.1', '100.100.100.200'],
+  'of services of Oracle, AWS and Google': ['192.0.0.192', 'fd00:ec2::254', 'fd20:ce::254'],
+  'of documentation, multicast or nobody': ['192.0.2.1', '224.0.0.1', 'ff02::1', '2001:db8::1', '4000::1'],
+  'that map or translate IPv4': ['::ffff:7f00:1', '0:0:0:0:0:ffff:a9fe:a9fe', '::ffff:0:127.0.0.1'],
+  'of NAT64, also the local-use prefix': ['64:ff9b::a9fe:a9fe', '64:ff9b:1::8.8.8.8'],
+  'of 6to4 and Teredo': ['2002:808:808::1', '2001::1', '2001:0:808:808::f5ff:fffe'],
+  'of ISATAP': ['2a00:1450:4001::5efe:10.0.0.1'],
+  'that the system does not write so': ['', 'example.com', '127.1', '0x7f000001', '2130706433', ' 8.8.8.8'],
+};
 
+/** Beside the ranges that are refused. */
 const allowed = [
   '8.8.8.8',
   '172.15.0.1',
@@ -62,15 +31,16 @@ const allowed = [
 ];
 
 describe('outgoing guard: addresses', () => {
-  for (const address of notPublic) {
-    it(`refuses ${JSON.stringify(address)}`, () => {
-      assert.equal(judgeAddress(address, 443, publicOnly), 'not_public');
+  for (const [what, addresses] of Object.entries(notPublic)) {
+    it(`refuses addresses ${what}`, () => {
+      for (const address of addresses)
+        assert.equal(judgeAddress(address, 443, publicOnly), 'not_public', address);
     });
   }
 
-  for (const address of allowed) {
-    it(`allows ${address}`, () => assert.equal(isAllowedAddress(address, 443, publicOnly), true));
-  }
+  it('allows others', () => {
+    for (const address of allowed) assert.equal(judgeAddress(address, 443, publicOnly), 'allowed', address);
+  });
 
   it('judges every spelling of an IPv4 address as the address itself', () => {
     fc.assert(

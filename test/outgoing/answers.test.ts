@@ -6,6 +6,45 @@ const ok = 'HTTP/1.1 200 OK\r\n';
 const body = 'content-length: 2\r\n\r\nok';
 const times = (count: number) => Array.from({ length: count }, (_, i) => i);
 
+const h = 'HTTP/1.1 ';
+/**
+ * Beginnings of an answer that servers have sent, or might, and the status that each counts as, 0 for none: what most of curl, Python
+ * (http.client) and Go (net/http) took it for.
+ */
+const beginnings: [what: string, answer: string, status: number][] = [
+  ['201', `${h}201 Created\r\n${body}`, 201],
+  ['299', `${h}299 X\r\n${body}`, 299],
+  ['999', `${h}999 X\r\n${body}`, 999],
+  ['600', `${h}600 X\r\n${body}`, 600],
+  ['no reason', `${h}200\r\n${body}`, 200],
+  ['no reason, blank', `${h}200 \r\n${body}`, 200],
+  ['a reason of UTF-8', `${h}200 \xc3\xa9\r\n${body}`, 200],
+  ['two blanks before the status', `HTTP/1.1  200 OK\r\n${body}`, 200],
+  ['a tab before the status', `HTTP/1.1\t200 OK\r\n${body}`, 0],
+  ['a status of two digits', `${h}20 OK\r\n${body}`, 0],
+  ['a status of four digits', `${h}2000 OK\r\n${body}`, 0],
+  ['099', `${h}099 X\r\n${body}`, 0],
+  ['no status', `${h}OK\r\n${body}`, 0],
+  ['HTTP/1.0', `HTTP/1.0 200 OK\r\n${body}`, 200],
+  ['HTTP/1.2', `HTTP/1.2 200 OK\r\n${body}`, 200],
+  ['HTTP/3.0', `HTTP/3.0 200 OK\r\n${body}`, 0],
+  ['lower case', `http/1.1 200 OK\r\n${body}`, 0],
+  ['Icecast', `ICY 200 OK\r\n${body}`, 0],
+  ['HTTP/0.9', '<html>ok</html>', 0],
+  ['a blank before it', ` ${ok}${body}`, 0],
+  // They take it for none. On a kept connection it is the end of the answer before.
+  ['an empty line before it', `\r\n${ok}${body}`, 200],
+  ['a BOM before it', `\xef\xbb\xbf${ok}${body}`, 0],
+  ['half a version', 'HTTP/1', 0],
+  ['a status without the end of the line', `${h}200 OK`, 0],
+  ['a status line only', ok, 200],
+  ['no end of the headers', `${ok}content-length: 2\r\n`, 200],
+  ['LF only', `${h}200 OK\ncontent-length: 2\n\nok`, 200],
+  ['LF in the status line', `${h}200 OK\n${body}`, 200],
+  ['CR only', `${h}200 OK\rcontent-length: 2\r\rok`, 0],
+  ['chunks without an end', `${ok}transfer-encoding: chunked\r\n\r\n2\r\nok\r\n`, 200],
+];
+
 /** What is odd about an answer with this status line, and whether the connection is used again. */
 const oddities: [what: string, after: string, isKept?: boolean][] = [
   ...['Server', 'Content-Type', 'Retry-After', 'Connection', 'X-A'].flatMap((name): typeof oddities => [
@@ -70,6 +109,13 @@ describe('an answer counts by its status line', () => {
         );
         assert.deepEqual([accepted, requests], [isKept ? 1 : 2, 2]);
       });
+
+  for (const [what, answer, counts] of beginnings)
+    it(`${what}: ${counts || 'no answer'}`, async () => {
+      const { url } = await start({ answer: (s) => s.end(answer, 'latin1') });
+      const { status = 0 } = await sending().post(requestTo(url));
+      assert.equal(status, counts);
+    });
 
   it('after any number of each 1xx but 101, in one segment or in many', async () => {
     const codes = times(100).map((i) => 100 + i);

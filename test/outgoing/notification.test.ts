@@ -31,16 +31,6 @@ describe('notification: signature', () => {
     );
   });
 
-  it('equals that of the public library', () => {
-    const keys = fc.uint8Array({ minLength: 24, maxLength: 64 });
-    const property = fc.property(fc.string(), id, keys, (body, messageId, key) => {
-      const secret = `whsec_${Buffer.from(key).toString('base64')}`;
-      const expected = new Webhook(secret).sign(messageId, new Date(1_700_000_000_000), body);
-      assert.equal(sign([secret], messageId, 1_700_000_000, body), expected);
-    });
-    fc.assert(property);
-  });
-
   it('needs a secret that is not empty', () => {
     assert.throws(() => sign(['whsec_'], 'a', 1, '{}'), /empty/);
   });
