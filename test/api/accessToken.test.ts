@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { gzipSync } from 'node:zlib';
 import { findAccessToken, mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
@@ -160,16 +159,13 @@ describe('POST /oauth/access_token', () => {
   });
 
   const long = 'x'.repeat(4_200);
+  /** Beside what nearlyRight.test.ts sends to every call that takes a form. */
   const refused: Record<number, Case[]> = {
     415: [
-      ['JSON', () => '{}', { 'content-type': 'application/json' }],
-      ['another charset', () => '{}', { 'content-type': `${form}; charset=utf-16` }],
       ['no content type', () => new Uint8Array(3)],
-      ['gzip', () => gzipSync('a=b'), { 'content-type': form, 'content-encoding': 'gzip' }, /Encoding/],
       ['identity', () => fields(), { 'content-encoding': 'identity' }, /Content-Encoding/],
     ],
     413: [
-      ['over 4 KiB', () => `client_id=${long}`],
       [
         'over 4 KiB, without a length',
         () => new Blob([`client_id=${long}`]).stream(),
@@ -180,13 +176,11 @@ describe('POST /oauth/access_token', () => {
     400: [
       ['a file part', () => parts({ client_secret: new Blob(['secret']) }), {}, /file/],
       ['a broken percent-encoding', () => 'client_id=%zz'],
-      ['bytes that are no UTF-8', () => 'client_id=%ff'],
       [
         'multipart without its end',
         () => '--b\r\ncontent-disposition: form-data; name="a"\r\n\r\nx',
         { 'content-type': 'multipart/form-data; boundary=b' },
       ],
-      ['multipart without a boundary', () => '--b--\r\n', { 'content-type': 'multipart/form-data' }],
       ['an empty body', () => '', {}, /grant_type/],
       ...['grant_type', 'client_id', 'client_secret', 'scope'].flatMap((name): Case[] => [
         [`${name} missing`, () => `${fields()}`.replace(`${name}=`, 'x='), {}, new RegExp(name)],

@@ -5,7 +5,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { keysMatching } from '../keysMatching.js';
 import { type Receiver, startReceiver } from '../receiver.js';
 import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
-import { paths } from './reference/described.js';
+import { paths } from './reference/watchAnswers.js';
 
 interface Operation {
   parameters: { name: string; in: string; example: unknown }[];

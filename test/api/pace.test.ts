@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
-import { paths } from './reference/described.js';
+import { paths } from './reference/watchAnswers.js';
 
 const lookedUp = { lookup: async () => [{ address: '127.0.0.1', family: 4 as const }] };
 
