@@ -28,12 +28,14 @@ interface Run {
   hasRuntime?: boolean;
   /** What ends what the files of this process share. Mocha's workers are killed instead. */
   endings?: (() => Promise<void>)[];
+  /** What ends what the running test has opened. */
+  ofTest: (() => unknown)[];
   timeSkipping?: Promise<TestWorkflowEnvironment>;
 }
 
 /** mocha may load this module once by `require` and once by `import`: both must see the same servers. */
 const held = globalThis as typeof globalThis & { assetUpdateTestRun?: Run };
-held.assetUpdateTestRun ??= {};
+held.assetUpdateTestRun ??= { ofTest: [] };
 const run: Run = held.assetUpdateTestRun;
 
 export interface Servers {
@@ -124,11 +126,26 @@ export function atEnd(end: () => Promise<void>): void {
   run.endings = [...(run.endings ?? []), end];
 }
 
+/** Has this done after the running test, the last one first. */
+export function afterTest(end: () => unknown): void {
+  run.ofTest.push(end);
+}
+
+/** Closes what the running test has opened after it, the last one first. */
+export function opened<T extends { close(): unknown } | { stop(): unknown }>(one: T): T {
+  afterTest(() => ('close' in one ? one.close() : one.stop()));
+  return one;
+}
+
 /** Of each process that runs tests: once, or in a worker of `mocha --parallel` for each file. */
 export const mochaHooks = {
   beforeAll(): void {
     if (!run.hasRuntime) installRuntime(createLogger(process.env.TEST_LOG ?? 'silent', 'test'));
     run.hasRuntime = true;
+  },
+
+  async afterEach(): Promise<void> {
+    for (const end of run.ofTest.splice(0).reverse()) await end();
   },
 
   async afterAll(): Promise<void> {

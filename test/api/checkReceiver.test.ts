@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
 import { portOf } from '../receiver.js';
+import { opened } from '../servers.js';
 import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
 
 interface Check {
@@ -179,15 +180,11 @@ describe('POST /push_notifications/check', () => {
   });
 
   it('blames no receiver where the service cannot send', async () => {
-    const apart = await startHarness({ OUTGOING_PROXY: 'http://127.0.0.1:9' });
-    try {
-      const { call: ask } = await newCustomer(apart);
-      const { status, body } = await ask('POST', `/push_notifications/test?${new URLSearchParams({ url })}`);
-      assert.deepEqual([status, body.code], [503, 'temporarily_unavailable']);
-      assert.match(String(body.msg), /a problem on its side \(proxy: it cannot be reached\)/);
-    } finally {
-      await apart.close();
-    }
+    const apart = opened(await startHarness({ OUTGOING_PROXY: 'http://127.0.0.1:9' }));
+    const { call: ask } = await newCustomer(apart);
+    const { status, body } = await ask('POST', `/push_notifications/test?${new URLSearchParams({ url })}`);
+    assert.deepEqual([status, body.code], [503, 'temporarily_unavailable']);
+    assert.match(String(body.msg), /a problem on its side \(proxy: it cannot be reached\)/);
   });
 
   it('sends to the registered URL, makes no notification and does not affect the registration', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { opened } from '../servers.js';
 import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
 import { paths } from './reference/watchAnswers.js';
 
@@ -146,18 +147,12 @@ describe('the pace of calls in one process', () => {
   });
 
   it('answers a refused call late', async () => {
-    const slow = await startHarness(
-      { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.1' },
-      'api',
-    );
-    try {
-      const customer = await newCustomer(slow);
-      await customer.call('GET', '/clients');
-      const begun = performance.now();
-      assert.equal((await customer.call('GET', '/clients')).status, 429);
-      assert.ok(performance.now() - begun >= 199);
-    } finally {
-      await slow.close();
-    }
+    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.1' };
+    const slow = opened(await startHarness(settings, 'api'));
+    const customer = await newCustomer(slow);
+    await customer.call('GET', '/clients');
+    const begun = performance.now();
+    assert.equal((await customer.call('GET', '/clients')).status, 429);
+    assert.ok(performance.now() - begun >= 199);
   });
 });

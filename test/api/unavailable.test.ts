@@ -8,7 +8,7 @@ import { startService } from '../program.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { newPublisher } from '../publisher.js';
 import { until } from '../receiver.js';
-import { servers } from '../servers.js';
+import { afterTest, opened, servers } from '../servers.js';
 import {
   type Customer,
   type Harness,
@@ -147,71 +147,61 @@ describe('While Redis lets writes wait and answers reads', () => {
 
 describe('While Redis is frozen', () => {
   it('an event whose token holds meanwhile is answered in the same 2 s', async () => {
-    const redis = await startOwnRedis();
-    const service = await startService({ REDIS_URL: redis.url });
+    const redis = opened(await startOwnRedis());
+    const service = opened(await startService({ REDIS_URL: redis.url }));
     const publisher = await newPublisher(service, redis.url);
     const client = await publisher.newClient();
     const publish = () => publisher.publish(client, 'vid-1').then(String, String);
     await publish();
     process.kill(redis.pid, 'SIGSTOP');
-    try {
-      const events = Array.from({ length: 10 }, async (_, i) => {
-        await sleep(i * 100);
-        assert.match(await Promise.race([publish(), sleep(2600, 'later')]), /temporarily_unavailable/);
-      });
-      await Promise.all(events);
-    } finally {
-      process.kill(redis.pid, 'SIGCONT');
-      await service.stop();
-      await redis.stop();
-    }
+    afterTest(() => process.kill(redis.pid, 'SIGCONT'));
+    const events = Array.from({ length: 10 }, async (_, i) => {
+      await sleep(i * 100);
+      assert.match(await Promise.race([publish(), sleep(2600, 'later')]), /temporarily_unavailable/);
+    });
+    await Promise.all(events);
   });
 });
 
 describe('While Temporal', () => {
   it('does not answer: events and calls that send something are answered as usual, and the process is ready', async () => {
-    const line = await startProxy(`tcp://${servers().temporalAddress}`);
-    const h = await startHarness({ TEMPORAL_ADDRESS: new URL(line.url).host }, 'api');
-    try {
-      const customer = await newCustomer(h, scopes);
-      await customer.register(url);
-      line.hang();
-      const call: Customer['call'] = async (...asked) => {
-        const begunAt = Date.now();
-        const answer = await customer.call(...asked);
-        // One that waits for Temporal takes 9 s or more.
-        assert.ok(Date.now() - begunAt < 8000, asked[1]);
-        return answer;
-      };
-      const event = eventOf(customer, { event_id: 'an-1' });
-      const { status, body } = await call('POST', '/enrichments', event);
-      assert.deepEqual([status, body.notification], [202, 'queued']);
-      const silent = eventOf(customer, { platform_id: 'vid-2', notify: false });
-      const events = [event, silent, eventOf(customer, { platform_id: '' })];
-      const batch = await call('POST', '/enrichments', { events });
-      const results = batch.body.results as Record<string, unknown>[];
-      assert.equal(results[0]?.notification_id, body.notification_id, 'a repeated event');
-      assert.deepEqual(
-        results.map(({ notification, code }) => notification ?? code),
-        ['queued', 'none', 'invalid_event'],
-      );
-      const since = '2026-01-01T00:00:00Z';
-      for (const [status, path, asked] of [
-        [202, `/notifications/${body.notification_id}/redeliver`, undefined],
-        [202, '/push_notifications/resume', undefined],
-        [200, '/notifications/recover', { since }],
-        [200, '/notifications/replay', { since }],
-      ] as const) {
-        assert.equal((await call('POST', path, asked)).status, status, path);
-      }
-      const ready = await fetch(`${h.url}/readyz`);
-      assert.deepEqual(
-        [ready.status, await ready.json()],
-        [200, { status: 'ready', redis: true, temporal: false }],
-      );
-    } finally {
-      await h.close();
-      await line.close();
+    const line = opened(await startProxy(`tcp://${servers().temporalAddress}`));
+    const h = opened(await startHarness({ TEMPORAL_ADDRESS: new URL(line.url).host }, 'api'));
+    const customer = await newCustomer(h, scopes);
+    await customer.register(url);
+    line.hang();
+    const call: Customer['call'] = async (...asked) => {
+      const begunAt = Date.now();
+      const answer = await customer.call(...asked);
+      // One that waits for Temporal takes 9 s or more.
+      assert.ok(Date.now() - begunAt < 8000, asked[1]);
+      return answer;
+    };
+    const event = eventOf(customer, { event_id: 'an-1' });
+    const { status, body } = await call('POST', '/enrichments', event);
+    assert.deepEqual([status, body.notification], [202, 'queued']);
+    const silent = eventOf(customer, { platform_id: 'vid-2', notify: false });
+    const events = [event, silent, eventOf(customer, { platform_id: '' })];
+    const batch = await call('POST', '/enrichments', { events });
+    const results = batch.body.results as Record<string, unknown>[];
+    assert.equal(results[0]?.notification_id, body.notification_id, 'a repeated event');
+    assert.deepEqual(
+      results.map(({ notification, code }) => notification ?? code),
+      ['queued', 'none', 'invalid_event'],
+    );
+    const since = '2026-01-01T00:00:00Z';
+    for (const [status, path, asked] of [
+      [202, `/notifications/${body.notification_id}/redeliver`, undefined],
+      [202, '/push_notifications/resume', undefined],
+      [200, '/notifications/recover', { since }],
+      [200, '/notifications/replay', { since }],
+    ] as const) {
+      assert.equal((await call('POST', path, asked)).status, status, path);
     }
+    const ready = await fetch(`${h.url}/readyz`);
+    assert.deepEqual(
+      [ready.status, await ready.json()],
+      [200, { status: 'ready', redis: true, temporal: false }],
+    );
   });
 });

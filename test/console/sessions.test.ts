@@ -4,6 +4,7 @@ import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { keysMatching } from '../keysMatching.js';
+import { opened } from '../servers.js';
 import {
   type Customer,
   type Harness,
@@ -213,23 +214,19 @@ describe('console: links and sessions', () => {
 
   it('sets over https a cookie that is __Host- and Secure', async () => {
     const env = { KEY_PREFIX: h.prefix, PUBLIC_URL: 'https://hooks.example.com' };
-    const secured = await startHarness(env, 'api');
-    try {
-      const link = await newLink(secured, token);
-      assert.match(link, /^https:\/\/hooks\.example\.com\/console\/open#/);
-      const browser = new Visitor(secured.url);
-      const origin = { origin: 'https://hooks.example.com' };
-      const opened = await browser.post('/console/open', { link }, origin);
-      assert.match(
-        opened.headers.get('set-cookie') ?? '',
-        /^__Host-console_session=\S+; Secure; Path=\/; HttpOnly/,
-      );
-      assert.equal((await browser.get('/console')).status, 200);
-      browser.cookie = browser.cookie.replace('__Host-', '');
-      assert.equal((await browser.get('/console')).status, 303, 'a cookie that an http page could have set');
-    } finally {
-      await secured.close();
-    }
+    const secured = opened(await startHarness(env, 'api'));
+    const link = await newLink(secured, token);
+    assert.match(link, /^https:\/\/hooks\.example\.com\/console\/open#/);
+    const browser = new Visitor(secured.url);
+    const origin = { origin: 'https://hooks.example.com' };
+    const entered = await browser.post('/console/open', { link }, origin);
+    assert.match(
+      entered.headers.get('set-cookie') ?? '',
+      /^__Host-console_session=\S+; Secure; Path=\/; HttpOnly/,
+    );
+    assert.equal((await browser.get('/console')).status, 200);
+    browser.cookie = browser.cookie.replace('__Host-', '');
+    assert.equal((await browser.get('/console')).status, 303, 'a cookie that an http page could have set');
   });
 
   it('answers 403 if a page of another site opens a link or ends a session', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { until } from '../receiver.js';
+import { opened } from '../servers.js';
 import { startHarness, useHarness } from '../service.js';
 
 describe('Terminating or cancelling any workflow loses nothing', () => {
@@ -63,16 +64,12 @@ describe('Terminating or cancelling any workflow loses nothing', () => {
 
   it('enrichment cancelled before its first task, while no worker runs: it still delivers', async () => {
     const { receiver } = scene;
-    const apart = await startHarness({}, 'worker');
-    try {
-      const client = await apart.newClient(receiver.url);
-      const { id } = await apart.publish({ client, asset: 'a' });
-      assert.equal(receiver.received.length, 0);
-      await (await apart.workflowOf(client, id)).cancel();
-      await apart.startWorker();
-      await apart.delivered(client, id);
-    } finally {
-      await apart.close();
-    }
+    const apart = opened(await startHarness({}, 'worker'));
+    const client = await apart.newClient(receiver.url);
+    const { id } = await apart.publish({ client, asset: 'a' });
+    assert.equal(receiver.received.length, 0);
+    await (await apart.workflowOf(client, id)).cancel();
+    await apart.startWorker();
+    await apart.delivered(client, id);
   });
 });

@@ -7,6 +7,7 @@ import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
+import { afterTest, opened } from '../servers.js';
 import { arrivedEvent, type Harness, type Settings, startHarness, useHarness } from '../service.js';
 
 describe('A retry comes at its time', () => {
@@ -126,21 +127,18 @@ describe('An attempt that waits for its connection', () => {
       startReceiver(),
       startReceiver(),
     ]);
+    opened(h);
     const gate = closeGate(receiver);
-    try {
-      await h.publish({ client: await h.newClient(receiver.url), asset: 'first' });
-      await until('the connection is taken', () => receiver.received.length === 1);
-      const [paused, moved] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
-      for (const client of [paused, moved]) await h.publish({ client, asset: 'second' });
-      await setPaused(h.db, paused, true);
-      await changeRegistration(h.db, moved, next.url);
-      await until('one waits again', async () => (await h.endpoint(paused)).inFlight === 0);
-      await until('the other is sent to the new URL', () => next.received.length === 1);
-      gate.open();
-      assert.deepEqual([receiver.received.length, (await h.endpoint(paused)).owed], [1, 1]);
-    } finally {
-      gate.open();
-      await h.close();
-    }
+    afterTest(gate.open);
+    await h.publish({ client: await h.newClient(receiver.url), asset: 'first' });
+    await until('the connection is taken', () => receiver.received.length === 1);
+    const [paused, moved] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
+    for (const client of [paused, moved]) await h.publish({ client, asset: 'second' });
+    await setPaused(h.db, paused, true);
+    await changeRegistration(h.db, moved, next.url);
+    await until('one waits again', async () => (await h.endpoint(paused)).inFlight === 0);
+    await until('the other is sent to the new URL', () => next.received.length === 1);
+    gate.open();
+    assert.deepEqual([receiver.received.length, (await h.endpoint(paused)).owed], [1, 1]);
   });
 });

@@ -4,6 +4,7 @@ import { searchAttributeBytes } from '../../local/temporal.js';
 import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/workflowIds.js';
 import { closeGate, until } from '../receiver.js';
+import { opened } from '../servers.js';
 import { startHarness, useHarness } from '../service.js';
 
 describe('The Temporal UI', () => {
@@ -73,31 +74,23 @@ describe('The Temporal UI', () => {
   });
 
   it('shows the first status of a slow receiver while its event waits for a retry, and the page in the console', async () => {
-    const patient = await startHarness({
-      RETRY_SCHEDULE_SECONDS: '60',
-      PUBLIC_URL: 'https://hooks.example',
-    });
-    try {
-      await patient.startWorker();
-      receiver.delayMs = 1500;
-      receiver.answer = () => 503;
-      const client = await patient.newClient(receiver.url);
-      const { id } = await patient.publish({ client, asset: 'a' });
-      const handle = await patient.workflowOf(client, id);
-      await until('503', async () => (await ended(handle)).status === 503);
-      const described = await handle.describe();
-      assert.equal(described.status.name, 'RUNNING');
-      const page = `https://hooks.example/console/sites/${client}/notifications/${id}`;
-      assert.equal(await described.staticDetails(), `<${page}>`);
-      const words = /^attempt 1 of .* failed: http_status 503 /;
-      await until('the failure', async () =>
-        words.test((await pendingOf(handle))?.lastFailure?.message ?? ''),
-      );
-      assert.equal(receiver.received.length, 1);
-      await handle.terminate();
-    } finally {
-      await patient.close();
-    }
+    const settings = { RETRY_SCHEDULE_SECONDS: '60', PUBLIC_URL: 'https://hooks.example' };
+    const patient = opened(await startHarness(settings));
+    await patient.startWorker();
+    receiver.delayMs = 1500;
+    receiver.answer = () => 503;
+    const client = await patient.newClient(receiver.url);
+    const { id } = await patient.publish({ client, asset: 'a' });
+    const handle = await patient.workflowOf(client, id);
+    await until('503', async () => (await ended(handle)).status === 503);
+    const described = await handle.describe();
+    assert.equal(described.status.name, 'RUNNING');
+    const page = `https://hooks.example/console/sites/${client}/notifications/${id}`;
+    assert.equal(await described.staticDetails(), `<${page}>`);
+    const words = /^attempt 1 of .* failed: http_status 503 /;
+    await until('the failure', async () => words.test((await pendingOf(handle))?.lastFailure?.message ?? ''));
+    assert.equal(receiver.received.length, 1);
+    await handle.terminate();
   });
 
   it('shows the last failure and the time of the next attempt while an event waits after a 503, then its result', async () => {

@@ -1,31 +1,8 @@
 import assert from 'node:assert/strict';
 import { setClient } from '../../src/redis/records/clients.js';
-import { setPaused } from '../../src/redis/records/endpoint.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { closeGate, until } from '../receiver.js';
 import { type HarnessScene, useHarness } from '../service.js';
-
-describe('Catch-up is woken once for a paused client', () => {
-  const scene = useHarness();
-
-  it('20 events start one catch-up, which is signalled once', async () => {
-    const { h, receiver, client } = scene;
-    await setPaused(h.db, client, true);
-    const ids = [];
-    for (let i = 0; i < 10; i++) ids.push((await h.publish({ client, asset: `one-${i}` })).id);
-    ids.push(...(await h.publishAll(client, 'together', 10)));
-    // Their workflows have ended: nobody works on them but catch-up.
-    for (const id of ids) await (await h.workflowOf(client, id)).result();
-    assert.equal((await h.endpoint(client)).owed, 20);
-    assert.equal(receiver.received.length, 0);
-    const catchUp = h.catchUp(client);
-    await until('it has looked', async () => (await h.memo(client))?.owed !== undefined);
-    const { events: history } = await catchUp.fetchHistory();
-    const signalled = history?.filter((e) => e.workflowExecutionSignaledEventAttributes) ?? [];
-    assert.equal(signalled.length, 1);
-    await catchUp.terminate();
-  });
-});
 
 describe('Catch-up of a client with more events than places', () => {
   const scene = useHarness({}, {});

@@ -12,6 +12,7 @@ import { allExamples } from '../examples/examples.js';
 import { startService } from '../program.js';
 import { newPublisher } from '../publisher.js';
 import { startReceiver, until } from '../receiver.js';
+import { opened } from '../servers.js';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
@@ -71,19 +72,15 @@ describe('The tarball of npm pack', () => {
 
   it('runs the API with its pages, and a worker that delivers an event', async () => {
     const receiver = await startReceiver();
-    const service = await startService({}, 'all', folder);
+    const service = opened(await startService({}, 'all', folder));
     const publisher = await newPublisher(service);
-    try {
-      for (const path of ['/docs', '/docs/swagger-ui-bundle.js', '/console', '/console/assets/console.css']) {
-        assert.equal((await fetch(`${service.url}${path}`)).status, 200, path);
-      }
-      const client = await publisher.newClient();
-      await publisher.register(client, receiver.url);
-      await publisher.publish(client, 'video-1');
-      await until('the event is delivered', () => receiver.received.length === 1);
-    } finally {
-      await service.stop();
+    for (const path of ['/docs', '/docs/swagger-ui-bundle.js', '/console', '/console/assets/console.css']) {
+      assert.equal((await fetch(`${service.url}${path}`)).status, 200, path);
     }
+    const client = await publisher.newClient();
+    await publisher.register(client, receiver.url);
+    await publisher.publish(client, 'video-1');
+    await until('the event is delivered', () => receiver.received.length === 1);
   });
 });
 

@@ -4,6 +4,7 @@ import { freePort } from '../../local/ports.js';
 import { type Program, type Service, startProgram, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
 import { until } from '../receiver.js';
+import { opened } from '../servers.js';
 import { allExamples, type Example } from './examples.js';
 import { foreign, vectors } from './vectors.js';
 
@@ -47,31 +48,27 @@ describe('the example receivers', function () {
       it('accepts real notifications, works on each once, and continues while its secret is rotated', async () => {
         const client_token = await publisher.newClient();
         const { signing_secret } = await call('GET', 'push_notifications/signing_secret', { client_token });
-        const receiver = await startExample(example, [foreign, String(signing_secret)]);
-        try {
-          const tried = await call('POST', 'push_notifications/test', { client_token, url: receiver.url });
-          assert.equal(tried.status, 204);
-          await publisher.register(client_token, receiver.url);
+        const receiver = opened(await startExample(example, [foreign, String(signing_secret)]));
+        const tried = await call('POST', 'push_notifications/test', { client_token, url: receiver.url });
+        assert.equal(tried.status, 204);
+        await publisher.register(client_token, receiver.url);
 
-          const assets = [0, 1, 2].map((n) => `video-${++count}-${n}-of-${example.name}`);
-          const [first = '', second = '', third = ''] = assets;
-          const id = await delivered(client_token, first);
-          await call('POST', `notifications/${id}/redeliver`, { client_token });
-          await until('it was delivered twice', async () => (await attempts(client_token, id)).length === 2);
-          assert.deepEqual(
-            (await attempts(client_token, id)).map(({ status }) => status),
-            [204, 204],
-          );
+        const assets = [0, 1, 2].map((n) => `video-${++count}-${n}-of-${example.name}`);
+        const [first = '', second = '', third = ''] = assets;
+        const id = await delivered(client_token, first);
+        await call('POST', `notifications/${id}/redeliver`, { client_token });
+        await until('it was delivered twice', async () => (await attempts(client_token, id)).length === 2);
+        assert.deepEqual(
+          (await attempts(client_token, id)).map(({ status }) => status),
+          [204, 204],
+        );
 
-          await call('POST', 'push_notifications/signing_secret', { client_token });
-          await delivered(client_token, second);
-          await delivered(client_token, third);
-          await until('the last one is worked on', () => receiver.worked(assets).includes(third));
-          assert.deepEqual(receiver.worked(assets).toSorted(), assets.toSorted(), receiver.said());
-          assert.deepEqual(receiver.worked(['updated: test']), []);
-        } finally {
-          await receiver.stop();
-        }
+        await call('POST', 'push_notifications/signing_secret', { client_token });
+        await delivered(client_token, second);
+        await delivered(client_token, third);
+        await until('the last one is worked on', () => receiver.worked(assets).includes(third));
+        assert.deepEqual(receiver.worked(assets).toSorted(), assets.toSorted(), receiver.said());
+        assert.deepEqual(receiver.worked(['updated: test']), []);
       });
     });
   }

@@ -6,18 +6,15 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { demoAccount } from '../../local/demoAccount.js';
 import { until } from '../receiver.js';
-import { newProject, ownPorts, type Project } from './startedProject.js';
+import { afterTest, opened } from '../servers.js';
+import { newProject, ownPorts } from './startedProject.js';
 
 describe('npm start', () => {
-  const projects: Project[] = [];
   const open = async (ports?: NodeJS.ProcessEnv) => {
     const project = await newProject(ports);
-    projects.push(project);
+    afterTest(project.remove);
     return project;
   };
-  afterEach(async () => {
-    for (const project of projects.splice(0)) await project.remove();
-  });
 
   it('starts everything; continues where it stopped, also after kill -9 of the supervisor, which leaves nothing running; Ctrl-C stops all of it in order', async () => {
     const project = await open(await ownPorts());
@@ -91,14 +88,10 @@ describe('npm start', () => {
 
   it('says which port is taken', async () => {
     const project = await open();
-    const taken = createServer().listen(project.port, '127.0.0.1');
-    try {
-      const program = project.launch();
-      assert.equal(await program.ended, 1);
-      assert.match(program.said(), new RegExp(`port ${project.port} is taken`));
-    } finally {
-      taken.close();
-    }
+    opened(createServer().listen(project.port, '127.0.0.1'));
+    const program = project.launch();
+    assert.equal(await program.ended, 1);
+    assert.match(program.said(), new RegExp(`port ${project.port} is taken`));
   });
 
   it('says what it waits for, and why it cannot listen', async () => {

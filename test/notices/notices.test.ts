@@ -10,6 +10,7 @@ import { dropNotice, type Notice, setNoticesUrl, unclaimedNotices } from '../../
 import { createSigningSecret, readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { startReceiver, until } from '../receiver.js';
+import { afterTest } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 import { box, type NoticesScene, receivedOf, startScene, toldOf } from './scene.js';
 
@@ -83,33 +84,26 @@ describe('Notices', () => {
       await createAccount(h.db, wanted),
     ];
     const notices = noticesClient('platform');
-    try {
-      await setNoticesUrl(h.db, box, first, 'http://127.0.0.1:9/');
-      const secret = await createSigningSecret(h.db, box, notices);
-      await setNoticesUrl(h.db, box, second, platform.url);
-      await setScopes(h.db, first, ['push_notifications']);
-      const site = await scene.newSite();
-      await scene.fail(site);
-      const [its] = await toldOf(platform, site.client, 'endpoint.failing', secret);
-      assert.deepEqual(await toldOf(scene.told, site.client, 'endpoint.failing', site.secret), [its]);
-      const [one, other] = [scene.told, platform].map((told) => receivedOf(told, site.client)[0]?.headers);
-      assert.notEqual(one?.['webhook-id'], other?.['webhook-id']);
-      assert.equal(other?.['webhook-client-token'], notices);
-      await setDisabled(h.db, first, true);
-      assert.equal(
-        (await getEndpoint(h.db, notices)).held,
-        false,
-        'the account that set the URL last has it',
-      );
-      await setDisabled(h.db, second, true);
-      assert.equal((await getEndpoint(h.db, notices)).held, true);
-      const { account_id: third } = await createAccount(h.db, wanted);
-      const disable = () => setDisabled(h.db, third, true);
-      await setNoticesUrl(dbThat(disable, 'hget'), box, third, platform.url);
-      assert.equal((await getEndpoint(h.db, notices)).held, true, 'disabled while it sets the URL');
-    } finally {
-      await removeNoticesUrl(h.db, notices);
-    }
+    afterTest(() => removeNoticesUrl(h.db, notices));
+    await setNoticesUrl(h.db, box, first, 'http://127.0.0.1:9/');
+    const secret = await createSigningSecret(h.db, box, notices);
+    await setNoticesUrl(h.db, box, second, platform.url);
+    await setScopes(h.db, first, ['push_notifications']);
+    const site = await scene.newSite();
+    await scene.fail(site);
+    const [its] = await toldOf(platform, site.client, 'endpoint.failing', secret);
+    assert.deepEqual(await toldOf(scene.told, site.client, 'endpoint.failing', site.secret), [its]);
+    const [one, other] = [scene.told, platform].map((told) => receivedOf(told, site.client)[0]?.headers);
+    assert.notEqual(one?.['webhook-id'], other?.['webhook-id']);
+    assert.equal(other?.['webhook-client-token'], notices);
+    await setDisabled(h.db, first, true);
+    assert.equal((await getEndpoint(h.db, notices)).held, false, 'the account that set the URL last has it');
+    await setDisabled(h.db, second, true);
+    assert.equal((await getEndpoint(h.db, notices)).held, true);
+    const { account_id: third } = await createAccount(h.db, wanted);
+    const disable = () => setDisabled(h.db, third, true);
+    await setNoticesUrl(dbThat(disable, 'hget'), box, third, platform.url);
+    assert.equal((await getEndpoint(h.db, notices)).held, true, 'disabled while it sets the URL');
   });
 
   it('an endpoint is one asset and its secret another: of several changes that wait, the newest is sent', async () => {

@@ -5,7 +5,7 @@ import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { startProxy } from '../proxy.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { servers } from '../servers.js';
+import { opened, servers } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
@@ -142,15 +142,11 @@ describe('operator status: us or them', () => {
     });
 
     it('Redis is slow', async () => {
-      const proxy = await startProxy(servers().redisUrl);
+      const proxy = opened(await startProxy(servers().redisUrl));
       proxy.slow({ latencyMs: 400 });
-      try {
-        const status = await statusWith({ REDIS_URL: proxy.url });
-        assert.equal(status.verdict, 'us');
-        assert.match(status.because, /Redis takes \d+ ms to answer/);
-      } finally {
-        await proxy.close();
-      }
+      const status = await statusWith({ REDIS_URL: proxy.url });
+      assert.equal(status.verdict, 'us');
+      assert.match(status.because, /Redis takes \d+ ms to answer/);
     });
   });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { OutgoingProxy } from '../../src/outgoing/proxy.js';
+import { opened } from '../servers.js';
 import { loopbackNames, namesBy } from './dnsServer.js';
 import { certificate, noContent, requestTo, startRawReceiver, useNetwork } from './rawReceiver.js';
 
@@ -31,15 +32,7 @@ const refusedNowhere = 'HTTP/1.1 403 Forbidden\r\n\r\n';
 
 describe('a receiver behind an outgoing proxy', () => {
   const { start, sending } = useNetwork();
-  const proxies: { close(): Promise<void> }[] = [];
-  afterEach(async () => {
-    for (const proxy of proxies.splice(0)) await proxy.close();
-  });
-  const through = async (...[answer]: Parameters<typeof startProxy>) => {
-    const proxy = await startProxy(answer);
-    proxies.push(proxy);
-    return proxy;
-  };
+  const through = async (...asked: Parameters<typeof startProxy>) => opened(await startProxy(...asked));
   const using = ({ port }: { port: number }, resolves = false) =>
     new OutgoingProxy(`http://me:p%40ss@127.0.0.1:${port}`, resolves);
 

@@ -7,20 +7,10 @@ import { closeDb, type Db, openDb, waitForRedis } from '../../src/redis/connecti
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { bounds } from '../servers.js';
+import { afterTest, bounds, opened } from '../servers.js';
 
 describe('a durable write', () => {
-  const begun: { stop(): Promise<void> }[] = [];
-
-  afterEach(async () => {
-    for (const one of begun.splice(0).reverse()) await one.stop();
-  });
-
-  async function start(args: readonly string[], port?: number): Promise<RedisServer> {
-    const server = await startOwnRedis(args, port);
-    begun.push(server);
-    return server;
-  }
+  const start = async (args: readonly string[], port?: number) => opened(await startOwnRedis(args, port));
 
   async function open(server: RedisServer, durability: Partial<Durability> = {}) {
     /** What the operator was told. */
@@ -34,7 +24,7 @@ describe('a durable write', () => {
       log,
       durability: { trusted: false, ackReplicas: 0, ...durability },
     });
-    begun.push({ stop: async () => closeDb(db) });
+    afterTest(() => closeDb(db));
     await waitForRedis(db, 5000);
     /** How often the server was asked to confirm since it started. */
     const confirmations = async () => {

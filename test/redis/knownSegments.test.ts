@@ -6,7 +6,7 @@ import { untilServed } from '../../src/redis/connection/needs.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { bounds } from '../servers.js';
+import { afterTest, bounds, opened } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
@@ -166,14 +166,10 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
   it('need a server that knows HEXPIRE: the start says so on another', async () => {
     const { signal } = new AbortController();
     await untilServed(client.db, 'here', signal);
-    const old = await startOwnRedis(['--rename-command', 'HEXPIRE', '']);
+    const old = opened(await startOwnRedis(['--rename-command', 'HEXPIRE', '']));
     const log = createLogger('silent', 'test');
     const db = openDb({ url: old.url, prefix: '', bounds, log, keepSegmentsSeconds: keepSeconds });
-    try {
-      await assert.rejects(untilServed(db, 'here', signal), /refuses HEXPIRE: .*SEGMENT_RETENTION_DAYS/);
-    } finally {
-      closeDb(db);
-      await old.stop();
-    }
+    afterTest(() => closeDb(db));
+    await assert.rejects(untilServed(db, 'here', signal), /refuses HEXPIRE: .*SEGMENT_RETENTION_DAYS/);
   });
 });

@@ -24,7 +24,7 @@ import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startReceiver, until } from '../receiver.js';
 import { type RespProxy, startRespProxy, type Words } from '../respProxy.js';
-import { bounds } from '../servers.js';
+import { afterTest, bounds, opened } from '../servers.js';
 import { keptLog, startHarness } from '../service.js';
 
 /** As Redis, its ACL and providers say that a command is not to be had; `refused`: in words that nobody has seen yet. */
@@ -48,6 +48,12 @@ describe('A command that the store refuses', () => {
   const { log, lines } = keptLog();
   const asUser = () => `redis://limited:pw@127.0.0.1:${server.port}`;
   const open = (url: string) => openDb({ url, prefix: 'needs-', bounds, log });
+
+  const openForTest = (url: string) => {
+    const own = open(url);
+    afterTest(() => closeDb(own));
+    return own;
+  };
 
   before(async () => {
     server = await startOwnRedis();
@@ -173,52 +179,43 @@ describe('A command that the store refuses', () => {
     const [, ...words] = line.split(' ');
     await direct.call('ACL', ...words);
     const settings = { REDIS_URL: `redis://asset-update:pw@127.0.0.1:${server.port}/1`, KEY_PREFIX: 'acl-' };
-    const h = await startHarness(settings);
-    try {
-      await untilServed(h.db, 'here', new AbortController().signal);
-      await h.startWorker();
-      const receiver = await startReceiver();
-      const client = await h.newClient(receiver.url);
-      const { id } = await h.publish({ client, asset: 'vid-1' });
-      await h.delivered(client, id);
-      await h.sweep();
-    } finally {
-      await h.close();
-    }
+    const h = opened(await startHarness(settings));
+    await untilServed(h.db, 'here', new AbortController().signal);
+    await h.startWorker();
+    const receiver = await startReceiver();
+    const client = await h.newClient(receiver.url);
+    const { id } = await h.publish({ client, asset: 'vid-1' });
+    await h.delivered(client, id);
+    await h.sweep();
     await assert.rejects(new Redis(settings.REDIS_URL, { retryStrategy: () => null }).flushall(), /NOPERM/);
   });
 
   it('is none while other processes try the same', async () => {
-    const all = Array.from({ length: 4 }, () => open(server.url));
-    try {
-      await Promise.all(
-        all.map(async (one) => {
-          await untilServed(one, 'here', new AbortController().signal);
-          for (let i = 0; i < 50; i++) assert.deepEqual(await tryNeeds(one), []);
-        }),
-      );
-      const left = (await direct.keys('needs-need-*')).filter((key) => !/need-durable/.test(key));
-      for (const key of left) assert.ok((await direct.ttl(key)) > 0, key);
-    } finally {
-      for (const one of all) closeDb(one);
-    }
+    const all = Array.from({ length: 4 }, () => openForTest(server.url));
+    await Promise.all(
+      all.map(async (one) => {
+        await untilServed(one, 'here', new AbortController().signal);
+        for (let i = 0; i < 50; i++) assert.deepEqual(await tryNeeds(one), []);
+      }),
+    );
+    const left = (await direct.keys('needs-need-*')).filter((key) => !/need-durable/.test(key));
+    for (const key of left) assert.ok((await direct.ttl(key)) > 0, key);
   });
 
   it('in a script is named itself, at once, and not the script', async () => {
-    const own = open(asUser());
+    const own = openForTest(asUser());
     await untilServed(own, 'here', new AbortController().signal);
     await direct.call('ACL', 'SETUSER', 'limited', '-srem');
     await assert.rejects(forgetAsset(own, 'SITE', 'video'));
     await direct.call('ACL', 'SETUSER', 'limited', '+srem');
     assert.deepEqual(own.health.refused(), [{ reason: 'right', command: 'SREM', server: '' }]);
-    closeDb(own);
   });
 
   for (const command of ['PUBLISH', 'ECHO', 'EVALSHA'])
     it(`without which calls go on is named, and stops no call: ${command}`, async () => {
-      const own = open(asUser());
+      const own = openForTest(asUser());
       await untilServed(own, 'here', new AbortController().signal);
-      const watching = watchStore(own, 50);
+      opened(watchStore(own, 50));
       await direct.call('ACL', 'SETUSER', 'limited', `-${command.toLowerCase()}`);
       lines.length = 0;
       await until('it is known', async () => {
@@ -240,8 +237,6 @@ describe('A command that the store refuses', () => {
       );
       await direct.call('ACL', 'SETUSER', 'limited', `+${command.toLowerCase()}`);
       await until('it is allowed again', async () => own.health.reasons().length === 0);
-      watching.stop();
-      closeDb(own);
     });
 
   for (const [reason, words] of ways.filter(([name]) => ['refused', 'limit'].includes(name)))
@@ -256,9 +251,9 @@ describe('A command that the store refuses', () => {
     });
 
   it('is every write, at once, while only connections that confirm writes find no place (maxclients)', async () => {
-    const own = open(server.url);
+    const own = openForTest(server.url);
     await untilServed(own, 'here', new AbortController().signal);
-    const watching = watchStore(own, 50);
+    opened(watchStore(own, 50));
     const kept = await Promise.all([own.redis, direct].map((one) => one.call('CLIENT', 'ID')));
     const all = String(await direct.call('CLIENT', 'LIST')).matchAll(/^id=(\d+)/gm);
     await direct.config('SET', 'maxclients', kept.length);
@@ -277,16 +272,13 @@ describe('A command that the store refuses', () => {
       await direct.config('SET', 'maxclients', 10_000);
     }
     await until('it serves again', async () => own.health.reasons().length === 0);
-    watching.stop();
-    closeDb(own);
   });
 
   it('is every command, while no Sentinel answers', async () => {
-    const own = open(`redis+sentinel://127.0.0.1:${await freePort()}/x`);
+    const own = openForTest(`redis+sentinel://127.0.0.1:${await freePort()}/x`);
     lines.length = 0;
     await until('it is known', async () => own.health.reasons().includes('silent'));
     assert.match(JSON.stringify(lines), /or to any Sentinel/);
-    closeDb(own);
   });
 
   it('never leads to "All is well"', async () => {

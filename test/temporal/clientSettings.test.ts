@@ -7,7 +7,7 @@ import { createLogger } from '../../src/log.js';
 import { askServer, connect } from '../../src/temporal/connection.js';
 import { connectNative } from '../../src/worker.js';
 import { type GrpcProxy, startGrpcProxy } from '../grpcProxy.js';
-import { servers } from '../servers.js';
+import { opened, servers } from '../servers.js';
 
 const certificate = join(import.meta.dirname, 'certificate/certificate.pem');
 
@@ -114,25 +114,17 @@ describe("Temporal's standard client settings", () => {
         TEMPORAL_TLS_SERVER_NAME: 'temporal.test',
         TEMPORAL_GRPC_META_TEAM: 'video',
       });
-      const lazy = connect(config);
-      const native = await connectNative({
-        config,
-        log: createLogger('silent', 'test'),
-        ended: new AbortController().signal,
-        begun: () => {},
-      });
-      try {
-        for (const connection of [lazy, native]) {
-          const before = proxy.calls.length;
-          await askServer(connection, 10_000);
-          const [call] = proxy.calls.slice(before);
-          assert.ok(call);
-          assert.equal(call.headers.authorization, 'Bearer the-key');
-          assert.equal(call.headers.team, 'video');
-        }
-      } finally {
-        await lazy.close();
-        await native.close();
+      const lazy = opened(connect(config));
+      const { signal: ended } = new AbortController();
+      const log = createLogger('silent', 'test');
+      const native = opened(await connectNative({ config, log, ended, begun: () => {} }));
+      for (const connection of [lazy, native]) {
+        const before = proxy.calls.length;
+        await askServer(connection, 10_000);
+        const [call] = proxy.calls.slice(before);
+        assert.ok(call);
+        assert.equal(call.headers.authorization, 'Bearer the-key');
+        assert.equal(call.headers.team, 'video');
       }
     });
   });

@@ -4,7 +4,7 @@ import { createLogger } from '../../src/log.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { succeeds, until } from '../receiver.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { opened, servers, uniquePrefix } from '../servers.js';
 
 const isOperatorCall = (path: string) => path.includes('OperatorService');
 
@@ -18,17 +18,13 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
   /** One that nobody has given search attributes. */
   async function newNamespace(): Promise<string> {
     const namespace = uniquePrefix();
-    const connection = await Connection.connect({ address: servers().temporalAddress });
-    try {
-      await connection.workflowService.registerNamespace({
-        namespace,
-        workflowExecutionRetentionPeriod: { seconds: 86_400 as never },
-      });
-      const count = () => connection.workflowService.countWorkflowExecutions({ namespace });
-      await until('it is known', () => succeeds(count()));
-    } finally {
-      await connection.close();
-    }
+    const connection = opened(await Connection.connect({ address: servers().temporalAddress }));
+    await connection.workflowService.registerNamespace({
+      namespace,
+      workflowExecutionRetentionPeriod: { seconds: 86_400 as never },
+    });
+    const count = () => connection.workflowService.countWorkflowExecutions({ namespace });
+    await until('it is known', () => succeeds(count()));
     return namespace;
   }
 

@@ -5,22 +5,17 @@ import { type CallObserver, connect, createTemporalClient } from '../../src/temp
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { startService } from '../program.js';
 import { portOf } from '../receiver.js';
-import { servers } from '../servers.js';
+import { opened, servers } from '../servers.js';
 
 describe('A Temporal', () => {
   it('that accepts connections and answers nothing in time counts as away', async () => {
-    const frozen = createServer((socket) => socket.on('error', () => {}));
+    const frozen = opened(createServer((socket) => socket.on('error', () => {})));
     const config = readConfig({ TEMPORAL_ADDRESS: `127.0.0.1:${await portOf(frozen)}` });
-    const connection = connect(config);
+    const connection = opened(connect(config));
     const errors: unknown[] = [];
     const observe: CallObserver = (call, _milliseconds, error) => errors.push([call, error]);
     const client = createTemporalClient(connection, config, observe, 300);
-    try {
-      await assert.rejects(client.workflow.start('enrichment', { workflowId: 'a', taskQueue: 'q' }));
-    } finally {
-      frozen.close();
-      await connection.close();
-    }
+    await assert.rejects(client.workflow.start('enrichment', { workflowId: 'a', taskQueue: 'q' }));
     assert.deepEqual(errors, [['start', 'away']]);
   });
 
@@ -29,16 +24,12 @@ describe('A Temporal', () => {
     // More than the attempts that the client makes by itself for one call.
     const refused = 11;
     let asked = 0;
-    const proxy = await startGrpcProxy(servers().temporalAddress);
+    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
     proxy.answer = (path) =>
       path.endsWith('/DescribeSchedule') && ++asked <= refused ? unavailable : status.ok;
-    try {
-      const service = await startService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
-      await service.says(/waiting for Temporal/);
-      assert.equal(await service.stop(), 0);
-      assert.ok(asked > refused);
-    } finally {
-      await proxy.close();
-    }
+    const service = await startService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
+    await service.says(/waiting for Temporal/);
+    assert.equal(await service.stop(), 0);
+    assert.ok(asked > refused);
   });
 });
