@@ -4,7 +4,8 @@ import { portOf } from './receiver.js';
 
 export type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
-export async function startProxy(targetUrl: string) {
+/** @param at its port; a free one without it */
+export async function startProxy(targetUrl: string, at?: number) {
   let target = new URL(targetUrl);
   const sockets = new Set<Socket>();
   const pairs = new Set<{ forgotten: boolean }>();
@@ -76,7 +77,7 @@ export async function startProxy(targetUrl: string) {
       } else carryIn(data);
     });
   });
-  const port = await portOf(server);
+  const port = await portOf(server, at);
 
   return {
     url: `redis://127.0.0.1:${port}`,

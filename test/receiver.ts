@@ -1,6 +1,6 @@
 /** A receiver of notifications that keeps what it got, and what tests wait with. */
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Server } from 'node:net';
 import { freePort } from '../local/ports.js';
 
@@ -10,10 +10,12 @@ export interface Received {
   /** Names and values in turn, as they came. */
   rawHeaders: string[];
   body: string;
+  /** In how many pieces the body came. */
+  pieces: number;
   at: number;
 }
 
-type Answer = number | 'hang' | { status: number; headers?: Record<string, string>; body?: string };
+type Answer = number | 'hang' | 'cut' | { status: number; headers?: Record<string, string>; body?: string };
 
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
@@ -26,15 +28,20 @@ export async function startReceiver() {
       inFlight--;
     });
     let body = '';
+    let pieces = 0;
+    receiver.onHeaders(req, res);
     req.on('data', (chunk: Buffer) => {
+      pieces++;
       body += chunk.toString();
     });
     req.on('end', async () => {
       const { headers, rawHeaders } = req;
-      const one = { path: req.url ?? '', headers, rawHeaders, body, at: Date.now() };
+      const one = { path: req.url ?? '', headers, rawHeaders, body, pieces, at: Date.now() };
       receiver.received.push(one);
+      if (res.headersSent) return;
       const answer = await receiver.answer(one);
-      if (answer === 'hang') return;
+      if (answer === 'cut') req.socket.destroy();
+      if (answer === 'hang' || answer === 'cut') return;
       setTimeout(() => {
         if (typeof answer === 'number') res.writeHead(answer).end();
         else res.writeHead(answer.status, answer.headers).end(answer.body);
@@ -45,7 +52,9 @@ export async function startReceiver() {
   const receiver = {
     url: `http://127.0.0.1:${await portOf(server)}/hook`,
     received: [] as Received[],
-    /** The answers to the next requests; `hang` is never answered. */
+    /** Does something before a body is read, which it may answer. */
+    onHeaders: (_request: IncomingMessage, _response: ServerResponse): void => undefined,
+    /** The answers to the next requests; `hang` is never answered, `cut` loses its connection. */
     answer: (_request: Received): Answer | Promise<Answer> => 200,
     /** Each answer is given so much later. */
     delayMs: 0,

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Connection } from '@temporalio/client';
@@ -16,11 +15,12 @@ import { startGrpcProxy, status } from './grpcProxy.js';
 import { openCli } from './operator/cli.js';
 import { startOwnCluster, startOwnRedis } from './ownRedis.js';
 import { beginService, type Service, startProgram, startService } from './program.js';
+import { startProxy } from './proxy.js';
 import { newPublisher, type Publisher } from './publisher.js';
 import { startReceiver, until } from './receiver.js';
 import { startSentinel } from './redisSentinels.js';
 import { startRespProxy } from './respProxy.js';
-import { servers, uniquePrefix } from './servers.js';
+import { opened, servers, uniquePrefix } from './servers.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
 
@@ -276,15 +276,9 @@ describe('A process whose Temporal', () => {
     await service.says(/waiting for Temporal: Temporal does not answer \(ECONNREFUSED\)/);
     await publishOne(await newPublisher(service));
     // Temporal comes.
-    const [host, to] = servers().temporalAddress.split(':');
-    const door = createServer((inside) => {
-      const outside = connect(Number(to), host);
-      inside.pipe(outside).pipe(inside);
-      for (const one of [inside, outside]) one.on('error', () => undefined);
-    }).listen(port, '127.0.0.1');
+    opened(await startProxy(`tcp://${servers().temporalAddress}`, port));
     await untilItWorks(service);
     assert.equal(await service.stop(), 0);
-    door.close();
   });
 
   it('has no such namespace serves and delivers, and works once it is created', async () => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { Webhook } from 'standardwebhooks';
-import { portOf } from '../receiver.js';
+import { type Received, type Receiver, startReceiver } from '../receiver.js';
 import { opened } from '../servers.js';
 import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
 
@@ -13,63 +12,31 @@ interface Check {
   advice: string;
 }
 
-interface Arrived {
-  headers: Record<string, string>;
-  body: string;
-  /** In how many pieces the body came. */
-  pieces: number;
-}
-
 describe('POST /push_notifications/check', () => {
   let h: Harness;
   let customer: Customer;
   let secret: string;
-  let server: Server;
+  let receiver: Receiver;
   let url: string;
-  let arrived: Arrived[];
-  /** The receiver's behaviour once it has the body. */
-  let answer: (request: Arrived, response: ServerResponse) => void;
-  /** Its behaviour once it has the headers. */
-  let onHeaders: (request: IncomingMessage, response: ServerResponse) => void;
 
   before(async () => {
     h = await sharedHarness();
-    server = createServer((request, response) => {
-      let body = '';
-      let pieces = 0;
-      onHeaders(request, response);
-      request.on('error', () => undefined);
-      request.on('data', (chunk: Buffer) => {
-        pieces++;
-        body += chunk.toString();
-      });
-      request.on('end', () => {
-        const one = { headers: request.headers as Record<string, string>, body, pieces };
-        arrived.push(one);
-        if (!response.headersSent) answer(one, response);
-      });
-    });
-    url = `http://127.0.0.1:${await portOf(server)}/hook?key=in-query`;
   });
   beforeEach(async () => {
-    arrived = [];
-    onHeaders = () => undefined;
-    answer = verify;
+    receiver = await startReceiver();
+    receiver.answer = verify;
+    url = `${receiver.url}?key=in-query`;
     customer = await newCustomer(h);
     secret = (await call('GET', 'signing_secret')).body.signing_secret as string;
   });
-  after(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
 
   /** As a receiver should: by a public library. */
-  function verify({ headers, body }: Arrived, response: ServerResponse): void {
+  function verify({ headers, body }: Received): number {
     try {
-      new Webhook(secret).verify(body, headers);
-      response.writeHead(204).end();
+      new Webhook(secret).verify(body, headers as Record<string, string>);
+      return 204;
     } catch {
-      response.writeHead(401).end();
+      return 401;
     }
   }
 
@@ -88,21 +55,19 @@ describe('POST /push_notifications/check', () => {
   it('finds a receiver that verifies with a public library ok in all five sends, and shows each of them', async () => {
     const checks = await check();
     assert.deepEqual(verdicts(checks), allOk);
-    assert.equal(arrived.length, 5);
-    assert.deepEqual(
-      checks.map(({ name, answered }) => [name, answered.map(({ status }) => status)]),
-      [
-        ['good', [204]],
-        ['wrong_signature', [401]],
-        ['old_timestamp', [401]],
-        ['twice', [204, 204]],
-        ['slow', [204]],
-      ],
-    );
+    assert.equal(receiver.received.length, 5);
+    const statuses = checks.map(({ name, answered }) => [name, answered.map(({ status }) => status)]);
+    assert.deepEqual(statuses, [
+      ['good', [204]],
+      ['wrong_signature', [401]],
+      ['old_timestamp', [401]],
+      ['twice', [204, 204]],
+      ['slow', [204]],
+    ]);
     for (const { sent, advice } of checks) {
       assert.ok(advice.length > 0);
       for (const { headers, body } of sent) {
-        const got = arrived.filter((one) => one.headers['webhook-id'] === headers['webhook-id']);
+        const got = receiver.received.filter((one) => one.headers['webhook-id'] === headers['webhook-id']);
         assert.ok(got.some((one) => one.headers['webhook-signature'] === headers['webhook-signature']));
         assert.equal(got[0]?.body, body);
       }
@@ -111,34 +76,30 @@ describe('POST /push_notifications/check', () => {
     assert.equal(new Set(ids.flat()).size, 4);
     assert.equal(ids[3]?.[0], ids[3]?.[1]);
     assert.equal(ids[0]?.[0], ids[3]?.[0]);
-    const slow = arrived.find(({ headers }) => headers['webhook-id'] === ids[4]?.[0]);
+    const slow = receiver.received.find(({ headers }) => headers['webhook-id'] === ids[4]?.[0]);
     assert.ok(Number(slow?.pieces) > 1, 'in pieces');
     assert.equal(slow?.headers['content-length'], String(slow?.body.length));
   });
 
-  const seen = new Set<string>();
+  const isSameAs = (one: Received) => (other: Received) =>
+    other.headers['webhook-id'] === one.headers['webhook-id'];
   const wrong: Record<string, [behave: () => void, failed: Record<string, RegExp>]> = {
     'verifies nothing': [
       () => {
-        answer = (_, response) => response.writeHead(200).end();
+        receiver.answer = () => 200;
       },
       { wrong_signature: /webhook-signature/, old_timestamp: /webhook-timestamp/ },
     ],
     'refuses a known webhook-id': [
       () => {
-        answer = (one, response) => {
-          const id = one.headers['webhook-id'] ?? '';
-          if (seen.has(id)) response.writeHead(409).end();
-          else verify(one, response);
-          seen.add(id);
-        };
+        receiver.answer = (one) => (receiver.received.filter(isSameAs(one)).length > 1 ? 409 : verify(one));
       },
       { twice: /webhook-id/ },
     ],
     'reads only the first piece of a body, or answers before the body is complete': [
       () => {
-        onHeaders = (request, response) =>
-          request.once('data', (chunk: Buffer) => {
+        receiver.onHeaders = (request, response) =>
+          void request.once('data', (chunk: Buffer) => {
             if (chunk.length < Number(request.headers['content-length'])) response.writeHead(400).end();
           });
       },
@@ -152,15 +113,15 @@ describe('POST /push_notifications/check', () => {
       const fails = Object.fromEntries(Object.keys(failed).map((name) => [name, 'fail']));
       assert.deepEqual(verdicts(checks), { ...allOk, ...fails });
       for (const { name, advice } of checks) assert.match(advice, failed[name] ?? /./);
-      onHeaders = () => undefined;
-      answer = verify;
+      receiver.onHeaders = () => undefined;
+      receiver.answer = verify;
       await customer.forgetSends();
       assert.equal((await call('POST', 'test', { url })).body.status, 204, 'the next one finds a connection');
     });
   }
 
   it('tells a receiver that answers one request at a time to take several', async () => {
-    answer = (one, response) => (arrived.length > 1 ? response.destroy() : verify(one, response));
+    receiver.answer = (one) => (receiver.received.length > 1 ? 'cut' : verify(one));
     const [, , , ...further] = await check();
     for (const { verdict, advice } of further)
       assert.match(`${verdict}: ${advice}`, /^fail: .* without an answer\. Take 16 requests at a time/);
@@ -168,13 +129,11 @@ describe('POST /push_notifications/check', () => {
   });
 
   it('takes 429 for no refusal and no mistake: it says so each time', async () => {
-    answer = (one, response) => (arrived.length > 1 ? response.writeHead(429).end() : verify(one, response));
+    receiver.answer = (one) => (receiver.received.length > 1 ? 429 : verify(one));
     const [good, ...others] = await check();
     assert.equal(good?.verdict, 'ok');
-    assert.deepEqual(
-      others.map(({ verdict }) => verdict),
-      ['warn', 'warn', 'fail', 'fail'],
-    );
+    const judged = others.map(({ verdict }) => verdict);
+    assert.deepEqual(judged, ['warn', 'warn', 'fail', 'fail']);
     for (const { advice } of others)
       assert.match(advice, /^Your server answers 429\. (?!.*webhook-id|.*pieces)/);
   });
@@ -188,11 +147,11 @@ describe('POST /push_notifications/check', () => {
   });
 
   it('sends to the registered URL, makes no notification and does not affect the registration', async () => {
-    answer = (_, response) => response.writeHead(410).end();
+    receiver.answer = () => 410;
     await customer.register(url);
     const before = await call('GET', '');
     const { status } = await call('POST', 'check');
-    assert.deepEqual([status, arrived.length], [200, 5]);
+    assert.deepEqual([status, receiver.received.length], [200, 5]);
     assert.deepEqual((await call('GET', '')).body, before.body);
     assert.equal(await h.db.redis.exists(h.db.client(customer.client_token).notifications), 0);
   });
@@ -203,17 +162,15 @@ describe('POST /push_notifications/check', () => {
     for (const other of [undefined, `${url}&now`, url]) {
       assert.equal((await call('POST', 'test', other ? { url: other } : {})).body.status, 204);
     }
-    assert.deepEqual(
-      arrived.map(({ headers }) => headers['x-key']),
-      ['gate', 'gate', undefined],
-    );
+    const keys = receiver.received.map(({ headers }) => headers['x-key']);
+    assert.deepEqual(keys, ['gate', 'gate', undefined]);
   });
 
   it('refuses a url in a private network, and answers 400 without a url', async () => {
     const inside = await call('POST', 'check', { url: 'http://10.0.0.1/' });
     assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);
     assert.equal((await call('POST', 'check')).status, 400);
-    assert.equal(arrived.length, 0);
+    assert.equal(receiver.received.length, 0);
   });
 
   it('counts as five calls that send something, so that the next one must wait', async () => {
@@ -222,7 +179,7 @@ describe('POST /push_notifications/check', () => {
       const refused = await call('POST', what, { url });
       assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
     }
-    assert.equal(arrived.length, 5);
+    assert.equal(receiver.received.length, 5);
     await customer.forgetSends();
     await call('POST', 'test', { url });
     const refused = await call('POST', 'check', { url });

@@ -75,10 +75,8 @@ describe('clients/listen', () => {
       ['good ok', 'wrong_signature ok', 'old_timestamp ok', 'twice ok', 'slow ok'],
     );
     const bad = (await seen(5)).filter(({ signature }) => signature === 'bad');
-    assert.deepEqual(
-      bad.map(({ answered }) => answered),
-      [401, 401],
-    );
+    const answers = bad.map(({ answered }) => answered);
+    assert.deepEqual(answers, [401, 401]);
     assert.match(String(bad[0]?.why), /^no signature matches: made with another secret/);
     assert.match(String(bad[1]?.why), /^webhook-timestamp is 36\d\d s old, 300 s are allowed/);
     assert.equal(listen.seen().filter(({ duplicate }) => duplicate).length, 1);
@@ -107,10 +105,8 @@ describe('clients/listen', () => {
     statuses.push(...statusesIn(await callRaw(listen.url, odd).closed));
     assert.deepEqual(statuses, [401, 401, 401, 401]);
     const [get, put] = ['GET', 'PUT'].map((name) => `the method is ${name}; notifications use POST`);
-    assert.deepEqual(
-      (await seen(4)).map(({ why }) => why),
-      [get, put, 'over 65536 bytes', get],
-    );
+    const reasons = (await seen(4)).map(({ why }) => why);
+    assert.deepEqual(reasons, [get, put, 'over 65536 bytes', get]);
   });
 
   const unreadable: [what: string, bytes: string, code: string][] = [

@@ -6,6 +6,7 @@ import {
   EventNotAccepted,
 } from '../../clients/node/src/client.js';
 import { startReceiver, until } from '../receiver.js';
+import { afterTest, opened } from '../servers.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
 type Fetch = typeof fetch;
@@ -16,20 +17,14 @@ interface Call {
 
 describe('clients/node', () => {
   let to: PublishedTo;
-  let client: EnrichmentsClient | undefined;
   /** The calls of the client under test, in the order of the answers. */
   let calls: Call[];
   let mostUnderWay: number;
 
   beforeEach(async () => {
-    to = await startPublishedTo();
+    to = opened(await startPublishedTo());
     calls = [];
     mostUnderWay = 0;
-  });
-  afterEach(async () => {
-    await client?.close(0);
-    client = undefined;
-    await to.close();
   });
 
   /** @param answer in the place of the service's answer to a call of events */
@@ -49,7 +44,14 @@ describe('clients/node', () => {
       }
     };
     const { client_id: clientId, client_secret: clientSecret } = to.account;
-    client = new EnrichmentsClient({ url: to.api.url, clientId, clientSecret, fetch: observed, ...options });
+    const client = new EnrichmentsClient({
+      url: to.api.url,
+      clientId,
+      clientSecret,
+      fetch: observed,
+      ...options,
+    });
+    afterTest(() => client.close(0));
     return client;
   }
 
@@ -103,10 +105,8 @@ describe('clients/node', () => {
       throw new TypeError('fetch failed', { cause });
     });
     await Promise.all(events(5).map((one) => publisher.send(one)));
-    assert.deepEqual(
-      calls.map(({ status }) => status),
-      [0, 202],
-    );
+    const statuses = calls.map(({ status }) => status);
+    assert.deepEqual(statuses, [0, 202]);
     assert.deepEqual(calls[1]?.events, calls[0]?.events);
     assert.deepEqual(told, [': no answer (Proxy response (403)); 5 events are sent again']);
     await to.assertEachOnce(5);
@@ -143,14 +143,12 @@ describe('clients/node', () => {
       publisher.send(event(2, { segments: [''] })),
       publisher.send(event(3, { event_id: 'an-3' })),
     ]);
-    assert.deepEqual(
-      results.map((one) => (one.status === 'fulfilled' ? one.value.notification : one.reason.code)),
-      ['queued', 'unknown_client', 'invalid_event', 'queued'],
+    const outcomes = results.map((one) =>
+      one.status === 'fulfilled' ? one.value.notification : one.reason.code,
     );
-    assert.deepEqual(
-      calls.map((call) => call.events.length),
-      [4, 1],
-    );
+    assert.deepEqual(outcomes, ['queued', 'unknown_client', 'invalid_event', 'queued']);
+    const sizes = calls.map((call) => call.events.length);
+    assert.deepEqual(sizes, [4, 1]);
     await to.assertEachOnce(2);
   });
 

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { createServer, type Server } from 'node:http';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { portOf, startReceiver, until } from '../receiver.js';
+import { afterTest, opened } from '../servers.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
 const execute = promisify(execFile);
@@ -19,23 +20,17 @@ type Change = (call: number, results: Result[]) => Result[] | Promise<Result[]>;
 
 describe('clients/python', () => {
   let to: PublishedTo;
-  let between: Server | undefined;
   /** The service's answers to calls of POST /enrichments. */
   let statuses: number[];
 
   beforeEach(async () => {
-    to = await startPublishedTo();
+    to = opened(await startPublishedTo());
     statuses = [];
-  });
-  afterEach(async () => {
-    between?.closeAllConnections();
-    between?.close();
-    await to.close();
   });
 
   /** @param change alters the service's answer to a batch */
   async function url(change: Change = (_, results) => results): Promise<string> {
-    between = createServer(async (request, response) => {
+    const between = createServer(async (request, response) => {
       const parts: Buffer[] = [];
       for await (const part of request) parts.push(part);
       const { authorization, 'content-type': type = '' } = request.headers;
@@ -50,6 +45,10 @@ describe('clients/python', () => {
       const retryAfter = answer.headers.get('retry-after');
       response.writeHead(answer.status, retryAfter === null ? {} : { 'retry-after': retryAfter });
       response.end(JSON.stringify(body));
+    });
+    afterTest(() => {
+      between.closeAllConnections();
+      between.close();
     });
     return `http://127.0.0.1:${await portOf(between)}`;
   }
@@ -128,10 +127,8 @@ describe('clients/python', () => {
       event(4),
     ]);
     assert.equal(status, 1);
-    assert.deepEqual(
-      results.map(({ notification, code }) => notification ?? code),
-      ['queued', 'unknown_client', 'invalid_event', 'queued', 'queued'],
-    );
+    const outcomes = results.map(({ notification, code }) => notification ?? code);
+    assert.deepEqual(outcomes, ['queued', 'unknown_client', 'invalid_event', 'queued', 'queued']);
     assert.deepEqual(statuses, [202, 202]);
     await to.assertEachOnce(3);
   });

@@ -57,10 +57,8 @@ describe('clients/node: updates', () => {
       if (pages.length === 4) break;
     }
     assert.deepEqual(assetsOf(pages), assets(0, 30));
-    assert.deepEqual(
-      pages.map(({ updates }) => updates.length),
-      [10, 10, 5, 5],
-    );
+    const sizes = pages.map(({ updates }) => updates.length);
+    assert.deepEqual(sizes, [10, 10, 5, 5]);
     for await (const page of open().updates(asked({ cursor: pages[1]?.next_cursor }))) {
       assert.deepEqual(assetsOf([page]), assets(20, 30));
       break;

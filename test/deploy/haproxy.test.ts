@@ -1,31 +1,26 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
 import { ApiError, presentProblem } from '../../src/api/apiError.js';
 import { type ErrorCode, errors } from '../../src/api/errors.js';
+import { callRaw } from '../api/rawCaller.js';
 import { portOf, until } from '../receiver.js';
+import { afterTest } from '../servers.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
 
 describe('deploy/haproxy/haproxy.cfg', () => {
   let dir: string;
-  let balancer: ChildProcess | undefined;
 
   before(async function () {
     if (spawnSync('haproxy', ['-v'], { stdio: 'ignore' }).status !== 0) this.skip();
     dir = await mkdtemp(join(tmpdir(), 'asset-update-haproxy-'));
-  });
-  afterEach(async () => {
-    balancer?.kill();
-    if (balancer?.exitCode === null) await once(balancer, 'exit');
-    balancer = undefined;
   });
   after(async () => {
     if (dir) await rm(dir, { recursive: true, force: true });
@@ -36,10 +31,14 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     const [port, healthPort, adminPort] = [await freePort(), await freePort(), await freePort()] as const;
     const file = join(dir, 'haproxy.cfg');
     await writeFile(file, changed(await configFor([port, healthPort, adminPort], services)));
-    balancer = spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const balancer = spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] });
+    afterTest(async () => {
+      balancer.kill();
+      if (balancer.exitCode === null) await once(balancer, 'exit');
+    });
     let log = '';
-    balancer.stdout?.on('data', (chunk: Buffer) => (log += chunk));
-    balancer.stderr?.resume();
+    balancer.stdout.on('data', (chunk: Buffer) => (log += chunk));
+    balancer.stderr.resume();
     const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
     await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
     return { port, healthPort, adminPort, health, said: () => log };
@@ -97,7 +96,7 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     const { port, health, said } = await start([one.port], (text) =>
       text.replace('timeout http-request 10s', 'timeout http-request 300ms'),
     );
-    const head = (text: string) => raw(port, text);
+    const head = (text: string) => callRaw(`http://127.0.0.1:${port}`, text).closed;
     assert.match(await head('GET / HTTP/1.1\r\nhost: x\r\n'), /^HTTP\/1\.1 408 /);
     await isProblem(
       await head('GET /break HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'),
@@ -126,15 +125,6 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     assert.match(await (await fetch(`http://127.0.0.1:${healthPort}/stats`)).text(), /Statistics Report/);
   });
 });
-
-/** Sends one request's bytes. @returns the whole answer */
-async function raw(port: number, text: string): Promise<string> {
-  const socket = connect(port, '127.0.0.1');
-  socket.write(text);
-  let answer = '';
-  for await (const chunk of socket) answer += chunk;
-  return answer;
-}
 
 /** Asserts that an answer is the error of this code, for the calls under /oauth as well. */
 async function isProblem(

@@ -1,14 +1,15 @@
 /** The rules and the dashboards on a real Prometheus, fed by the running service. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { type Service, startService } from '../program.js';
+import { startService } from '../program.js';
 import { until } from '../receiver.js';
+import { afterTest, opened } from '../servers.js';
 import { queriesOfAlerts, queriesOfDashboards } from './dashboards.js';
 
 describe('Prometheus', () => {
@@ -30,26 +31,18 @@ describe('Prometheus', () => {
     if (!isThere('prometheus')) this.skip();
     this.timeout(120_000);
     const dir = await mkdtemp(join(tmpdir(), 'asset-update-prometheus-'));
-    let service: Service | undefined;
-    let prometheus: ChildProcess | undefined;
-    try {
-      service = await startService();
-      const url = `http://127.0.0.1:${await freePort()}`;
-      prometheus = await startPrometheus(dir, url, service.adminUrl);
-      const queries = [...queriesOfDashboards(), ...queriesOfAlerts().map(askedBy)];
-      for (const query of new Set(queries)) {
-        await until(`an answer to ${query}`, () => hasAnswer(url, query), 90_000);
-      }
-    } finally {
-      prometheus?.kill();
-      if (prometheus !== undefined) await once(prometheus, 'close');
-      await service?.stop();
-      await rm(dir, { recursive: true, force: true });
+    afterTest(() => rm(dir, { recursive: true, force: true }));
+    const service = opened(await startService());
+    const url = `http://127.0.0.1:${await freePort()}`;
+    await startPrometheus(dir, url, service.adminUrl);
+    const queries = [...queriesOfDashboards(), ...queriesOfAlerts().map(askedBy)];
+    for (const query of new Set(queries)) {
+      await until(`an answer to ${query}`, () => hasAnswer(url, query), 90_000);
     }
   });
 });
 
-async function startPrometheus(dir: string, url: string, target: string): Promise<ChildProcess> {
+async function startPrometheus(dir: string, url: string, target: string): Promise<void> {
   const config = {
     global: { scrape_interval: '1s' },
     scrape_configs: [{ job_name: 'asset-update', static_configs: [{ targets: [new URL(target).host] }] }],
@@ -65,8 +58,11 @@ async function startPrometheus(dir: string, url: string, target: string): Promis
     ],
     { stdio: 'ignore' },
   );
+  afterTest(async () => {
+    child.kill();
+    await once(child, 'close');
+  });
   await until('Prometheus is ready', async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.ok);
-  return child;
 }
 
 /** Returns the expression of a rule without its thresholds, and for any status: a service that works answers no 500. */

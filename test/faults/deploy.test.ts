@@ -45,10 +45,8 @@ describe('a rolling restart', function () {
     assert.deepEqual(failed, { events: 0, tokens: 0, registrations: 0 });
     console.table(account.rows);
     assertKept(account);
-    assert.deepEqual(
-      [...system.receiver.arrivals].filter(([, times]) => times.length > 1),
-      [],
-    );
+    const repeated = [...system.receiver.arrivals].filter(([, times]) => times.length > 1);
+    assert.deepEqual(repeated, []);
   });
 
   async function enough(more: number): Promise<void> {

@@ -10,7 +10,7 @@ import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { moveSlot, moveSlotsAtOnce } from '../ownRedis.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { startSentinels } from '../redisSentinels.js';
-import { servers } from '../servers.js';
+import { afterTest, opened, servers } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 
 /** A busy machine needs longer than the seconds of docs/reliability.md: Sentinels do nothing for 30 s after a pause of their own. */
@@ -63,22 +63,17 @@ describe('Failover', function () {
   let dir: string;
   let receiver: Receiver;
   let h: Harness;
-  let stopRedis: (() => Promise<void>) | undefined;
 
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'asset-update-failover-'));
+    afterTest(() => rm(dir, { recursive: true, force: true }));
     receiver = await startReceiver();
-  });
-  afterEach(async () => {
-    await h?.close();
-    await stopRedis?.();
-    await rm(dir, { recursive: true, force: true });
   });
 
   async function start(replicasOfEach: number, settings = {}): Promise<RedisCluster> {
-    const cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach });
-    stopRedis = () => cluster.stop();
-    h = await startHarness({ REDIS_URL: cluster.url, ...settings }, 'worker');
+    const { redisServerBinary: binary } = servers();
+    const cluster = opened(await startCluster({ dir, binary, replicasOfEach }));
+    h = opened(await startHarness({ REDIS_URL: cluster.url, ...settings }, 'worker'));
     return cluster;
   }
 
@@ -188,9 +183,8 @@ describe('Failover', function () {
   });
 
   it('a killed primary that Sentinels watch, REDIS_ACK_REPLICAS=1: no confirmed event is lost', async () => {
-    const set = await startSentinels({ dir, binary: servers().redisServerBinary });
-    stopRedis = () => set.stop();
-    h = await startHarness({ REDIS_URL: set.url, REDIS_ACK_REPLICAS: '1' }, 'worker');
+    const set = opened(await startSentinels({ dir, binary: servers().redisServerBinary }));
+    h = opened(await startHarness({ REDIS_URL: set.url, REDIS_ACK_REPLICAS: '1' }, 'worker'));
     const clients = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
     const published = publishAllTheTime(h, clients);
     await accepted(published);

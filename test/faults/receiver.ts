@@ -1,4 +1,5 @@
 import { createServer, type Server } from 'node:http';
+import { portOf } from '../receiver.js';
 
 /** Answers take this long at most, so that a fault finds some under way. */
 const slowestAnswerMs = 30;
@@ -31,10 +32,7 @@ export function createReceiver(port: number) {
         });
       });
       server = opened;
-      await new Promise<void>((resolve, reject) => {
-        opened.once('error', reject);
-        opened.listen(port, '127.0.0.1', resolve);
-      });
+      await portOf(opened, port);
     },
     /** Answers under way are cut off. */
     async breakOff(): Promise<void> {

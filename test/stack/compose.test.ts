@@ -5,7 +5,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { register } from '../faults/scene.js';
 import { until } from '../receiver.js';
+import { newToken } from '../service.js';
 import { hasEngine, prepareStack, type Stack } from './composeStack.js';
 import { operatorsPages } from './guideCommands.js';
 
@@ -82,17 +84,9 @@ describe('The stack of docker-compose.yml', function () {
       `client create --account ${account.account_id} --name "Some Site" --token SITE0042`,
     );
     const owner = await asOperator('account create --name "The platform" --scope enrichments');
-    const token = await newToken(stack.apiUrl, account, 'push_notifications');
-    platform = await newToken(stack.apiUrl, owner, 'enrichments');
-    const query = new URLSearchParams({
-      access_token: token,
-      client_token: client.client_token,
-      url: stack.receiverUrl,
-    });
-    const registered = await fetch(`${stack.apiUrl}/register_push_notifications?${query}`, {
-      method: 'POST',
-    });
-    assert.equal(registered.status, 200, await registered.text());
+    const token = await newToken({ url: stack.apiUrl }, account);
+    platform = await newToken({ url: stack.apiUrl }, owner);
+    await register(stack.apiUrl, token, client.client_token, stack.receiverUrl);
     load = startLoad(stack.apiUrl, platform);
     await seen('the first events arrive', async () => (await stack.received()).size >= 5, 60_000);
     await allHealthy();
@@ -226,16 +220,4 @@ function startLoad(apiUrl: string, token: string) {
       clearInterval(timer);
     },
   };
-}
-
-async function newToken(
-  apiUrl: string,
-  account: { client_id: string; client_secret: string },
-  scope: string,
-): Promise<string> {
-  const { client_id, client_secret } = account;
-  const body = new URLSearchParams({ grant_type: 'none', client_id, client_secret, scope });
-  const response = await fetch(`${apiUrl}/oauth/access_token`, { method: 'POST', body });
-  assert.equal(response.status, 200);
-  return ((await response.json()) as { access_token: string }).access_token;
 }
