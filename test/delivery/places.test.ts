@@ -5,7 +5,7 @@ import { setClient } from '../../src/redis/records/clients.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { describeWithOneRedis, servers } from '../servers.js';
-import { type Harness, startHarness } from '../service.js';
+import { type Harness, startHarness, useHarness } from '../service.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
@@ -42,6 +42,31 @@ describe("A client's places over two processes", () => {
       const place = order.indexOf(asset);
       assert.ok(Math.abs(place - i) <= 64, `${asset} came as number ${place}`);
     }
+  });
+});
+
+describe('A receiver that recovers', () => {
+  const scene = useHarness({ failingAfter: 1, probeScheduleMs: [100] });
+
+  it('gets one request, then twice as many with each round of 2xx, up to its bound', async () => {
+    const { h, receiver, client } = scene;
+    receiver.answer = () => 500;
+    await h.publish({ client, asset: 'fails' });
+    await until('it fails', () => receiver.received.length > 0);
+    await h.publishAll(client, 'waits', 80);
+    const held: ((status: number) => void)[] = [];
+    receiver.answer = () => new Promise((resolve) => held.push(resolve));
+    for (const places of [1, 1, 2, 4, 8, 16, 16]) {
+      await until(`${places} at once`, () => held.length >= places);
+      assert.equal(held.length, places);
+      for (const answer of held.splice(0)) answer(200);
+    }
+    receiver.answer = () => 200;
+    await until('no more is held', () => {
+      for (const answer of held.splice(0)) answer(200);
+      return receiver.received.length > 80;
+    });
+    await h.noneOwed(client);
   });
 });
 
@@ -101,10 +126,8 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     const { at } = await until('the next is sent', () => receiver.received[1]);
     assert.ok(at - releasedAt < h.deps.settings.leaseMs / 2, `after ${at - releasedAt} ms`);
     await h.noneOwed(client);
-    assert.deepEqual(
-      receiver.received.map(({ body }) => body.includes('"holds"')),
-      [true, false],
-    );
+    const isFirst = receiver.received.map(({ body }) => body.includes('"holds"'));
+    assert.deepEqual(isFirst, [true, false]);
   });
 
   it('to verdicts, for 7 s: what was answered 200 is posted once', async () => {

@@ -109,10 +109,8 @@ describe('While Temporal refuses to start workflows', () => {
     const starts = proxy.calls.filter(({ method }) => method === 'StartWorkflowExecution');
     const [fourthMs = 0, fifthMs = 0] = starts.map(({ at }, i) => at - (starts[i - 1]?.at ?? at)).slice(3);
     assert.ok(fourthMs >= 245 && fifthMs >= 495, `after ${fourthMs} and ${fifthMs} ms`);
-    assert.deepEqual(
-      started.sort((a, b) => a - b),
-      [1, 1, 1, 37],
-    );
+    started.sort((a, b) => a - b);
+    assert.deepEqual(started, [1, 1, 1, 37]);
     assert.equal(starts.length, refused.length + started.length);
   });
 

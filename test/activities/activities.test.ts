@@ -8,7 +8,9 @@ import { isRetriedShortly, type Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import type { Waiting } from '../../src/redis/owed/standing.js';
 import { setClient } from '../../src/redis/records/clients.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
+import { opened } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
@@ -56,10 +58,8 @@ describe('The activity awaitDelivery', () => {
     const { rest } = await createActivities(h.deps).deliver([event]);
     assert.ok(rest[0] && !isRetriedShortly(rest[0].outcome));
     await until('catch-up is started', () => succeeds(h.catchUp(client).describe()));
-    assert.deepEqual(
-      rest.map(({ outcome }) => (outcome as Waiting).reason),
-      ['full'],
-    );
+    const reasons = rest.map(({ outcome }) => (outcome as Waiting).reason);
+    assert.deepEqual(reasons, ['full']);
     gate.open();
     await h.delivered(client, event.notificationId);
   });
@@ -89,9 +89,52 @@ describe('The activity awaitDelivery', () => {
     const report = await env.run(() => createActivities(h.deps).awaitDelivery([good, broken], false));
     const { delivered, rest } = report as Report;
     assert.equal(delivered, 1);
-    assert.deepEqual(
-      rest.map(({ outcome }) => outcome.state === 'waiting' && outcome.reason),
-      ['own_failure'],
+    const reasons = rest.map(({ outcome }) => outcome.state === 'waiting' && outcome.reason);
+    assert.deepEqual(reasons, ['own_failure']);
+  });
+});
+
+/** Activities as they are, on a real Redis; no worker runs, so that nothing else delivers. */
+describe('Activities of upkeep', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let env: MockActivityEnvironment;
+
+  beforeEach(async () => {
+    h = opened(await startHarness({}, 'worker'));
+    receiver = await startReceiver();
+    env = new MockActivityEnvironment({ startToCloseTimeoutMs: 600_000 });
+  });
+
+  const inActivity = <T>(work: () => Promise<T>) => env.run(work) as Promise<T>;
+
+  it('a cancelled drain reports what is left; attempts under way are delivered', async () => {
+    const client = await h.newClient(receiver.url);
+    const gate = closeGate(receiver);
+    await h.publishAll(client, 'begun', 3);
+    const result = inActivity(() => createActivities(h.deps).drain(client));
+    await until('three POSTs are under way', () => receiver.received.length === 3);
+    env.cancel();
+    assert.equal((await result).owed, 3);
+    gate.open();
+    await h.noneOwed(client);
+    assert.equal(receiver.received.length, 3);
+  });
+
+  it('a sweep reports its progress to Temporal, also while one of its steps takes long', async () => {
+    const heartbeat = once(env, 'heartbeat');
+    const client = await h.newClient(receiver.url);
+    await setPaused(h.db, client, true);
+    await h.publishAll(client, 'paused', 1);
+    const zrange = async () => {
+      await heartbeat;
+      return [];
+    };
+    const redis = Object.assign(Object.create(h.db.redis), { zrange });
+    const sweeping = inActivity(() =>
+      createActivities({ ...h.deps, db: { ...h.db, redis } }).sweepOwedClients(),
     );
+    assert.deepEqual(await heartbeat, [{ looked: 1, woken: 0, replaced: 0 }]);
+    await sweeping;
   });
 });
