@@ -28,36 +28,19 @@ describe('times that callers and operators write', () => {
     );
   });
 
-  for (const [says, texts] of Object.entries({
-    'add Z or an offset': ['2026-11-25T10:00:00', '2026-11-25T10:00:00.123456', '2026-02-03t10:00:00'],
-    'day that does not exist': [
-      '2026-02-31',
-      '2026-02-29T00:00:00Z',
-      '2026-13-01',
-      '2026-00-10',
-      '2026-04-31',
-    ],
-    'second that does not exist': ['2026-11-25T10:00:60Z', '2016-12-31T23:59:60+01:00'],
-    'written %2B': ['2026-11-25T10:00:00 01:00'],
-    'must be a time such as': [
-      ...[
-        '2026-11-25(x)',
-        '2026-11-25 PST',
-        '2026-11-25 10:00:00Z',
-        '2026-11-25T10:00Z',
-        '2026-11-25T24:00:00Z',
-      ],
-      ...[
-        '2026-11-25T10:00:00+25:00',
-        '2026-11-25T10:00:00+0100',
-        '2026-11-25T10:60:00Z',
-        '20261125',
-        '1732528800',
-      ],
-      ...['2026-11-25T10:00:00Z ', '+002026-11-25', '2026-11-25T', '', 'now', '2026-1-2', '２026-11-25'],
-    ],
-  })) {
-    it(`are refused otherwise: ${says}`, () => {
+  const days = ['2026-02-31', '2026-02-29T00:00:00Z', '2026-13-01', '2026-00-10', '2026-04-31'];
+  for (const [says, ...texts] of [
+    ['add Z or an offset', '2026-11-25T10:00:00', '2026-11-25T10:00:00.123456', '2026-02-03t10:00:00'],
+    ['day that does not exist', ...days],
+    ['second that does not exist', '2026-11-25T10:00:60Z', '2016-12-31T23:59:60+01:00'],
+    ['written %2B', '2026-11-25T10:00:00 01:00'],
+    ['must be a time such as', '2026-11-25(x)', '2026-11-25 PST', '2026-11-25T', '2026-1-2', '２026-11-25'],
+    ['must be a time such as', '2026-11-25 10:00:00Z', '2026-11-25T10:00:00Z ', '2026-11-25T10:00Z'],
+    ['must be a time such as', '2026-11-25T24:00:00Z', '2026-11-25T10:60:00Z', '2026-11-25T10:00:00+25:00'],
+    ['must be a time such as', '2026-11-25T10:00:00+0100', '20261125', '1732528800', '+002026-11-25'],
+    ['must be a time such as', '', 'now'],
+  ] as [string, ...string[]][]) {
+    it(`are refused otherwise: ${says} (${texts[0]})`, () => {
       for (const text of texts) {
         assert.match(String(readTime(text)), new RegExp(says.replace('%', '\\%')), text);
         assert.throws(() => when.parse(text), /how long ago/, text);

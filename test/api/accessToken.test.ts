@@ -60,10 +60,8 @@ describe('POST /oauth/access_token', () => {
       const { access_token: token, ...rest } = (await answer.json()) as Record<string, unknown>;
       const scope = 'push_notifications reports';
       assert.deepEqual(rest, { token_type: 'Bearer', expires_in: 3600, scope });
-      assert.deepEqual(
-        ['cache-control', 'pragma'].map((name) => answer.headers.get(name)),
-        ['no-store', 'no-cache'],
-      );
+      const caching = ['cache-control', 'pragma'].map((name) => answer.headers.get(name));
+      assert.deepEqual(caching, ['no-store', 'no-cache']);
       const hash = createHash('sha256').update(String(token)).digest('hex');
       assert.deepEqual(await findAccessToken(h.db, String(token)), {
         fingerprint: hash.slice(0, 12),
@@ -277,8 +275,9 @@ describe('POST /oauth/access_token', () => {
     for (const [i, address] of addresses.entries())
       await guessAs(customer, address, i % 2 ? h : second, customer.client_secret);
     const found = (await listCalls(h.db)).filter((call) => call.accountId === customer.account_id);
+    const audited = found.map(({ what, address }) => [what, address]);
     assert.deepEqual(
-      found.map(({ what, address }) => [what, address]),
+      audited,
       ['127.0.0.1', '2001:db8::1', '2001:db8:0:1::1'].map((address) => ['first token of the day', address]),
     );
   });

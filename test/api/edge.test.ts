@@ -85,17 +85,15 @@ describe('the HTTP edge', () => {
     await customer.call('GET', '/nowhere');
     await customer.call('GET', '/push_notifications/signing_secret');
     const requests = lines.filter(({ route }) => route !== undefined);
-    assert.deepEqual(
-      requests.map(({ level, route, status }) => [level, route, status]),
-      [
-        [20, '/oauth/access_token', 200],
-        [30, '/oauth/access_token', 401],
-        [30, '/register_push_notifications', 200],
-        [30, '/register_push_notifications', 400],
-        [30, 'none', 404],
-        [30, '/push_notifications/signing_secret', 200],
-      ],
-    );
+    const told = requests.map(({ level, route, status }) => [level, route, status]);
+    assert.deepEqual(told, [
+      [20, '/oauth/access_token', 200],
+      [30, '/oauth/access_token', 401],
+      [30, '/register_push_notifications', 200],
+      [30, '/register_push_notifications', 400],
+      [30, 'none', 404],
+      [30, '/push_notifications/signing_secret', 200],
+    ]);
   });
 
   it('answers 500 to an unexpected error, without details', async () => {

@@ -111,18 +111,16 @@ describe('POST /enrichments', () => {
       assert.equal(status, 202);
       const { results } = body;
       assert.match(String(results[3]?.event_id), /^evt-/);
-      assert.deepEqual(
-        results.map((r) => [r.event_id, r.notification ?? r.code]),
-        [
-          ['e0', 'queued'],
-          ['e1', 'unknown_client'],
-          ['e2', 'invalid_event'],
-          [results[3]?.event_id, 'none'],
-          [null, 'invalid_event'],
-          [null, 'invalid_event'],
-          ['e6', 'queued'],
-        ],
-      );
+      const answers = results.map((r) => [r.event_id, r.notification ?? r.code]);
+      assert.deepEqual(answers, [
+        ['e0', 'queued'],
+        ['e1', 'unknown_client'],
+        ['e2', 'invalid_event'],
+        [results[3]?.event_id, 'none'],
+        [null, 'invalid_event'],
+        [null, 'invalid_event'],
+        ['e6', 'queued'],
+      ]);
       assert.match(String(results[2]?.msg), /^events\[2\]\.platform_id: /);
       assert.match(String(results[4]?.msg), /^events\[4\]: /);
       for (const i of [0, 6]) await delivered(results[i]?.notification_id);
@@ -134,10 +132,8 @@ describe('POST /enrichments', () => {
       const { body } = await call({
         events: [aloud, silent, aloud, silent, { ...silent, ...other }, { ...aloud, ...other }],
       });
-      assert.deepEqual(
-        body.results.map((one) => one.reason ?? one.notification),
-        ['queued', 'silent', 'queued', 'silent', 'silent', 'no_new_segments'],
-      );
+      const answers = body.results.map((one) => one.reason ?? one.notification);
+      assert.deepEqual(answers, ['queued', 'silent', 'queued', 'silent', 'silent', 'no_new_segments']);
       await delivered(body.results[2]?.notification_id);
     });
 

@@ -121,15 +121,13 @@ describe('PUT, GET and DELETE /notices', () => {
       ({ accountId, clientToken }) => accountId === customer.account_id && clientToken !== '',
     );
     const client = `notices:${customer.account_id}`;
-    assert.deepEqual(
-      calls.map(({ what, clientToken, about }) => [what, clientToken, about]),
-      [
-        ['notices url set', client, { url: new URL(receiver.url).origin }],
-        ['signing secret read', client, {}],
-        ['signing secret rotate', client, {}],
-        ['notices url removed', client, { url: new URL(receiver.url).origin }],
-      ],
-    );
+    const audited = calls.map(({ what, clientToken, about }) => [what, clientToken, about]);
+    assert.deepEqual(audited, [
+      ['notices url set', client, { url: new URL(receiver.url).origin }],
+      ['signing secret read', client, {}],
+      ['signing secret rotate', client, {}],
+      ['notices url removed', client, { url: new URL(receiver.url).origin }],
+    ]);
   });
 
   it('tells the URL that is replaced or removed, once, signed with its secret, also if the call ends in 503', async () => {
@@ -170,10 +168,8 @@ describe('PUT, GET and DELETE /notices', () => {
   it('belongs to a client that no call of a customer lists or accepts', async () => {
     await put(receiver.url);
     const { clients } = (await call('GET', '/clients')).body as { clients: { client_token: string }[] };
-    assert.deepEqual(
-      clients.map(({ client_token }) => client_token),
-      [customer.client_token],
-    );
+    const listed = clients.map(({ client_token }) => client_token);
+    assert.deepEqual(listed, [customer.client_token]);
     Object.assign(customer, { client_token: `notices:${customer.account_id}` });
     const { status, body } = await call('GET', '/push_notifications');
     assert.deepEqual([status, body.code], [404, 'unknown_client']);

@@ -185,10 +185,8 @@ describe('While Temporal', () => {
     const batch = await call('POST', '/enrichments', { events });
     const results = batch.body.results as Record<string, unknown>[];
     assert.equal(results[0]?.notification_id, body.notification_id, 'a repeated event');
-    assert.deepEqual(
-      results.map(({ notification, code }) => notification ?? code),
-      ['queued', 'none', 'invalid_event'],
-    );
+    const answers = results.map(({ notification, code }) => notification ?? code);
+    assert.deepEqual(answers, ['queued', 'none', 'invalid_event']);
     const since = '2026-01-01T00:00:00Z';
     for (const [status, path, asked] of [
       [202, `/notifications/${body.notification_id}/redeliver`, undefined],

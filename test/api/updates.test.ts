@@ -27,6 +27,8 @@ describe('GET /updates', () => {
     return { status, body: body as unknown as Page };
   }
 
+  const assetsOf = ({ updates }: Page) => updates.map(({ platform_id }) => platform_id);
+
   async function publish(assets: readonly string[]) {
     const events = assets.map((platform_id) => ({
       client_token: customer.client_token,
@@ -45,19 +47,13 @@ describe('GET /updates', () => {
     const results = await publish(['a', 'b', 'c']);
     for (const one of results) assert.deepEqual([one.notification, one.reason], ['none', 'not_registered']);
     const first = await get({ cursor: empty.next_cursor, limit: '2' });
-    assert.deepEqual(
-      first.body.updates.map(({ platform_id }) => platform_id),
-      ['a', 'b'],
-    );
+    assert.deepEqual(assetsOf(first.body), ['a', 'b']);
     for (const { notification_id, updated_at } of first.body.updates) {
       assert.match(notification_id, /^msg_/);
       assert.ok(Math.abs(Date.parse(updated_at) - Date.now()) < 30_000);
     }
     const second = await get({ cursor: first.body.next_cursor });
-    assert.deepEqual(
-      second.body.updates.map(({ platform_id }) => platform_id),
-      ['c'],
-    );
+    assert.deepEqual(assetsOf(second.body), ['c']);
     assert.deepEqual([first.body.has_more, second.body.has_more], [true, false]);
     const last = await get({ cursor: second.body.next_cursor });
     assert.deepEqual(last.body.updates, []);
@@ -68,11 +64,8 @@ describe('GET /updates', () => {
     await customer.register('http://127.0.0.1:9/none');
     const [published] = await publish(['a']);
     assert.equal(published?.notification, 'queued');
-    const { updates } = (await get()).body;
-    assert.deepEqual(
-      updates.map(({ notification_id }) => notification_id),
-      [published?.notification_id],
-    );
+    const [update, ...more] = (await get()).body.updates;
+    assert.deepEqual([update?.notification_id, more], [published?.notification_id, []]);
   });
 
   it('answers 400 for an invalid cursor, and 410 cursor_expired for a place that is no longer kept', async () => {
@@ -125,12 +118,7 @@ describe('GET /updates', () => {
       assert.deepEqual(sent, []);
       const published = Date.now();
       await claimOnly(h.db, customer.client_token, [arrivedEvent(customer.client_token, 'b')]);
-      for (const { body } of await Promise.all(calls)) {
-        assert.deepEqual(
-          body.updates.map(({ platform_id }) => platform_id),
-          ['b'],
-        );
-      }
+      for (const { body } of await Promise.all(calls)) assert.deepEqual(assetsOf(body), ['b']);
       assert.ok(Date.now() - published < 10_000);
       assert.equal(waiting(), 0);
       assert.equal((await get({ cursor, wait: '20' })).body.updates.length, 1, 'one is there: no wait');

@@ -127,35 +127,28 @@ describe('console: the first line of a site', () => {
       .replaceAll(/<[^>]*>/g, '')
       .trim();
   }
+  const says = async (words: RegExp, of = scene) => assert.match(await firstLine(of), words);
 
   it('says what is wrong now, since when, what waits and what to do, in each state', async () => {
     const { h, receiver, customer } = scene;
     const client = customer.client_token;
-    assert.match(
-      await firstLine(),
-      /^No URL is registered, so nothing is sent\. Send a test to your receiver’s URL \(Actions\)/,
-    );
+    await says(/^No URL is registered, so nothing is sent\. Send a test to your receiver’s URL \(Actions\)/);
     await setPaused(h.db, client, true);
-    assert.match(
-      await firstLine(),
-      /^No URL is registered, so nothing is sent\. The next one is paused\. Send a test/,
-    );
+    await says(/^No URL is registered, so nothing is sent\. The next one is paused\. Send a test/);
     await setPaused(h.db, client, false);
     await scene.register();
     assert.equal(await firstLine(), 'Ready: nothing was sent so far. No video waits.');
     assert.match((await scene.visitor.get(scene.site)).html, /<p>No attempt\.<\/p>/);
 
     await scene.publish('good', 'delivered');
-    assert.match(await firstLine(), /^Your server accepts what we send, last \d+ s ago\. No video waits\.$/);
+    await says(/^Your server accepts what we send, last \d+ s ago\. No video waits\.$/);
     receiver.answer = () => 404;
     await scene.publish('bad-1', 'waiting');
-    assert.match(
-      await firstLine(),
+    await says(
       /^Your server answers 404 since \d\d:\d\d\. 1 video waits\. The next attempt is in 1\d min\. Compare the path/,
     );
     for (const asset of ['bad-2', 'bad-3']) await scene.publish(asset, 'waiting');
-    assert.match(
-      await firstLine(),
+    await says(
       /^Your server answers 404 since \d\d:\d\d\. 3 videos wait\. We try one of them at least every 5 min, next in [56] min\. Compare the path.* When one is accepted, the others follow\. To try one of them now, press Resume \(Actions\)\.$/,
     );
     const list = await scene.visitor.get(`${scene.site}/notifications?state=waiting`);
@@ -171,8 +164,7 @@ describe('console: the first line of a site', () => {
     assert.equal(JSON.stringify(body).match(/"waiting_reason":"not_before"/g)?.length, 3);
 
     await setPaused(h.db, client, true);
-    assert.match(
-      await firstLine(),
+    await says(
       /^Nothing is sent since \d\d:\d\d, because deliveries are paused\. 3 videos wait\. Ask your account manager/,
     );
     await setPaused(h.db, client, false);
@@ -184,7 +176,7 @@ describe('console: the first line of a site', () => {
     await until('it is suspended', async () => suspended.test(await firstLine()));
     // The last change of state then only says that the pause has ended.
     for (const isPaused of [true, false]) await setPaused(h.db, client, isPaused);
-    assert.match(await firstLine(), suspended);
+    await says(suspended);
   });
 
   for (const before of ['never accepted anything', 'has accepted something'])
@@ -195,15 +187,15 @@ describe('console: the first line of a site', () => {
       own.receiver.answer = () => 404;
       await own.publish('gone', 'waiting');
       await forgetAsset(own.h.db, own.customer.client_token, 'gone');
-      assert.match(
-        await firstLine(own),
+      await says(
         /^Your server answers 404 since \d\d:\d\d\. No video waits\. The next video tries it again\. Compare the path/,
+        own,
       );
       for (const asset of ['last', 'only']) await own.publish(asset, 'waiting');
       await forgetAsset(own.h.db, own.customer.client_token, 'last');
       const one =
         /\. 1 video waits\. We try it at least every 5 min, .* To try it now, press Resume \(Actions\)\.$/;
-      assert.match(await firstLine(own), one);
+      await says(one, own);
       await forgetAsset(own.h.db, own.customer.client_token, 'only');
       assert.doesNotMatch(await firstLine(own), /follow|Resume/);
     });
@@ -213,10 +205,7 @@ describe('console: the first line of a site', () => {
     await own.register();
     await own.call('PUT', '/push_notifications/quiet_period', { seconds: 1800 });
     await own.h.publish({ client: own.customer.client_token, asset: 'quiet' });
-    assert.match(
-      await firstLine(own),
-      /^1 video waits\. The next attempt is in \d\d min, when its quiet period ends\.$/,
-    );
+    await says(/^1 video waits\. The next attempt is in \d\d min, when its quiet period ends\.$/, own);
   });
 
   it('says that a video was refused while others are accepted', async () => {
@@ -225,10 +214,7 @@ describe('console: the first line of a site', () => {
     own.receiver.answer = ({ body }) => (body.includes('odd') ? 422 : 200);
     await own.publish('odd', 'waiting');
     await own.publish('good', 'delivered');
-    assert.match(
-      await firstLine(own),
-      /^1 video waits\. The next attempt is in \d+ min\. An earlier one has failed\.$/,
-    );
+    await says(/^1 video waits\. The next attempt is in \d+ min\. An earlier one has failed\.$/, own);
   });
 
   it('draws the only attempt of a day, and names who changed a state', async () => {

@@ -38,10 +38,8 @@ describe('Counts of the sweep', () => {
     const seen = ['owed_notifications', 'owed_clients', 'overdue_clients', 'catch_ups_running'].map(value);
     assert.deepEqual(seen, [2, 1, 0, 1]);
     const states = ['active', 'paused', 'failing', 'suspended'];
-    assert.deepEqual(
-      states.map((state) => value(`endpoints{state="${state}"}`)),
-      [1, 1, 0, 0],
-    );
+    const endpoints = states.map((state) => value(`endpoints{state="${state}"}`));
+    assert.deepEqual(endpoints, [1, 1, 0, 0]);
     assert.equal(value('broken_clients'), 0);
     const ended = value('sweep_completed_timestamp_seconds') ?? 0;
     assert.ok(ended > 1_700_000_000 && ended <= Date.now() / 1000);

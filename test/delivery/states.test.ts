@@ -56,17 +56,21 @@ describe('each change of a registration’s state is logged, counted, audited an
     await reaches('active');
     await until('told', () => told().length === 6);
     const [info, warn, error] = [30, 40, 50];
-    assert.deepEqual(
-      told().map(({ level, client_token, from, to, why }) => [level, client_token, from, to, why]),
-      [
-        [info, client(), 'not_registered', 'active', 'registered'],
-        [warn, client(), 'active', 'failing', '2 attempts failed in a row'],
-        [info, client(), 'failing', 'active', 'a probe succeeded'],
-        [error, client(), 'active', 'suspended', 'it answered 410'],
-        [warn, client(), 'suspended', 'failing', 'resumed by the publisher'],
-        [info, client(), 'failing', 'active', 'a probe succeeded'],
-      ],
-    );
+    const changes = told().map(({ level, client_token, from, to, why }) => [
+      level,
+      client_token,
+      from,
+      to,
+      why,
+    ]);
+    assert.deepEqual(changes, [
+      [info, client(), 'not_registered', 'active', 'registered'],
+      [warn, client(), 'active', 'failing', '2 attempts failed in a row'],
+      [info, client(), 'failing', 'active', 'a probe succeeded'],
+      [error, client(), 'active', 'suspended', 'it answered 410'],
+      [warn, client(), 'suspended', 'failing', 'resumed by the publisher'],
+      [info, client(), 'failing', 'active', 'a probe succeeded'],
+    ]);
     assert.deepEqual(await counted(), { active: 3, failing: 2, suspended: 1 });
   });
 
@@ -86,17 +90,15 @@ describe('each change of a registration’s state is logged, counted, audited an
     const byOperator = (await listStateChanges(h.db, { onBroken: (client) => assert.fail(client) })).filter(
       (change) => change.by === 'operator',
     );
-    assert.deepEqual(
-      byOperator.map(({ from, to, why }) => [from, to, why]),
-      [
-        ['active', 'paused', 'paused'],
-        ['paused', 'active', 'resumed'],
-        ['active', 'paused', 'its account was disabled'],
-        ['paused', 'active', 'its account was enabled'],
-        ['active', 'active', 'the url was changed'],
-        ['active', 'not_registered', 'reset'],
-      ],
-    );
+    const operators = byOperator.map(({ from, to, why }) => [from, to, why]);
+    assert.deepEqual(operators, [
+      ['active', 'paused', 'paused'],
+      ['paused', 'active', 'resumed'],
+      ['active', 'paused', 'its account was disabled'],
+      ['paused', 'active', 'its account was enabled'],
+      ['active', 'active', 'the url was changed'],
+      ['active', 'not_registered', 'reset'],
+    ]);
     const ofState = byOperator.filter(({ from, to }) => from !== to);
     lines.length = 0;
     await h.sweep();

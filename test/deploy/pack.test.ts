@@ -45,14 +45,12 @@ describe('The tarball of npm pack', () => {
   after(() => rm(dir, { recursive: true, force: true }));
 
   it('has what runs the service, and no test, benchmark, source, data or secret', async () => {
-    assert.deepEqual(
-      files.filter((file) => !expected.test(file)),
-      [],
+    const unexpected = files.filter((file) => !expected.test(file));
+    assert.deepEqual(unexpected, []);
+    const superfluous = files.filter((file) =>
+      /\.(test\.\w+|map|png|ts|env|log)$|(^|\/)\.|node_modules/.test(file),
     );
-    assert.deepEqual(
-      files.filter((file) => /\.(test\.\w+|map|png|ts|env|log)$|(^|\/)\.|node_modules/.test(file)),
-      [],
-    );
+    assert.deepEqual(superfluous, []);
     for (const { name, source } of allExamples) {
       assert.ok(files.includes(`dist/examples/${name}/${source}`), name);
     }

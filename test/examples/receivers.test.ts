@@ -58,10 +58,8 @@ describe('the example receivers', function () {
         const id = await delivered(client_token, first);
         await call('POST', `notifications/${id}/redeliver`, { client_token });
         await until('it was delivered twice', async () => (await attempts(client_token, id)).length === 2);
-        assert.deepEqual(
-          (await attempts(client_token, id)).map(({ status }) => status),
-          [204, 204],
-        );
+        const statuses = (await attempts(client_token, id)).map(({ status }) => status);
+        assert.deepEqual(statuses, [204, 204]);
 
         await call('POST', 'push_notifications/signing_secret', { client_token });
         await delivered(client_token, second);

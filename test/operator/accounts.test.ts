@@ -62,14 +62,17 @@ describe('operator: account', () => {
     const audit = await cli.json('audit', '--since', since, '--of', account_id);
     const login = userInfo().username;
     const made = { name: 'D', client_id, scopes: ['push_notifications'] };
-    assert.deepEqual(
-      audit.map(({ who, what, before, after }: Record<string, unknown>) => [who, what, before, after]),
-      [
-        [login, 'account create', null, made],
-        [login, 'account disable', { disabled: false }, { disabled: true }],
-        [`Ada (${login})`, 'account enable', { disabled: true }, { disabled: false }],
-      ],
-    );
+    const changes = audit.map(({ who, what, before, after }: Record<string, unknown>) => [
+      who,
+      what,
+      before,
+      after,
+    ]);
+    assert.deepEqual(changes, [
+      [login, 'account create', null, made],
+      [login, 'account disable', { disabled: false }, { disabled: true }],
+      [`Ada (${login})`, 'account enable', { disabled: true }, { disabled: false }],
+    ]);
     assert.ok(audit.every(({ at }: { at: string }) => Date.parse(at) >= begun));
     assert.equal(JSON.stringify(audit).includes(client_secret), false);
     const { stdout } = await cli.run(['audit', '--of', account_id]);

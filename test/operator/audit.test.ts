@@ -78,19 +78,15 @@ describe('audit: calls of the API', () => {
     }
     const entries = await ofAccount(customer.account_id);
     const expected = calls.map(([what], i) => [what, client_token, from, fingerprint(token), ids[i]]);
-    assert.deepEqual(
-      entries.map((e) => [e.what, e.target, e.address, e.token_fingerprint, e.request_id]),
-      expected,
-    );
+    const recorded = entries.map((e) => [e.what, e.target, e.address, e.token_fingerprint, e.request_id]);
+    assert.deepEqual(recorded, expected);
     assert.equal(entries[1]?.after?.url, new URL(receiver.url).origin);
     const [asked] = (await cli.json('audit', '--of', customer.account_id)) as Entry[];
     assert.deepEqual([asked?.what, Object.keys(asked?.after ?? {})], [firstToken, ['client_id']]);
     const isCall = (l: Json) => l.msg === 'audited call' && l.what !== firstToken;
     const logged = lines.filter((l) => isCall(l) && l.account_id === customer.account_id);
-    assert.deepEqual(
-      logged.map((l) => [l.what, l.client_token, l.address, l.token_fingerprint, l.request_id]),
-      expected,
-    );
+    const said = logged.map((l) => [l.what, l.client_token, l.address, l.token_fingerprint, l.request_id]);
+    assert.deepEqual(said, expected);
     for (const text of [JSON.stringify(entries), JSON.stringify(lines)]) {
       for (const secret of ['url-secret', 'whsec_', token, customer.client_secret])
         assert.ok(!text.includes(secret));
@@ -219,16 +215,19 @@ describe('audit: calls of the API', () => {
     await post({ client_id: customer.client_secret });
     await post({}, [['scope', 'twice']]);
     const logged = lines.filter((line) => line.msg === 'a token call was refused');
-    assert.deepEqual(
-      logged.map(({ client_id, address, error, status }) => [client_id, address, error, status]),
-      [
-        [customer.client_id, from, 'invalid_client', 401],
-        [customer.client_id, from, 'invalid_scope', 400],
-        [customer.client_id, from, 'invalid_request', 400],
-        ['malformed', from, 'invalid_client', 401],
-        ['malformed', from, 'invalid_request', 400],
-      ],
-    );
+    const refused = logged.map(({ client_id, address, error, status }) => [
+      client_id,
+      address,
+      error,
+      status,
+    ]);
+    assert.deepEqual(refused, [
+      [customer.client_id, from, 'invalid_client', 401],
+      [customer.client_id, from, 'invalid_scope', 400],
+      [customer.client_id, from, 'invalid_request', 400],
+      ['malformed', from, 'invalid_client', 401],
+      ['malformed', from, 'invalid_request', 400],
+    ]);
     assert.ok(!JSON.stringify(lines).includes('wrong-secret'));
     assert.ok(!JSON.stringify(lines).includes(customer.client_secret));
   });

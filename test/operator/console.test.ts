@@ -28,8 +28,9 @@ describe('operator: console', () => {
     const entries = (await cli.json('audit', '--of', customer.account_id)).filter(
       ({ what }: { what: string }) => what === 'console',
     );
+    const recorded = entries.map((entry: { target: string; after: unknown }) => [entry.target, entry.after]);
     assert.deepEqual(
-      entries.map((entry: { target: string; after: unknown }) => [entry.target, entry.after]),
+      recorded,
       ['full', 'full', 'full', 'read'].map((access) => [customer.account_id, { access }]),
     );
     for (const secret of [read.url.split('#')[1], reader.secret]) {

@@ -37,10 +37,8 @@ describe('an own failure', () => {
     const ours = { ok: false, ours: 'descriptors' };
     assert.deepEqual(blame(byAddress), { ...ours, error: 'connect' });
     assert.deepEqual(blame(byName), { ...ours, error: 'dns' });
-    assert.deepEqual(
-      afterwards.map(({ ok }) => ok),
-      [true, true],
-    );
+    const outcomes = afterwards.map(({ ok }) => ok);
+    assert.deepEqual(outcomes, [true, true]);
   });
 
   it('is a silent resolver, which many callers find out by one question', async () => {
@@ -128,10 +126,8 @@ describe('an own failure', () => {
     late?.();
     await child.ended;
     const results: PostResult[] = JSON.parse(child.stdout);
-    assert.deepEqual(
-      results.map(({ ok, error }) => error ?? ok),
-      [true, true, true],
-    );
+    const outcomes = results.map(({ ok, error }) => error ?? ok);
+    assert.deepEqual(outcomes, [true, true, true]);
   });
 
   it('is identified by code and addresses', async () => {

@@ -45,8 +45,9 @@ describe('a receiver behind an outgoing proxy', () => {
         const sender = sending({ names, ca: certificate, proxy: using(proxy, resolves) });
         const url = `${tls ? 'https' : 'http'}://receiver.example:${receiver.port}/a`;
         const results = [await sender.post(requestTo(url)), await sender.post(requestTo(url))];
+        const outcomes = results.map(({ ok, remoteAddress }) => [ok, remoteAddress]);
         assert.deepEqual(
-          results.map(({ ok, remoteAddress }) => [ok, remoteAddress]),
+          outcomes,
           [0, 1].map(() => [true, resolves ? undefined : '127.0.0.1']),
         );
         const [head = '', ...more] = proxy.heads;

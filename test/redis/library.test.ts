@@ -75,14 +75,9 @@ describe('The library of scripts', () => {
     const again = await client.take();
     await client.db.redis.config('SET', 'maxmemory', 0);
     assert.equal(turned.settled[0]?.result, 'delivered');
-    assert.deepEqual(
-      again.map(({ platformId }) => platformId),
-      turned.taken.map(({ platformId }) => platformId),
-    );
-    assert.deepEqual(
-      turned.taken.map(({ platformId }) => platformId),
-      [taken.platformId === 'vid' ? 'next' : 'vid'],
-    );
+    const other = taken.platformId === 'vid' ? 'next' : 'vid';
+    for (const [one, ...more] of [turned.taken, again])
+      assert.deepEqual([one?.platformId, more], [other, []]);
   });
 });
 

@@ -109,10 +109,8 @@ describe('the notifications of a client', () => {
     ] as const) {
       const wanted = { state: 'waiting' as const, ...options };
       const { notifications: found } = await newestNotifications(client.db, [client.clientToken], wanted);
-      assert.deepEqual(
-        found.map((one) => one.platformId),
-        expected,
-      );
+      const assets = found.map((one) => one.platformId);
+      assert.deepEqual(assets, expected);
     }
   });
 

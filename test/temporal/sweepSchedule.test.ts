@@ -85,10 +85,8 @@ describe('The schedule of the sweep', () => {
       ['sweep', `sweep/${taskQueue}`, taskQueue, [], 600_000],
     );
     assert.equal(mended.state.remainingActions, undefined);
-    assert.deepEqual(
-      said.map(({ msg }) => msg),
-      ['the schedule of the sweep was outdated or changed; it is repaired'],
-    );
+    const messages = said.map(({ msg }) => msg);
+    assert.deepEqual(messages, ['the schedule of the sweep was outdated or changed; it is repaired']);
     await schedule.ensure();
     assert.equal(said.length, 1, 'as it should be now');
   });
@@ -103,10 +101,8 @@ describe('The schedule of the sweep', () => {
     assert.equal(schedule.isPaused(), true);
     assert.equal(await paused(), true);
     const line = 'the schedule of the sweep is paused: owed assets that nothing works on are not found';
-    assert.deepEqual(
-      said.map(({ level, msg, note }) => [level, msg, note]),
-      [[50, line, 'Ada: Redis is being moved']],
-    );
+    const told = said.map(({ level, msg, note }) => [level, msg, note]);
+    assert.deepEqual(told, [[50, line, 'Ada: Redis is being moved']]);
     await handle().unpause('Ada: done');
     await until('resumed', async () => !(await paused()));
     await schedule.ensure();

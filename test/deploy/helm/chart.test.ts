@@ -85,10 +85,8 @@ describe('the Helm chart', function () {
         });
         assert.deepEqual([pod.automountServiceAccountToken, pod.enableServiceLinks], [false, false]);
         const writable = container.volumeMounts.filter(({ readOnly }) => !readOnly);
-        assert.deepEqual(
-          writable.map(({ mountPath }) => mountPath),
-          ['/tmp'],
-        );
+        const paths = writable.map(({ mountPath }) => mountPath);
+        assert.deepEqual(paths, ['/tmp']);
         assert.ok(container.resources.limits.memory);
       }
     }
