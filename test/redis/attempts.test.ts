@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { assetSlot } from '../../src/ids.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
+import { recoverFailed, replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import type { Settled, Taken } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
