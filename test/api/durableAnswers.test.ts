@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { RedisServer } from '../../local/redis.js';
 import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
-import { slotOf } from '../../src/redis/connection/nodes.js';
+import { slotOf } from '../../src/redis/connection/keys.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';

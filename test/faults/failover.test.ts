@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
-import { slotOf } from '../../src/redis/connection/nodes.js';
+import { slotOf } from '../../src/redis/connection/keys.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { moveSlot, moveSlotsAtOnce } from '../ownRedis.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';

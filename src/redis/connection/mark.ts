@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Db } from './db.js';
-import { rangeTags } from './nodes.js';
+import { rangeTags } from './keys.js';
 import { RedisUnavailable } from './unavailable.js';
 
 /** The layout of the keys that this release reads and writes. */

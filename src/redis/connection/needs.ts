@@ -5,9 +5,10 @@ import type { Redis } from 'ioredis';
 import { ConfigError } from '../../config.js';
 import type { Db } from './db.js';
 import type { Refused, ServerFacts } from './health.js';
+import { rangeTags } from './keys.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
-import { firstAnswer, rangeTags } from './nodes.js';
+import { firstAnswer } from './nodes.js';
 import {
   explainRefusals,
   ignore,

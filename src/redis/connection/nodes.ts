@@ -5,9 +5,10 @@
  */
 import { isIP, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Cluster, Command, Redis, type RedisOptions } from 'ioredis';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
 import type { StoreHealth } from './health.js';
+import { slotOf } from './keys.js';
 import { ignore, isLasting, isOfCommand, isReadOnly, RedisUnavailable, refusalOf } from './unavailable.js';
 
 export interface Nodes {
@@ -259,27 +260,6 @@ function createNodes(cluster: Cluster, greet: Nodes['greet']): Nodes {
 }
 
 const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;
-
-/** From 0 to 16,383. */
-export function slotOf(key: string): number {
-  return new Command('get', [key]).getSlot() as number;
-}
-
-/** The slots are divided into this many ranges. Nodes own long sequences of slots, so hardly any range is on two nodes. */
-const ranges = 256;
-const rangeOf = (key: string): number => Math.floor((slotOf(key) * ranges) / 16_384);
-
-/** A hash tag in each range: the smallest number, always the same. */
-export const rangeTags: string[] = [];
-for (let n = 0, missing = ranges; missing > 0; n++) {
-  const range = rangeOf(String(n));
-  if (rangeTags[range] !== undefined) continue;
-  rangeTags[range] = String(n);
-  missing--;
-}
-
-/** Returns a hash tag in the range of a key. */
-export const tagBeside = (key: string): string => rangeTags[rangeOf(key)] as string;
 
 /** Large enough to share a system call, small enough that Redis begins while the rest is still being built. */
 const piece = 4;

@@ -3,9 +3,8 @@
  * slot beside those of its clients, so that an unavailable node delays only its own clients, and no key takes every claim.
  */
 import { type Db, toPairs } from '../connection/db.js';
-import { clientBase } from '../connection/keys.js';
+import { clientBase, rangeTags, tagBeside } from '../connection/keys.js';
 import { evaluate, runScript } from '../connection/library.js';
-import { rangeTags, tagBeside } from '../connection/nodes.js';
 
 /** After this time an announced claim has happened or never will. */
 const unclaimedMs = 600_000;
