@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
 import { claimOnly } from '../../src/redis/owed/claim.js';
 import { until } from '../receiver.js';
 import { arrivedEvent, type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
@@ -144,6 +145,28 @@ describe('GET /updates', () => {
       await until('it waits', () => waiting() === 1);
       closing.socket.end();
       assert.deepEqual(statusesIn(await closing.closed), [200]);
+    });
+
+    it('asks once whether the subscription still answers, for all who begin to wait at the same time', async () => {
+      const { redis } = h.db;
+      const duplicate = redis.duplicate.bind(redis);
+      let asked = 0;
+      redis.duplicate = (options) => {
+        const own = duplicate(options);
+        const send = own.sendCommand.bind(own);
+        own.sendCommand = (command, ...rest) => {
+          if (command.name === 'psubscribe') asked++;
+          return send(command, ...rest);
+        };
+        return own;
+      };
+      const waits = createUpdateWaits(h.db);
+      const wait = () => waits.next(customer.client_token, '0-0', 1, new AbortController().signal);
+      assert.equal(await wait(), false);
+      Object.assign(redis, { duplicate });
+      asked = 0;
+      await Promise.all(Array.from({ length: 100 }, wait));
+      assert.equal(asked, 1);
     });
 
     it('has callers look again when the subscription was cut, and tells them of the next update', async () => {

@@ -9,6 +9,8 @@ export function createUpdateWaits(db: Db) {
   const waiting = new Map<string, Set<() => void>>();
   const pattern = db.client('*').updates.replaceAll(/[[\]?\\]/g, '\\$&');
   let subscribing: Promise<Redis> | undefined;
+  /** One question at a time is enough for all who begin to wait. */
+  let isAsking = false;
 
   function wake(channel: string): void {
     for (const goOn of waiting.get(channel) ?? []) goOn();
@@ -17,7 +19,7 @@ export function createUpdateWaits(db: Db) {
   /** Begins the subscription with the first caller who waits. @throws errors of Redis; the next caller tries again */
   async function subscribe(): Promise<void> {
     // A line that a router forgot looks like one on which nothing is said: without an answer it is made again, and all look again.
-    if (subscribing !== undefined) void askAgain(subscribing).catch(ignore);
+    if (subscribing !== undefined && !isAsking) void askAgain(subscribing).catch(ignore);
     subscribing ??= open().catch((err: unknown) => {
       subscribing = undefined;
       throw err;
@@ -26,8 +28,13 @@ export function createUpdateWaits(db: Db) {
   }
 
   async function askAgain(opened: Promise<Redis>): Promise<void> {
-    const own = await opened;
-    if (own.status === 'ready') await own.psubscribe(pattern);
+    isAsking = true;
+    try {
+      const own = await opened;
+      if (own.status === 'ready') await own.psubscribe(pattern);
+    } finally {
+      isAsking = false;
+    }
   }
 
   async function open(): Promise<Redis> {
