@@ -133,13 +133,13 @@ const reasons = {
     lasts: true,
   },
   closed: {
-    words: /ECONNRESET|closed before an answer/,
+    words: /ECONNRESET|EPIPE|closed before an answer/,
     says: 'Redis closes the connection without an answer.',
     todo: 'If its port expects TLS, begin REDIS_URL with rediss://, and with redis:// if not. Else look at its log.',
   },
   away: {
     words:
-      /Connection is closed|Command aborted|Stream isn't writeable|max retries per request|ECONN|EPIPE|EHOST|ENET|Cluster isn't ready|None of startup nodes|Cluster is ended|Failed to refresh slots cache/,
+      /Connection is closed|Command aborted|Stream isn't writeable|max retries per request|ECONN|EHOST|ENET|Cluster isn't ready|None of startup nodes|Cluster is ended|Failed to refresh slots cache/,
     says: 'Redis does not answer.',
     todo: 'Start it, or correct REDIS_URL.',
   },
