@@ -134,13 +134,11 @@ export const notificationRecover = range('recover', {
   does: 'make failed notifications owed again, unless the asset has a newer one',
   ended: 'failed',
   untilDefault: 'now',
-  async makeOwed(operator, client, { until = Date.now(), ...span }) {
+  makeOwed(operator, client, span) {
     const said = (count: number) => {
       if (count % 5000 === 0) operator.warn(`${count} are owed again so far.`);
     };
-    const given = { ...span, until };
-    const found = await operator.change((db) => recoverFailed(db, client, given, recoveredAtMost, said));
-    return { ...found, until };
+    return operator.change((db) => recoverFailed(db, client, span, recoveredAtMost, said));
   },
 });
 

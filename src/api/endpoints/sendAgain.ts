@@ -149,7 +149,10 @@ export const recoverEndpoint = rangeEndpoint({
     what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
     schema: z.object({ count: whole(17), more: whole(0) }),
   },
-  makeOwed: (db, client, range) => recoverFailed(db, client, range, recoveredAtMost),
+  async makeOwed(db, client, range) {
+    const { count, more } = await recoverFailed(db, client, range, recoveredAtMost);
+    return { count, more };
+  },
 });
 
 export const replayEndpoint = rangeEndpoint({

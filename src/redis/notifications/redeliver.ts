@@ -1,7 +1,7 @@
 /** Makes notifications due or owed again, or cancels them, for operators and publishers. */
 import { assetSlot } from '../../ids.js';
 import { restSince } from '../../promises.js';
-import { type Db, nowOf, timeAt } from '../connection/db.js';
+import { type Db, timeAt } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import { listedEntries, listedSince } from './notificationPages.js';
@@ -43,21 +43,22 @@ const recoveredPerStep = 200;
 /**
  * Makes failed assets owed again whose notification failed in that time, the oldest first, in steps that are each safe to repeat. The
  * caller wakes catch-up.
+ * Without `until` it ends now, by Redis' clock.
  * @param atMost so many assets @param progress is told after each step how many assets are owed again
  * @returns `count`: assets that are owed again (or would be); `more`: those that are left
  */
 export async function recoverFailed(
   db: Db,
   clientToken: string,
-  { since, until = Number.MAX_SAFE_INTEGER, dryRun }: Range,
+  { since, until: asked, dryRun }: Range,
   atMost = Number.POSITIVE_INFINITY,
   progress: (count: number) => void = () => {},
-): Promise<{ count: number; more: number }> {
-  const from = Math.max(since, nowOf(db) - db.keepFailedMs);
-  if (dryRun) {
-    const found = await db.redis.zcount(db.client(clientToken).failedAt, from, until);
-    return { count: found, more: 0 };
-  }
+): Promise<{ count: number; more: number; until: number }> {
+  const { failedAt } = db.client(clientToken);
+  const now = await timeAt(db, failedAt);
+  const until = asked ?? now;
+  const from = Math.max(since, now - db.keepFailedMs);
+  if (dryRun) return { count: await db.redis.zcount(failedAt, from, until), more: 0, until };
   await announceClaims(db, clientToken);
   for (let count = 0; ; ) {
     const begunAt = performance.now();
@@ -65,7 +66,7 @@ export async function recoverFailed(
     const args = [from, until, step];
     const [recovered, more] = await runScript<[number, number]>(db, 'recoverFailed', clientToken, args);
     count += recovered;
-    if (more === 0 || count >= atMost) return { count, more };
+    if (more === 0 || count >= atMost) return { count, more, until };
     progress(count);
     await restSince(begunAt);
   }
