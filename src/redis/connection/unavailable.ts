@@ -115,7 +115,7 @@ const reasons = {
   },
   command: {
     words:
-      /unknown (redis )?(sub)?command|not (available|allowed|supported|implemented|enabled)|unsupported|disabled|answers nothing/i,
+      /unknown (redis )?(sub)?command|not (available|allowed|supported|implemented|enabled)|unsupported|disabled|answers nothing|by Sentinel/i,
     says: 'The server refuses COMMAND: it is older than Redis 7.2, a Sentinel, or its provider has no such command.',
     todo: `${needs} says what the service needs.`,
     lasts: true,
