@@ -2,7 +2,9 @@
 import { z } from 'zod';
 import { count, hasPart } from '../api/console/words.js';
 import { text, time } from '../api/reference/schemas.js';
+import { isClientToken } from '../ids.js';
 import { inTimeOrder, listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
+import { getClient } from '../redis/records/clients.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
 import { filledText, inOrder, when } from './input.js';
 import { listed, notACursor, operation } from './operation.js';
@@ -45,10 +47,11 @@ export const audit = operation({
     if (!/^\d{0,15}$/.test(after ?? '')) throw notACursor();
     const sinceMs = Math.max(0, Math.floor(since), Number(after ?? 0));
     const from = String(sinceMs);
+    const client = of !== undefined && isClientToken(of) ? await getClient(db, of) : undefined;
     const [commands, states, calls] = await Promise.all([
       listChanges(db, from, of),
-      listStateChanges(db, { since: sinceMs, onBroken }),
-      listCalls(db, from, of),
+      listStateChanges(db, { since: sinceMs, of: client?.clientToken, onBroken }),
+      listCalls(db, from, of, client?.accountId),
     ]);
     const all = [
       // A call comes before its effects, even within one millisecond.

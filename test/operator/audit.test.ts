@@ -156,8 +156,11 @@ describe('audit: calls of the API', () => {
         return h.db.redis.xrange(key as string, ...(args as [string, string]));
       };
       const redis = Object.assign(Object.create(h.db.redis), { xrange });
-      const found = await listCalls({ ...h.db, redis }, '-', loud.account_id);
-      assert.equal(found.filter(({ what }) => what === 'flood').length, left);
+      const { account_id } = loud;
+      for (const [of, owner] of [[account_id], ['SITE', account_id]]) {
+        const found = await listCalls({ ...h.db, redis }, '-', of, owner);
+        assert.equal(found.filter(({ what }) => what === 'flood').length, left);
+      }
       assert.ok(read.length > 5 && read.every((key) => key.includes(loud.account_id)), `${read}`);
     });
 

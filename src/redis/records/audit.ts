@@ -169,14 +169,14 @@ export async function recordCall(
 
 /**
  * Lists the calls of every account from an id of the streams on, the oldest first.
- * @param of only calls of this account, or with this text as a value
+ * @param of only calls of this account, or with this text as a value @param owner the account of the client that the text names
  */
-export async function listCalls(db: Db, from = '-', of?: string): Promise<RecordedCall[]> {
+export async function listCalls(db: Db, from = '-', of?: string, owner = of): Promise<RecordedCall[]> {
   const all = await db.redis.smembers(db.global.accounts);
   const text = of === undefined ? '' : JSON.stringify(of);
   const calls: RecordedCall[] = [];
   const rest = rests();
-  for (const accountId of of !== undefined && all.includes(of) ? [of] : all)
+  for (const accountId of owner !== undefined && all.includes(owner) ? [owner] : all)
     for (const key of [db.global.accountCalls(accountId), db.global.accountSecurityCalls(accountId)])
       for await (const page of pagesOf(db, key, from, rest))
         for (const [id, [, entry = '{}']] of page)

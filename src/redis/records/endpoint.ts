@@ -117,15 +117,19 @@ export interface StateChange {
 }
 
 /**
- * Returns the changes of every client since a time (ms), the oldest first.
+ * Returns the changes of every client, or of one, since a time (ms), the oldest first.
  * @param onBroken is called for each client whose changes cannot be read
  * @throws if Redis is unavailable
  */
 export async function listStateChanges(
   db: Db,
-  { since = 0, onBroken }: { since?: number; onBroken(clientToken: string, err: unknown): unknown },
+  {
+    since = 0,
+    of,
+    onBroken,
+  }: { since?: number; of?: string | undefined; onBroken(clientToken: string, err: unknown): unknown },
 ): Promise<StateChange[]> {
-  const clientTokens = await db.redis.smembers(db.global.clients);
+  const clientTokens = of === undefined ? await db.redis.smembers(db.global.clients) : [of];
   const found = await mapInPages(clientTokens, concurrency, (clientToken) =>
     unlessBroken(
       () => readStateChanges(db, clientToken),
