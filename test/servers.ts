@@ -144,8 +144,12 @@ export const mochaHooks = {
     run.hasRuntime = true;
   },
 
-  async afterEach(): Promise<void> {
-    for (const end of run.ofTest.splice(0).reverse()) await end();
+  async afterEach(this: Mocha.Context): Promise<void> {
+    this.timeout(180_000);
+    const ended = [];
+    for (const end of run.ofTest.splice(0).reverse())
+      ended.push(...(await Promise.allSettled([(async () => end())()])));
+    for (const one of ended) if (one.status === 'rejected') throw one.reason;
   },
 
   async afterAll(): Promise<void> {
