@@ -63,21 +63,21 @@ async function accept(deps: ApiDeps, { req }: ApiContext, left: Left) {
  */
 async function traced<T>(
   { tracing }: ApiDeps,
-  { req, state, status }: ApiContext,
+  ctx: ApiContext,
   work: (trace?: Traceparent) => Promise<T>,
 ): Promise<T> {
   const span = tracing?.begin('POST /enrichments', {
     kind: 'SERVER',
-    traces: [req.headers.traceparent?.toString()],
+    traces: [ctx.req.headers.traceparent?.toString()],
     attributes: {
       'http.request.method': 'POST',
       'http.route': '/enrichments',
-      'asset_update.request_id': state.requestId,
+      'asset_update.request_id': ctx.state.requestId,
     },
   });
   try {
     const answer = await work(span?.traceparent);
-    span?.end({ 'http.response.status_code': status });
+    span?.end({ 'http.response.status_code': ctx.status });
     return answer;
   } catch (err) {
     const { status, code } = toApiError(err) ?? { status: 500, code: 'server_error' };

@@ -41,9 +41,8 @@ interface Range {
 const recoveredPerStep = 200;
 
 /**
- * Makes failed assets owed again whose notification failed in that time, the oldest first, in steps that are each safe to repeat. The
- * caller wakes catch-up.
- * Without `until` it ends now, by Redis' clock.
+ * Makes failed assets owed again whose notification failed in that time, by default until now by Redis' clock, the oldest first, in
+ * steps that are each safe to repeat. The caller wakes catch-up.
  * @param atMost so many assets @param progress is told after each step how many assets are owed again
  * @returns `count`: assets that are owed again (or would be); `more`: those that are left
  */
