@@ -1,3 +1,4 @@
+import { brotliDecompressSync, constants, unzipSync } from 'node:zlib';
 import { type AnswerReader, excerptBytes } from './answerReader.js';
 import type { Failure } from './failures.js';
 
@@ -15,7 +16,8 @@ export interface PostResult extends Partial<Failure> {
 }
 
 /** Makes the result of an attempt whose answer has a status. */
-export function resultOf({ status, retryAfter, excerpt }: AnswerReader): Omit<PostResult, 'milliseconds'> {
+export function resultOf(answer: AnswerReader): Omit<PostResult, 'milliseconds'> {
+  const { status, retryAfter, excerpt } = answer;
   if (status < 300) return { ok: true, status };
   const asked = status === 429 || status === 503 ? retryAfter : undefined;
   const waitMs = asked === undefined ? undefined : retryAfterMs(asked);
@@ -25,8 +27,21 @@ export function resultOf({ status, retryAfter, excerpt }: AnswerReader): Omit<Po
     error: status < 400 ? 'redirect' : 'http_status',
     detail: asked !== undefined && waitMs === undefined ? 'retry_after_unreadable' : undefined,
     retryAfterMs: waitMs,
-    responseExcerpt: excerpt.length > 0 ? excerptOf(excerpt) : undefined,
+    responseExcerpt: excerpt.length > 0 ? excerptOf(unpacked(answer)) : undefined,
   };
+}
+
+/** Some servers compress for whoever does not ask for it. Of what is packed only the beginning may be there. */
+function unpacked({ contentEncoding, excerpt }: AnswerReader): Buffer {
+  if (contentEncoding === undefined) return excerpt;
+  const maxOutputLength = 64 * 1024;
+  try {
+    return /^br$/i.test(contentEncoding)
+      ? brotliDecompressSync(excerpt, { finishFlush: constants.BROTLI_OPERATION_FLUSH, maxOutputLength })
+      : unzipSync(excerpt, { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength });
+  } catch {
+    return excerpt;
+  }
 }
 
 /**

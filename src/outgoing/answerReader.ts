@@ -47,6 +47,10 @@ export class AnswerReader {
     return this.#valuesOf('retry-after')[0];
   }
 
+  get contentEncoding(): string | undefined {
+    return this.#valuesOf('content-encoding')[0];
+  }
+
   /** The answer was read whole and nothing came after it, so that another request may follow. */
   get isReusable(): boolean {
     return this.isOver && this.#isRegular && this.#isPersistent;
