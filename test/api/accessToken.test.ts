@@ -128,8 +128,12 @@ describe('POST /oauth/access_token', () => {
           /one piece of base64/,
         );
     }
-    const noColon = { authorization: `Basic ${Buffer.from(customer.client_id).toString('base64')}` };
-    await assertError(await post(fields, noColon), 400, 'invalid_request', /<client_id>:<client_secret>/);
+    const utf16 = Buffer.from(`${customer.client_id}:${customer.client_secret}`, 'utf16le');
+    for (const bytes of [Buffer.from(customer.client_id), utf16, Buffer.from(utf16).swap16()]) {
+      const authorization = `Basic ${bytes.toString('base64')}`;
+      const answer = await post(fields, { authorization });
+      await assertError(answer, 400, 'invalid_request', /<client_id>:<client_secret> in UTF-8/);
+    }
     await assertError(
       await post(fields, { authorization: 'Bearer abc' }),
       400,

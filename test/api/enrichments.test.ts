@@ -146,10 +146,10 @@ describe('POST /enrichments', () => {
       await until('all have arrived', () => new Set(receiver.received.map((r) => r.body)).size === 500);
     });
 
-    it('reads a body with a byte order mark, gzip under each of its names, and an empty Content-Encoding', async () => {
+    it('reads a body with a byte order mark, gzip under each of its names, and a Content-Encoding with empty members', async () => {
       const silent = JSON.stringify(event({ notify: false }));
       assert.equal((await call(`\ufeff${silent}`)).status, 202);
-      for (const name of ['gzip', 'GZIP', 'x-gzip', ' X-GZip', 'identity', '']) {
+      for (const name of ['gzip', 'GZIP', 'x-gzip', ' X-GZip', 'gzip,', ', gzip ,,', 'identity', '', ',']) {
         const answer = await fetch(`${h.url}/enrichments`, {
           method: 'POST',
           headers: {

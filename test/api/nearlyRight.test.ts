@@ -21,6 +21,16 @@ type Case = [what: string, attempt: Attempt, status: number, says: RegExp];
 const jsonType = 'application/json';
 const formType = 'application/x-www-form-urlencoded';
 const mib = 1024 * 1024;
+const quotedPrintable = (fields: Record<string, string>): Attempt => ({
+  type: 'multipart/form-data; boundary=b',
+  body: Object.entries(fields)
+    .map(
+      ([name, value]) =>
+        `--b\r\nContent-Disposition: form-data; name=${name}\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n${value}\r\n`,
+    )
+    .join('')
+    .concat('--b--\r\n'),
+});
 const quoted = (text: string) => text.replaceAll(/[^\w ]/g, '\\$&');
 
 describe('every call, asked nearly right', () => {
@@ -146,6 +156,8 @@ describe('every call, asked nearly right', () => {
         ['parts without a boundary', { type: 'multipart/form-data', body: fields }, 400, /no boundary/],
         ['no parts', { type: 'multipart/form-data; boundary=b', body: fields }, 400, /boundary that/],
         ['no UTF-8', { type, body: Buffer.from(`${fields}&a=\xe9`, 'latin1') }, 400, /UTF-8: see byte \d+/],
+        ['UTF-16', { type, body: Buffer.from(fields, 'utf16le') }, 400, /bytes 0, as UTF-16/],
+        ['quoted-printable', quotedPrintable(form), 400, /is quoted-printable/],
         ['gzip', { type, body: gzipSync(fields) }, 400, /is gzip/],
         ['gzip, as said', { type, body: gzipSync(fields), headers: encoded('gzip') }, 415, /Encoding/],
         ['another charset', { type: `${type}; charset=utf-16`, body: fields }, 415, /charset/],
@@ -159,7 +171,14 @@ describe('every call, asked nearly right', () => {
     const gzip = encoded('gzip');
     return [
       ['no UTF-8', { type, body: latin }, 400, /UTF-8: see byte 10$/],
-      ['UTF-16', { type, body: Buffer.from(`\ufeff${good}`, 'utf16le') }, 400, /UTF-8: see byte 1$/],
+      ...[good, `\ufeff${good}`].flatMap((text): Case[] => {
+        const utf16 = Buffer.from(text, 'utf16le');
+        const says = /bytes 0, as UTF-16/;
+        return [
+          [`UTF-16 of ${text.length}`, { type, body: utf16 }, 400, says],
+          [`UTF-16BE of ${text.length}`, { type, body: Buffer.from(utf16).swap16() }, 400, says],
+        ];
+      }),
       ['another charset', { type: `${type}; charset=ISO-8859-1`, body: good }, 415, /charset of JSON/],
       ['gzip', { type, body: gzipSync(good) }, 400, /is gzip, but there is no Content-Encoding/],
       ['no gzip', { type, body: good, headers: gzip }, 400, /Content-Encoding is gzip, but the body is not/],

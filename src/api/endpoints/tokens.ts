@@ -180,9 +180,12 @@ function basicCredentials({ headers }: IncomingMessage) {
     throw badParameter(
       'The header Authorization: Basic is not one piece of base64: encode without blanks or line breaks',
     );
-  const [clientId = '', ...secret] = Buffer.from(given, 'base64').toString('latin1').split(':');
-  if (secret.length === 0)
-    throw badParameter('The header Authorization: Basic is not the base64 of <client_id>:<client_secret>');
+  const pair = Buffer.from(given, 'base64').toString('latin1');
+  const [clientId = '', ...secret] = pair.split(':');
+  if (secret.length === 0 || pair.includes('\0'))
+    throw badParameter(
+      'The header Authorization: Basic is not the base64 of <client_id>:<client_secret> in UTF-8',
+    );
   return {
     client_id: formDecoded(clientId, 'client_id').trim(),
     client_secret: formDecoded(secret.join(':'), 'client_secret').trim(),

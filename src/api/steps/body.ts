@@ -26,6 +26,8 @@ export async function readForm(req: IncomingMessage): Promise<Parameters> {
   const bytes = await readFormBytes(req);
   const isLatin = charset === 'iso-8859-1' || charset === 'latin1';
   const text = isLatin ? bytes.toString() : decoded(bytes);
+  if (/^content-transfer-encoding: *quoted-printable/im.test(text))
+    throw badParameter('A part is quoted-printable: send it as it is, or as base64');
   const fields =
     type === multipart ? await parseMultipart(bytes, contentType) : parseParameters(requireForm(text));
   return new Map([...fields].map(([name, value]) => [name, value.trim()]));
@@ -89,8 +91,9 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
     }
     if (!/^utf-?8$/.test(charsetOf(contentType) ?? 'utf-8'))
       throw unsupported('The charset of JSON is UTF-8');
-    // RFC 9110, sections 5.6.1 and 8.4.1: names in any case, x-gzip is gzip, and an empty list names none. koa-body knows only these.
-    const encoding = named.trim().toLowerCase().replace('x-gzip', 'gzip') || 'identity';
+    // RFC 9110, sections 5.6.1 and 8.4.1: names in any case, x-gzip is gzip, empty members of a list are none. koa-body knows only these.
+    const names = named.toLowerCase().match(/[^\s,]+/g) ?? ['identity'];
+    const encoding = names.join().replace('x-gzip', 'gzip');
     if (!encodings.includes(encoding)) throw unsupported('The Content-Encoding must be gzip, deflate or br');
     return parseJson(await read(req, encoding));
   };
@@ -128,6 +131,7 @@ function decoded(bytes: Buffer): string {
   if (bytes[0] === 0x1f && bytes[1] === 0x8b) {
     throw badParameter('The body is gzip, but there is no Content-Encoding that says so');
   }
+  if (bytes.includes(0)) throw badParameter('The body has bytes 0, as UTF-16 and files have: send UTF-8');
   const text = bytes.toString();
   if (!isUtf8(bytes)) {
     const same = Buffer.from(text);
