@@ -24,7 +24,9 @@ export async function setScene(options: FaultSceneOptions = {}) {
     const usual = options.together ? partsTogether : parts;
     await Promise.all((options.parts ?? usual).map((part) => system.start(part)));
     await system.receiver.open();
-    const db = openDb({ url: system.redisUrl, prefix: '', bounds, log: createLogger('silent', 'faults') });
+    const log = createLogger('silent', 'faults');
+    // The harness waits for a busy machine; the parts under test have their own patience.
+    const db = openDb({ url: system.redisUrl, prefix: '', bounds, log, commandTimeoutMs: 10_000 });
     await waitForRedis(db, 10_000);
     return {
       system,
