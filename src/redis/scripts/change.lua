@@ -16,8 +16,7 @@ entry('register', function(_, ARGV)
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
   elseif not url then
     redis.call('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
-    new_url()
-    note_change('not_registered', 'registered', 'publisher')
+    new_url('not_registered', 'registered', 'publisher')
   end
   return 'stored'
 end)
@@ -25,11 +24,9 @@ end)
 -- Arguments: nonce (of the call that stored it)
 entry('markAnswered', function(_, ARGV)
   local R = base .. 'registration'
-  if redis.call('HGET', R, 'nonce') == ARGV[2] then
-    redis.call('HSET', R, 'answered', '1')
-    redis.call('HDEL', R, 'pending_since')
-  end
-  return 1
+  if redis.call('HGET', R, 'nonce') ~= ARGV[2] then return end
+  redis.call('HSET', R, 'answered', '1')
+  redis.call('HDEL', R, 'pending_since')
 end)
 -- Replaces a client's URL.
 -- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it), by (operator or publisher)
@@ -40,8 +37,7 @@ entry('changeRegistration', function(_, ARGV)
   if not previous then return false end
   redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
   redis.call('HDEL', R, 'pending_since')
-  new_url()
-  note_change(from, 'the url was changed', ARGV[4], true)
+  new_url(from, 'the url was changed', ARGV[4])
   return previous
 end)
 -- Removes a client's URL. Returns it; false if there was none.
@@ -50,9 +46,7 @@ local function remove_url()
   local url, from = redis.call('HGET', R, 'url'), seen()
   if not url then return false end
   redis.call('DEL', R)
-  limits_read = nil
-  new_url()
-  note_change(from, 'reset', 'operator')
+  new_url(from, 'reset', 'operator')
   return url
 end
 -- Removes a client's URL; owed assets stay owed.
@@ -67,17 +61,16 @@ end, {'allow-oom'})
 entry('resumeEndpoint', function(_, ARGV)
   local was, from = health().state, seen()
   redis.call('HDEL', E, 'not_before')
-  if was ~= 'active' then
-    if was == 'suspended' then
-      -- The past failures no longer count: a failing probe does not suspend it again immediately.
-      redis.call('HSET', E, 'failures', 0)
-      redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
-    end
-    if was ~= 'failing' then enter('failing') end
-    redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
-    note_change(from, 'resumed', ARGV[2])
+  if was == 'active' then return 0 end
+  if was == 'suspended' then
+    -- The past failures no longer count: a failing probe does not suspend it again immediately.
+    redis.call('HSET', E, 'failures', 0)
+    redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
+    enter('failing')
   end
-  return was == 'active' and 0 or 1
+  redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
+  note_change(from, 'resumed', ARGV[2])
+  return 1
 end)
 -- Sets or ends a pause or a hold of all deliveries of a client.
 -- Arguments: name ('paused' or 'held'), wanted ('1' or '0'), why

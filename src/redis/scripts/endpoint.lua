@@ -117,12 +117,13 @@ local function pull_forward()
   if reached > 0 then redis.call('HSET', E, 'pull_below', reached) else redis.call('HDEL', E, 'pull_below') end
 end
 -- Starts again with another URL, or with none: verdicts of an older URL no longer count, and what waits is due.
-local function new_url()
+local function new_url(from, why, by)
   redis.call('HDEL', E, 'not_before', 'last_error', 'last_detail', 'last_status', 'last_failure_at', 'last_success_at')
   enter('active')
   redis.call('HSET', E, 'url_epoch', health().epoch)
   due_all()
   pull_forward()
+  note_change(from, why, by, true)
 end
 -- Where Redis' clock was set back by more than a second: brings forward what was put off by the former clock.
 local function set_right()
@@ -148,10 +149,6 @@ local function owe_notice(name, kind, reason, since, attempts_failed)
   redis.call('HSET', E, 'notice_number', last, name, cjson.encode({
     kind = kind, number = last, at = now, reason = reason, since = since, attempts_failed = attempts_failed,
   }))
-end
--- Writes the notice of a rotated secret.
-local function owe_secret_notice(reason)
-  owe_notice('secret_notice', 'secret.rotated', reason, failed_so_far(now))
 end
 -- Removes a notice that was claimed, unless a newer one has replaced it meanwhile.
 -- Arguments: name (of the field), notice (JSON)

@@ -41,7 +41,8 @@ entry('rotateSigningSecret', function(_, ARGV)
   if old and signing >= tonumber(ARGV[5]) then return {0, first - now} end
   redis.call('HSET', S, 'current', ARGV[2])
   note_secrets()
-  owe_secret_notice('the signing secret was rotated' .. (ends_now and ', earlier ones have ended' or ''))
+  local reason = 'the signing secret was rotated' .. (ends_now and ', earlier ones have ended' or '')
+  owe_notice('secret_notice', 'secret.rotated', reason, failed_so_far(now))
   if not old or ends_now then return {1} end
   local till = now + tonumber(ARGV[3])
   redis.call('HSET', S, string.format('previous:%d:%s', till, ARGV[4]), old)
@@ -53,7 +54,6 @@ entry('setRequestHeaders', function(_, ARGV)
   remove_secrets('^header:')
   if #ARGV > 1 then redis.call('HSET', secrets_key(), unpack(ARGV, 2)) end
   note_secrets()
-  return 1
 end)
 -- Replaces a sealed value by the same one, sealed with another key.
 -- Arguments: name, before, after
