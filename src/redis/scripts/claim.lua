@@ -129,5 +129,4 @@ end)
 -- Arguments: id, group
 entry('noteGroup', function(_, ARGV)
   if redis.call('EXISTS', record(ARGV[2])) == 1 then redis.call('HSET', record(ARGV[2]), 'group', ARGV[3]) end
-  return 1
 end)

@@ -2,7 +2,7 @@
 
 -- Removes entries that are older than `kept_ms`, at most 200, and has the rest expire with the newest.
 local function trim_failed(kept_ms)
-  if failed_count() == 0 then return end
+  if size('failed') == 0 then return end
   for _, asset in ipairs(redis.call('ZRANGEBYSCORE', base .. 'failed-at', '-inf', now - kept_ms, 'LIMIT', 0, 200)) do
     drop_failed(asset)
   end
@@ -14,8 +14,7 @@ local function note_failed(asset, id, lane, reason)
   local accepted_at, event, body = unpack(redis.call('HMGET', record(id), 'accepted_at', 'event', 'body'))
   if body then return end
   local packed = string.format('%s %s %s %s %s', id, reason, lane, accepted_at or now, event or '')
-  local added = redis.call('HSET', base .. 'failed', asset, packed)
-  failed_assets = failed_assets and failed_assets + added
+  count('failed', redis.call('HSET', base .. 'failed', asset, packed))
   redis.call('ZADD', base .. 'failed-at', now, asset)
   local waiting_notice = field('failed_notice')
   owe_notice('failed_notice', 'notifications.failed', reason, waiting_notice and cjson.decode(waiting_notice).since or now, 0)

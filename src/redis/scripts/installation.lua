@@ -9,13 +9,10 @@ entry('mark', function(KEYS) return redis.call('SET', KEYS[1], '', 'EX', 60) end
 -- Arguments: those of XADD after the key
 -- Repeat: records the change once more
 entry('recordChange', function(KEYS, ARGV) return redis.call('XADD', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
--- Announces claims of clients to the index of owed clients.
+-- Announces claims of a client to the index of owed clients.
 -- KEYS: the index of owed clients
--- Arguments: client tokens
-entry('announceClaims', function(KEYS, ARGV)
-  for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now, ARGV[i]) end
-  return 1
-end)
+-- Arguments: client_token
+entry('announceClaims', function(KEYS, ARGV) return redis.call('ZADD', KEYS[1], now, ARGV[2]) end)
 -- Removes a client that is owed nothing from the index, unless a claim was announced recently.
 -- KEYS: the index of owed clients
 -- Arguments: client_token, unclaimed_ms (an announcement of that age or newer counts)

@@ -61,21 +61,20 @@ local function trim_list()
   end
 end
 
--- How many assets are in flight, and how many wait: read once in a call, then counted.
-local flights, waiting
-at_begin(function() flights, waiting = nil, nil end)
-local function in_flight()
-  flights = flights or redis.call('HLEN', base .. 'flight')
-  return flights
+-- How many assets are in flight, wait and have failed: read once in a call, then counted.
+local sizes
+at_begin(function() sizes = {} end)
+local function size(name)
+  sizes[name] = sizes[name] or redis.call('HLEN', base .. name)
+  return sizes[name]
 end
-local function waiting_count()
-  waiting = waiting or redis.call('HLEN', base .. 'owed')
-  return waiting
-end
+local function count(name, by) sizes[name] = sizes[name] and sizes[name] + by end
+local function in_flight() return size('flight') end
+local function waiting_count() return size('owed') end
 local function owed_count() return waiting_count() + in_flight() end
 -- Returns the entry of an asset's attempt; nil if there is none.
 local function flight_of(asset)
-  if flights == 0 then return nil end
+  if sizes.flight == 0 then return nil end
   local packed = redis.call('HGET', base .. 'flight', asset)
   if not packed then return nil end
   local nonce, lease, since, lane, id, newer = string.match(packed, '^(%S+) (%d+) (%d+) (%u) (%S+) ?(%S*)$')
@@ -87,29 +86,23 @@ end
 local function write_flight(asset, f)
   local newer = f.newer and ' ' .. f.newer or ''
   local packed = string.format('%s %d %d %s %s%s', f.nonce, f.lease, f.since, f.lane, f.id, newer)
-  local added = redis.call('HSET', base .. 'flight', asset, packed)
-  flights = flights and flights + added
+  count('flight', redis.call('HSET', base .. 'flight', asset, packed))
 end
-local function end_flight(asset)
-  local removed = redis.call('HDEL', base .. 'flight', asset)
-  flights = flights and flights - removed
-end
+local function end_flight(asset) count('flight', -redis.call('HDEL', base .. 'flight', asset)) end
 local function wait(asset, id, since, lane, due)
   redis.call('ZADD', base .. LANES[lane], due, asset)
   redis.call('ZADD', base .. 'owed-since', since, asset)
-  local added = redis.call('HSET', base .. 'owed', asset, id)
-  waiting = waiting and waiting + added
+  count('owed', redis.call('HSET', base .. 'owed', asset, id))
 end
 local function stop_waiting(asset)
-  local removed = redis.call('HDEL', base .. 'owed', asset)
-  waiting = waiting and waiting - removed
+  count('owed', -redis.call('HDEL', base .. 'owed', asset))
   redis.call('ZREM', base .. 'owed-since', asset)
   for _, lane in pairs(LANES) do redis.call('ZREM', base .. lane, asset) end
 end
 local function since_of(asset) return tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now) end
 -- Returns the waiting entry of an asset; nil if it is in flight or not owed.
 local function waiting_of(asset)
-  if waiting == 0 then return nil end
+  if sizes.owed == 0 then return nil end
   local id = redis.call('HGET', base .. 'owed', asset)
   if not id then return nil end
   local lane, due = 'L', redis.call('ZSCORE', base .. LANES.L, asset)
@@ -155,23 +148,16 @@ local function end_leases(nonces)
   redis.call('HSET', E, 'leases_end', next_end or 0)
   return next_end
 end
--- How many assets have failed: read once in a call, then counted.
-local failed_assets
-at_begin(function() failed_assets = nil end)
-local function failed_count()
-  failed_assets = failed_assets or redis.call('HLEN', base .. 'failed')
-  return failed_assets
-end
 -- Returns the entry of a failed asset; nil if there is none.
 local function failed_of(asset)
-  local packed = failed_count() > 0 and redis.call('HGET', base .. 'failed', asset)
+  local packed = size('failed') > 0 and redis.call('HGET', base .. 'failed', asset)
   if not packed then return nil end
   local id, reason, lane, accepted_at, event = string.match(packed, '^(%S+) (%S+) (%u) (%d+) (%S*)$')
   return {id = id, reason = reason, lane = lane, accepted_at = accepted_at, event = event}
 end
 local function drop_failed(asset)
   redis.call('ZREM', base .. 'failed-at', asset)
-  failed_assets = failed_count() - redis.call('HDEL', base .. 'failed', asset)
+  count('failed', -redis.call('HDEL', base .. 'failed', asset))
 end
 -- Removes the entry of a failed asset that this notification makes owed; another one ends as superseded.
 local function replace_failed(asset, id)

@@ -87,9 +87,7 @@ local function give_back(asset, nonce, due)
   local f = flight_of(asset)
   if not f or f.nonce ~= nonce then return end
   wait_again(asset, f, due)
-  if not due then return end
-  redis.call('HSET', E, 'put_off_at', now)
-  alarm(due + lease_ms)
+  if due then alarm(put_off(due) + lease_ms) end
 end
 -- Settles the verdicts of `turn`, from argument 10 on. Returns their answers.
 local function settle_turn(ARGV)
