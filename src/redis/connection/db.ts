@@ -76,8 +76,7 @@ export function openDb(options: DbOptions): Db {
     withinMs: commandTimeoutMs + confirmationMs,
     ...durability,
   });
-  const watched = { nodes, health, observe };
-  observeCommands(redis, watched);
+  observeCommands(redis, nodes, health, observe);
   const db: Db = {
     redis,
     nodes,
@@ -93,7 +92,7 @@ export function openDb(options: DbOptions): Db {
     client: (clientToken) => clientKeys(prefix, clientToken),
     durably: (write) =>
       writeDurably((own) => {
-        if (own !== redis) observeCommands(own, watched);
+        if (own !== redis) observeCommands(own, nodes, health, observe);
         return write({ ...db, redis: own });
       }),
   };
@@ -101,10 +100,7 @@ export function openDb(options: DbOptions): Db {
 }
 
 /** Times each command from the moment it is sent, and notes what the servers refuse. */
-function observeCommands(
-  redis: Redis,
-  { nodes, health, observe }: Pick<Db, 'nodes' | 'health'> & Pick<DbOptions, 'observe'>,
-): void {
+function observeCommands(redis: Redis, nodes: Nodes, health: StoreHealth, observe?: CommandObserver): void {
   const send = redis.sendCommand.bind(redis);
   redis.sendCommand = (command, ...rest) => {
     const sentAt = performance.now();

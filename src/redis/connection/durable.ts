@@ -245,7 +245,7 @@ class DurableServer {
     const wake = setTimeout(() => this.node.echo('').catch(ignore), waitMs + 1);
     try {
       const answer = await connection.call('WAITAOF', 1, ackReplicas, waitMs);
-      const [here, replicas] = isCounts(answer) ? answer : [];
+      const [here, replicas] = (Array.isArray(answer) ? answer : []) as number[];
       if (here === undefined || replicas === undefined) throw new RedisUnavailable('WAITAOF answers nothing');
       this.settings.health.noteDurable(true, this.#name);
       return here >= 1 && replicas >= ackReplicas;
@@ -263,8 +263,6 @@ class DurableServer {
     return this.settings.nodes.nameOf(this.node);
   }
 }
-
-const isCounts = (answer: unknown): answer is number[] => Array.isArray(answer);
 
 const unconfirmed = (cause?: unknown): RedisUnavailable =>
   new RedisUnavailable('redis did not confirm in time that a write is on disk', { cause });

@@ -128,7 +128,6 @@ function openSingle(
       : openSentinels(address, options);
   redis.on('connect', () => coalesceWrites(redis.stream));
   watchConnection(redis, greet, (err) => health.connected('', err));
-  const primaries = [redis];
   const announced: Nodes['announced'] = new Map();
   // After a reconnect another server may answer, or one that has lost its last second.
   redis.on('close', () => announced.clear());
@@ -141,7 +140,7 @@ function openSingle(
     nodes: {
       isCluster: false,
       nameOf: () => '',
-      primaries: () => primaries,
+      primaries: () => [redis],
       ownerOf: () => redis,
       greet,
       refresh() {},
@@ -204,17 +203,9 @@ function openCluster(
     // A certificate names hosts, not their addresses; and an address may change between two connections.
     dnsLookup: (host, callback) => callback(null, host),
   });
-  watchNodes(cluster, health, greet);
-  // The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0).
-  const timer = setInterval(() => {
-    if (cluster.status === 'ready') cluster.refreshSlotsCache();
-  }, refreshSlotsMs);
-  timer.unref();
-  cluster.once('end', () => clearInterval(timer));
-  return { redis: cluster as unknown as Redis, nodes: createNodes(cluster, greet) };
-}
-
-function watchNodes(cluster: Cluster, health: StoreHealth, greet: Nodes['greet']): void {
+  const primaries = () => cluster.nodes('master');
+  const announced: Nodes['announced'] = new Map();
+  let namesBefore = '';
   cluster.on('+node', (node: Redis) => {
     nameHost(node);
     node.on('connect', () => coalesceWrites(node.stream));
@@ -223,39 +214,42 @@ function watchNodes(cluster: Cluster, health: StoreHealth, greet: Nodes['greet']
     node.options.enableOfflineQueue = false;
     if (!node.options.readOnly) node.connect().catch(ignore);
   });
-  // A node whose connection ended is out of ioredis' list until the next look, which finds what is part of the cluster.
-  cluster.on('refresh', () => health.keepOnly(cluster.nodes().map(nameOf)));
-  cluster.on('node error', (err: Error, name: string) => {
-    // Asked for its slots, a single server refuses on a connection that works.
-    if (isLasting(refusalOf(err))) health.note(err, name);
-    else health.connected(name, err);
-  });
-  cluster.on('error', ignore);
-}
-
-function createNodes(cluster: Cluster, greet: Nodes['greet']): Nodes {
-  const primaries = () => cluster.nodes('master');
-  const announced: Nodes['announced'] = new Map();
-  let namesBefore = '';
   cluster.on('-node', () => announced.clear());
   cluster.on('refresh', () => {
+    // A node whose connection ended is out of ioredis' list until the next look, which finds what is part of the cluster.
+    health.keepOnly(cluster.nodes().map(nameOf));
     const names = primaries().map(nameOf).sort().join();
     // A replica that has taken over.
     for (const node of primaries()) if (node.status === 'wait') node.connect().catch(ignore);
     if (names !== namesBefore) announced.clear();
     namesBefore = names;
   });
+  cluster.on('node error', (err: Error, name: string) => {
+    // Asked for its slots, a single server refuses on a connection that works.
+    if (isLasting(refusalOf(err))) health.note(err, name);
+    else health.connected(name, err);
+  });
+  cluster.on('error', ignore);
+  // The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0).
+  const timer = setInterval(() => {
+    if (cluster.status === 'ready') cluster.refreshSlotsCache();
+  }, refreshSlotsMs);
+  timer.unref();
+  cluster.once('end', () => clearInterval(timer));
   return {
-    isCluster: true,
-    nameOf,
-    primaries,
-    ownerOf(key) {
-      const name = cluster.slots[slotOf(key)]?.[0];
-      return primaries().find((node) => nameOf(node) === name);
+    redis: cluster as unknown as Redis,
+    nodes: {
+      isCluster: true,
+      nameOf,
+      primaries,
+      ownerOf(key) {
+        const name = cluster.slots[slotOf(key)]?.[0];
+        return primaries().find((node) => nameOf(node) === name);
+      },
+      greet,
+      refresh: () => cluster.refreshSlotsCache(),
+      announced,
     },
-    greet,
-    refresh: () => cluster.refreshSlotsCache(),
-    announced,
   };
 }
 

@@ -251,9 +251,7 @@ export const needsSomebody = (refusal: Refusal): boolean =>
   isLasting(refusal) || refusal.reason === 'connections';
 
 /** True for an error that means "Redis is unavailable, full, refuses or did not answer", not for a script's own error. */
-export function isRedisUnavailable(err: unknown): boolean {
-  return err instanceof RedisUnavailable || refusalOf(err).reason !== 'other';
-}
+export const isRedisUnavailable = (err: unknown): boolean => refusalOf(err).reason !== 'other';
 
 const says = (words: RegExp) => (err: unknown) => err instanceof Error && words.test(err.message);
 
