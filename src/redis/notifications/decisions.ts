@@ -3,30 +3,18 @@ import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { listNotifications } from './notificationPages.js';
-import { getNotification, type NotificationRecord } from './notifications.js';
+import { getNotification } from './notifications.js';
 
 export const decisions = ['queued', 'not_needed', 'no_new_segments', 'not_registered', 'silent'] as const;
 export type Decision = (typeof decisions)[number];
 
-export interface AssetExplanation {
-  platformId: string;
-  /** The last event with a kept decision (14 days), at ms. */
-  lastEvent?: {
-    eventId: string;
-    at: number;
-    decision: Decision;
-  };
-  /** The last notification of this asset, while its record is kept. */
-  lastNotification?: NotificationRecord;
-  /** The number of known segments of this asset. */
-  knownSegments: number;
-}
+export type AssetExplanation = Awaited<ReturnType<typeof explainAsset>>;
 
-export async function explainAsset(
-  db: Db,
-  clientToken: string,
-  platformId: string,
-): Promise<AssetExplanation> {
+/**
+ * Returns the last event of an asset with a kept decision (14 days), at ms; the asset's last notification, while its record is kept; and
+ * how many of its segments are known.
+ */
+export async function explainAsset(db: Db, clientToken: string, platformId: string) {
   const keys = db.client(clientToken);
   const slot = assetSlot(platformId);
   const known = await db.redis.hgetBuffer(keys.known(slot.bucket), slot.field);
@@ -34,17 +22,16 @@ export async function explainAsset(
   const saved = await db.redis.get(keys.decision(platformId));
   const lastId = known === null ? undefined : idOfAnswer(known.subarray(4, 20));
   const kept = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
-  const lastNotification = kept ?? (await failedNotification(db, clientToken, platformId));
+  const made = kept ?? (await failedNotification(db, clientToken, platformId));
   const none =
     saved === null ? undefined : (JSON.parse(saved) as { event_id: string; at: number; decision: Decision });
-  const made = lastNotification;
   const queued = made && { eventId: made.eventId, at: made.acceptedAt, decision: 'queued' as const };
   const isNone = none !== undefined && (queued === undefined || none.at >= queued.at);
   return {
     platformId,
     knownSegments: known === null ? 0 : (known.length - 20) / 6 + besides,
     lastEvent: isNone ? { eventId: none.event_id, at: none.at, decision: none.decision } : queued,
-    lastNotification,
+    lastNotification: made,
   };
 }
 

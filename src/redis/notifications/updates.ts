@@ -1,14 +1,6 @@
 /** Reads the feed of a client's updates: a stream, whose entries Redis gives ids that only rise (`add_update` in updates.lua). */
 import type { Db } from '../connection/db.js';
 
-/** An asset had new segments. */
-export interface Update {
-  platformId: string;
-  notificationId: string;
-  /** When the event was claimed, ms. */
-  updatedAt: number;
-}
-
 /** The newest updates of a client that are kept. */
 export const keptUpdates = 100_000;
 /** The position before every entry. */
@@ -16,14 +8,14 @@ const feedBeginning = '0-0';
 
 /**
  * Returns the next updates after a position (the id of an entry), oldest first, each asset once, with its newest update among these. Without
- * a position it begins with the oldest kept one. The page is empty if nothing is new.
+ * a position it begins with the oldest kept one. The page is empty if nothing is new. `updatedAt`: when the event was claimed, ms.
  * @returns undefined if updates after the position may be gone: 100,000 have followed, or Redis has lost the position
  */
 export async function readUpdates(
   db: Db,
   clientToken: string,
   { after, limit }: { after?: string; limit: number },
-): Promise<{ updates: Update[]; end: string; hasMore: boolean } | undefined> {
+) {
   const { updates: key } = db.client(clientToken);
   const begin = after ?? feedBeginning;
   const entries = await db.redis.xrange(key, begin, '+', 'COUNT', limit + 2);
@@ -31,7 +23,7 @@ export async function readUpdates(
   if (begin !== feedBeginning && entries.shift()?.[0] !== begin) return undefined;
   if (after === feedBeginning && (await db.redis.xlen(key)) > keptUpdates) return undefined;
   const page = entries.slice(0, limit);
-  const newest = new Map<string, Update>();
+  const newest = new Map<string, { platformId: string; notificationId: string; updatedAt: number }>();
   for (const [entry, [, notificationId = '', , platformId = '']] of page) {
     const updatedAt = Number(entry.split('-')[0]) + db.clockOffsetMs();
     // Moves the asset after those that came in between.

@@ -20,32 +20,27 @@ const idPrefix = 'acc_';
 /** 32 bytes in base64url. */
 const secretLength = 43;
 
-interface Minted {
-  outcome: 'minted' | 'invalid_client' | 'invalid_scope' | 'too_many';
-  /** Valid only if it was minted. */
-  token: string;
-  /** Until the rate allows a token, if there were too many. */
-  waitMs: number;
-}
+type Outcome = 'minted' | 'invalid_client' | 'invalid_scope' | 'too_many';
 
 /**
  * Mints a token for an account's credentials; older ones stay valid. An unknown client id, a wrong secret and a disabled
  * account take the same time to refuse.
  * @param at.perSecond the account's rate, over all processes
+ * @returns `token`: valid only if it was minted; `waitMs`: until the rate allows one, if there were too many
  */
 export async function mintAccessToken(
   db: Db,
   credentials: { clientId: string; clientSecret: string },
   scopes: readonly string[],
   { ttlSeconds, perSecond }: { ttlSeconds: number; perSecond: number },
-): Promise<Minted> {
+) {
   const accountId = accountIdOf(credentials.clientId);
   const token = accountId.slice(idPrefix.length) + randomSecret();
   const { account, accessToken, tokenBucket } = db.global;
   const keys = [account(accountId), accessToken(accountId, secretHash(token)), tokenBucket(accountId)];
   const hash = secretHash(credentials.clientSecret);
   const args = [hash, scopes.join(' '), Math.ceil(ttlSeconds * 1000), perSecond];
-  const [outcome, waitMs] = await evaluate<[Minted['outcome'], number]>(db, 'mintToken', keys, args);
+  const [outcome, waitMs] = await evaluate<[Outcome, number]>(db, 'mintToken', keys, args);
   return { outcome, token, waitMs };
 }
 

@@ -19,12 +19,6 @@ export interface Registration {
   answered: boolean;
 }
 
-type RegisterResult =
-  /** Stored by this call, sent to Redis at `storingSinceMs`; call `markAnswered` with the nonce once the 200 is sent. */
-  | { outcome: 'stored'; nonce: string; storingSinceMs: number }
-  /** The client already has a URL. */
-  | { outcome: 'taken' };
-
 /** A call may answer 200 only if it has run for less than this. */
 export const answerWithinMs = 2000;
 /** After this time a repeat may take over an unanswered registration: the first call can no longer be running. */
@@ -34,18 +28,20 @@ const pollMs = 50;
 /**
  * Stores the URL if the client has none, and makes the client's signing secret if it has none. While an equal
  * unanswered call may still be running it waits for that call's end, at most 2.5 s.
+ * @returns `taken`: the client already has a URL; `stored`: by this call, sent to Redis at `storingSinceMs`; call `markAnswered` with the
+ * nonce once the 200 is sent
  */
 export async function register(
   db: Db,
   box: SecretBox,
-  wanted: { clientToken: string; url: string },
-): Promise<RegisterResult> {
-  const sealed = box.seal(newSigningSecret(), ownerOf(wanted.clientToken, 'current'));
+  { clientToken, url }: { clientToken: string; url: string },
+) {
+  const sealed = box.seal(newSigningSecret(), ownerOf(clientToken, 'current'));
   const nonce = randomUUID();
   for (;;) {
     const storingSinceMs = Date.now();
-    const args = [wanted.url, nonce, takeOverAfterMs, sealed];
-    const outcome = await runScript(db, 'register', wanted.clientToken, args);
+    const args = [url, nonce, takeOverAfterMs, sealed];
+    const outcome = await runScript<'stored' | 'taken' | 'pending'>(db, 'register', clientToken, args);
     if (outcome === 'stored') return { outcome, nonce, storingSinceMs };
     if (outcome === 'taken') return { outcome };
     await sleep(pollMs);

@@ -143,18 +143,12 @@ const headerNames = (names: readonly string[]): string[] =>
 export const ownerOf = (clientToken: string, field: string): string =>
   `${clientToken} ${field.startsWith(headerPrefix) ? field : 'signing'}`;
 
-interface Reencrypted {
-  /** Secrets that are now encrypted with the newest key and were not before. */
-  reencrypted: number;
-  /** Secrets that already were. */
-  unchanged: number;
-  /** Clients with a secret whose key is missing. */
-  unreadable: string[];
-}
-
-/** Encrypts all secrets of all clients with the newest key of `SECRETS_KEY`. Safe to repeat. */
-export async function reencryptSigningSecrets(db: Db, box: SecretBox): Promise<Reencrypted> {
-  const counts: Reencrypted = { reencrypted: 0, unchanged: 0, unreadable: [] };
+/**
+ * Encrypts all secrets of all clients with the newest key of `SECRETS_KEY`. Safe to repeat.
+ * @returns how many were not encrypted with it before, how many were, and the clients with a secret whose key is missing
+ */
+export async function reencryptSigningSecrets(db: Db, box: SecretBox) {
+  const counts = { reencrypted: 0, unchanged: 0, unreadable: [] as string[] };
   const clientTokens = (await db.redis.smembers(db.global.clients)).sort();
   for (const clientToken of clientTokens) {
     try {
