@@ -7,13 +7,8 @@ import { announceClaims } from '../owed/owedClients.js';
 import { listedEntries, listedSince } from './notificationPages.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
-export async function cancelNotification(
-  db: Db,
-  clientToken: string,
-  notificationId: string,
-): Promise<boolean> {
-  return (await runScript(db, 'cancel', clientToken, [notificationId])) === 1;
-}
+export const cancelNotification = async (db: Db, clientToken: string, notificationId: string) =>
+  (await runScript(db, 'cancel', clientToken, [notificationId])) === 1;
 
 /**
  * Sends a notification again: a waiting one is due now, an ended one is owed again. If its asset is owed by a newer one, that one is due.
@@ -82,31 +77,7 @@ export async function replayDelivered(
   clientToken: string,
   range: Range,
 ): Promise<{ count: number; until: number; listedSince?: number }> {
-  const until = range.until ?? (await firstEnd(db, clientToken, range));
-  const count = await oweAgain(db, clientToken, { ...range, until });
-  const since = await listedSince(db, clientToken);
-  const missingUntil = await db.redis.hget(db.client(clientToken).endpoint, 'missing_until');
-  const isWhole = since === undefined || Math.max(since, Number(missingUntil)) <= range.since;
-  return { count, until, ...(!isWhole && { listedSince: since }) };
-}
-
-const daySeconds = 86_400;
-
-/** Returns the time of the first replay from `since` on without an end, within a day, ms; a dry run is none. */
-async function firstEnd(db: Db, clientToken: string, { since, dryRun }: Range): Promise<number> {
-  const key = db.client(clientToken).replayEnd(since);
-  const now = await timeAt(db, key);
-  const first = dryRun
-    ? await db.redis.get(key)
-    : await db.redis.set(key, now, 'EX', daySeconds, 'NX', 'GET');
-  return Number(first ?? now);
-}
-
-async function oweAgain(
-  db: Db,
-  clientToken: string,
-  { since, until, dryRun }: Range & { until: number },
-): Promise<number> {
+  const { since, until = await firstEnd(db, clientToken, range), dryRun } = range;
   if (!dryRun) await announceClaims(db, clientToken);
   const seen = new Set<string>();
   let count = 0;
@@ -120,5 +91,20 @@ async function oweAgain(
     if (assets.length === 0) continue;
     count += await runScript<number>(db, 'oweAgain', clientToken, [until, dryRun ? 1 : 0, ...assets]);
   }
-  return count;
+  const listed = await listedSince(db, clientToken);
+  const missingUntil = await db.redis.hget(db.client(clientToken).endpoint, 'missing_until');
+  const isWhole = listed === undefined || Math.max(listed, Number(missingUntil)) <= since;
+  return { count, until, ...(!isWhole && { listedSince: listed }) };
+}
+
+const daySeconds = 86_400;
+
+/** Returns the time of the first replay from `since` on without an end, within a day, ms; a dry run is none. */
+async function firstEnd(db: Db, clientToken: string, { since, dryRun }: Range): Promise<number> {
+  const key = db.client(clientToken).replayEnd(since);
+  const now = await timeAt(db, key);
+  const first = dryRun
+    ? await db.redis.get(key)
+    : await db.redis.set(key, now, 'EX', daySeconds, 'NX', 'GET');
+  return Number(first ?? now);
 }
