@@ -35,11 +35,18 @@ const keysPerStep = 500;
 export function countAttempts(db: Db, log: Logger) {
   /** By key: the number to add to each field. */
   let counted = new Map<string, Map<string, number>>();
+  function add(key: string, field: string, by: number): void {
+    const fields = counted.get(key) ?? new Map<string, number>();
+    counted.set(key, fields.set(field, (fields.get(field) ?? 0) + by));
+  }
   const timer = setInterval(() => void flush(), flushEveryMs);
   timer.unref();
 
   async function flush(): Promise<void> {
-    addTotals(db, counted);
+    for (const [key, fields] of [...counted]) {
+      const all = db.global.attemptsBy(Number(key.slice(key.lastIndexOf(':') + 1)));
+      for (const [field, by] of fields) add(all, field, by);
+    }
     const keys = [...counted];
     counted = new Map();
     try {
@@ -65,12 +72,8 @@ export function countAttempts(db: Db, log: Logger) {
       const atMs = nowOf(db);
       const key = db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
       const step = Math.floor((atMs % hourMs) / stepMs);
-      const fields = counted.get(key) ?? new Map<string, number>();
-      counted.set(key, fields);
-      const latency = latencyBoundsMs.filter((bound) => bound < milliseconds).length;
-      for (const field of [`${step}:${ok ? 'd' : `f.${error}`}`, `${step}:l${latency}`]) {
-        fields.set(field, (fields.get(field) ?? 0) + 1);
-      }
+      add(key, `${step}:${ok ? 'd' : `f.${error}`}`, 1);
+      add(key, `${step}:l${latencyBoundsMs.filter((bound) => bound < milliseconds).length}`, 1);
     },
     /** Stops counting, and writes the counts that are not yet written. */
     async close(): Promise<void> {
@@ -78,16 +81,6 @@ export function countAttempts(db: Db, log: Logger) {
       await flush();
     },
   };
-}
-
-/** Adds what was counted of each client to the counts of all clients. */
-function addTotals(db: Db, counted: Map<string, Map<string, number>>): void {
-  for (const [key, fields] of [...counted]) {
-    const all = db.global.attemptsBy(Number(key.slice(key.lastIndexOf(':') + 1)));
-    const totals = counted.get(all) ?? new Map<string, number>();
-    counted.set(all, totals);
-    for (const [field, by] of fields) totals.set(field, (totals.get(field) ?? 0) + by);
-  }
 }
 
 /** Notes how much all clients are owed now, as a sweep has counted. */
