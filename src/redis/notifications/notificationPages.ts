@@ -134,11 +134,7 @@ interface Page {
   last?: Position;
 }
 
-interface FailedEntry {
-  eventId: string;
-  reason: string;
-  lane: 'L' | 'B';
-}
+type FailedEntry = Pick<ListedNotification, 'eventId' | 'priority' | 'reason'>;
 
 /** Reads a page after a position. An owed asset in flight is on the page where it would wait. */
 async function readPage(db: Db, clientToken: string, after: Position, filter: Match): Promise<Entries> {
@@ -151,10 +147,8 @@ async function readPage(db: Db, clientToken: string, after: Position, filter: Ma
   return {
     entries: onPage.sort(byFallingScore).map(({ score, member, failed, ...entry }) => {
       if (failed === undefined) return { ...entry, position: { score, member } };
-      const { lane, ...why } = failed;
-      const priority = lane === 'B' ? 'backfill' : 'live';
-      const about = { clientToken, platformId: member, endedAt: score, state: 'failed', priority } as const;
-      return { ...entry, position: { score, member }, failed: { ...entry, ...why, ...about } };
+      const about = { clientToken, platformId: member, endedAt: score, state: 'failed' } as const;
+      return { ...entry, position: { score, member }, failed: { ...entry, ...failed, ...about } };
     }),
     end: end !== undefined && (order !== 'accepted' || end.score >= since) ? end : undefined,
   };
@@ -215,10 +209,8 @@ export async function newestNotifications(
 }
 
 /** Returns whether a member comes after another by falling score, in the order of the sorted set. */
-function isBehind(one: Position, after: Position): boolean {
-  if (after.member === '' && one.score === after.score) return true;
-  return byFallingScore(one, after) > 0;
-}
+const isBehind = (one: Position, after: Position): boolean =>
+  (after.member === '' && one.score === after.score) || byFallingScore(one, after) > 0;
 
 /** Sorts by falling scores, and members of one score as the sorted set does. */
 export const byFallingScore = (a: Position, b: Position): number =>

@@ -48,7 +48,10 @@ entry('listPage', function(_, ARGV)
       if id then add_entry(member, score, id, redis.call('HGET', record(id), 'accepted_at')) end
     else
       local f = tonumber(score or '0') > now - kept_ms and failed_of(member)
-      if f then add_entry(member, score, f.id, f.accepted_at, {failed = {reason = f.reason, lane = f.lane, eventId = f.event}}) end
+      if f then
+        local priority = f.lane == 'L' and 'live' or 'backfill'
+        add_entry(member, score, f.id, f.accepted_at, {failed = {reason = f.reason, priority = priority, eventId = f.event}})
+      end
     end
   end
   if order == 'owed_since' then
