@@ -8,7 +8,6 @@ import {
   diag,
   isSpanContextValid,
   ROOT_CONTEXT,
-  type Span,
   type SpanContext,
   SpanKind,
   SpanStatusCode,
@@ -91,8 +90,9 @@ function begin(tracer: Tracer, name: string, { kind = 'INTERNAL', traces = [], a
   const links = parent === undefined ? led.slice(0, maxLinks).map((context) => ({ context })) : [];
   const around = parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parent);
   const span = tracer.startSpan(name, { kind: SpanKind[kind], attributes, links }, around);
+  const { traceId, spanId, traceFlags } = span.spanContext();
   return {
-    traceparent: formatTraceparent(span),
+    traceparent: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`,
     /** @param error a class of errors or a code, never a message: messages quote received text */
     end(more: SpanAttributes = {}, error?: string): void {
       span.setAttributes(more);
@@ -103,11 +103,6 @@ function begin(tracer: Tracer, name: string, { kind = 'INTERNAL', traces = [], a
       span.end();
     },
   };
-}
-
-function formatTraceparent(span: Span): Traceparent {
-  const { traceId, spanId, traceFlags } = span.spanContext();
-  return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
 }
 
 /** W3C Trace Context, section 3.2.2: later versions have further parts. */
