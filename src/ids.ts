@@ -47,11 +47,8 @@ export const idFromBytes = (bytes: Buffer): string => `msg_${bytes.toString('bas
 export const idToBytes = (id: string): Buffer => Buffer.from(id.slice('msg_'.length), 'base64url');
 
 /** Returns the id for the 16 bytes that a known asset holds; undefined if they are all zero. */
-export function idOfAnswer(bytes: unknown): string | undefined {
-  return Buffer.isBuffer(bytes) && bytes.length === idBytes && bytes.some((b) => b !== 0)
-    ? idFromBytes(bytes)
-    : undefined;
-}
+export const idOfAnswer = (bytes: Buffer): string | undefined =>
+  bytes.some((byte) => byte !== 0) ? idFromBytes(bytes) : undefined;
 
 export const isNotificationId = (value: string): boolean => /^msg_[A-Za-z0-9_-]{22}$/.test(value);
 

@@ -1,5 +1,4 @@
 import { Command } from 'ioredis';
-import { recordKeptDays } from '../../constants.js';
 
 /**
  * Every Redis key, in one place. All keys of a client carry the hash tag `{client token}`: a script touches
@@ -113,12 +112,7 @@ export function globalKeys(prefix: string) {
 }
 
 /** Returns the prefix of every key of one client. Scripts add the rest. */
-export function clientBase(prefix: string, clientToken: string): string {
-  return `${prefix}{${clientToken}}:`;
-}
-
-/** How long the record of an ended notification is kept, ms (`KEEP_SECONDS` in notification.lua). */
-export const recordKeptMs = recordKeptDays * 86_400_000;
+export const clientBase = (prefix: string, clientToken: string): string => `${prefix}{${clientToken}}:`;
 
 export function clientKeys(prefix: string, clientToken: string) {
   const base = clientBase(prefix, clientToken);
@@ -154,9 +148,7 @@ export function clientKeys(prefix: string, clientToken: string) {
 }
 
 /** From 0 to 16,383. */
-export function slotOf(key: string): number {
-  return new Command('get', [key]).getSlot() as number;
-}
+export const slotOf = (key: string): number => new Command('get', [key]).getSlot() as number;
 
 /** The slots are divided into this many ranges. Nodes own long sequences of slots, so hardly any range is on two nodes. */
 const ranges = 256;

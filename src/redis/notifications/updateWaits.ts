@@ -42,7 +42,10 @@ export function createUpdateWaits(db: Db) {
     const own = db.nodes.isCluster
       ? db.redis
       : db.redis.duplicate({ lazyConnect: false, enableOfflineQueue: true });
-    if (own !== db.redis) closeWith(db.redis, own);
+    if (own !== db.redis) {
+      own.on('error', (err: Error) => db.health.note(err));
+      db.redis.once('end', () => own.disconnect());
+    }
     own.on('pmessage', (_pattern: string, channel: string) => wake(channel));
     try {
       await own.psubscribe(pattern);
@@ -57,11 +60,6 @@ export function createUpdateWaits(db: Db) {
         for (const channel of waiting.keys()) wake(channel);
       });
     return own;
-  }
-
-  function closeWith(redis: Redis, own: Redis): void {
-    own.on('error', (err: Error) => db.health.note(err));
-    redis.once('end', () => own.disconnect());
   }
 
   return {

@@ -72,9 +72,8 @@ export async function claimEvents(
 }
 
 /** Claims events of one client durably and takes nothing: the caller wakes catch-up. */
-export function claimOnly(db: Db, clientToken: string, events: readonly Claimable[]): Promise<Claims> {
-  return db.durably((own) => claimEvents(own, clientToken, events)).safe;
-}
+export const claimOnly = (db: Db, clientToken: string, events: readonly Claimable[]): Promise<Claims> =>
+  db.durably((own) => claimEvents(own, clientToken, events)).safe;
 
 /** Claims events of one client again, durably, because Redis may have lost their claims. */
 export async function claimAgain(

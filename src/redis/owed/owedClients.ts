@@ -85,6 +85,5 @@ const stuckMs = 120_000;
  * Notes that a client's catch-up wakes within `inMs`, if something is owed.
  * @returns `woken`, `replaced`: what the caller must do with it; `covered`: it wakes by then anyway, or nothing is owed
  */
-export function setAlarm(db: Db, clientToken: string, inMs: number) {
-  return runScript<'covered' | 'woken' | 'replaced'>(db, 'setAlarm', clientToken, [inMs, stuckMs]);
-}
+export const setAlarm = (db: Db, clientToken: string, inMs: number) =>
+  runScript<'covered' | 'woken' | 'replaced'>(db, 'setAlarm', clientToken, [inMs, stuckMs]);

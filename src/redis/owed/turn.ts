@@ -9,9 +9,7 @@ const ownName = randomBytes(6).toString('base64url');
 let calls = 0;
 
 /** Identifies one call of a script, and the attempts that it takes, over all processes. */
-export function newNonce(): string {
-  return `${ownName}${(calls++).toString(36)}`;
-}
+export const newNonce = (): string => `${ownName}${(calls++).toString(36)}`;
 
 /** `backfill` waits behind live events. */
 export type Priority = 'live' | 'backfill';

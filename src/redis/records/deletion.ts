@@ -3,13 +3,14 @@
  * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; the records of ended
  * notifications, decisions, the list and changes of state expire at most 14 days later.
  */
+import { recordKeptDays } from '../../constants.js';
 import { type Db, nowOf, toPairs } from '../connection/db.js';
-import { recordKeptMs } from '../connection/keys.js';
 import { runScript } from '../connection/library.js';
 import { ChangeRefused, getClient } from './clients.js';
 import { resetRegistration } from './registrations.js';
 
-const keptSeconds = recordKeptMs / 1000;
+/** `KEEP_SECONDS` in notification.lua. */
+const keptSeconds = recordKeptDays * 86_400;
 const keysPerStep = 500;
 /** Assets in one script: some milliseconds of a busy Redis. */
 const assetsPerScript = 100;
