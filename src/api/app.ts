@@ -9,7 +9,7 @@ import { countCalls } from '../redis/records/calls.js';
 import { ApiError, presentProblem, toApiError, unavailable } from './apiError.js';
 import { mountConsole } from './console/mount.js';
 import { consoleFiles } from './console/page.js';
-import { healthzEndpoint, readyzEndpoint } from './endpoints/service.js';
+import { getHealthEndpoint, getReadinessEndpoint } from './endpoints/service.js';
 import { endpoints } from './endpoints.js';
 import { docsFiles, mountFiles } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';
@@ -89,14 +89,14 @@ export function createEdge(
 export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | 'readiness'>): Koa {
   const app = createEdge(services.log, services.metrics);
   app.use((ctx) => {
-    const health = [healthzEndpoint, readyzEndpoint].find(({ path }) => path === ctx.path);
+    const health = [getHealthEndpoint, getReadinessEndpoint].find(({ path }) => path === ctx.path);
     if (health === undefined) throw unavailable('the process starts');
     return health.middleware(services as ApiDeps)(ctx);
   });
   return app;
 }
 
-const healthPaths = new Set<string>([healthzEndpoint.path, readyzEndpoint.path]);
+const healthPaths = new Set<string>([getHealthEndpoint.path, getReadinessEndpoint.path]);
 
 /** Answers every error of a request that was read. server.ts refuses those that could not be read. */
 function answerErrors(log: Logger): Step {

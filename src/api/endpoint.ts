@@ -20,24 +20,11 @@ import {
 } from './steps/publisher.js';
 import { formDecoded, type Parameters, type Places, readQuery, required } from './steps/query.js';
 
-/** The groups of calls, in the order of the description. */
-export const tags = {
-  Tokens: 'Exchange the credentials of an account for an access token.',
-  Registration: 'The one URL of a client.',
-  Endpoint: 'Clients, the state of their endpoints, signing secrets, tests.',
-  Notifications: 'The notifications of a client: state, attempts, redelivery.',
-  Notices:
-    'Messages to an account about its endpoints that fail or recover, and its secrets that are rotated.',
-  Publishing: 'For the platform: publish the segments that analysis found.',
-  Service: 'Health checks and this description.',
-};
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 export interface Description {
-  method: 'get' | 'post' | 'put' | 'delete';
-  /** With the parameters of the path in braces. */
-  path: string;
-  operationId: string;
-  tag: keyof typeof tags;
+  /** The parameters of the path stand in braces. */
+  route: `${Method} /${string}`;
   summary: string;
   description: string;
   /** `token`: in the header; `tokenAnywhere`: also in the query; a scope that the token must have. */
@@ -74,6 +61,8 @@ interface Result {
 }
 
 export interface Endpoint extends Description {
+  method: Lowercase<Method>;
+  path: string;
   middleware: (deps: ApiDeps) => (ctx: Context) => Promise<void>;
 }
 
@@ -87,6 +76,7 @@ export interface CallRequest {
 export const endpoint = (
   of: Description & { answer: (deps: ApiDeps, request: CallRequest) => unknown },
 ): Endpoint => {
+  const [method, path = ''] = of.route.split(' ');
   const known = Object.keys(of.query?.shape ?? {});
   if (of.security === 'tokenAnywhere') known.push('access_token');
   const inQuery = placesOf(known, 'in the query');
@@ -104,7 +94,7 @@ export const endpoint = (
     ctx.status = of.status ?? 200;
     ctx.body = await of.answer(deps, { ctx: ctx as ApiContext, parameters });
   };
-  return { ...of, middleware };
+  return { ...of, method: method?.toLowerCase() as Lowercase<Method>, path, middleware };
 };
 
 const placesOf = (names: readonly string[], place: string): Places =>
@@ -188,8 +178,7 @@ const tokenEndpoint =
       if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, call.token);
       if (rate && isCounted(call)) await deps.countCall(call.ctx, rate, call.token.accountId);
       const { ctx, token } = call;
-      if (isLong)
-        return deps.inTurn(ctx, `${token.accountId} ${of.operationId}`, async () => answer(deps, call));
+      if (isLong) return deps.inTurn(ctx, `${token.accountId} ${of.route}`, async () => answer(deps, call));
       return answer(deps, call);
     };
     return {

@@ -3,7 +3,7 @@ import type Router from '@koa/router';
 import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { ApiError, badParameter, unavailable } from '../api/apiError.js';
-import { type CallRequest, type Endpoint, endpoint } from '../api/endpoint.js';
+import { type CallRequest, endpoint } from '../api/endpoint.js';
 import { describe } from '../api/reference/describe.js';
 import { packedFile } from '../api/reference/docs.js';
 import { openapi } from '../api/reference/openapi.js';
@@ -149,18 +149,15 @@ function present({ list }: Operation, { value, next }: Answer): unknown {
 }
 
 /** Declares the call of an operation. */
-function callOf(operation: Operation): Endpoint {
+function callOf(operation: Operation) {
   const { input, answers, list, changes, role, does } = operation;
   const words = nameOf(operation).split(' ');
   const [first = '', ...rest] = words.flatMap((word) => word.split('-'));
   const tag = words.length > 1 ? first : 'service';
   const page = z.object({ [list ?? '']: z.array(answers), ...pageMembers(z.string()) });
-  return endpoint({
+  const call = endpoint({
     answer: (services, request) => carryOut(services, operation, request),
-    method: changes ? 'post' : 'get',
-    path: `/operator/${words.join('/')}`,
-    operationId: first + rest.map(capital).join(''),
-    tag: tag as Endpoint['tag'],
+    route: `${changes ? 'POST' : 'GET'} /operator/${words.join('/')}`,
     summary: capital(does),
     description: `As the command \`operator ${operation.command}\`. Role: \`${role}\`.`,
     security: 'token',
@@ -182,6 +179,7 @@ function callOf(operation: Operation): Endpoint {
       ...('url' in input.shape ? urlCodes : []),
     ],
   });
+  return { ...call, operationId: first + rest.map(capital).join(''), tag };
 }
 
 const calls = operations.map(callOf);

@@ -11,18 +11,18 @@ import type { AccessToken } from '../../redis/records/accessTokens.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import { badParameter } from '../apiError.js';
 import type { clientEndpoint } from '../endpoint.js';
+import { resumePushNotificationsEndpoint } from '../endpoints/clients.js';
 import {
-  recoverEndpoint,
-  redeliverEndpoint,
-  replayEndpoint,
-  resumeEndpointEndpoint,
+  recoverNotificationsEndpoint,
+  redeliverNotificationEndpoint,
+  replayNotificationsEndpoint,
 } from '../endpoints/sendAgain.js';
-import { rotateSigningSecretEndpoint, signingSecretEndpoint } from '../endpoints/signingSecret.js';
+import { getSigningSecretEndpoint, rotateSigningSecretEndpoint } from '../endpoints/signingSecret.js';
 import {
   checkReceiverEndpoint,
   type oneCheck,
+  sendTestNotificationEndpoint,
   type sentRequest,
-  testNotificationEndpoint,
 } from '../endpoints/testNotification.js';
 import type { answeredRequest } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
@@ -144,7 +144,7 @@ type Answered = z.output<typeof answeredRequest>;
 /** POST /console/notices/test: a test to the account's URL for notices only. */
 export const noticesTest: Action = {
   title: 'Test',
-  call: testNotificationEndpoint,
+  call: sendTestNotificationEndpoint,
   isGood: ({ error }) => error === undefined,
   present: (answer) => {
     const { status, error, milliseconds, request } = answer as Answered & { request: Sent };
@@ -247,20 +247,25 @@ export const siteActions: Record<string, Action> = {
   },
   resume: {
     title: 'Resume',
-    call: resumeEndpointEndpoint,
+    call: resumePushNotificationsEndpoint,
     present: ({ state, owed }) =>
       html`<p>It is ${stateInWords(String(state))}; ${count(Number(owed), 'notification')} owed. ${state === 'failing' && (owed === 0 ? 'The next event probes it.' : `A probe goes out now${owed === 1 ? '' : '; when it succeeds, the others follow'}.`)}</p>`,
   },
   recover: range(
     'Recover',
-    recoverEndpoint,
+    recoverNotificationsEndpoint,
     'notification',
     'Nothing in that time ended as failed and was not followed by a newer one.',
   ),
-  replay: range('Replay', replayEndpoint, 'asset', 'No notification of that time has to be sent again.'),
+  replay: range(
+    'Replay',
+    replayNotificationsEndpoint,
+    'asset',
+    'No notification of that time has to be sent again.',
+  ),
   signing_secret: {
     title: 'Signing secret',
-    call: signingSecretEndpoint,
+    call: getSigningSecretEndpoint,
     present: ({ signing_secret: secret }) => shownSecret(String(secret)),
   },
   'signing_secret/rotate': {
@@ -273,7 +278,7 @@ export const siteActions: Record<string, Action> = {
   },
   'notifications/:id/redeliver': {
     title: 'Send it again',
-    call: redeliverEndpoint,
+    call: redeliverNotificationEndpoint,
     present: ({ notification_id, waiting_reason: why }) =>
       html`<p>It is ${why === undefined ? 'due now' : `owed: ${waiting[why as WaitReason]}`}, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
   },

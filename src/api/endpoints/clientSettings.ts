@@ -10,10 +10,7 @@ import { limitSends } from '../steps/limits.js';
 const seconds = z.object({ seconds: whole(60) });
 
 export const setQuietPeriodEndpoint = clientEndpoint({
-  method: 'put',
-  path: '/push_notifications/quiet_period',
-  operationId: 'setQuietPeriod',
-  tag: 'Endpoint',
+  route: 'PUT /push_notifications/quiet_period',
   summary: 'Set the quiet period',
   description:
     'The first event of an asset that is not owed makes it due after so many seconds, and later events within this time take its place: several results for one video are one notification. 0, the default, sends at once. It applies to events from now on. One call in 5 s for each client, bursts of 5, together with the calls that send something.',
@@ -48,11 +45,8 @@ const headerNames = z.object({
     .meta({ examples: [['authorization', 'x-gateway-key']] }),
 });
 
-export const requestHeadersEndpoint = clientEndpoint({
-  method: 'get',
-  path: '/push_notifications/headers',
-  operationId: 'getRequestHeaders',
-  tag: 'Endpoint',
+export const getRequestHeadersEndpoint = clientEndpoint({
+  route: 'GET /push_notifications/headers',
   summary: 'List the names of your own request headers',
   description:
     'Lists the names of the headers that requests to the client’s URL carry in addition to those of the service. Values are never shown.',
@@ -101,10 +95,7 @@ const body = z.strictObject({
 });
 
 export const setRequestHeadersEndpoint = clientEndpoint({
-  method: 'put',
-  path: '/push_notifications/headers',
-  operationId: 'setRequestHeaders',
-  tag: 'Endpoint',
+  route: 'PUT /push_notifications/headers',
   summary: 'Set your own request headers',
   description:
     'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 5, together with the calls that send something.',

@@ -2,11 +2,18 @@ import { z } from 'zod';
 import { isNoticesClient } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
-import { getEndpoint, readSite, siteStates } from '../../redis/records/endpoint.js';
+import {
+  getEndpoint,
+  readSite,
+  reportStateChange,
+  resumeEndpoint,
+  siteStates,
+} from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { accountEndpoint, clientEndpoint } from '../endpoint.js';
 import {
   clientTokenText,
+  endpointState,
   limitNumber,
   notACursor,
   pageMembers,
@@ -15,6 +22,8 @@ import {
   urlText,
   whole,
 } from '../reference/schemas.js';
+import { auditCall } from '../steps/auditCall.js';
+import { limitSends } from '../steps/limits.js';
 import { requireRegistration, type Subject } from '../steps/publisher.js';
 import { presentRegistration } from './present.js';
 
@@ -29,11 +38,8 @@ const oneClient = z.object({
   owed: whole(0, 'null where the state is unreadable: its data is broken').nullable(),
 });
 
-export const clientsEndpoint = accountEndpoint({
-  method: 'get',
-  path: '/clients',
-  operationId: 'listClients',
-  tag: 'Endpoint',
+export const listClientsEndpoint = accountEndpoint({
+  route: 'GET /clients',
   summary: 'List the clients of the account',
   description: 'Lists the account’s clients by client token, page by page.',
   query: z.object({
@@ -68,13 +74,33 @@ export async function readEndpoint(db: Db, clientToken: string) {
 export const showRegistration = async (db: Db, client: Subject) =>
   presentRegistration(await requireRegistration(db, client), await getEndpoint(db, client.clientToken));
 
-export const pushNotificationsEndpoint = clientEndpoint({
-  method: 'get',
-  path: '/push_notifications',
-  operationId: 'getPushNotifications',
-  tag: 'Endpoint',
+export const getPushNotificationsEndpoint = clientEndpoint({
+  route: 'GET /push_notifications',
   summary: 'Show the registration and the state of its endpoint',
   result: { what: 'The registration.', schema: registeredUrl },
   codes: ['not_registered'],
   answer: ({ db }, { client }) => showRegistration(db, client),
+});
+
+export const resumePushNotificationsEndpoint = clientEndpoint({
+  route: 'POST /push_notifications/resume',
+  summary: 'Resume a suspended or failing endpoint',
+  description:
+    'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5.',
+  after503: 'repeat it: resuming an endpoint twice does no harm.',
+  status: 202,
+  result: { what: 'Under way.', schema: z.object({ state: endpointState, owed: whole(12) }) },
+  codes: ['not_registered'],
+  answer: async (deps, call) => {
+    await requireRegistration(deps.db, call.client);
+    const { clientToken } = call.client;
+    await limitSends(deps.db, clientToken);
+    await auditCall(deps, call, 'resume');
+    const before = await getEndpoint(deps.db, clientToken);
+    await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
+    const { state, owed } = await getEndpoint(deps.db, clientToken);
+    reportStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
+    void deps.catchUps.alarm(clientToken);
+    return { state, owed };
+  },
 });

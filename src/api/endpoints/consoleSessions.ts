@@ -6,11 +6,8 @@ import { text, time } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { presentTime } from './present.js';
 
-export const createLinkEndpoint = accountEndpoint({
-  method: 'post',
-  path: '/console_sessions',
-  operationId: 'createConsoleSession',
-  tag: 'Endpoint',
+export const createConsoleSessionEndpoint = accountEndpoint({
+  route: 'POST /console_sessions',
   summary: 'Make a link to the console',
   description: 'Makes a link that opens the account’s console in a browser, once, within 15 minutes.',
   after503: 'ask again: a link that was made and not answered is known to nobody and ends after 15 minutes.',

@@ -2,24 +2,24 @@ import { z } from 'zod';
 import { eventIdPattern, newEventId, notificationId } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
 import { withTimeout } from '../../promises.js';
+import { forgetAsset } from '../../redis/notifications/decisions.js';
 import type { ArrivedEvent, Claim } from '../../redis/owed/claim.js';
 import { platformScope } from '../../redis/records/accounts.js';
 import type { Traceparent } from '../../tracing.js';
 import { ApiError, badParameter, toApiError, unavailable } from '../apiError.js';
-import { endpoint } from '../endpoint.js';
+import { clientEndpoint, endpoint } from '../endpoint.js';
 import { accepted, batchOf, enrichmentEvent, eventExamples, notAccepted } from '../reference/event.js';
+import { notificationIdText, platformIdText, whole } from '../reference/schemas.js';
 import type { ApiContext, ApiDeps } from '../step.js';
+import { auditCall } from '../steps/auditCall.js';
 import { jsonReader } from '../steps/body.js';
 import { checked, checkInput } from '../steps/checked.js';
 import { bearerToken, requireScope } from '../steps/publisher.js';
 
 const readJson = jsonReader(1024 * 1024);
 
-export const enrichmentsEndpoint = endpoint({
-  method: 'post',
-  path: '/enrichments',
-  operationId: 'publishEnrichments',
-  tag: 'Publishing',
+export const publishEnrichmentsEndpoint = endpoint({
+  route: 'POST /enrichments',
   summary: 'Publish enrichment events',
   description:
     'Accepts one event, or a batch of 1 to 500, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification.',
@@ -212,3 +212,29 @@ function presentClaim(
       throw new Error('a new event cannot be claimed again');
   }
 }
+
+export const forgetAssetEndpoint = clientEndpoint({
+  route: 'DELETE /assets/{platform_id}',
+  summary: 'Forget an asset',
+  description:
+    'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
+  after503: 'repeat it: a repeat does no harm.',
+  by: 'platform',
+  inPath: z.object({ platform_id: platformIdText.describe('The asset.') }),
+  result: {
+    what: 'What was forgotten; 0 segments if the asset was not known.',
+    schema: z.object({
+      platform_id: platformIdText,
+      known_segments: whole(2),
+      cancelled: notificationIdText.describe('The notification that was cancelled.').optional(),
+    }),
+  },
+  answer: async (deps, call) => {
+    const { platform_id = '' } = call.ctx.params;
+    const { clientToken } = call.client;
+    await auditCall(deps, call, 'asset forget', { about: { platform_id } });
+    const found = await deps.db.durably((db) => forgetAsset(db, clientToken, platform_id)).safe;
+    if (found.cancelled !== undefined) deps.metrics.ended('cancelled');
+    return { platform_id, known_segments: found.knownSegments, cancelled: found.cancelled };
+  },
+});

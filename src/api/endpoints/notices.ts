@@ -17,12 +17,10 @@ import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { limitSends } from '../steps/limits.js';
 import { requireRegistration, type Subject } from '../steps/publisher.js';
 import { showRegistration } from './clients.js';
+import { reading, rotating } from './signingSecret.js';
 
 export const setNoticesUrlEndpoint = noticesEndpoint({
-  method: 'put',
-  path: '/notices',
-  operationId: 'setNoticesUrl',
-  tag: 'Notices',
+  route: 'PUT /notices',
   summary: 'Set the URL for notices',
   description:
     'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, when notifications failed, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count there. The previous URL is told once. One call in 5 s, bursts of 5.',
@@ -52,6 +50,21 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
   },
 });
 
+export const getNoticesSecretEndpoint = noticesEndpoint({
+  ...reading,
+  route: 'GET /notices/signing_secret',
+  summary: 'Show the signing secret of the notices',
+  description: 'Shows the secret that verifies the account’s notices. The first PUT /notices makes it.',
+  codes: ['no_notices_url'],
+});
+
+export const rotateNoticesSecretEndpoint = noticesEndpoint({
+  ...rotating,
+  route: 'POST /notices/signing_secret',
+  summary: 'Make a new signing secret of the notices',
+  codes: ['no_notices_url'],
+});
+
 /**
  * Sends a message to a URL that will get no more notices, once, without retries: a notice would go to the new URL. Somebody with a
  * stolen token must not silence the notices unnoticed, so call it before the change, which may happen although the call ends in 503.
@@ -75,11 +88,8 @@ async function sendFarewell(
   });
 }
 
-export const noticesUrlEndpoint = noticesEndpoint({
-  method: 'get',
-  path: '/notices',
-  operationId: 'getNoticesUrl',
-  tag: 'Notices',
+export const getNoticesUrlEndpoint = noticesEndpoint({
+  route: 'GET /notices',
   summary: 'Show the URL for notices',
   description: 'Shows the URL, and the state of its endpoint.',
   result: { what: 'The URL.', schema: registeredUrl },
@@ -88,10 +98,7 @@ export const noticesUrlEndpoint = noticesEndpoint({
 });
 
 export const removeNoticesUrlEndpoint = noticesEndpoint({
-  method: 'delete',
-  path: '/notices',
-  operationId: 'removeNoticesUrl',
-  tag: 'Notices',
+  route: 'DELETE /notices',
   summary: 'Remove the URL for notices',
   description:
     'Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled. The URL is told once. One call in 5 s, bursts of 5.',

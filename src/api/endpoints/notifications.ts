@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { eventIdPattern, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { decisions, explainAsset, forgetAsset, isKnown } from '../../redis/notifications/decisions.js';
+import { decisions, explainAsset, isKnown } from '../../redis/notifications/decisions.js';
 import {
   listedSince,
   listNotifications,
@@ -28,7 +28,6 @@ import {
   time,
   whole,
 } from '../reference/schemas.js';
-import { auditCall } from '../steps/auditCall.js';
 import { requireNotification } from '../steps/publisher.js';
 import { presentAsset, presentNotification, presentTime, presentWithAttempts } from './present.js';
 
@@ -53,11 +52,8 @@ export const notificationsQuery = z.object({
   limit: limitNumber,
 });
 
-export const notificationsEndpoint = clientEndpoint({
-  method: 'get',
-  path: '/notifications',
-  operationId: 'listNotifications',
-  tag: 'Notifications',
+export const listNotificationsEndpoint = clientEndpoint({
+  route: 'GET /notifications',
   summary: 'List notifications',
   description:
     'Lists a client’s notifications page by page, newest first by acceptance; with `state=waiting` and no `platform_id` by the time since which the asset is owed, with `state=failed` by the time of the failure. All waiting and failed ones are listed; of the others the newest 10,000, and then `listed_since` says since when the list is complete.',
@@ -101,11 +97,8 @@ export async function readPage(db: Db, clientToken: string, asked: z.output<type
   };
 }
 
-export const notificationEndpoint = clientEndpoint({
-  method: 'get',
-  path: '/notifications/{id}',
-  operationId: 'getNotification',
-  tag: 'Notifications',
+export const getNotificationEndpoint = clientEndpoint({
+  route: 'GET /notifications/{id}',
   summary: 'Show a notification and its attempts',
   inPath: z.object({ id: notificationIdText.describe('The notification.') }),
   result: { what: 'The notification.', schema: notificationWithAttempts },
@@ -133,11 +126,8 @@ function readCursor(order: NotificationOrder, given: string, clientToken: string
   return position;
 }
 
-export const eventEndpoint = clientEndpoint({
-  method: 'get',
-  path: '/events/{event_id}',
-  operationId: 'explainEvent',
-  tag: 'Notifications',
+export const explainEventEndpoint = clientEndpoint({
+  route: 'GET /events/{event_id}',
   summary: 'Show the result of an event',
   description:
     'Shows the newest kept notification that names the event. An event that made none is found by its asset only.',
@@ -160,11 +150,8 @@ const unknown =
   'No kept notification of this client names this event: the newest 10,000 are kept, each for 14 days after its ' +
   'end. If an event made none, GET /assets/{platform_id} says why, for 14 days or until a later event of its asset';
 
-export const assetEndpoint = clientEndpoint({
-  method: 'get',
-  path: '/assets/{platform_id}',
-  operationId: 'explainAsset',
-  tag: 'Notifications',
+export const explainAssetEndpoint = clientEndpoint({
+  route: 'GET /assets/{platform_id}',
   summary: 'Explain what was sent about an asset',
   description:
     'Says why something was or was not sent: the last event, the decision about it, the last notification.',
@@ -190,34 +177,5 @@ export const assetEndpoint = clientEndpoint({
       ...presentAsset(found),
       last_notification: lastNotification && presentNotification(lastNotification),
     };
-  },
-});
-
-export const forgetAssetEndpoint = clientEndpoint({
-  method: 'delete',
-  path: '/assets/{platform_id}',
-  operationId: 'forgetAsset',
-  tag: 'Publishing',
-  summary: 'Forget an asset',
-  description:
-    'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
-  after503: 'repeat it: a repeat does no harm.',
-  by: 'platform',
-  inPath: z.object({ platform_id: platformIdText.describe('The asset.') }),
-  result: {
-    what: 'What was forgotten; 0 segments if the asset was not known.',
-    schema: z.object({
-      platform_id: platformIdText,
-      known_segments: whole(2),
-      cancelled: notificationIdText.describe('The notification that was cancelled.').optional(),
-    }),
-  },
-  answer: async (deps, call) => {
-    const { platform_id = '' } = call.ctx.params;
-    const { clientToken } = call.client;
-    await auditCall(deps, call, 'asset forget', { about: { platform_id } });
-    const found = await deps.db.durably((db) => forgetAsset(db, clientToken, platform_id)).safe;
-    if (found.cancelled !== undefined) deps.metrics.ended('cancelled');
-    return { platform_id, known_segments: found.knownSegments, cancelled: found.cancelled };
   },
 });

@@ -20,10 +20,7 @@ import { bearerToken, ownClient } from '../steps/publisher.js';
 import { required } from '../steps/query.js';
 
 export const registerPushNotificationsEndpoint = endpoint({
-  method: 'post',
-  path: '/register_push_notifications',
-  operationId: 'registerPushNotifications',
-  tag: 'Registration',
+  route: 'POST /register_push_notifications',
   summary: 'Register the URL of a client',
   description:
     'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`.',

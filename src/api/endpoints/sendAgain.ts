@@ -3,28 +3,16 @@ import { type Db, nowOf } from '../../redis/connection/db.js';
 import { getNotification } from '../../redis/notifications/notifications.js';
 import { recoverFailed, redeliver, replayDelivered } from '../../redis/notifications/redeliver.js';
 import { waitReasons } from '../../redis/owed/standing.js';
-import { getEndpoint, reportStateChange, resumeEndpoint } from '../../redis/records/endpoint.js';
 import { badParameter } from '../apiError.js';
 import { clientEndpoint, type Description } from '../endpoint.js';
-import {
-  endpointState,
-  flag,
-  givenTime,
-  listedSinceTime,
-  notificationIdText,
-  time,
-  whole,
-} from '../reference/schemas.js';
+import { flag, givenTime, listedSinceTime, notificationIdText, time, whole } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { limitSends } from '../steps/limits.js';
 import { requireNotification, requireRegistration, unknownNotification } from '../steps/publisher.js';
 import { presentTime } from './present.js';
 
-export const redeliverEndpoint = clientEndpoint({
-  method: 'post',
-  path: '/notifications/{id}/redeliver',
-  operationId: 'redeliverNotification',
-  tag: 'Notifications',
+export const redeliverNotificationEndpoint = clientEndpoint({
+  route: 'POST /notifications/{id}/redeliver',
   summary: 'Send a notification again',
   description:
     'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 5.',
@@ -54,36 +42,10 @@ export const redeliverEndpoint = clientEndpoint({
   },
 });
 
-export const resumeEndpointEndpoint = clientEndpoint({
-  method: 'post',
-  path: '/push_notifications/resume',
-  operationId: 'resumePushNotifications',
-  tag: 'Endpoint',
-  summary: 'Resume a suspended or failing endpoint',
-  description:
-    'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5.',
-  after503: 'repeat it: resuming an endpoint twice does no harm.',
-  status: 202,
-  result: { what: 'Under way.', schema: z.object({ state: endpointState, owed: whole(12) }) },
-  codes: ['not_registered'],
-  answer: async (deps, call) => {
-    await requireRegistration(deps.db, call.client);
-    const { clientToken } = call.client;
-    await limitSends(deps.db, clientToken);
-    await auditCall(deps, call, 'resume');
-    const before = await getEndpoint(deps.db, clientToken);
-    await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
-    const { state, owed } = await getEndpoint(deps.db, clientToken);
-    reportStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
-    void deps.catchUps.alarm(clientToken);
-    return { state, owed };
-  },
-});
-
 /** About 1 s of work for Redis, in steps over 3 s. */
 const recoveredAtMost = 20_000;
 
-interface RangeCall extends Pick<Description, 'path' | 'operationId' | 'summary' | 'after503' | 'result'> {
+interface RangeCall extends Pick<Description, 'route' | 'summary' | 'after503' | 'result'> {
   description: string;
   ended: 'Failed' | 'Delivered';
   defaultUntil: string;
@@ -110,8 +72,6 @@ function rangeEndpoint({ ended, defaultUntil, what, makeOwed, description, ...of
   };
   return clientEndpoint({
     ...of,
-    method: 'post',
-    tag: 'Notifications',
     description: `${description} One call in 5 s for each client, bursts of 5; with \`dry_run\` it counts as a read only.`,
     body: { schema: range, examples, atMostBytes: 16 * 1024 },
     rate: 'records',
@@ -135,9 +95,8 @@ function rangeEndpoint({ ended, defaultUntil, what, makeOwed, description, ...of
   });
 }
 
-export const recoverEndpoint = rangeEndpoint({
-  path: '/notifications/recover',
-  operationId: 'recoverNotifications',
+export const recoverNotificationsEndpoint = rangeEndpoint({
+  route: 'POST /notifications/recover',
   summary: 'Recover failed notifications',
   description:
     'Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one: the oldest 20,000 of them, and the answer says how many more there are.',
@@ -155,9 +114,8 @@ export const recoverEndpoint = rangeEndpoint({
   },
 });
 
-export const replayEndpoint = rangeEndpoint({
-  path: '/notifications/replay',
-  operationId: 'replayNotifications',
+export const replayNotificationsEndpoint = rangeEndpoint({
+  route: 'POST /notifications/replay',
   summary: 'Replay delivered notifications',
   description:
     'Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as `backfill`, unless it is owed or was delivered after that time.',

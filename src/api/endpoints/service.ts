@@ -3,11 +3,8 @@ import { endpoint } from '../endpoint.js';
 import { flag, text, time } from '../reference/schemas.js';
 import { presentTime } from './present.js';
 
-export const sourceAddressesEndpoint = endpoint({
-  method: 'get',
-  path: '/source_addresses',
-  operationId: 'getSourceAddresses',
-  tag: 'Service',
+export const getSourceAddressesEndpoint = endpoint({
+  route: 'GET /source_addresses',
   summary: 'List the addresses from which notifications come',
   description:
     'For the firewall of a receiver: addresses and CIDR ranges, none if the operator names none. Needs no token; may be cached for an hour.',
@@ -31,11 +28,8 @@ export const sourceAddressesEndpoint = endpoint({
   },
 });
 
-export const healthzEndpoint = endpoint({
-  method: 'get',
-  path: '/healthz',
-  operationId: 'getHealth',
-  tag: 'Service',
+export const getHealthEndpoint = endpoint({
+  route: 'GET /healthz',
   summary: 'Say whether this process is alive',
   description: 'For a supervisor that restarts processes.',
   result: { what: 'Alive.', schema: z.object({ status: text('ok') }) },
@@ -49,11 +43,8 @@ const readiness = z.object({
   reasons: z.array(text('right', 'Why Redis does not serve.')).optional(),
 });
 
-export const readyzEndpoint = endpoint({
-  method: 'get',
-  path: '/readyz',
-  operationId: 'getReadiness',
-  tag: 'Service',
+export const getReadinessEndpoint = endpoint({
+  route: 'GET /readyz',
   summary: 'Say whether this process can do its work',
   description: 'Ready while Redis serves and the process was not told to stop. Temporal may be unavailable.',
   result: { what: 'Ready.', schema: readiness },

@@ -3,7 +3,7 @@ import { isNoticesClient } from '../../ids.js';
 import { lookOnceMs } from '../../redis/records/audit.js';
 import { createSigningSecret, rotateSigningSecret, rotationWaitMs } from '../../redis/records/secrets.js';
 import { tooMany } from '../apiError.js';
-import { type ClientCall, clientEndpoint, noticesEndpoint } from '../endpoint.js';
+import { type ClientCall, clientEndpoint } from '../endpoint.js';
 import { secretText, time } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
@@ -12,32 +12,19 @@ import { presentOptionalTime } from './present.js';
 
 const shownSecret = z.object({ signing_secret: secretText });
 
-const reading = {
-  method: 'get',
+export const reading = {
   by: 'signingSecrets',
   rate: 'secrets',
   result: { what: 'The secret.', schema: shownSecret },
   answer: showSigningSecret,
 } as const;
 
-export const signingSecretEndpoint = clientEndpoint({
+export const getSigningSecretEndpoint = clientEndpoint({
   ...reading,
-  path: '/push_notifications/signing_secret',
-  operationId: 'getSigningSecret',
-  tag: 'Endpoint',
+  route: 'GET /push_notifications/signing_secret',
   summary: 'Show the signing secret',
   description:
     'Shows the secret that verifies a client’s notifications. It exists before a URL is registered.',
-});
-
-export const noticesSecretEndpoint = noticesEndpoint({
-  ...reading,
-  path: '/notices/signing_secret',
-  operationId: 'getNoticesSecret',
-  tag: 'Notices',
-  summary: 'Show the signing secret of the notices',
-  description: 'Shows the secret that verifies the account’s notices. The first PUT /notices makes it.',
-  codes: ['no_notices_url'],
 });
 
 /** Shows a signing secret. A client has one before it has a URL; the notices of an account have one only with a URL. */
@@ -49,8 +36,7 @@ async function showSigningSecret(deps: ApiDeps, call: ClientCall) {
   return { signing_secret: await secret.safe };
 }
 
-const rotating = {
-  method: 'post',
+export const rotating = {
   description:
     'Makes a new secret. Previous ones still sign for 24 h each, at most ten of them: while ten do, the answer is 429.',
   after503: 'read the secret before you repeat the call: a repeat makes another one.',
@@ -65,19 +51,8 @@ const rotating = {
 
 export const rotateSigningSecretEndpoint = clientEndpoint({
   ...rotating,
-  path: '/push_notifications/signing_secret',
-  operationId: 'rotateSigningSecret',
-  tag: 'Endpoint',
+  route: 'POST /push_notifications/signing_secret',
   summary: 'Make a new signing secret',
-});
-
-export const rotateNoticesSecretEndpoint = noticesEndpoint({
-  ...rotating,
-  path: '/notices/signing_secret',
-  operationId: 'rotateNoticesSecret',
-  tag: 'Notices',
-  summary: 'Make a new signing secret of the notices',
-  codes: ['no_notices_url'],
 });
 
 async function rotateSecret(deps: ApiDeps, call: ClientCall) {

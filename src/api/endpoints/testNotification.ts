@@ -18,10 +18,9 @@ export const sentRequest = z
   .object({ headers: z.record(z.string(), z.string()), body: z.string() })
   .meta({ examples: [exampleNotification('test', 'test')] });
 
-export const testNotificationEndpoint = clientEndpoint({
+export const sendTestNotificationEndpoint = clientEndpoint({
   ...testing('it'),
-  path: '/push_notifications/test',
-  operationId: 'sendTestNotification',
+  route: 'POST /push_notifications/test',
   summary: 'Send a test notification',
   description:
     'Sends `{"event":"test","platform_id":"test"}` now, once, to `url` or else to the registered URL, and answers the result. Once a URL is registered, no other gets your own request headers. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 5.',
@@ -44,8 +43,7 @@ export const oneCheck = z.object({
 
 export const checkReceiverEndpoint = clientEndpoint({
   ...testing('them'),
-  path: '/push_notifications/check',
-  operationId: 'checkReceiver',
+  route: 'POST /push_notifications/check',
   summary: 'Check a receiver',
   description:
     'Sends good and bad test notifications now, to `url` or else to the registered URL, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something.',
@@ -70,7 +68,7 @@ export const checkReceiverEndpoint = clientEndpoint({
 function testing(noun: string) {
   const url = urlText.describe(`Where to send ${noun}, if not to the registered URL.`).optional();
   const query = z.object({ url });
-  return { method: 'post', tag: 'Endpoint', query, codes: urlCodes, rate: 'names' } as const;
+  return { query, codes: urlCodes, rate: 'names' } as const;
 }
 
 /** Finds where to send, once the call is counted and audited. @param sends how many sends the call counts as @throws ApiError */

@@ -16,9 +16,8 @@ const credentialFields = {
   client_secret: text('cs_4f0Zc1Yt8mJr6Kq2').min(1),
 };
 
-export const accessTokenEndpoint = credentialEndpoint({
-  path: '/oauth/access_token',
-  operationId: 'createAccessToken',
+export const createAccessTokenEndpoint = credentialEndpoint({
+  route: 'POST /oauth/access_token',
   summary: 'Create an access token',
   description:
     'Exchanges the credentials of an account for an access token. A new token ends no earlier one. Ask for `push_notifications`; a platform asks for `enrichments`; an account that has `signing_secrets` needs it to read and rotate signing secrets. The credentials may come as `Authorization: Basic` instead of fields (RFC 6749, section 2.3.1), but not both ways.',
@@ -76,9 +75,8 @@ export const accessTokenEndpoint = credentialEndpoint({
   },
 });
 
-export const revokeTokenEndpoint = credentialEndpoint({
-  path: '/oauth/revoke',
-  operationId: 'revokeAccessToken',
+export const revokeAccessTokenEndpoint = credentialEndpoint({
+  route: 'POST /oauth/revoke',
   summary: 'Revoke an access token',
   description:
     'Ends an access token of the account immediately (RFC 7009). An unknown, expired or foreign token is answered 200 as well. Sessions of the console that the token has opened stay open. The credentials may come as `Authorization: Basic`.',
@@ -112,7 +110,7 @@ interface CredentialCall {
   address: string;
 }
 
-interface Declared extends Omit<Description, 'method' | 'tag' | 'body'> {
+interface Declared extends Omit<Description, 'body'> {
   form: z.ZodObject;
   /** The example's name. */
   example: string;
@@ -124,8 +122,6 @@ interface Declared extends Omit<Description, 'method' | 'tag' | 'body'> {
 function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) {
   return endpoint({
     ...of,
-    method: 'post',
-    tag: 'Tokens',
     body: { schema, types: formTypes, examples: { [example]: makeExample(schema) } },
     codes: [...(of.codes ?? []), 'invalid_client'],
     answer: async (deps, { ctx }) => {

@@ -27,11 +27,8 @@ const update = z.object({
   updated_at: time(),
 });
 
-export const updatesEndpoint = clientEndpoint({
-  method: 'get',
-  path: '/updates',
-  operationId: 'listUpdates',
-  tag: 'Notifications',
+export const listUpdatesEndpoint = clientEndpoint({
+  route: 'GET /updates',
   summary: 'List assets with new segments',
   description:
     'Lists the updates after `cursor`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep `next_cursor` once you have processed a page, and ask again with it, immediately while `has_more`; an empty page means that nothing is new. With `wait` the answer comes as soon as there is an update. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 100,000 updates of a client are kept.',

@@ -1,12 +1,11 @@
 /** Describes a declared call in OpenAPI's terms: its input, its answers, its errors. */
 import type { z } from 'zod';
 import { ApiError, isUnderOauth, presentProblem } from '../apiError.js';
-import type { Description } from '../endpoint.js';
+import type { Description, Endpoint } from '../endpoint.js';
 import { type ErrorCode, errors, toOauthError } from '../errors.js';
 import { makeExample, type Schema, toJsonSchema } from './schemas.js';
 
-/** A call of any description: each has tags of its own. */
-type Described = Omit<Description, 'tag'> & { tag: string };
+type Described = Endpoint & { operationId: string; tag: string };
 
 /** Returns the operations by path and method. */
 export function describe(calls: readonly Described[]) {

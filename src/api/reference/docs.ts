@@ -23,11 +23,8 @@ const page = `<!doctype html>
 
 const pageFile = packedFile('html', () => page);
 
-export const docsEndpoint = endpoint({
-  method: 'get',
-  path: '/docs',
-  operationId: 'getDocs',
-  tag: 'Service',
+export const getDocsEndpoint = endpoint({
+  route: 'GET /docs',
   summary: 'Show this description as a page',
   description: 'Its files are under `/docs/`; it loads nothing from elsewhere.',
   result: { what: 'The page.', type: 'text/html' },

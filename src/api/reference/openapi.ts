@@ -1,16 +1,13 @@
 import { product } from '../../product.js';
-import { endpoint, tags } from '../endpoint.js';
-import { endpoints } from '../endpoints.js';
+import { endpoint } from '../endpoint.js';
+import { endpoints, tags } from '../endpoints.js';
 import { describe } from './describe.js';
 import { packedFile } from './docs.js';
 import { components, matching, text, toJsonSchema } from './schemas.js';
 import { webhooks } from './webhook.js';
 
 export const openapiEndpoint = endpoint({
-  method: 'get',
-  path: '/openapi.json',
-  operationId: 'getOpenApi',
-  tag: 'Service',
+  route: 'GET /openapi.json',
   summary: 'Get this description',
   description: 'OpenAPI 3.1.',
   result: { what: 'The description.' },
@@ -58,8 +55,8 @@ export const openapi = {
     license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   },
   servers: [{ url: '/', description: 'The service that this description comes from' }],
-  tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
-  paths: describe([...endpoints, openapiEndpoint]),
+  tags,
+  paths: describe([...endpoints, { ...openapiEndpoint, operationId: 'getOpenApi', tag: 'Service' }]),
   webhooks,
   components: {
     securitySchemes: {

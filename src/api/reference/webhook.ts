@@ -29,7 +29,9 @@ const clientToken = 'SITE0042';
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
   notificationRequest({ notificationId, clientToken, platformId, event }, [exampleSecret], at);
 
-interface Webhook extends Pick<Description, 'operationId' | 'tag' | 'summary' | 'description'> {
+interface Webhook extends Pick<Description, 'summary' | 'description'> {
+  operationId: string;
+  tag: 'Notifications' | 'Notices';
   schema: z.ZodType;
   /** JSON by what it shows. */
   bodies: Record<string, string>;
