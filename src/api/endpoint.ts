@@ -27,8 +27,8 @@ export interface Description {
   route: `${Method} /${string}`;
   summary: string;
   description: string;
-  /** `token`: in the header; `tokenAnywhere`: also in the query; a scope that the token must have. */
-  security?: 'token' | 'tokenAnywhere' | { scope: string };
+  /** In OpenAPI's terms; absent if the call takes no token. */
+  security?: Partial<Record<'bearer' | 'accessToken', string[]>>[];
   /** The parameters of the query, each with a description and an example. */
   query?: z.ZodObject;
   inPath?: z.ZodObject;
@@ -78,7 +78,7 @@ export const endpoint = (
 ): Endpoint => {
   const [method, path = ''] = of.route.split(' ');
   const known = Object.keys(of.query?.shape ?? {});
-  if (of.security === 'tokenAnywhere') known.push('access_token');
+  if (of.security?.some((way) => 'accessToken' in way)) known.push('access_token');
   const inQuery = placesOf(known, 'in the query');
   const inPath = fieldsOf(of.inPath);
   const as = of.body?.types ? 'a form' : 'JSON';
@@ -185,7 +185,7 @@ const tokenEndpoint =
       ...endpoint({
         ...of,
         description: says.filter(Boolean).join(' '),
-        security: 'token',
+        security: [{ bearer: [] }],
         query: wholeQuery,
         codes: [
           ...ownCodes,

@@ -160,7 +160,7 @@ function callOf(operation: Operation) {
     route: `${changes ? 'POST' : 'GET'} /operator/${words.join('/')}`,
     summary: capital(does),
     description: `As the command \`operator ${operation.command}\`. Role: \`${role}\`.`,
-    security: 'token',
+    security: [{ bearer: [] }],
     ...(changes
       ? {
           body: { schema: z.strictObject({ ...input.shape, reason: reasonMember }), examples: {} },

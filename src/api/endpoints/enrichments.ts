@@ -24,7 +24,7 @@ export const publishEnrichmentsEndpoint = endpoint({
   description:
     'Accepts one event, or a batch of 1 to 500, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification.',
   after503: 'send the same event again: that is always safe.',
-  security: { scope: 'enrichments' },
+  security: [{ bearer: ['enrichments'] }],
   body: {
     schema: z.union([enrichmentEvent, batchOf(enrichmentEvent)]),
     examples: eventExamples,

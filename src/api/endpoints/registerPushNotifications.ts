@@ -25,7 +25,7 @@ export const registerPushNotificationsEndpoint = endpoint({
   description:
     'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`.',
   after503: 'repeat it unchanged: it then answers 200, also if the first call has stored the URL.',
-  security: 'tokenAnywhere',
+  security: [{ bearer: [] }, { accessToken: [] }],
   query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
   result: { what: 'Registered.', schema: z.object({ success: z.literal(true), url: urlText }) },
   codes: ['already_registered', ...urlCodes, 'invalid_client_token'],

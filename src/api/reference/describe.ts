@@ -23,19 +23,12 @@ function operation(call: Described) {
     tags: [tag],
     summary,
     description: after503 ? `${description} After 503 or no answer: ${after503}` : description,
-    security: security(call),
+    security: call.security ?? [],
     parameters: [...parameters('query', call.query), ...parameters('path', call.inPath)],
     ...(body && { requestBody: requestBody(body) }),
     // A call's own answer takes the place of a refusal with the same status (/readyz: 503).
     responses: { ...refusals(call), ...Object.fromEntries(answers) } as Record<string, Schema>,
   };
-}
-
-function security({ security: asked }: Described): Schema[] {
-  if (asked === undefined) return [];
-  if (asked === 'token') return [{ bearer: [] }];
-  if (asked === 'tokenAnywhere') return [{ bearer: [] }, { accessToken: [] }];
-  return [{ bearer: [asked.scope] }];
 }
 
 const parameters = (where: 'query' | 'path', object: z.ZodObject | undefined) =>
