@@ -1,7 +1,7 @@
 /** Registrations: the URL and state of clients, and tests of their receivers, which affect nothing else. */
 import { z } from 'zod';
 import { presentRegistration } from '../api/endpoints/present.js';
-import { checkReceiver, presentAnswer, sendTest } from '../api/endpoints/receiverChecks.js';
+import { checkReceiver, presentAnswer, sendTest, targetOf } from '../api/endpoints/receiverChecks.js';
 import {
   answeredRequest,
   endpointState,
@@ -17,7 +17,6 @@ import { checkTarget, originOf } from '../outgoing/target.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
 import { changeRegistration, getRegistration, resetRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
-import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
 import { accountId, anyClient } from './input.js';
 import { answer, type Operator, operation, Refused, requireClient, shownUrl } from './operation.js';
 import { moment, tableOf } from './terminal.js';
@@ -142,22 +141,19 @@ const testInput = input.extend({
 });
 
 /** Finds where a test goes, and records it: as a publisher's test, with the client's own headers to no other URL than the registered. */
-async function targetOf(
+async function findTarget(
   operator: Operator,
   what: string,
   { client_token: clientToken, url }: z.output<typeof testInput>,
 ) {
   await requireClient(operator, clientToken);
   const db = await operator.db();
-  const box = createSecretBox(operator.config().SECRETS_KEY);
   const registered = (await getRegistration(db, clientToken))?.url;
   const to = url ?? registered;
   if (to === undefined) throw new Refused(`${clientToken} has no URL: give one.`, 'not_registered');
   if (to !== registered) await checkTarget(to, readTargetPolicy(operator.config()));
   await operator.record(what, clientToken, null, { url: originOf(to) });
-  await createSigningSecret(db, box, clientToken);
-  const { signing, headers } = await readSecrets(db, box, clientToken);
-  return { url: to, clientToken, secrets: signing, own: to !== registered && registered ? {} : headers };
+  return targetOf(db, createSecretBox(operator.config().SECRETS_KEY), { url: to, clientToken, registered });
 }
 
 export const registrationTest = operation({
@@ -167,7 +163,7 @@ export const registrationTest = operation({
   input: testInput,
   answers: answeredRequest.extend({ client_token: anyClient }),
   async run(operator, given) {
-    const target = await targetOf(operator, 'registration test', given);
+    const target = await findTarget(operator, 'registration test', given);
     const { result } = await sendTest(await operator.sender(), target);
     return answer({ client_token: given.client_token, ...presentAnswer(result) });
   },
@@ -183,7 +179,7 @@ export const registrationCheck = operation({
     checks: z.array(z.object({ name: text('good'), verdict: text('ok'), advice: text('Nothing to do.') })),
   }),
   async run(operator, given) {
-    const target = await targetOf(operator, 'registration check', given);
+    const target = await findTarget(operator, 'registration check', given);
     const slowMs = operator.config().ATTEMPT_TIMEOUT_SECONDS * 500;
     const judged = await checkReceiver(await operator.sender(), target, slowMs);
     const checks = judged.map(({ verdict, name, advice }) => ({ verdict, name, advice }));

@@ -7,7 +7,9 @@ import { explainFailure } from '../../outgoing/details.js';
 import { hidden } from '../../outgoing/hidden.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
-import type { RequestHeaders } from '../../redis/records/secrets.js';
+import type { Db } from '../../redis/connection/db.js';
+import type { SecretBox } from '../../redis/records/secretBox.js';
+import { createSigningSecret, type RequestHeaders, readSecrets } from '../../redis/records/secrets.js';
 import { ApiError, unavailable } from '../apiError.js';
 
 type Exchange = Awaited<ReturnType<typeof sendSigned>>;
@@ -24,6 +26,17 @@ export interface Target {
   secrets: readonly string[];
   /** The client's own request headers: sent, and hidden wherever a request is shown. */
   own: RequestHeaders;
+}
+
+/** Once a URL is registered, no other gets the client's own headers: a stolen token could read them there. */
+export async function targetOf(
+  db: Db,
+  box: SecretBox,
+  { url, clientToken, registered = url }: Pick<Target, 'url' | 'clientToken'> & { registered?: string },
+): Promise<Target> {
+  await createSigningSecret(db, box, clientToken);
+  const { signing, headers } = await readSecrets(db, box, clientToken);
+  return { url, clientToken, secrets: signing, own: url === registered ? headers : {} };
 }
 
 /** An attempt without an answer by then is a timeout; without a connection, nothing was sent. */

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { isNoticesClient } from '../../ids.js';
 import { originOf } from '../../outgoing/target.js';
 import { getRegistration } from '../../redis/records/registrations.js';
-import { createSigningSecret, readSecrets } from '../../redis/records/secrets.js';
 import { badParameter, unavailable } from '../apiError.js';
 import { type Call, clientEndpoint } from '../endpoint.js';
 import { answeredRequest, text, urlText } from '../reference/schemas.js';
@@ -12,7 +11,7 @@ import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { limitSends } from '../steps/limits.js';
 import { requireRegistration, type Subject } from '../steps/publisher.js';
-import { checkReceiver, presentAnswer, sendTest, type Target } from './receiverChecks.js';
+import { checkReceiver, presentAnswer, sendTest, type Target, targetOf } from './receiverChecks.js';
 
 export const sentRequest = z
   .object({ headers: z.record(z.string(), z.string()), body: z.string() })
@@ -85,13 +84,8 @@ async function findTarget(
     : getRegistration(db, clientToken));
   const url = call.query.url ?? registered?.url;
   if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
-  const isOther = url !== registered?.url;
-  if (isOther) await checkUrl(deps, url, call.ctx.querystring);
+  if (url !== registered?.url) await checkUrl(deps, url, call.ctx.querystring);
   await limitSends(db, clientToken, sends);
   await auditCall(deps, call, what, { about: { url: originOf(url) } });
-  await createSigningSecret(db, secretBox, clientToken);
-  const { signing, headers } = await readSecrets(db, secretBox, clientToken);
-  // Once there is a registered URL, no other gets the client's request headers: a stolen token could read them there.
-  const own = isOther && registered ? {} : headers;
-  return { url, clientToken, own, secrets: signing };
+  return targetOf(db, secretBox, { url, clientToken, registered: registered?.url });
 }
