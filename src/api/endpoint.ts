@@ -133,7 +133,8 @@ interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
   description?: string;
   by?: keyof typeof tokens;
   query?: Query;
-  body?: Description['body'] & { schema: Body; atMostBytes: number };
+  /** At most 16 KiB, unless it says more. */
+  body?: Description['body'] & { schema: Body; atMostBytes?: number };
   /** Reads many records: such calls of an account are carried out one after another. */
   isLong?: true;
   /** Returns false for a call that does not count towards the rate. */
@@ -156,7 +157,7 @@ const tokenEndpoint =
     ...of
   }: Declared<About, Query, Body>) => {
     const { query, body, rate } = of;
-    const readJson = body && jsonReader(body.atMostBytes);
+    const readJson = body && jsonReader(body.atMostBytes ?? 16 * 1024);
     const wholeQuery = z.object({ ...ownQuery, ...query?.shape });
     const says = [
       of.description,

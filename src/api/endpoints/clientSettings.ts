@@ -3,11 +3,17 @@ import { setClient } from '../../redis/records/clients.js';
 import { type RequestHeaders, requestHeaderNames, setRequestHeaders } from '../../redis/records/secrets.js';
 import { badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
-import { text, whole } from '../reference/schemas.js';
+import { text } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { limitSends } from '../steps/limits.js';
 
-const seconds = z.object({ seconds: whole(60) });
+const quietPeriod = z.strictObject({
+  seconds: z
+    .int()
+    .min(0)
+    .max(3600)
+    .meta({ examples: [60] }),
+});
 
 export const setQuietPeriodEndpoint = clientEndpoint({
   route: 'PUT /push_notifications/quiet_period',
@@ -15,18 +21,8 @@ export const setQuietPeriodEndpoint = clientEndpoint({
   description:
     'The first event of an asset that is not owed makes it due after so many seconds, and later events within this time take its place: several results for one video are one notification. 0, the default, sends at once. It applies to events from now on. One call in 5 s for each client, bursts of 5, together with the calls that send something.',
   after503: 'repeat it: a repeat sets the same period.',
-  body: {
-    schema: z.strictObject({
-      seconds: z
-        .int()
-        .min(0)
-        .max(3600)
-        .meta({ examples: [60] }),
-    }),
-    atMostBytes: 16 * 1024,
-    examples: { 'A minute': { seconds: 60 }, None: { seconds: 0 } },
-  },
-  result: { what: 'The period set.', schema: seconds },
+  body: { schema: quietPeriod, examples: { 'A minute': { seconds: 60 }, None: { seconds: 0 } } },
+  result: { what: 'The period set.', schema: quietPeriod },
   codes: ['too_many_requests'],
   answer: async (deps, call) => {
     const { clientToken } = call.client;

@@ -28,7 +28,6 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
   after503: 'repeat it: a repeat sets the same URL.',
   body: {
     schema: z.strictObject({ url: z.string().min(1) }),
-    atMostBytes: 16 * 1024,
     examples: { 'Your receiver': { url: 'https://ops.example.com/hooks/notices' } },
   },
   result: { what: 'The URL is set.', schema: registeredUrl },

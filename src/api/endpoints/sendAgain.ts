@@ -73,7 +73,7 @@ function rangeEndpoint({ ended, defaultUntil, what, makeOwed, description, ...of
   return clientEndpoint({
     ...of,
     description: `${description} One call in 5 s for each client, bursts of 5; with \`dry_run\` it counts as a read only.`,
-    body: { schema: range, examples, atMostBytes: 16 * 1024 },
+    body: { schema: range, examples },
     rate: 'records',
     isLong: true,
     answer: async (deps, call) => {
