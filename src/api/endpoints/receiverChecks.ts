@@ -9,7 +9,7 @@ import { notificationRequest } from '../../outgoing/notification.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
 import type { Db } from '../../redis/connection/db.js';
 import type { SecretBox } from '../../redis/records/secretBox.js';
-import { createSigningSecret, type RequestHeaders, readSecrets } from '../../redis/records/secrets.js';
+import { createSigningSecret, readSecrets } from '../../redis/records/secrets.js';
 import { ApiError, unavailable } from '../apiError.js';
 
 type Exchange = Awaited<ReturnType<typeof sendSigned>>;
@@ -19,25 +19,18 @@ const oldMs = 3_600_000;
 const pieces = 5;
 const betweenPiecesMs = 250;
 
-export interface Target {
-  url: string;
-  clientToken: string;
-  /** As for `sign`: the current secret first. */
-  secrets: readonly string[];
-  /** The client's own request headers: sent, and hidden wherever a request is shown. */
-  own: RequestHeaders;
-}
-
 /** Once a URL is registered, no other gets the client's own headers: a stolen token could read them there. */
 export async function targetOf(
   db: Db,
   box: SecretBox,
-  { url, clientToken, registered = url }: Pick<Target, 'url' | 'clientToken'> & { registered?: string },
-): Promise<Target> {
+  { url, clientToken, registered = url }: { url: string; clientToken: string; registered?: string },
+) {
   await createSigningSecret(db, box, clientToken);
   const { signing, headers } = await readSecrets(db, box, clientToken);
   return { url, clientToken, secrets: signing, own: url === registered ? headers : {} };
 }
+
+export type Target = Awaited<ReturnType<typeof targetOf>>;
 
 /** An attempt without an answer by then is a timeout; without a connection, nothing was sent. */
 const answerWithinMs = 25_000;
