@@ -25,13 +25,12 @@ export async function checkUrl(
     const hasLostAPlus = err.reason === 'not_absolute' && url.includes(' ') && query.includes('+');
     const isEncodedTwice = /^https?%3a/i.test(url);
     const advice =
-      (hasLostAPlus && plusAdvice) || (isEncodedTwice && twiceAdvice) || adviceOn[err.reason] || '';
+      (hasLostAPlus && '. A + in the query means a space: send a + in the url as %2B') ||
+      (isEncodedTwice && '. It is percent-encoded twice: encode it once') ||
+      (adviceOn[err.reason] ?? '');
     throw new ApiError(`url_${err.reason}`, err.message + advice);
   }
 }
-
-const twiceAdvice = '. It is percent-encoded twice: encode it once';
-const plusAdvice = '. A + in the query means a space: send a + in the url as %2B';
 
 const adviceOn: Partial<Record<TargetRefusal, string>> = {
   scheme: '. Send the https:// address of the same endpoint',

@@ -7,6 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config.js';
 import { restSince } from '../../promises.js';
+import { ignore } from '../../redis/connection/unavailable.js';
 import { type Quota, tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import type { ApiContext, ApiDeps, Step } from '../step.js';
@@ -116,7 +117,7 @@ export function oneByOne({ longestTurnMs }: Pick<Config, 'longestTurnMs'>) {
       return await work();
     })();
     const ended = turn
-      .then(noResult, noResult)
+      .then(ignore, ignore)
       .then(() => restSince(begunAt, longestRestMs))
       .then(() => {
         if (lastOf.get(line) === ended) lastOf.delete(line);
@@ -125,8 +126,6 @@ export function oneByOne({ longestTurnMs }: Pick<Config, 'longestTurnMs'>) {
     return turn;
   };
 }
-
-const noResult = () => {};
 
 const queryToken = (query: string): string | undefined => /(?:^|&)access_token=([\w-]+)/.exec(query)?.[1];
 
