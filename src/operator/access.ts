@@ -1,6 +1,7 @@
 /** Who may come in at the operators' door: tokens of programs, and links for people. */
 import { z } from 'zod';
 import { hostInUrl } from '../addresses.js';
+import { presentTime } from '../api/endpoints/present.js';
 import { flag as isSo, text, time } from '../api/reference/schemas.js';
 import {
   createOperatorToken,
@@ -13,7 +14,7 @@ import {
 } from '../redis/records/operatorAccess.js';
 import { choice, flag, personName, spanMs } from './input.js';
 import { answer, cutPage, listed, operation, Refused } from './operation.js';
-import { moment, shownOf } from './terminal.js';
+import { shownOf } from './terminal.js';
 
 const tokenName = text('crm').regex(tokenNamePattern, 'The name of a token is 1 to 64 of A-Z a-z 0-9 _ -.');
 const role = choice(roles);
@@ -49,7 +50,7 @@ export const tokenCreate = operation({
     const token = await operator.change((db) => createOperatorToken(db, { name, role, forMs }));
     if (token === undefined)
       throw new Refused(`There is a token ${name}: revoke it first, or choose another name.`);
-    const expires_at = moment(forMs && Date.now() + forMs);
+    const expires_at = presentTime(forMs && Date.now() + forMs);
     await operator.record('token create', name, null, { role, expires_at });
     const made = { name, role, token, expires_at };
     return answer(made, ...shownOf(made), 'The token is shown only once: store it now.');
@@ -68,8 +69,8 @@ export const tokenList = operation({
     const all = await listOperatorTokens(await operator.db());
     const { page, next } = cutPage(all, asked, ({ name }) => name);
     const tokens = page.map(({ name, role, createdAtMs, expiresAtMs, lastUsedAtMs }) => {
-      const times = { created_at: moment(createdAtMs), expires_at: moment(expiresAtMs) };
-      return { name, role, ...times, last_used_at: moment(lastUsedAtMs) };
+      const times = { created_at: presentTime(createdAtMs), expires_at: presentTime(expiresAtMs) };
+      return { name, role, ...times, last_used_at: presentTime(lastUsedAtMs) };
     });
     return listed(tokens, { none: 'There are no tokens: token create --name NAME --role ROLE', next });
   },
@@ -116,6 +117,6 @@ export const deskLink = operation({
     const { address, expiresAtMs } = await personSessions.createLink(await operator.db(), person);
     const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = operator.config();
     const { origin } = new URL(OPERATOR_URL ?? `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`);
-    return answer({ role, url: origin + address, expires_at: moment(expiresAtMs) });
+    return answer({ role, url: origin + address, expires_at: presentTime(expiresAtMs) });
   },
 });

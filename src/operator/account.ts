@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { hostInUrl } from '../addresses.js';
 import { hasPart } from '../api/console/words.js';
+import { presentTime } from '../api/endpoints/present.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import {
   type Account,
@@ -20,7 +21,7 @@ import { getClient, listClients } from '../redis/records/clients.js';
 import { consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
-import { moment, shownOf } from './terminal.js';
+import { shownOf } from './terminal.js';
 
 const scopes: readonly string[] = [...defaultScopes, platformScope, signingSecretsScope];
 /** Refuses an unknown scope, which would only take the others away from an account and end its tokens. */
@@ -193,7 +194,7 @@ export const consoleLink = operation({
     const origin = new URL(operator.config().PUBLIC_URL ?? apiAddress(operator)).origin;
     const grant = { accountId: account_id, generation, scopes, access } as const;
     const { address, expiresAtMs } = await consoleSessions.createLink(await operator.db(), grant);
-    return answer({ account_id, access, url: origin + address, expires_at: moment(expiresAtMs) });
+    return answer({ account_id, access, url: origin + address, expires_at: presentTime(expiresAtMs) });
   },
 });
 

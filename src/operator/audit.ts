@@ -1,6 +1,7 @@
 /** Shows who did what: operators' changes, calls of the API, changes of state. */
 import { z } from 'zod';
 import { count, hasPart } from '../api/console/words.js';
+import { presentTime } from '../api/endpoints/present.js';
 import { text, time } from '../api/reference/schemas.js';
 import { isClientToken } from '../ids.js';
 import { inTimeOrder, listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
@@ -8,7 +9,6 @@ import { getClient } from '../redis/records/clients.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
 import { filledText, inOrder, when } from './input.js';
 import { listed, notACursor, operation } from './operation.js';
-import { moment } from './terminal.js';
 
 export const audit = operation({
   command: 'audit',
@@ -70,7 +70,7 @@ export const audit = operation({
       }
     const columns = 'at who what target before after why';
     const none = 'No entry matches.';
-    const shownOf = (entry: (typeof found)[number]) => ({ ...entry, at: moment(entry.at) });
+    const shownOf = (entry: (typeof found)[number]) => ({ ...entry, at: presentTime(entry.at) });
     if (isNewest) {
       const entries = found.slice(-limit).reverse().map(shownOf);
       const cut = found.length > limit ? `; the newest ${limit} are shown` : '';

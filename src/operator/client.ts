@@ -1,6 +1,7 @@
 /** Clients, their bounds, signing secrets and deletion. */
 import { z } from 'zod';
 import { hasPart, span } from '../api/console/words.js';
+import { presentTime } from '../api/endpoints/present.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
@@ -37,7 +38,6 @@ import {
   requireClient,
   shownUrl,
 } from './operation.js';
-import { moment } from './terminal.js';
 
 const described = z.object({
   client_token: clientToken,
@@ -234,7 +234,7 @@ export const secretsRotate = operation({
       : '/push_notifications/signing_secret';
     const old = now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.';
     return answer(
-      { client_token, previous_valid_until: moment(rotated.previousValidUntilMs) },
+      { client_token, previous_valid_until: presentTime(rotated.previousValidUntilMs) },
       `${client_token} has a new signing secret; its account reads it with GET ${call}. ${old}`,
     );
   },

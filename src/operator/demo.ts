@@ -5,6 +5,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { span } from '../api/console/words.js';
+import { presentTime } from '../api/endpoints/present.js';
 import { readTargetPolicy } from '../outgoing/address.js';
 import { sign } from '../outgoing/notification.js';
 import { checkTarget } from '../outgoing/target.js';
@@ -13,7 +14,6 @@ import { defaultScopes, listAccounts, platformScope } from '../redis/records/acc
 import { accountCreate, accountRotateSecret, apiAddress } from './account.js';
 import { clientCreate } from './client.js';
 import { type Answer, answer, explainError, type Operator, Refused, whole } from './operation.js';
-import { moment } from './terminal.js';
 
 export const demoDoes = 'run the whole flow against the running service, with its own receiver';
 
@@ -119,7 +119,7 @@ async function play(
       event_id,
       notification_id,
       url,
-      received: { at: moment(atMs), milliseconds, headers, body, signature: 'verified' },
+      received: { at: presentTime(atMs), milliseconds, headers, body, signature: 'verified' },
     },
     [
       '',

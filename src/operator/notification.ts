@@ -1,6 +1,7 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { z } from 'zod';
 import { stateSentence } from '../api/console/words.js';
+import { presentTime } from '../api/endpoints/present.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
 import { listedSince, newestNotifications, type Position } from '../redis/notifications/notificationPages.js';
 import { findNotification, getNotification } from '../redis/notifications/notifications.js';
@@ -16,7 +17,6 @@ import { getRegistration } from '../redis/records/registrations.js';
 import { answerWith, listedAnswer, present, shownAnswer } from './explain.js';
 import { anyClient, choice, flag, inOrder, notificationId, when, wholeNumber } from './input.js';
 import { answer, listed, notACursor, type Operator, operation, Refused, requireClient } from './operation.js';
-import { moment } from './terminal.js';
 
 const limit = wholeNumber('Give a whole number from 1 to 10000.', { to: 10_000 });
 
@@ -45,7 +45,7 @@ export const notificationList = operation({
     const value = await Promise.all(found.map((n) => present(operator, n)));
     const says: string[] = [];
     if (next && page.limit > limit) says.push(`These are ${limit}, and more follow: raise the limit.`);
-    if (since !== undefined) says.push(`Accepted before ${moment(since)} they are no longer listed.`);
+    if (since !== undefined) says.push(`Accepted before ${presentTime(since)} they are no longer listed.`);
     const shown = {
       columns: 'notification_id client_token platform_id state accepted_at waiting_reason next_attempt_at',
       none: 'No notifications match.',
@@ -187,11 +187,11 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
       const span = { since, until: asked, dryRun: dry_run };
       const { count, until, more = 0, listedSince } = await makeOwed(operator, client_token, span);
       if (!dry_run) {
-        const times = { since: moment(since), until: moment(until) };
+        const times = { since: presentTime(since), until: presentTime(until) };
         await operator.record(`notification ${verb}`, client_token, times, { count });
         if (count > 0) await operator.wake(client_token);
       }
-      const listed_since = moment(listedSince);
+      const listed_since = presentTime(listedSince);
       const left = more > 0 ? ` ${more} are left: repeat it.` : '';
       const short = listed_since ? ` What was accepted before ${listed_since} may be missing.` : '';
       return answer(

@@ -1,6 +1,6 @@
 /** Registrations: the URL and state of clients, and tests of their receivers, which affect nothing else. */
 import { z } from 'zod';
-import { presentRegistration } from '../api/endpoints/present.js';
+import { presentRegistration, presentTime } from '../api/endpoints/present.js';
 import { checkReceiver, presentAnswer, sendTest, targetOf } from '../api/endpoints/receiverChecks.js';
 import {
   answeredRequest,
@@ -19,7 +19,7 @@ import { changeRegistration, getRegistration, resetRegistration } from '../redis
 import { createSecretBox } from '../redis/records/secretBox.js';
 import { accountId, anyClient } from './input.js';
 import { answer, type Operator, operation, Refused, requireClient, shownUrl } from './operation.js';
-import { moment, tableOf } from './terminal.js';
+import { tableOf } from './terminal.js';
 
 const input = z.object({ client_token: anyClient });
 const noUrl = (token: string, then = '') => new Refused(`${token} has no URL${then}.`, 'not_registered');
@@ -48,7 +48,7 @@ export const registrationShow = operation({
       account_id,
       ...presentRegistration({ ...found, url }, endpoint),
       held: endpoint.held,
-      owed_since: moment(endpoint.oldestOwedAt),
+      owed_since: presentTime(endpoint.oldestOwedAt),
       last_status: endpoint.lastStatus ?? null,
       in_flight: endpoint.inFlight,
     });

@@ -1,6 +1,7 @@
 /** `status`: whether it is us or them, and the clients that are worst off. */
 import { z } from 'zod';
 import { count, distance, span } from '../api/console/words.js';
+import { presentTime } from '../api/endpoints/present.js';
 import { text, time, whole } from '../api/reference/schemas.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
@@ -12,7 +13,7 @@ import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
-import { moment, type Part } from './terminal.js';
+import type { Part } from './terminal.js';
 
 /**
  * Tells an operator what to do in a client's situation; the worst first. `late`: an asset could have been sent for more than
@@ -270,14 +271,14 @@ function present({ clientToken, endpoint, situation, todo }: ClientStatus) {
     situation,
     do: todo,
     owed: endpoint.owed,
-    owed_since: moment(endpoint.oldestOwedAt),
+    owed_since: presentTime(endpoint.oldestOwedAt),
     overdue_seconds: situation === 'late' ? Math.round(endpoint.overdueMs / 1000) : 0,
-    next_attempt_at: moment(endpoint.nextAttemptAt),
+    next_attempt_at: presentTime(endpoint.nextAttemptAt),
     failures: endpoint.failures,
     last_error: endpoint.lastError ?? null,
     last_detail: endpoint.lastDetail ?? null,
     last_status: endpoint.lastStatus ?? null,
-    last_success_at: moment(endpoint.lastSuccessAt),
+    last_success_at: presentTime(endpoint.lastSuccessAt),
   };
 }
 

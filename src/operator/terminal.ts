@@ -95,11 +95,6 @@ function writtenPart(part: Part): string {
   return lines.replace(/^(ok|warn|fail)\b/gm, (level) => styleText(colours[level as Coloured], level));
 }
 
-/** Writes a time for programs: ISO 8601, UTC. */
-export function moment(atMs: number | undefined): string | null {
-  return atMs === undefined ? null : new Date(atMs).toISOString();
-}
-
 /** Makes a sentence of a message or a description. */
 export const sentence = (text: string): string => `${capital(text)}${text.endsWith('.') ? '' : '.'}`;
 

@@ -43,22 +43,20 @@ export function presentRegistration(registration: Registration, endpoint: Endpoi
   return {
     url: registration.url,
     state: endpoint.state,
-    state_since: presentOptionalTime(endpoint.lastChange?.atMs),
+    state_since: presentTime(endpoint.lastChange?.atMs),
     state_reason: endpoint.lastChange?.why ?? null,
     registered_at: presentTime(registration.registeredAtMs),
     owed: endpoint.owed,
     failed: endpoint.failed,
     quiet_seconds: endpoint.quietSeconds,
-    last_success_at: presentOptionalTime(endpoint.lastSuccessAt),
-    last_failure_at: presentOptionalTime(endpoint.lastFailureAt),
+    last_success_at: presentTime(endpoint.lastSuccessAt),
+    last_failure_at: presentTime(endpoint.lastFailureAt),
     last_error: endpoint.lastError ?? null,
     last_detail: endpoint.lastDetail ?? null,
-    next_attempt_at: presentOptionalTime(endpoint.nextAttemptAt),
+    next_attempt_at: presentTime(endpoint.nextAttemptAt),
   };
 }
 
-/** Shows a time as ISO 8601 in UTC. */
-export const presentTime = (ms: number): string => new Date(ms).toISOString();
-
-export const presentOptionalTime = (ms: number | undefined): string | null =>
-  ms === undefined ? null : presentTime(ms);
+/** Shows a time as ISO 8601 in UTC; null if there is none. */
+export const presentTime = <Ms extends number | undefined>(ms: Ms) =>
+  (ms === undefined ? null : new Date(ms).toISOString()) as Ms extends number ? string : string | null;

@@ -8,7 +8,7 @@ import { secretText, time } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { requireRegistration } from '../steps/publisher.js';
-import { presentOptionalTime } from './present.js';
+import { presentTime } from './present.js';
 
 const shownSecret = z.object({ signing_secret: secretText });
 
@@ -67,7 +67,7 @@ async function rotateSecret(deps: ApiDeps, call: ClientCall) {
   deps.notices.claimSoon(clientToken);
   return {
     signing_secret: rotated.signingSecret,
-    previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
+    previous_valid_until: presentTime(rotated.previousValidUntilMs),
   };
 }
 
