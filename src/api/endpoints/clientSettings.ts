@@ -4,8 +4,7 @@ import { type RequestHeaders, requestHeaderNames, setRequestHeaders } from '../.
 import { badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import { text } from '../reference/schemas.js';
-import { auditCall } from '../steps/auditCall.js';
-import { limitSends } from '../steps/limits.js';
+import { admitSend } from '../steps/auditCall.js';
 
 const quietPeriod = z.strictObject({
   seconds: z
@@ -23,11 +22,9 @@ export const setQuietPeriodEndpoint = clientEndpoint({
   after503: 'repeat it: a repeat sets the same period.',
   body: { schema: quietPeriod, examples: { 'A minute': { seconds: 60 }, None: { seconds: 0 } } },
   result: { what: 'The period set.', schema: quietPeriod },
-  codes: ['too_many_requests'],
   answer: async (deps, call) => {
     const { clientToken } = call.client;
-    await limitSends(deps.db, clientToken);
-    await auditCall(deps, call, 'quiet period set', { about: call.body });
+    await admitSend(deps, call, 'quiet period set', { about: call.body });
     const { quietSeconds = 0 } = await deps.db.durably((db) =>
       setClient(db, clientToken, { quietSeconds: call.body.seconds || null }),
     ).safe;
@@ -110,9 +107,8 @@ export const setRequestHeadersEndpoint = clientEndpoint({
     const { clientToken } = call.client;
     const headers = readHeaders(call.body.headers);
     const names = Object.keys(headers).sort();
-    await limitSends(deps.db, clientToken);
     const about = { header_names: names };
-    await auditCall(deps, call, 'request headers set', { security: 'change', about });
+    await admitSend(deps, call, 'request headers set', { security: 'change', about });
     await deps.db.durably((db) => setRequestHeaders(db, deps.secretBox, clientToken, headers)).safe;
     return { header_names: names };
   },

@@ -22,8 +22,7 @@ import {
   urlText,
   whole,
 } from '../reference/schemas.js';
-import { auditCall } from '../steps/auditCall.js';
-import { limitSends } from '../steps/limits.js';
+import { admitSend } from '../steps/auditCall.js';
 import { requireRegistration, type Subject } from '../steps/publisher.js';
 import { presentRegistration } from './present.js';
 
@@ -94,8 +93,7 @@ export const resumePushNotificationsEndpoint = clientEndpoint({
   answer: async (deps, call) => {
     await requireRegistration(deps.db, call.client);
     const { clientToken } = call.client;
-    await limitSends(deps.db, clientToken);
-    await auditCall(deps, call, 'resume');
+    await admitSend(deps, call, 'resume');
     const before = await getEndpoint(deps.db, clientToken);
     await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
     const { state, owed } = await getEndpoint(deps.db, clientToken);

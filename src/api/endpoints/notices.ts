@@ -12,9 +12,8 @@ import { readSecrets } from '../../redis/records/secrets.js';
 import { noticesEndpoint } from '../endpoint.js';
 import { registeredUrl, urlText } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
-import { auditCall } from '../steps/auditCall.js';
+import { admitSend } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
-import { limitSends } from '../steps/limits.js';
 import { requireRegistration, type Subject } from '../steps/publisher.js';
 import { showRegistration } from './clients.js';
 import { reading, rotating } from './signingSecret.js';
@@ -39,8 +38,7 @@ export const setNoticesUrlEndpoint = noticesEndpoint({
     const { clientToken, accountId } = call.client;
     const { url } = call.body;
     await checkUrl(deps, url);
-    await limitSends(db, clientToken);
-    await auditCall(deps, call, 'notices url set', { security: 'change', about: { url: originOf(url) } });
+    await admitSend(deps, call, 'notices url set', { security: 'change', about: { url: originOf(url) } });
     const before = await getRegistration(db, clientToken);
     if (before && before.url !== url) await sendFarewell(deps, call.client, before.url, 'replaced');
     await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
@@ -107,8 +105,7 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
   codes: ['no_notices_url'],
   answer: async (deps, call) => {
     const { clientToken, url } = await requireRegistration(deps.db, call.client);
-    await limitSends(deps.db, clientToken);
-    await auditCall(deps, call, 'notices url removed', { security: 'change', about: { url: originOf(url) } });
+    await admitSend(deps, call, 'notices url removed', { security: 'change', about: { url: originOf(url) } });
     await sendFarewell(deps, call.client, url, 'removed');
     await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
     return { removed_url: url };

@@ -6,8 +6,7 @@ import { waitReasons } from '../../redis/owed/standing.js';
 import { badParameter } from '../apiError.js';
 import { clientEndpoint, type Description } from '../endpoint.js';
 import { flag, givenTime, listedSinceTime, notificationIdText, time, whole } from '../reference/schemas.js';
-import { auditCall } from '../steps/auditCall.js';
-import { limitSends } from '../steps/limits.js';
+import { admitSend } from '../steps/auditCall.js';
 import { requireNotification, requireRegistration, unknownNotification } from '../steps/publisher.js';
 import { presentTime } from './present.js';
 
@@ -31,8 +30,7 @@ export const redeliverNotificationEndpoint = clientEndpoint({
     const { client, ctx } = call;
     const { notificationId } = await requireNotification(deps.db, client, ctx.params.id);
     await requireRegistration(deps.db, client);
-    await limitSends(deps.db, client.clientToken);
-    await auditCall(deps, call, 'notification redeliver', { about: { notification_id: notificationId } });
+    await admitSend(deps, call, 'notification redeliver', { about: { notification_id: notificationId } });
     const dueId = await deps.db.durably((db) => redeliver(db, client.clientToken, notificationId)).safe;
     // Its record may have expired meanwhile.
     if (dueId === undefined) throw unknownNotification();
@@ -84,9 +82,8 @@ function rangeEndpoint({ ended, defaultUntil, what, makeOwed, description, ...of
         throw badParameter(`until must not be later than now, ${presentTime(now)}`);
       if (since > (until ?? now)) throw badParameter('since must not be later than until, or now');
       if (!dryRun) {
-        await limitSends(deps.db, clientToken);
         const about = { since: presentTime(since), until: until && presentTime(until) };
-        await auditCall(deps, call, what, { about });
+        await admitSend(deps, call, what, { about });
       }
       const found = await deps.db.durably((db) => makeOwed(db, clientToken, { since, until, dryRun })).safe;
       if (found.count > 0 && !dryRun) void deps.catchUps.alarm(clientToken);

@@ -7,9 +7,8 @@ import { type Call, clientEndpoint } from '../endpoint.js';
 import { answeredRequest, text, urlText } from '../reference/schemas.js';
 import { exampleNotification } from '../reference/webhook.js';
 import type { ApiDeps } from '../step.js';
-import { auditCall } from '../steps/auditCall.js';
+import { admitSend } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
-import { limitSends } from '../steps/limits.js';
 import { requireRegistration, type Subject } from '../steps/publisher.js';
 import { checkReceiver, presentAnswer, sendTest, type Target, targetOf } from './receiverChecks.js';
 
@@ -70,12 +69,12 @@ function testing(noun: string) {
   return { query, codes: urlCodes, rate: 'names' } as const;
 }
 
-/** Finds where to send, once the call is counted and audited. @param sends how many sends the call counts as @throws ApiError */
+/** Finds where to send, once the call is counted and audited. @param together how many sends the call counts as @throws ApiError */
 async function findTarget(
   deps: ApiDeps,
   call: Call<{ url?: string | undefined }> & { client: Subject },
   what: 'test' | 'check',
-  sends: 1 | 5,
+  together: 1 | 5,
 ): Promise<Target> {
   const { db, secretBox } = deps;
   const { clientToken } = call.client;
@@ -85,7 +84,6 @@ async function findTarget(
   const url = call.query.url ?? registered?.url;
   if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
   if (url !== registered?.url) await checkUrl(deps, url, call.ctx.querystring);
-  await limitSends(db, clientToken, sends);
-  await auditCall(deps, call, what, { about: { url: originOf(url) } });
+  await admitSend(deps, call, what, { together, about: { url: originOf(url) } });
   return targetOf(db, secretBox, { url, clientToken, registered: registered?.url });
 }

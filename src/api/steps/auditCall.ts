@@ -1,7 +1,9 @@
+import { runScript } from '../../redis/connection/library.js';
 import { type Recording, recordCall } from '../../redis/records/audit.js';
 import { tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import type { ApiContext, ApiDeps } from '../step.js';
+import type { Subject } from './publisher.js';
 
 /** The caller of an audited call; without a client the call is about the account. */
 interface Caller {
@@ -53,3 +55,25 @@ const refusals = {
   change: 'Too many changes of this client in a day',
   look: 'Too many tokens and networks of this account looked at secrets in a day',
 };
+
+/** Contract, section 5. */
+const sends = { name: 'sends', calls: 5, windowSeconds: 25 };
+const sendEveryMs = (sends.windowSeconds * 1000) / sends.calls;
+
+/**
+ * Counts a client's call that sends something, over all such calls and all processes, and records it.
+ * @param recording.together how many sends to count, all or none: 1, or the whole burst. A bucket that gets one send every 25 s
+ * and holds one is equivalent to all 5 of a bucket that gets one every 5 s.
+ * @throws ApiError 429, and as `auditCall`
+ */
+export async function admitSend(
+  deps: ApiDeps,
+  call: Caller & { client: Subject },
+  what: string,
+  { together = 1, ...recording }: Parameters<typeof auditCall>[3] & { together?: 1 | 5 } = {},
+): Promise<void> {
+  const bucket = [sendEveryMs * together, sends.calls / together];
+  const waitMs = await runScript<number>(deps.db, 'takeSend', call.client.clientToken, bucket);
+  if (waitMs > 0) throw tooMany('Too many calls that send something for this client', sends, waitMs);
+  await auditCall(deps, call, what, recording);
+}

@@ -8,7 +8,6 @@ import { hash } from 'node:crypto';
 import type { Context } from 'koa';
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../../redis/connection/db.js';
-import { runScript } from '../../redis/connection/library.js';
 import { type Quota, rateLimitFields, tooMany } from '../apiError.js';
 import { networkOf } from '../clientAddress.js';
 
@@ -42,22 +41,6 @@ export function accountLimits(db: Db, callsPerSecond: number) {
     ctx.set(rateLimitFields(quota, left, msBeforeNext));
     if (isOver) throw tooMany(refusals[rate], quota, msBeforeNext);
   };
-}
-
-/** Contract, section 5. */
-const sends = { name: 'sends', calls: 5, windowSeconds: 25 };
-const sendEveryMs = (sends.windowSeconds * 1000) / sends.calls;
-
-/**
- * Counts a client's call that sends something, over all such calls and all processes.
- * @param together how many sends to count, all or none: 1, or the whole burst. A bucket that gets one send every 25 s and holds
- * one is equivalent to all 5 of a bucket that gets one every 5 s.
- * @throws ApiError 429
- */
-export async function limitSends(db: Db, clientToken: string, together: 1 | 5 = 1): Promise<void> {
-  const bucket = [sendEveryMs * together, sends.calls / together];
-  const waitMs = await runScript<number>(db, 'takeSend', clientToken, bucket);
-  if (waitMs > 0) throw tooMany('Too many calls that send something for this client', sends, waitMs);
 }
 
 /**
