@@ -37,37 +37,38 @@ interface Holder {
 }
 
 /** What Redis knows, and may lose. */
-interface Facts {
-  registered: boolean;
-  paused: boolean;
-  state: 'active' | 'failing' | 'suspended';
-  epoch: number;
+const newFacts = () => ({
+  registered: true,
+  paused: false,
+  state: 'active' as 'active' | 'failing' | 'suspended',
+  epoch: 1,
   /** Since when the URL stands. */
-  urlEpoch: number;
-  failures: number;
-  notBefore: number;
+  urlEpoch: 1,
+  failures: 0,
+  notBefore: 0,
   /** NaN until the time is read that the script drew. */
-  probeAt: number;
-  probeStep: number;
-  recoveredAt: number;
-  rateAt: number;
-  drainAt: number;
-  places: number;
-  picks: number;
-  leasesEnd: number;
-  putOffAt: number;
-  pullBelow: number;
-  held: boolean;
-  known: Map<string, { segments: Set<string>; claim: number; last: string }>;
-  notifications: Map<string, Notification>;
+  probeAt: 0,
+  probeStep: 0,
+  recoveredAt: 0,
+  rateAt: 0,
+  drainAt: 0,
+  places: 0,
+  picks: 0,
+  leasesEnd: 0,
+  putOffAt: 0,
+  pullBelow: 0,
+  held: false,
+  known: new Map<string, { segments: Set<string>; claim: number; last: string }>(),
+  notifications: new Map<string, Notification>(),
   /** The newest notifications: when each was accepted. */
-  listed: Map<string, number>;
-  owed: Map<string, OwedAsset>;
+  listed: new Map<string, number>(),
+  owed: new Map<string, OwedAsset>(),
   /** By asset, and the notice of the last failure. */
-  failed: Map<string, { id: string; live: boolean; at: number }>;
-  failedNotice: { reason: string; at: number; since: number } | undefined;
-  holders: Map<string, Holder>;
-}
+  failed: new Map<string, { id: string; live: boolean; at: number }>(),
+  failedNotice: undefined as { reason: string; at: number; since: number } | undefined,
+  holders: new Map<string, Holder>(),
+});
+type Facts = ReturnType<typeof newFacts>;
 
 /** How many assets of a lane a script makes due: 200, but fewer in this test. */
 export const pulledAtOnce = 2;
@@ -96,24 +97,16 @@ export const answers = {
 export type AnswerName = keyof typeof answers;
 
 /** A process that sends for the client: what its hand has been told, and what it must not do. */
-export interface Process {
-  hand: Hand<ArrivedEvent>;
-  closedAt: number;
-  /** Events without an answer. */
-  waiting: number;
-  posts: Taken[];
-  names: Map<Verdict, AnswerName>;
-  /** Notifications that were answered 2xx and are not settled: it sends none of them again. */
-  answered: Set<string>;
-}
-
-export const newProcess = (): Process => ({
-  hand: new Hand(leaseMs),
+export type Process = ReturnType<typeof newProcess>;
+export const newProcess = () => ({
+  hand: new Hand<ArrivedEvent>(leaseMs),
   closedAt: Number.POSITIVE_INFINITY,
+  /** Events without an answer. */
   waiting: 0,
-  posts: [],
-  names: new Map(),
-  answered: new Set(),
+  posts: [] as Taken[],
+  names: new Map<Verdict, AnswerName>(),
+  /** Notifications that were answered 2xx and are not settled: it sends none of them again. */
+  answered: new Set<string>(),
 });
 
 export interface Judged {
@@ -128,33 +121,7 @@ interface Why {
 }
 
 export class Model {
-  facts: Facts = {
-    registered: true,
-    paused: false,
-    state: 'active',
-    epoch: 1,
-    urlEpoch: 1,
-    failures: 0,
-    notBefore: 0,
-    probeAt: 0,
-    probeStep: 0,
-    rateAt: 0,
-    drainAt: 0,
-    picks: 0,
-    places: 0,
-    leasesEnd: 0,
-    putOffAt: 0,
-    pullBelow: 0,
-    held: false,
-    recoveredAt: 0,
-    known: new Map(),
-    notifications: new Map(),
-    listed: new Map(),
-    owed: new Map(),
-    failed: new Map(),
-    failedNotice: undefined,
-    holders: new Map(),
-  };
+  facts = newFacts();
   /** Events that were published, claimed or not, with the number of the claim that may be lost. */
   accepted: { event: ArrivedEvent; claim: number }[] = [];
   /** What processes were told to send, whether they have answered or not. */
