@@ -7,8 +7,9 @@ import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import type { Permit, Sender } from '../../src/outgoing/post.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';
+import { startGate } from '../receiver.js';
 import { loopbackNames } from './dnsServer.js';
-import { noContent, type RawReceiver, requestTo, until, useNetwork } from './rawReceiver.js';
+import { noContent, requestTo, until, useNetwork } from './rawReceiver.js';
 
 const permitOf = async (sender: Sender, url: string, client: string): Promise<Permit> =>
   (await sender.permit(url, client, Infinity)) as Permit;
@@ -80,32 +81,24 @@ describe('outgoing post', () => {
     assert.deepEqual(resumed.sort(), [false, false, true]);
   });
 
-  const lateEnds: [
+  type LateEnd = [
     title: string,
-    answer: (s: Socket, count: number) => unknown,
+    end: (s: Socket, count: number) => unknown,
     error?: string,
     accepted?: number,
-  ][] = [
+  ];
+  const lateEnds: LateEnd[] = [
     [
       'replaces a kept connection that the receiver closes in the moment of its next use',
       (s, count) => (count === 2 ? s.destroy() : s.write(noContent)),
     ],
-    ['replaces it once, not for ever', (s, count) => (count > 1 ? s.end() : s.write(noContent)), 'protocol'],
-    [
-      'replaces it once, if the receiver says that it waited for too long',
-      (s, count) => (count > 1 ? s.end('HTTP/1.1 408 Late\r\n\r\n') : s.write(noContent)),
-      'http_status',
-    ],
-    [
-      'does not send again after a byte of an answer',
-      (s, count) => (count > 1 ? s.end('HTTP/1.1 2') : s.write(noContent)),
-      'protocol',
-      1,
-    ],
+    ['replaces it once, not for ever', (s) => s.end(), 'protocol'],
+    ['replaces it once, if it waited for too long', (s) => s.end('HTTP/1.1 408 Late\r\n\r\n'), 'http_status'],
+    ['does not send again after a byte of an answer', (s) => s.end('HTTP/1.1 2'), 'protocol', 1],
   ];
-  for (const [title, answer, error, accepted = 2] of lateEnds) {
+  for (const [title, end, error, accepted = 2] of lateEnds) {
     it(title, async () => {
-      const receiver = await start({ answer });
+      const receiver = await start({ answer: (s, n) => (n > 1 ? end(s, n) : s.write(noContent)) });
       const sender = sending();
       await assertSent(sender, requestTo(receiver.url));
       assert.equal((await sender.post(requestTo(receiver.url))).error, error);
@@ -304,11 +297,10 @@ describe('outgoing post', () => {
     });
 
     describe('when the sockets of the process are used up', () => {
-      const startThree = (): Promise<RawReceiver[]> =>
-        Promise.all([startQuick(), startQuick(), startQuick()]);
+      const startThree = () => Promise.all([startQuick(), startQuick(), startQuick()]);
 
       it('closes the connection that has been idle longest', async () => {
-        const [a, b, c] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
+        const [a, b, c] = await startThree();
         const sender = sending({ maxSockets: 2 });
         const beganMs = performance.now();
         for (const { url } of [a, b, c]) {
@@ -322,7 +314,7 @@ describe('outgoing post', () => {
       });
 
       it('closes none while one that its receiver has closed leaves room', async () => {
-        const [kept, next] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
+        const [kept, next] = await startThree();
         const closed = await start({ answer: (s) => s.end(noContent) });
         const sender = sending({ maxSockets: 2 });
         for (const { url } of [kept, closed]) await assertSent(sender, requestTo(url, 'A'));
@@ -332,7 +324,7 @@ describe('outgoing post', () => {
       });
 
       it('keeps the other idle connections of that origin', async () => {
-        const [a, b, c] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
+        const [a, b, c] = await startThree();
         const sender = sending({ maxSockets: 3 });
         const postTo = (url: string) => assertSent(sender, requestTo(url, 'A'));
         await Promise.all([postTo(a.url), postTo(a.url)]);
@@ -343,25 +335,22 @@ describe('outgoing post', () => {
       it('leaves sockets to a fast receiver, however many slow ones want all', async () => {
         const [fast, ...slow] = await Promise.all(Array.from({ length: 8 }, startQuick));
         const sender = sending({ maxSockets: 64 });
-        let answer = () => {};
-        const answered = new Promise<void>((resolve) => {
-          answer = resolve;
-        });
+        const gate = startGate();
         const hold = async (url: string) => {
           const permit = await permitOf(sender, url, 'SLOW');
-          await answered;
+          await gate.closed;
           permit.release();
         };
         const holding = slow.flatMap(({ url }) => Array.from({ length: 16 }, () => hold(url)));
         assert.ok(sender.waiting() > 0);
         const permit = await sender.permit(fast?.url ?? '', 'FAST', 0);
         assert.equal((await permit?.post(content))?.ok, true);
-        answer();
+        gate.open();
         await Promise.all(holding);
       });
 
       it('lets the origins take turns, also the one whose connection becomes free', async () => {
-        const [a, b] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
+        const [a, b] = await startThree();
         const sender = sending({ maxSockets: 1 });
         const held = await permitOf(sender, a.url, 'A');
         const order: string[] = [];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect, createServer, type Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
-import { type AttemptDetail, allDetails } from '../../src/outgoing/details.js';
+import type { AttemptDetail } from '../../src/outgoing/details.js';
 import { portOf } from '../receiver.js';
 import { type Certificate, issueCertificate } from './certificates.js';
 import { loopbackNames } from './dnsServer.js';
@@ -17,7 +17,7 @@ const chain = (...certificates: Certificate[]): TlsOptions => ({
   key: certificates[0]?.key,
   cert: certificates.map(({ cert }) => cert).join(''),
 });
-const clientAuthentication = '2b06010505070302';
+const forClients = '2b06010505070302';
 const old = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' } as const;
 const wantsCertificate = { requestCert: true, rejectUnauthorized: true };
 
@@ -25,7 +25,7 @@ const servers: [what: string, options: TlsOptions, detail: AttemptDetail | undef
   ['is good', chain(good), undefined],
   ['has its intermediate', chain(middle.issue({ name: host }), middle), undefined],
   [
-    'is for one of several names',
+    'is for two names',
     chain(root.issue({ name: 'x', names: ['a.example', '*.customer.example'] })),
     undefined,
   ],
@@ -55,16 +55,8 @@ const servers: [what: string, options: TlsOptions, detail: AttemptDetail | undef
     ((m) => chain(m.issue({ name: host }), m))(middle.issue({ name: 'M', isAuthority: true })),
     'certificate_incomplete',
   ],
-  [
-    'has a key that is too short',
-    { ...chain(root.issue({ name: host, rsaBits: 768 })), ...old },
-    'certificate_invalid',
-  ],
-  [
-    'is for clients only',
-    chain(root.issue({ name: host, usage: clientAuthentication })),
-    'certificate_invalid',
-  ],
+  ['has a short key', { ...chain(root.issue({ name: host, rsaBits: 768 })), ...old }, 'certificate_invalid'],
+  ['is for clients only', chain(root.issue({ name: host, usage: forClients })), 'certificate_invalid'],
   ['is used with TLS 1.0 only', { ...chain(good), ...old, maxVersion: 'TLSv1' }, 'tls_version'],
   ['is used with TLS 1.1 only', { ...chain(good), ...old, maxVersion: 'TLSv1.1' }, 'tls_version'],
   ['is used with TLS 1.2 only', { ...chain(good), maxVersion: 'TLSv1.2' }, undefined],
@@ -107,25 +99,6 @@ describe('a receiver over TLS', () => {
     ['speaks SMTP', (s) => s.end('220 mail.example ESMTP\r\n'), 'not_tls'],
     ['closes', (s) => s.end(), 'handshake_broken'],
     ['resets', (s) => s.resetAndDestroy(), 'handshake_broken'],
-    ...(
-      [
-        [10, 'handshake_broken'],
-        [40, 'tls_cipher'],
-        [42, 'client_certificate_wanted'],
-        [48, 'client_certificate_wanted'],
-        [49, 'client_certificate_wanted'],
-        [70, 'tls_version'],
-        [71, 'tls_cipher'],
-        [80, 'handshake_broken'],
-        [112, 'tls_name_unknown'],
-        [116, 'client_certificate_wanted'],
-        [120, 'http2_only'],
-      ] as const
-    ).map(([alert, detail]): (typeof refusals)[0] => [
-      `refuses with alert ${alert}`,
-      (s) => s.end(Buffer.from([21, 3, 3, 0, 2, 2, alert])),
-      detail,
-    ]),
   ];
   for (const [what, does, detail] of refusals)
     it(`that ${what} in the handshake ends as ${detail}`, async () => {
@@ -157,15 +130,24 @@ describe('a receiver over TLS', () => {
         assert.deepEqual([error, detail], ['tls', 'handshake_broken']);
       });
 
-  it('has a detail for each alert', async () => {
+  /** All others are `handshake_broken`. */
+  const alerts: Partial<Record<AttemptDetail, number[]>> = {
+    client_certificate_wanted: [41, 42, 43, 44, 45, 46, 48, 49, 116],
+    tls_version: [70, 86],
+    tls_cipher: [40, 71],
+    tls_name_unknown: [112],
+    http2_only: [120],
+  };
+  it('that refuses with an alert in the handshake ends as what that alert says', async () => {
     let alert = 0;
     const receiver = await start({
       onConnection: (s) => s.once('data', () => s.end(Buffer.from([21, 3, 3, 0, 2, 2, alert]))),
     });
     for (; alert < 128; alert++) {
       const { error, detail } = await post(receiver.port);
-      assert.equal(error, 'tls', `${alert}`);
-      assert.ok(detail && allDetails.includes(detail), `${alert} ${detail}`);
+      const [says = 'handshake_broken'] =
+        Object.entries(alerts).find(([, numbers]) => numbers.includes(alert)) ?? [];
+      assert.deepEqual([error, detail], ['tls', says], `${alert}`);
     }
   });
 });
