@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
 import { Hands, TooBusy } from '../../src/delivery/hands.js';
-import { Outbox } from '../../src/delivery/outbox.js';
+import type { Outbox } from '../../src/delivery/outbox.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { globalKeys } from '../../src/redis/connection/keys.js';
 import { joinProcesses, silentAfterMs } from '../../src/redis/records/processes.js';
@@ -14,6 +14,7 @@ import { closeGate, type Receiver, startReceiver, succeeds, until } from '../rec
 import { uniquePrefix } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
 import { enrichmentIds } from '../temporal/enrichmentRuns.js';
+import { newOutbox } from './newOutbox.js';
 
 /** The assets by which each workflow of this installation is found. */
 async function assetsByWorkflow(h: Harness): Promise<Map<string, string[]>> {
@@ -143,18 +144,10 @@ describe('The budget of starts', () => {
     assert.deepEqual([budget.take(), budget.takeAll(), budget.take()], [true, true, false]);
   });
 
-  const newOutbox = (started: number[], given: Partial<Outbox['deps']> = {}) =>
-    new Outbox({
-      // No worker has this queue: the workflows stay as they were started.
-      temporal: h.temporal,
-      taskQueue: `${h.taskQueue}-unused`,
-      log: h.deps.log,
-      eager: () => false,
+  /** Starts no single event after its first. @param started the events of each workflow */
+  const slowOutbox = (started: number[], given: Partial<Outbox['deps']> = {}) =>
+    newOutbox(h.temporal, {
       workflowsPerSecond: 0.001,
-      processes: () => 1,
-      delivers: false,
-      onMoved: () => assert.fail(),
-      searchAttributeBytes: 2048,
       metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
       ...given,
     });
@@ -162,7 +155,7 @@ describe('The budget of starts', () => {
   it('makes no group wait for the claim of another client, whose event goes into the next', async () => {
     const started: number[] = [];
     const moved: string[] = [];
-    const outbox = newOutbox(started, {
+    const outbox = slowOutbox(started, {
       workflowsPerSecond: 1,
       onMoved: ({ platformId }) => moved.push(platformId),
     });
@@ -180,7 +173,7 @@ describe('The budget of starts', () => {
 
   it('closes no group that was just opened, when the one before it is full', async () => {
     const started: number[] = [];
-    const outbox = newOutbox(started, { workflowsPerSecond: 50, delivers: true });
+    const outbox = slowOutbox(started, { workflowsPerSecond: 50, delivers: true });
     for (let i = 0; i < 2_100; i++) {
       const event = arrivedEvent('full', `full-${i}`);
       outbox.reserve(event)?.fill({ ...event, claim: 1 });
@@ -195,7 +188,7 @@ describe('The budget of starts', () => {
 
   it('does not hold back a full group', async () => {
     const started: number[] = [];
-    const outbox = newOutbox(started);
+    const outbox = slowOutbox(started);
     outbox.reserve(arrivedEvent('full', 'none'))?.fill(undefined);
     assert.equal(outbox.waiting(), 0, 'what makes no notification leaves its place');
     const tickets = Array.from({ length: 1_101 }, (_, i) => {
@@ -293,17 +286,11 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
 
   it('events that the outbox cannot hold are still delivered, and counted as without a workflow', async () => {
     let without = 0;
-    const outbox = new Outbox({
-      temporal: h.temporal,
+    const outbox = newOutbox(h.temporal, {
       taskQueue: h.taskQueue,
-      log: h.deps.log,
       workflowsPerSecond: 10,
-      processes: () => 1,
-      delivers: false,
-      onMoved: () => assert.fail(),
       eager: () => true,
       maxQueuedBytes: 2700,
-      searchAttributeBytes: 2048,
       metrics: {
         started() {},
         withoutWorkflow(events) {

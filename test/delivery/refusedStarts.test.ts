@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, Connection } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
-import { Outbox } from '../../src/delivery/outbox.js';
+import type { Outbox } from '../../src/delivery/outbox.js';
 import type { Logger } from '../../src/log.js';
 import { connect, createTemporalClient } from '../../src/temporal/connection.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { until } from '../receiver.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { servers } from '../servers.js';
 import { arrivedEvent } from '../service.js';
+import { newOutbox } from './newOutbox.js';
 
 describe('While Temporal refuses to start workflows', () => {
   let proxy: GrpcProxy;
@@ -24,8 +25,6 @@ describe('While Temporal refuses to start workflows', () => {
   let spans: (string | undefined)[];
   /** How often the outbox has looked whether it may start a group: it counts the processes then. */
   let looks: number;
-  /** No worker has it: the workflows stay as they were started. */
-  const taskQueue = uniquePrefix();
   let count = 0;
 
   before(async () => {
@@ -38,19 +37,13 @@ describe('While Temporal refuses to start workflows', () => {
   });
   beforeEach(() => {
     [answers, started, without, looks, said, spans] = [[], [], 0, 0, [], []];
-    outbox = newOutbox(temporal);
+    outbox = observed(temporal);
   });
   const warn = (first: unknown, second?: string) => said.push(second ?? String(first));
   const log = { warn, info() {}, error() {} };
-  const newOutbox = (client: Client, workflowsPerSecond = 1000) =>
-    new Outbox({
-      temporal: client,
-      taskQueue,
-      eager: () => false,
+  const observed = (client: Client, workflowsPerSecond = 1000) =>
+    newOutbox(client, {
       workflowsPerSecond,
-      delivers: false,
-      onMoved: () => assert.fail(),
-      searchAttributeBytes: 2048,
       log: log as unknown as Logger,
       processes: () => {
         looks++;
@@ -74,7 +67,7 @@ describe('While Temporal refuses to start workflows', () => {
   });
 
   function publish(id = `msg_${++count}`): void {
-    const event = arrivedEvent(taskQueue, `vid-${id}`, { notificationId: id });
+    const event = arrivedEvent('SITE', `vid-${id}`, { notificationId: id });
     outbox.reserve(event)?.fill({ ...event, claim: 1 });
   }
 
@@ -95,7 +88,7 @@ describe('While Temporal refuses to start workflows', () => {
     const refused = [permissionDenied, resourceExhausted, resourceExhausted, permissionDenied];
     answers = [...refused];
     proxy.calls.length = 0;
-    outbox = newOutbox(temporal, 10);
+    outbox = observed(temporal, 10);
     for (let i = 0; i < 40; i++) {
       publish();
       if (i === 2) await until('three are refused', () => said.length > 0);
@@ -129,7 +122,7 @@ describe('While Temporal refuses to start workflows', () => {
       options.workflowId.endsWith('msg_broken')
         ? Promise.reject(Object.assign(new Error('unavailable'), { code: 14 }))
         : real.start(type, options);
-    outbox = newOutbox(
+    outbox = observed(
       Object.assign(Object.create(temporal), { workflow: Object.assign(Object.create(real), { start }) }),
     );
     publish('msg_broken');
