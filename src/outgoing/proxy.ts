@@ -1,9 +1,10 @@
 /** The way out through a proxy: a tunnel by CONNECT (RFC 9110, section 9.3.6), in which everything else is as without it. */
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { type IncomingHttpHeaders, request } from 'node:http';
 import { isIP, type Socket } from 'node:net';
 import { addAbortSignal } from 'node:stream';
 import type { Config } from '../config.js';
+import { withTimeout } from '../promises.js';
 import { AttemptFailed, codeOf } from './failures.js';
 
 /** Makes the way out through a proxy, if the settings have one. */
@@ -105,10 +106,19 @@ export class OutgoingProxy {
     this.#answeredAtMs = performance.now();
     addAbortSignal(signal, socket.on('error', () => undefined).setKeepAlive(true));
     // No receiver of TLS or HTTP sends the first byte.
-    if (isTunnel(statusCode) && more.length > 0) throw proxyFailed('it answers with a page, not a tunnel');
+    if (isTunnel(statusCode) && (more.length > 0 || (await hasPage(headers, socket))))
+      throw proxyFailed('it answers with a page, not a tunnel');
     const isAsked = statusCode === 407 && headers['proxy-authenticate'] !== undefined;
     return { status: statusCode, isAsked, socket };
   }
+}
+
+/** Returns whether the head is that of a page, and its bytes or its end come within half a second. */
+async function hasPage(headers: IncomingHttpHeaders, socket: Socket): Promise<boolean> {
+  const isOfPage = ['content-length', 'content-type', 'transfer-encoding'].some((name) => name in headers);
+  if (!isOfPage || headers['content-length'] === '0') return false;
+  const come = once(socket, 'readable').catch(() => []);
+  return (await withTimeout(come, 500, () => undefined)) !== undefined;
 }
 
 /** After a 1xx Node reads no further: what follows is the proxy's, and would pass for the receiver's answer. */

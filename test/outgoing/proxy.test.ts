@@ -8,6 +8,7 @@ import { certificate, noContent, requestTo, startRawReceiver, useNetwork } from 
 /** A proxy that answers a CONNECT as a test wants; `tunnel` opens the tunnel to 127.0.0.1. */
 async function startProxy(
   answer: (target: string, head: string, socket: Socket) => 'tunnel' | string | undefined,
+  tunnelHeader = '',
 ) {
   const heads: string[] = [];
   const receiver = await startRawReceiver({
@@ -19,7 +20,7 @@ async function startProxy(
         const said = answer(target, head, socket);
         if (said !== 'tunnel') return said !== undefined && socket.write(said);
         const to = connect(Number(target.split(':').at(-1)), '127.0.0.1', () => {
-          socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
+          socket.write(`HTTP/1.1 200 Connection established\r\n${tunnelHeader}\r\n`);
           socket.pipe(to).pipe(socket);
         });
         to.on('error', () => socket.destroy());
@@ -29,6 +30,11 @@ async function startProxy(
 }
 
 const refusedNowhere = 'HTTP/1.1 403 Forbidden\r\n\r\n';
+const headsOfPages = [
+  'content-length: 9\r\n',
+  'transfer-encoding: chunked\r\n',
+  'content-type: text/html\r\n',
+];
 
 describe('a receiver behind an outgoing proxy', () => {
   const { start, sending } = useNetwork();
@@ -58,6 +64,16 @@ describe('a receiver behind an outgoing proxy', () => {
         assert.doesNotMatch(receiver.received(), /proxy-/i);
       });
 
+  for (const tls of [false, true])
+    for (const header of headsOfPages)
+      it(`gets POSTs through a tunnel that is announced like a page (${header.trim()})${tls ? ', over TLS' : ''}`, async () => {
+        const proxy = await through(() => 'tunnel', header);
+        const receiver = await start({ tls, answer: (s) => s.write(noContent) });
+        const sender = sending({ names: loopbackNames, ca: certificate, proxy: using(proxy) });
+        const url = `${tls ? 'https' : 'http'}://receiver.example:${receiver.port}/a`;
+        assert.equal((await sender.post(requestTo(url))).ok, true);
+      });
+
   for (const status of [502, 503, 504])
     it(`fails as connect where the proxy says ${status}, after each address`, async () => {
       const proxy = await through(() => `HTTP/1.1 ${status} No way\r\n\r\n`);
@@ -75,11 +91,19 @@ describe('a receiver behind an outgoing proxy', () => {
       `answers ${status}`,
       () => `HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`,
     ]),
-    ...['content-length: 6\r\n', 'transfer-encoding: chunked\r\n', ''].map(
-      (framing): [string, () => string] => [
-        `has a page (${framing.split(':')[0]})`,
-        () => `HTTP/1.1 200 OK\r\n${framing}\r\n6\r\n<html>`,
-      ],
+    ...['', ...headsOfPages].map((header): [string, () => string] => [
+      `has a page (${header.trim()})`,
+      () => `HTTP/1.1 200 OK\r\n${header}\r\n6\r\n<html>`,
+    ]),
+    ...headsOfPages.flatMap((header) =>
+      ['', ', cut'].map((cut): (typeof faults)[number] => [
+        `has a page later (${header.trim()}${cut})`,
+        (_target, _head, socket) => {
+          socket.write(`HTTP/1.1 200 OK\r\n${header}\r\n`);
+          setTimeout(() => (cut ? socket.resetAndDestroy() : socket.write('6\r\n<html>')), 20);
+          return undefined;
+        },
+      ]),
     ),
     ['speaks another protocol', () => '220 mail.example\r\n'],
     ['closes', (_target, _head, socket) => void socket.end()],
