@@ -23,6 +23,7 @@ import { tokenFinder } from './steps/publisher.js';
 export function createApi(services: Services): Koa {
   const { db, config, log, metrics } = services;
   const lines = createLines(config);
+  services.closing?.addEventListener('abort', services.updateWaits.end);
   const deps: ApiDeps = {
     ...services,
     findToken: tokenFinder(db),

@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
 import { claimOnly } from '../../src/redis/owed/claim.js';
 import { until } from '../receiver.js';
-import { arrivedEvent, type Customer, type Harness, newCustomer, sharedHarness } from '../service.js';
+import {
+  arrivedEvent,
+  type Customer,
+  type Harness,
+  newCustomer,
+  sharedHarness,
+  startHarness,
+} from '../service.js';
 import { callRaw, statusesIn } from './rawCaller.js';
 
 interface Page {
@@ -145,6 +154,23 @@ describe('GET /updates', () => {
       await until('it waits', () => waiting() === 1);
       closing.socket.end();
       assert.deepEqual(statusesIn(await closing.closed), [200]);
+    });
+
+    it('ends the wait of all when the process ends, with one listener for any number of them', async () => {
+      const own = await startHarness();
+      const { closing } = own.apiDeps;
+      const listening = () => getEventListeners(closing as AbortSignal, 'abort').length;
+      const before = listening();
+      const other = await newCustomer(own);
+      const calls = Array.from({ length: 20 }, () => other.call('GET', '/updates?wait=20'));
+      await until('all wait', () => own.apiDeps.updateWaits.waiting() === 20);
+      assert.equal(listening(), before);
+      const closed = own.close();
+      await nextTurn();
+      assert.equal(own.apiDeps.updateWaits.waiting(), 0);
+      for (const { status, body } of await Promise.all(calls))
+        assert.deepEqual([status, body.updates], [200, []]);
+      await closed;
     });
 
     it('asks once whether the subscription still answers, for all who begin to wait at the same time', async () => {

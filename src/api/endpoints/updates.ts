@@ -77,7 +77,7 @@ export const listUpdatesEndpoint = clientEndpoint({
 
 /** Waits for an update until the time is over, the caller hangs up or the process ends. @returns whether there may be one */
 async function isNew(
-  { updateWaits, closing }: ApiDeps,
+  { updateWaits }: ApiDeps,
   { req: { socket }, state }: ApiContext,
   { clientToken }: Subject,
   position: string,
@@ -86,13 +86,11 @@ async function isNew(
   const begun = performance.now();
   const ended = new AbortController();
   const end = () => ended.abort();
-  if (closing?.aborted || socket.readableEnded || socket.closed) end();
-  closing?.addEventListener('abort', end, { once: true });
+  if (socket.readableEnded || socket.closed) end();
   socket.once('end', end).once('close', end);
   try {
     return await updateWaits.next(clientToken, position, seconds * 1000, ended.signal);
   } finally {
-    closing?.removeEventListener('abort', end);
     socket.off('end', end).off('close', end);
     state.waitedMs = (state.waitedMs ?? 0) + performance.now() - begun;
   }

@@ -6,14 +6,19 @@ import { ignore } from '../connection/unavailable.js';
 
 export function createUpdateWaits(db: Db) {
   /** By the channel of the client. */
-  const waiting = new Map<string, Set<() => void>>();
+  const waiting = new Map<string, Set<(isNew: boolean) => void>>();
   const pattern = db.client('*').updates.replaceAll(/[[\]?\\]/g, '\\$&');
   let subscribing: Promise<Redis> | undefined;
   /** One question at a time is enough for all who begin to wait. */
   let isAsking = false;
+  let isOver = false;
 
-  function wake(channel: string): void {
-    for (const goOn of waiting.get(channel) ?? []) goOn();
+  function wake(channel: string, isNew: boolean): void {
+    for (const goOn of waiting.get(channel) ?? []) goOn(isNew);
+  }
+
+  function wakeAll(isNew: boolean): void {
+    for (const channel of waiting.keys()) wake(channel, isNew);
   }
 
   /** Begins the subscription with the first caller who waits. @throws errors of Redis; the next caller tries again */
@@ -46,7 +51,7 @@ export function createUpdateWaits(db: Db) {
       own.on('error', (err: Error) => db.health.note(err));
       db.redis.once('end', () => own.disconnect());
     }
-    own.on('pmessage', (_pattern: string, channel: string) => wake(channel));
+    own.on('pmessage', (_pattern: string, channel: string) => wake(channel, true));
     try {
       await own.psubscribe(pattern);
     } catch (err) {
@@ -55,16 +60,18 @@ export function createUpdateWaits(db: Db) {
       throw err;
     }
     // What was said in between is lost: all look again. A cluster subscribes to another node.
-    for (const event of ['ready', '-node'])
-      own.on(event, () => {
-        for (const channel of waiting.keys()) wake(channel);
-      });
+    for (const event of ['ready', '-node']) own.on(event, () => wakeAll(true));
     return own;
   }
 
   return {
     /** Returns how many callers wait. */
     waiting: (): number => [...waiting.values()].reduce((sum, callers) => sum + callers.size, 0),
+    /** Ends every wait, also those that begin later. Node searches a signal's listeners one by one: thousands of callers add none. */
+    end(): void {
+      isOver = true;
+      wakeAll(false);
+    },
     /**
      * Resolves as soon as there may be an entry of the client's feed after `position`; else after `waitMs`, or when `signal` aborts.
      * @returns false if nothing may be new @throws errors of Redis
@@ -75,16 +82,15 @@ export function createUpdateWaits(db: Db) {
       let timer: NodeJS.Timeout | undefined;
       const callers = waiting.get(channel) ?? new Set();
       waiting.set(channel, callers);
-      let goOn = () => {};
-      let giveUp = () => {};
+      let goOn = (_isNew: boolean) => {};
       const found = new Promise<boolean>((resolve) => {
-        goOn = () => resolve(true);
-        giveUp = () => resolve(false);
+        goOn = resolve;
       });
+      const giveUp = () => goOn(false);
       callers.add(goOn);
       try {
         const isThere = (await runScript(db, 'awaitUpdates', clientToken, [position, waitMs])) === 1;
-        if (isThere || signal.aborted) return isThere;
+        if (isThere || isOver || signal.aborted) return isThere;
         signal.addEventListener('abort', giveUp, { once: true });
         timer = setTimeout(giveUp, waitMs);
         return await found;
