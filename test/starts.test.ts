@@ -208,7 +208,7 @@ describe('A process whose store is away when it starts', () => {
   it('says in /readyz what the store refuses, while it waits', async () => {
     const redis = await startOwnRedis();
     const proxy = await startRespProxy(redis.url);
-    proxy.refused.set('ZADD', 'ERR upstream failure');
+    proxy.refused.set('ZADD', 'ERR computer says no');
     const service = await beginService({ REDIS_URL: proxy.url });
     await service.says(/waiting for Redis/);
     const ready = await fetch(`${service.url}/readyz`);

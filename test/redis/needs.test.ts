@@ -19,6 +19,7 @@ import {
   untilServed,
   watchStore,
 } from '../../src/redis/connection/needs.js';
+import { explainRefusals, type RedisReason } from '../../src/redis/connection/unavailable.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
@@ -39,6 +40,77 @@ const ways: [reason: string, words: (command: string) => Words][] = [
   ['limit', () => 'ERR max daily request limit exceeded. Limit: 10000, Usage: 10000'],
   ['command', () => []],
 ];
+
+/** As providers, other servers and proxies word it (Alibaba, Upstash, Codis, Envoy, predixy, twemproxy, Kvrocks); `X`: the command. */
+const families: Partial<Record<RedisReason, string[]>> = {
+  command: [
+    "ERR unknown command 'X', with args beginning with: ",
+    'ERR unknown command `X`, with args beginning with: `secret`',
+    'ERR unknown command',
+    "unsupported command 'X'",
+    'invalid request',
+    "ERR handle request, command 'X' is not allowed",
+    "ERR command 'X' not support for your account",
+    'ERR command X not support for normal user',
+    'ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array',
+    'ERR Forbidden Command: X',
+    'ERR command forbid',
+    'ERR This command is blocked',
+    'ERR X is disabled',
+  ],
+  right: [
+    "NOPERM User secret has no permissions to run the 'X' command",
+    'ERR auth permission deny',
+    'ERR access denied',
+    'ERR operation not permitted',
+    'ERR admin permission required to perform the command',
+  ],
+  address: ['ERR illegal address: 192.0.2.1:39136', 'ERR client ip is not in whitelist'],
+  credentials: [
+    'NOAUTH Authentication required.',
+    'WRONGPASS invalid or missing auth token',
+    'ERR invalid password',
+    'ERR AUTH failed: secret',
+    'ERR token has expired',
+  ],
+  limit: [
+    'ERR max requests limit exceeded. Limit: 500000, Usage: 500000. See https://example.com/limit',
+    'ERR max number of requests per day exceeded',
+    'ERR max request size exceeded',
+    'ERR max single record size exceeded',
+    'ERR max key size exceeded. Limit: 32768 bytes, Actual: 40000 bytes',
+    'ERR DB capacity quota exceeded',
+    'ERR request refused, too many pending request, now count 20001, beyond threshold 20000',
+    'ERR rate limit exceeded',
+    'ERR rate limited',
+    'ERR over quota',
+    'ERR throttled',
+    'ERR This instance is suspended',
+    "NOWRITE You can't write against a non-write redis",
+    "NOREAD You can't read against a non-read redis",
+  ],
+  connections: ['ERR max number of clients reached', 'ERR max concurrent connections exceeded'],
+  replica: ["ERR READONLY you can't write against a read only instance"],
+  cluster: [
+    "CROSSSLOT Keys in request don't hash to the same slot",
+    'ERR X command keys must be in same slot',
+  ],
+  not_ready: [
+    'no upstream host',
+    'upstream failure',
+    'ERR no server avaliable',
+    'ERR server connection close',
+    'ERR deliver request fail',
+    'ERR handle response, backend conn failure, EOF',
+    'ERR handle request, slot is not ready, may be offline',
+    'ERR router is not online',
+    'ERR Connection refused',
+    'ERR Connection timed out',
+    'ERR Host is down',
+    'ERR redis temporary failure (ErrorCode 7002)',
+    'LOADING kvrocks is restoring the db from backup',
+  ],
+};
 
 describe('A command that the store refuses', () => {
   let server: RedisServer;
@@ -94,6 +166,8 @@ describe('A command that the store refuses', () => {
     assert.deepEqual(missing, []);
   });
 
+  const scripted = neededCommands.filter((name) => /^[HZ]/.test(name));
+
   /** What the log, `status` and `doctor` say of a command. */
   async function heard(command: string, tried: Db) {
     const findings = await checkRedis(tried, readConfig({}));
@@ -132,6 +206,23 @@ describe('A command that the store refuses', () => {
       assert.deepEqual(await tryNeeds(db), [], 'nothing is refused any more');
     }).timeout(60_000);
   }
+
+  for (const [reason, wordings] of Object.entries(families))
+    it(`in words of providers and proxies is named with its reason in log, status and doctor: ${reason}`, async () => {
+      const [{ says } = { says: '' }] = explainRefusals([{ reason: reason as RedisReason, command: 'X' }]);
+      for (const [i, words] of wordings.entries()) {
+        // A command that calls need, and that finds keys: another for each wording.
+        const command = scripted[i] ?? '';
+        lines.length = 0;
+        proxy.refused.set(command, words.replaceAll('X', command));
+        const { said, amiss } = await heard(command, db).finally(() => proxy.refused.clear());
+        for (const text of [said, amiss]) {
+          assert.ok(text.includes(says.replace('X', command)), `${words}: ${text}`);
+          assert.doesNotMatch(text, /secret|192\.0\.2/, 'words of a stranger');
+        }
+        assert.deepEqual(await tryNeeds(db), [], 'nothing is refused any more');
+      }
+    }).timeout(60_000);
 
   it('by a right that the user lacks is named, and ends a start, which INFO alone does not', async () => {
     for (const command of neededCommands) {

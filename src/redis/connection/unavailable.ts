@@ -51,7 +51,7 @@ const reasons = {
     // "Function not found": while a slot is being moved, its new server may lack the scripts.
     words:
       /^(LOADING|NOSCRIPT|MASTERDOWN|CLUSTERDOWN|BUSY|TRYAGAIN|UNBLOCKED)\b|Function not found|Too many Cluster redirections|cluster is down|loading the dataset/,
-    says: 'Redis is not ready: it loads its data, runs a long script, or its cluster has no primary for some keys.',
+    says: 'Redis is not ready: it loads its data, runs a long script, or is out of reach for its cluster or proxy.',
     todo: 'Wait; if it lasts, look at the log of Redis.',
   },
   cluster: {
@@ -96,11 +96,14 @@ const reasons = {
     says: 'Redis accepts no further connections (maxclients).',
     todo: 'Raise maxclients, or end other connections: CLIENT LIST.',
   },
+  address: {
+    says: "Redis accepts no calls from this machine's address.",
+    todo: 'Add the address to those that its provider lets in.',
+    lasts: true,
+  },
   limit: {
-    words:
-      /\b(quota|limit|throttl\w*|rate)\b.*\b(exceeded|reached)\b|exceed\w* .*\b(quota|limit)|too many requests/i,
-    says: 'Redis refuses COMMAND because a limit of its provider is reached.',
-    todo: 'Look at the quota of the store, and raise it.',
+    says: 'Redis refuses COMMAND: a limit of its provider is reached, or the store is suspended.',
+    todo: 'Look at the quota and the account of the store.',
   },
   not_durable: {
     words: /appendonly is disabled/,
@@ -173,6 +176,17 @@ export interface Refusal {
   code?: string | undefined;
 }
 
+/** How providers, and proxies before a server, word a refusal that no row knows: the first of these in an answer gives its reason. */
+const hints: readonly (readonly [RedisReason, RegExp])[] = [
+  ['address', /illegal address|client ip|white.?list|allow.?list/i],
+  ['credentials', /\bauth\w* fail|unauthori[sz]ed|\btoken\b.*(expired|invalid)/i],
+  ['limit', /exceed|quota|limit|throttl|bandwidth|too many|suspend|paused|\blocked|NOWRITE|NOREAD/i],
+  ['right', /\bden(y|ied)\b|permi(t|ssion)/i],
+  ['cluster', /same slot/i],
+  ['command', /not (support|implement)|forbid|blocked|KEYS array|(no such|invalid) (command|request)/i],
+  ['not_ready', /upstream|backend|server|host|connection|deliver|temporar|unavail|online|ready|timed out/i],
+];
+
 /** Answers to a command that is wrong itself, or meets a key of another type. */
 const faults =
   /^WRONGTYPE|attempt to|wrong number of arguments|syntax error|is not an? (valid |integer|float)/i;
@@ -203,7 +217,8 @@ function read(err: unknown): Refusal {
   if (err instanceof RedisUnavailable) return { ...found, reason: 'unconfirmed' };
   // A script's own error says where it happened.
   const isOfServer = err.name === 'ReplyError' && !/script: |@user_/.test(err.message);
-  return isOfServer ? { ...found, reason: 'refused' } : found;
+  if (!isOfServer) return found;
+  return { ...found, reason: hints.find(([, words]) => words.test(err.message))?.[0] ?? 'refused' };
 }
 
 /** What else can be done where one command is refused for good. */
