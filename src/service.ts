@@ -84,6 +84,8 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   let isWaiting = () => {};
   const temporalIsAway = new Promise<void>((resolve) => {
     isWaiting = resolve;
+    // Told to end, a process does not wait for a server that is silent.
+    ended.addEventListener('abort', () => resolve());
   });
   const waiting = { config, log, ended, begun: () => isWaiting() };
   const native = role === 'api' ? undefined : connectNative(waiting);

@@ -82,29 +82,37 @@ export interface Waiting {
 
 /**
  * Repeats a call at the start of a process while Temporal is unavailable, not ready or does not accept the caller: its frontend
- * answers some seconds before its history service, and keys are replaced. Logs every 5 s why the process waits.
+ * answers some seconds before its history service, and keys are replaced. Logs every 5 s why the process waits, once for a
+ * server that is silent: the library gives up such a connection after 30 s.
  * @throws any other failure of the call; AbortError
  */
 export async function untilAvailable<T>(
   { config, log, ended, begun }: Waiting,
   call: () => Promise<T>,
 ): Promise<T> {
+  const say = async (err?: unknown) => {
+    begun();
+    const { reason, says, todo, lasts } = await explainTemporal(err, config.temporalConnection);
+    const told = { address: config.TEMPORAL_ADDRESS, reason, do: todo };
+    if (lasts) log.error(told, `waiting for Temporal, which waiting alone does not cure: ${says}`);
+    else log.warn(told, `waiting for Temporal: ${says}`);
+  };
   for (let tries = 0; ; tries++) {
+    const silent = setTimeout(say, sayEveryMs);
     try {
       return await call();
     } catch (err) {
       if (!isWorthRepeating(err)) throw err;
-      begun();
-      if (tries % 20 === 0) {
-        const { reason, says, todo, lasts } = await explainTemporal(err, config.temporalConnection);
-        const told = { address: config.TEMPORAL_ADDRESS, reason, do: todo };
-        if (lasts) log.error(told, `waiting for Temporal, which waiting alone does not cure: ${says}`);
-        else log.warn(told, `waiting for Temporal: ${says}`);
-      }
-      await sleep(250, undefined, { signal: ended });
+      if (tries % (sayEveryMs / retryMs) === 0) await say(err);
+      await sleep(retryMs, undefined, { signal: ended });
+    } finally {
+      clearTimeout(silent);
     }
   }
 }
+
+const retryMs = 250;
+const sayEveryMs = 5000;
 
 /** gRPC: no such namespace, denied, unauthenticated. */
 const refusedCodes = new Set([5, 7, 16]);

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { readConfig } from '../../src/config.js';
 import { type CallObserver, connect, createTemporalClient } from '../../src/temporal/connection.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
-import { startService } from '../program.js';
+import { beginService, startService } from '../program.js';
 import { portOf } from '../receiver.js';
 import { opened, servers } from '../servers.js';
 
@@ -18,6 +18,17 @@ describe('A Temporal', () => {
     await assert.rejects(client.workflow.start('enrichment', { workflowId: 'a', taskQueue: 'q' }));
     assert.deepEqual(errors, [['start', 'away']]);
   });
+
+  for (const role of ['worker', 'all'] as const)
+    it(`that is silent while a process starts is told, stops no API and no end: ${role}`, async () => {
+      const frozen = opened(createServer((socket) => socket.on('error', () => {}).resume()));
+      const service = await beginService({ TEMPORAL_ADDRESS: `127.0.0.1:${await portOf(frozen)}` }, role);
+      await service.says(/waiting for Temporal: Temporal does not answer/);
+      if (role === 'all')
+        await service.until('it serves', async () => (await fetch(`${service.url}/readyz`)).ok);
+      assert.equal(await service.stop(), 0);
+      // The library itself gives up after 30 s.
+    }).timeout(29_000);
 
   it('that answers only with its frontend is waited for by a process with a worker, which says so', async () => {
     const unavailable = 14;
