@@ -1,6 +1,6 @@
 /** Reads where the servers are: Redis by REDIS_URL, Temporal by the variables TEMPORAL_*, the service by its HOST. */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { createSecureContext } from 'node:tls';
 import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 
 export type RedisAddress = ReturnType<typeof readRedisAddress>;
@@ -104,6 +104,8 @@ export function readTemporalVariables(given: Record<string, string>): {
   const disableFile = given.TEMPORAL_CONFIG_FILE === undefined && given.TEMPORAL_PROFILE === undefined;
   try {
     const { namespace, connectionOptions } = loadClientConnectConfig({ overrideEnvVars: given, disableFile });
+    if (Buffer.byteLength(namespace ?? '') > 1000)
+      throw new Error('TEMPORAL_NAMESPACE must have at most 1,000 bytes');
     const { address = '127.0.0.1:7233', tls = false, ...others } = connectionOptions;
     const read = /^(?:\[[\da-f:.]+\]|[^\s:/[\]]+)(?::(\d+))?$/i.exec(address);
     if (read === null || Number(read[1] ?? 0) > 65_535)
@@ -112,30 +114,47 @@ export function readTemporalVariables(given: Record<string, string>): {
     // The libraries refuse any other, one of them only in each call.
     if (!sent.every(([name, text]) => /^[\da-z_.-]+(?<!-bin)$/.test(name) && /^[ -~]*$/.test(String(text))))
       throw new Error('TEMPORAL_API_KEY and TEMPORAL_GRPC_META_* must be names and values of an HTTP header');
-    checkClientCertificate(given, tls);
+    checkCertificates(given, tls);
     return { namespace, connection: { address, tls, ...others } };
   } catch (err) {
     throw new Error(`TEMPORAL_*: ${describeError(err as NodeJS.ErrnoException)}`);
   }
 }
 
-/** Half a pair is left out by the library, and a pair that does not fit ends the process later with an error that names nothing. */
-function checkClientCertificate(
+/**
+ * The library leaves out half a pair and an authority that cannot be read. A pair that does not fit ends the process later with an error
+ * that names nothing.
+ */
+function checkCertificates(
   given: Record<string, string>,
   tls: ClientConnectConfig['connectionOptions']['tls'],
 ): void {
   if (typeof tls !== 'object' || tls === null) return;
-  const { clientCertPair: pair } = tls;
-  const isGiven = Object.keys(given).some((name) => /^TEMPORAL_TLS_CLIENT_(CERT|KEY)_/.test(name));
+  const { clientCertPair: pair, serverRootCACertificate: authority } = tls;
   try {
-    if (pair) createSecureContext({ cert: Buffer.from(pair.crt), key: Buffer.from(pair.key) });
-    if (pair || !isGiven) return;
+    if (authority !== undefined) certificatesIn(textOf(authority));
+  } catch {
+    throw new Error('TEMPORAL_TLS_SERVER_CA_CERT_* must be certificates in PEM');
+  }
+  const isGiven = Object.keys(given).some((name) => /^TEMPORAL_TLS_CLIENT_(CERT|KEY)_/.test(name));
+  if (!pair && !isGiven) return;
+  try {
+    const [own = ''] = certificatesIn(textOf(pair?.crt));
+    if (new X509Certificate(own).checkPrivateKey(createPrivateKey(textOf(pair?.key)))) return;
   } catch {
     // Said below: the error's own text may quote the file.
   }
   throw new Error(
     'TEMPORAL_TLS_CLIENT_CERT_* and TEMPORAL_TLS_CLIENT_KEY_* must be a certificate and its key, both in PEM',
   );
+}
+
+const textOf = (bytes: Uint8Array = Buffer.alloc(0)): string => Buffer.from(bytes).toString();
+
+/** Returns the certificates in a text in PEM. @throws if one cannot be read, or there is none */
+export function certificatesIn(pem: string): string[] {
+  const found = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [''];
+  return found.map((one) => new X509Certificate(one) && one);
 }
 
 /** The library's further lines quote the file, and an error of the file system shows its path. */

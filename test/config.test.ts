@@ -26,6 +26,7 @@ describe('the settings', () => {
     ['TEMPORAL_ADDRESS', 'a URL', ['https://temporal:7233', 'temporal:7233/x']],
     ['TEMPORAL_ADDRESS', 'what is no host', [':7233', 'a b:7233', '::1', 'a:7233,b:7233']],
     ['TEMPORAL_ADDRESS', 'what is no port', ['temporal:65536']],
+    ['TEMPORAL_NAMESPACE', 'what Temporal refuses', ['x'.repeat(1001), 'é'.repeat(501)]],
     ['TASK_QUEUE', 'what Temporal refuses', ['/_sys/mine', 'q'.repeat(201)]],
     ['TEMPORAL_GRPC_META_TEAM', 'what no header has', ['one\ntwo', 'équipe']],
     ['TEMPORAL_GRPC_META_A B', 'no name of a header', ['plain text']],

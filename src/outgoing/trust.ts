@@ -2,6 +2,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import * as tls from 'node:tls';
+import { certificatesIn } from '../addresses.js';
 import { type Config, ConfigError } from '../config.js';
 
 /**
@@ -27,15 +28,13 @@ export function readTrustedRoots({
 
 function readRoots(file: string): string[] {
   try {
-    const roots = readFileSync(file, 'utf8').match(
-      /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g,
-    );
-    for (const root of roots ?? []) fingerprintOf(root);
-    if (roots !== null) return roots;
+    return certificatesIn(readFileSync(file, 'utf8'));
   } catch {
-    // Said below: the error's own text may quote the file.
+    // The error's own text may quote the file.
+    throw new ConfigError(
+      'wrong settings:\n  TRUSTED_ROOTS_FILE: is no readable file of certificates in PEM',
+    );
   }
-  throw new ConfigError('wrong settings:\n  TRUSTED_ROOTS_FILE: is no readable file of certificates in PEM');
 }
 
 /** SHA-256 in lower case, without colons. */

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -61,6 +63,9 @@ describe("Temporal's standard client settings", () => {
 
   describe('are refused at the start if wrong, by name and without the value', () => {
     const secret = 'secret-value';
+    const noAuthority = /TEMPORAL_TLS_SERVER_CA_CERT_\* must be certificates in PEM/;
+    const pemOf = (name: string) =>
+      readFileSync(certificate.replace('certificate.pem', `${name}.pem`), 'utf8');
     const cases: [what: string, env: () => Record<string, string>, says: RegExp][] = [
       ['a flag that is none', () => ({ TEMPORAL_TLS: 'yes' }), /TEMPORAL_TLS:/],
       [
@@ -83,9 +88,37 @@ describe("Temporal's standard client settings", () => {
         () => ({ TEMPORAL_TLS_CLIENT_CERT_PATH: certificate, TEMPORAL_TLS_CLIENT_KEY_PATH: certificate }),
         /TEMPORAL_TLS_CLIENT_KEY_\*/,
       ],
+      [
+        'a certificate with the key of another',
+        () => ({
+          TEMPORAL_TLS_CLIENT_CERT_PATH: certificate,
+          TEMPORAL_TLS_CLIENT_KEY_DATA: String(
+            generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }),
+          ),
+        }),
+        /TEMPORAL_TLS_CLIENT_KEY_\*/,
+      ],
+      [
+        'an empty authority',
+        () => ({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: join(dir, 'empty.pem') }),
+        noAuthority,
+      ],
+      ...Object.entries({
+        'a text': secret,
+        'a key': pemOf('key'),
+        'cut off': pemOf('certificate').slice(0, -30),
+        'half a certificate': pemOf('certificate').replace(/\n[^-]{100}/, '\n'),
+        'no certificate inside': `-----BEGIN CERTIFICATE-----\n${secret}\n-----END CERTIFICATE-----\n`,
+        'one of two': `${pemOf('certificate')}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n`,
+      }).map(([what, text]): (typeof cases)[number] => [
+        `an authority that is broken: ${what}`,
+        () => ({ TEMPORAL_TLS_SERVER_CA_CERT_DATA: text }),
+        noAuthority,
+      ]),
       ['a file that is no TOML', () => ({ TEMPORAL_CONFIG_FILE: join(dir, 'broken.toml') }), /Invalid TOML/],
     ];
     before(async () => {
+      await writeFile(join(dir, 'empty.pem'), '');
       await writeFile(join(dir, 'broken.toml'), `[profile.default]\napi_key = ${secret}\n`);
     });
     for (const [what, env, says] of cases) {
