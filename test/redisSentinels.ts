@@ -7,7 +7,7 @@ import { freePort } from '../local/ports.js';
 import { type RedisServer, startRedis } from '../local/redis.js';
 import { until } from './receiver.js';
 
-const name = 'the-primary';
+export const name = 'the-primary';
 const downAfterMs = 2000;
 
 export async function startSentinels(options: { dir: string; binary: string }) {
@@ -49,6 +49,7 @@ export async function startSentinel(
   binary: string,
   port: number,
   primary: number,
+  host = '127.0.0.1',
 ): Promise<Child> {
   const own = join(dir, `sentinel-${port}`);
   await mkdir(own, { recursive: true });
@@ -59,7 +60,9 @@ export async function startSentinel(
       `port ${port}`,
       'bind 127.0.0.1',
       `dir ${own}`,
-      `sentinel monitor ${name} 127.0.0.1 ${primary} 2`,
+      'sentinel resolve-hostnames yes',
+      'sentinel announce-hostnames yes',
+      `sentinel monitor ${name} ${host} ${primary} 2`,
       `sentinel down-after-milliseconds ${name} ${downAfterMs}`,
       `sentinel failover-timeout ${name} 10000`,
       '',

@@ -1,14 +1,18 @@
 /** What `status` and `doctor` say of a server that speaks TLS and is reached without, or the reverse: what the socket said. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer, type TlsOptions } from 'node:tls';
+import { freePort } from '../../local/ports.js';
 import { closeDb, openDb } from '../../src/redis/connection/db.js';
 import { explainTemporal } from '../../src/temporal/refusal.js';
 import { startGrpcProxy } from '../grpcProxy.js';
 import { portOf, until } from '../receiver.js';
-import { bounds, servers } from '../servers.js';
+import { name, startSentinel } from '../redisSentinels.js';
+import { bounds, opened, servers } from '../servers.js';
 import { keptLog } from '../service.js';
 import { openCli, type Ran } from './cli.js';
 
@@ -20,15 +24,18 @@ describe('operator: status and doctor name the reason of a server', () => {
   const plainPort = () => Number(new URL(servers().redisUrl).port);
   const key = readFileSync(join(folder, 'key.pem'));
   const named: string[] = [];
-  const SNICallback: TlsOptions['SNICallback'] = (name, go) => {
-    named.push(name);
-    go(null);
+  const createDoor = (leadsTo: () => number, prefix = '') => {
+    const SNICallback: TlsOptions['SNICallback'] = (name, go) => {
+      named.push(prefix + name);
+      go(null);
+    };
+    return createServer({ key, cert: readFileSync(certificate), SNICallback }, (inside) => {
+      const outside = connect(leadsTo(), '127.0.0.1');
+      inside.pipe(outside).pipe(inside);
+      for (const one of [inside, outside]) one.on('error', () => undefined);
+    });
   };
-  const door = createServer({ key, cert: readFileSync(certificate), SNICallback }, (inside) => {
-    const outside = connect(plainPort(), '127.0.0.1');
-    inside.pipe(outside).pipe(inside);
-    for (const one of [inside, outside]) one.on('error', () => undefined);
-  });
+  const door = createDoor(plainPort);
   let redis: number;
   let proxy: Awaited<ReturnType<typeof startGrpcProxy>>;
   let temporal: string;
@@ -98,13 +105,20 @@ describe('operator: status and doctor name the reason of a server', () => {
   }
 
   const store = async (url: string) => {
-    const db = openDb({ url, prefix: '', bounds, log: keptLog().log });
+    const { log, lines } = keptLog();
+    const db = openDb({ url, prefix: '', bounds, log });
     await until('it is named', async () => named.length > 0);
+    await until('the reason is known', async () => db.health.reasons().length > 0);
     closeDb(db);
+    assert.match(
+      JSON.stringify(lines),
+      /No TLS connection to Redis can be made \(DEPTH_ZERO_SELF_SIGNED_CERT\)/,
+    );
   };
   const callers: Record<string, (address: string) => Promise<unknown>> = {
     Redis: (address) => store(`rediss://${address}`),
     'A node of a cluster': (address) => store(`rediss+cluster://${address}`),
+    'A Sentinel': (address) => store(`rediss+sentinel://${address}/${name}`),
     Temporal: (address) => explainTemporal(undefined, { address, tls: true }),
     'Temporal without TEMPORAL_TLS': (address) => explainTemporal(undefined, { address }),
   };
@@ -114,6 +128,23 @@ describe('operator: status and doctor name the reason of a server', () => {
       await call(`localhost:${redis}`);
       assert.deepEqual([...new Set(named)], ['localhost']);
     });
+
+  it('A primary that a Sentinel announces by its name is named in the handshake, and so is the Sentinel', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'asset-update-sentinel-'));
+    const port = await freePort();
+    const sentinel = opened(await startSentinel(dir, servers().redisServerBinary, port, redis, 'localhost'));
+    const before = opened(createDoor(() => port, 'sentinel '));
+    named.length = 0;
+    const cli = await openCli({
+      REDIS_URL: `rediss+sentinel://localhost:${await portOf(before)}/${name}`,
+      NODE_EXTRA_CA_CERTS: certificate,
+    });
+    const { stdout } = await cli.run(['doctor'], { alone: true });
+    assert.match(stdout, /^ok +redis +It answers in /m);
+    assert.deepEqual([...new Set(named)].sort(), ['localhost', 'sentinel localhost']);
+    await sentinel.stop();
+    await rm(dir, { recursive: true });
+  });
 
   it('whose address is a URL', async () => {
     const cli = await openCli({ TEMPORAL_ADDRESS: `https://127.0.0.1:${temporal}` });

@@ -3,12 +3,13 @@
  * is unavailable, and none is repeated, except one that a node of a cluster refused to run: its slot has moved (MOVED, ASK)
  * or is being moved (TRYAGAIN).
  */
-import { isIP, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
 import type { StoreHealth } from './health.js';
 import { slotOf } from './keys.js';
+import { naming, openSentinels } from './sentinels.js';
 import { ignore, isLasting, isOfCommand, isReadOnly, RedisUnavailable, refusalOf } from './unavailable.js';
 
 export interface Nodes {
@@ -155,28 +156,7 @@ function openSingle(
  */
 function nameHost({ options }: Redis): void {
   const { tls, host = '' } = options;
-  if (tls && isIP(host) === 0) options.tls = { ...tls, servername: host };
-}
-
-function openSentinels(
-  { nodes, sentinel, name, db, tls, username, password }: RedisAddress & { kind: 'sentinel' },
-  options: RedisOptions,
-): Redis {
-  return new Redis({
-    ...options,
-    sentinels: nodes,
-    name,
-    db,
-    username,
-    password,
-    sentinelUsername: sentinel.username,
-    sentinelPassword: sentinel.password,
-    ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
-    sentinelRetryStrategy: retryStrategy,
-    sentinelCommandTimeout: 1000,
-    // Sentinels announce a new primary. The old one may be silent and keep its connections.
-    failoverDetector: true,
-  });
+  if (tls) options.tls = { ...tls, ...naming(host) };
 }
 
 /** Finds a failover that no command of this process has met. */

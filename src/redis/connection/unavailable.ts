@@ -194,12 +194,13 @@ const faults =
 /** Reads the reason of an error, or of its cause. */
 export function refusalOf(err: unknown): Refusal {
   const found = read(err);
-  // A cluster hides the errors of its nodes, and an unconfirmed write the reason behind it.
+  // A cluster hides the errors of its nodes, a Sentinel's connection and an unconfirmed write the reason behind theirs.
   const { cause, lastNodeError } = (err ?? {}) as { cause?: unknown; lastNodeError?: unknown };
   const below = cause ?? lastNodeError;
-  if (below === undefined || !['other', 'away', 'unconfirmed'].includes(found.reason)) return found;
+  if (below === undefined || !['other', 'away', 'unconfirmed', 'silent'].includes(found.reason)) return found;
   const deeper = refusalOf(below);
-  return deeper.reason === 'other' || (found.reason === 'unconfirmed' && !isAnswer(deeper)) ? found : deeper;
+  const saysLess = /unconfirmed|silent/.test(found.reason) && !isAnswer(deeper);
+  return deeper.reason === 'other' || saysLess ? found : deeper;
 }
 
 function read(err: unknown): Refusal {
