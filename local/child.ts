@@ -6,7 +6,7 @@
  * closes and the shell ends the child.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withTimeout } from '../src/promises.js';
@@ -104,12 +104,11 @@ export async function waitUntilReady(
 ): Promise<void> {
   const end = Date.now() + timeoutMs;
   while (!(await answersInTime(child, check))) {
-    if (child.ended !== undefined)
-      throw new Error(`${child.name} ended: ${child.ended}\n${logTail(child.logFile)}`);
+    if (child.ended !== undefined) throw new Error(failureOf(child, `ended: ${child.ended}`));
     if (Date.now() > end) {
       // Its end is no reason of its own for who watches it.
       void child.stop();
-      throw new Error(`${child.name} was not ready after ${timeoutMs / 1000} s\n${logTail(child.logFile)}`);
+      throw new Error(failureOf(child, `was not ready after ${timeoutMs / 1000} s`));
     }
     await sleep(25);
   }
@@ -129,6 +128,13 @@ export async function answersOk(url: string): Promise<boolean> {
   } catch {
     return false;
   }
+}
+
+/** Returns what a child did, and the end of its log. A full disk has no room for a log that says so. */
+export function failureOf({ name, logFile }: Child, did: string): string {
+  const { bavail, bsize } = statfsSync(dirname(logFile));
+  const full = bavail * bsize < 2 ** 20 ? ', and its disk has less than 1 MiB left' : '';
+  return `${name} ${did}${full}\n${logTail(logFile)}`;
 }
 
 /** Returns the last lines of a log, indented. */

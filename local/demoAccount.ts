@@ -30,7 +30,7 @@ export async function demoAccount(
   if (earlier && (await isTaken(apiUrl, earlier))) return earlier;
   const demo = await createDemo(environment);
   const draft = `${file}.${process.pid}`;
-  writeFileSync(draft, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600 });
+  writeFileSync(draft, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600, flush: true });
   renameSync(draft, file);
   if (earlier)
     say(`the service no longer accepts ${file}: it has a new account, with the client ${demo.clientToken}`);

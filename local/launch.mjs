@@ -136,12 +136,14 @@ function checkNode() {
 }
 
 function prepare() {
-  const release = lock();
   try {
+    const release = lock();
     install();
     build();
-  } finally {
     release();
+  } catch (err) {
+    // An error of the system names the file: a folder of somebody else, a full disk.
+    fail(err.syscall ? `This folder cannot be prepared: ${err.message}` : err.stack);
   }
 }
 

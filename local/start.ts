@@ -169,7 +169,7 @@ async function demo(apiUrl: string, environment: Record<string, string>): Promis
     const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
     return (toConsole ?? '') + (toDesk ?? '') + nextSteps;
   } catch (err) {
-    return `The demo account could not be created: ${messageOf(err)}`;
+    return `The demo account could not be created, nor read from ${dir}/demo.json: ${messageOf(err)}`;
   }
 }
 
@@ -196,11 +196,14 @@ function secretsKey(): string {
   const file = join(dir, 'secrets-key');
   if (!existsSync(file)) {
     const draft = `${file}.${process.pid}`;
-    writeFileSync(draft, `k1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+    // On the disk before what it encrypts: a power failure could leave an empty file.
+    writeFileSync(draft, `k1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600, flush: true });
     linkSync(draft, file);
     rmSync(draft);
   }
-  return readFileSync(file, 'utf8').trim();
+  const key = readFileSync(file, 'utf8').trim();
+  if (!key) throw new Error(`${file} is empty: restore it, or remove ${dir} to begin anew`);
+  return key;
 }
 
 /** Returns the one log file of a server of a data folder; renames it first if it is long. */

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { type Child, logTail } from './child.js';
+import { type Child, failureOf } from './child.js';
 import { isSameProcess, markProcess } from './processMark.js';
 import { claimRunState, endProcess, type RunState, removeRunState, writeRunState } from './runState.js';
 
@@ -38,7 +38,7 @@ export class Supervisor {
     this.save();
     void child.exited.then((how) => {
       if (this.#stopping || (this.#isReplacing && child.name === 'service')) return;
-      const reason = `${child.name} ended: ${how}\n${logTail(child.logFile)}`;
+      const reason = failureOf(child, `ended: ${how}`);
       if (this.isWatching && child.name === 'service') console.error(reason);
       else void this.stop(reason, 1);
     });
@@ -79,9 +79,7 @@ export class Supervisor {
     console.log('stopped');
     // The reason once more: the end of a log and the stops stand between.
     if (status === 1)
-      console.error(
-        `\n${reason.split('\n')[0]}\nThe data in ${this.dir} is kept: "npm start" brings all of it up again.`,
-      );
+      console.error(`\n${reason.split('\n')[0]}\nThe data in ${this.dir} is kept for the next "npm start".`);
     process.exit(status);
   }
 

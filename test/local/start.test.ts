@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { cpSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { cpSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { demoAccount } from '../../local/demoAccount.js';
+import { startProgram } from '../program.js';
 import { until } from '../receiver.js';
 import { afterTest, opened } from '../servers.js';
 import { newProject, ownPorts } from './startedProject.js';
@@ -67,7 +68,7 @@ describe('npm start', () => {
     assert.equal(await one.program.ended, 1);
     assert.match(one.program.said(), /stopping: (redis|temporal|service) ended: killed by SIGKILL/);
     const last =
-      /\n\n(redis|temporal|service) ended: killed by SIGKILL\nThe data in \S+ is kept: "npm start" brings all of it up again\.\n$/;
+      /\n\n(redis|temporal|service) ended: killed by SIGKILL\nThe data in \S+ is kept for the next "npm start"\.\n$/;
     assert.match(one.program.said(), last);
     assert.doesNotMatch(one.program.said(), /had to be killed/, 'the others end by themselves');
     assert.deepEqual(project.stillRunning(), []);
@@ -77,13 +78,42 @@ describe('npm start', () => {
     assert.deepEqual(other.stillRunning(), []);
   });
 
-  it('leaves no lock behind on a full disk, which would block every later start', async () => {
-    const { dir } = await open();
-    cpSync('local/launch.mjs', join(dir, 'local/launch.mjs'));
-    // No file may have a byte.
-    const build = 'ulimit -f 0; exec node local/launch.mjs build';
-    await assert.rejects(promisify(execFile)('sh', ['-c', build], { cwd: dir }), /EFBIG/);
-    assert.deepEqual(readdirSync(join(dir, '.cache')), []);
+  it('names in one line what it cannot write in its folder, and leaves no lock behind, which would block every later start', async () => {
+    for (const [before, says] of [
+      // No file may have a byte.
+      ['ulimit -f 0', 'EFBIG: '],
+      ['touch .cache', 'EEXIST: .*\\.cache'],
+      ['true', 'ENOENT: .*package-lock\\.json'],
+    ] as const) {
+      const { dir } = await open();
+      cpSync('local/launch.mjs', join(dir, 'local/launch.mjs'));
+      const build = ['-c', `${before}; exec node local/launch.mjs build`];
+      const program = startProgram('sh', build, { cwd: dir });
+      assert.equal(await program.ended, 1);
+      assert.match(program.said(), new RegExp(`^This folder cannot be prepared: ${says}.*\n$`));
+      const files = readdirSync(dir, { recursive: true, encoding: 'utf8' });
+      assert.deepEqual(
+        files.filter((name) => /lock/.test(name)),
+        [],
+      );
+    }
+  });
+
+  it('says that its disk is full', async function () {
+    if (spawnSync('unshare', ['-rm', 'true']).status !== 0) this.skip();
+    const { launch } = await open();
+    const mount = 'mount -t tmpfs -o size=64k tmpfs "$DATA_DIR" && exec "$@"';
+    const program = launch('unshare', '-rm', 'sh', '-c', mount, 'sh');
+    assert.equal(await program.ended, 1);
+    assert.match(program.said(), /^temporal ended: exit status 1, and its disk has less than 1 MiB left$/m);
+  });
+
+  it('ends where the key of its secrets is an empty file, which would store them in plain text', async () => {
+    const { dir, launch } = await open();
+    writeFileSync(join(dir, 'secrets-key'), '\n');
+    const program = launch();
+    assert.equal(await program.ended, 1);
+    assert.match(program.said(), /secrets-key is empty: restore it/);
   });
 
   it('says which port is taken', async () => {

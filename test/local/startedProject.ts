@@ -27,9 +27,10 @@ export async function newProject(ports: NodeJS.ProcessEnv = {}) {
   const proxies = { http_proxy: 'http://127.0.0.1:1', no_proxy: 'example.com' };
   const env = { ...inherited, ...ports, ...proxies, DATA_DIR: dir, PORT: String(port), LOG_LEVEL: 'info' };
 
-  /** One more `npm start` in the folder. */
-  function launch(): Program {
-    const program = startProgram(process.execPath, [join(projectDir, 'local/launch.mjs'), 'start'], { env });
+  /** One more `npm start` in the folder, by another program if it is given. */
+  function launch(...by: string[]): Program {
+    const [command = '', ...args] = [...by, process.execPath, join(projectDir, 'local/launch.mjs'), 'start'];
+    const program = startProgram(command, args, { env });
     programs.push(program);
     return program;
   }
