@@ -8,18 +8,13 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
+import type { Db } from './db.js';
 import { clientBase, clientKeys } from './keys.js';
-import type { Nodes } from './nodes.js';
-import { isLoaded, isNotLoaded, isOutOfMemory, RedisUnavailable } from './unavailable.js';
+import { isLoaded, isNotLoaded } from './unavailable.js';
 
 export type ScriptArgument = string | number | Buffer;
 
-/** The part of `Db` that a script needs; `Db` imports this file. */
-interface Store {
-  redis: Redis;
-  nodes: Nodes;
-  clockOffsetMs(): number;
-}
+type Store = Pick<Db, 'redis' | 'nodes' | 'clockOffsetMs'>;
 
 /** Each file uses only those before it. */
 export const files = [
@@ -62,7 +57,7 @@ export const library = `#!lua name=asset_update${release}\nlocal RELEASE = '${re
  * is never there.
  */
 export function runScript<Answer = unknown>(
-  db: Store & { prefix: string },
+  db: Store & Pick<Db, 'prefix'>,
   name: string,
   clientToken: string,
   args: readonly ScriptArgument[] = [],
@@ -101,9 +96,6 @@ export async function loadLibrary(server: Redis): Promise<unknown> {
     return await server.call('FUNCTION', ['LOAD', library]);
   } catch (err) {
     if (isLoaded(err)) return undefined;
-    if (!isOutOfMemory(err)) throw err;
-    throw new RedisUnavailable(
-      'OOM Redis is full: free memory or raise maxmemory, so that scripts can be loaded',
-    );
+    throw err;
   }
 }
