@@ -50,7 +50,7 @@ export const audit = operation({
     const client = of !== undefined && isClientToken(of) ? await getClient(db, of) : undefined;
     const [commands, states, calls] = await Promise.all([
       listChanges(db, from, of),
-      listStateChanges(db, { since: sinceMs, of: client?.clientToken, onBroken }),
+      listStateChanges(db, sinceMs, onBroken, client?.clientToken),
       listCalls(db, from, of, client?.accountId),
     ]);
     const all = [

@@ -134,10 +134,9 @@ class Sweep {
     const changes = await listChanges(db, `(${from}`);
     const last = changes.at(-1);
     if (last === undefined) return;
-    const states = await listStateChanges(db, {
-      since: writtenAtMs(from) + 1,
-      onBroken: (clientToken, err) => this.#noteBroken(clientToken, { err }),
-    });
+    const states = await listStateChanges(db, writtenAtMs(from) + 1, (clientToken, err) =>
+      this.#noteBroken(clientToken, { err }),
+    );
     // A full Redis refuses this write: the changes are then logged later, instead of by every sweep.
     await db.redis.set(db.global.auditTold, last.id);
     for (let at = 0; at < changes.length; at += changesPerStep) {

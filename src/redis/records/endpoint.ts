@@ -123,11 +123,9 @@ export interface StateChange {
  */
 export async function listStateChanges(
   db: Db,
-  {
-    since = 0,
-    of,
-    onBroken,
-  }: { since?: number; of?: string | undefined; onBroken(clientToken: string, err: unknown): unknown },
+  since: number,
+  onBroken: (clientToken: string, err: unknown) => unknown,
+  of?: string,
 ): Promise<StateChange[]> {
   const clientTokens = of === undefined ? await db.redis.smembers(db.global.clients) : [of];
   const found = await mapInPages(clientTokens, concurrency, (clientToken) =>
