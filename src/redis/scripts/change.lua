@@ -124,10 +124,7 @@ end)
 -- Ends the notification by which an asset is owed. An attempt under way settles nothing any more.
 local function cancel(asset, id, f, reason)
   finish(id, 'cancelled', nil, reason)
-  if f then
-    f.newer = NOTHING
-    write_flight(asset, f)
-  else stop_waiting(asset) end
+  owe_no_more(asset, f)
 end
 -- Cancels a waiting notification, for an operator.
 -- Arguments: id

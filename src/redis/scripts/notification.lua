@@ -124,6 +124,12 @@ local function wait_again(asset, f, due)
   if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, due or math.min(now, f.since)) end
   end_flight(asset)
 end
+-- Notes that an asset is no longer owed. An attempt under way (its entry `f`) keeps its place until it ends.
+local function owe_no_more(asset, f)
+  if not f then return stop_waiting(asset) end
+  f.newer = NOTHING
+  write_flight(asset, f)
+end
 -- No lease is longer (src/config.ts): one that ends later was noted before the clock was set back.
 local LONGEST_LEASE = 65000
 -- Returns when the first and the last lease of the attempts under way end; nil if there are none.

@@ -51,12 +51,8 @@ local function settle_attempt(v)
   end
   if v.is_ok and same_url and (is_counted or not r[7]) then
     local delivered = ends('delivered')
-    if f and not is_counted and f.lease > now then
-      -- Another attempt is under way and keeps its place until it ends.
-      f.newer = NOTHING
-      write_flight(v.asset, f)
-    elseif f then end_flight(v.asset)
-    else stop_waiting(v.asset) end
+    -- Another attempt that is under way keeps its place until it ends.
+    if f and (is_counted or f.lease <= now) then end_flight(v.asset) else owe_no_more(v.asset, f) end
     return delivered
   end
   -- A late verdict: after the end of its lease the asset is due again, or another attempt holds it.
@@ -89,8 +85,15 @@ local function give_back(asset, nonce, due)
   wait_again(asset, f, due)
   if due then alarm(put_off(due) + lease_ms) end
 end
--- Settles the verdicts of `turn`, from argument 10 on. Returns their answers.
-local function settle_turn(ARGV)
+-- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
+-- Redis refuses to others: each delivery frees some.
+-- Arguments: lease, bound, drain rate, nonce, how many to take at most, known version of the secrets, nonces of calls whose answers were lost, JSON of the settings
+--   ('' without a failure), number of verdicts and of each asset, id, nonce, epoch, '1' if it is ok, status, error,
+--   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, nonce, in how many ms it is due
+-- Answer: JSON of `Turned` of src/redis/owed/turn.ts
+-- Repeat: safe: a verdict counts once, by its nonce; what the lost call has taken is due when its lease ends, or when it is named as lost
+entry('turn', function(_, ARGV)
+  read_bounds(ARGV)
   schedule = ARGV[9] ~= '' and cjson.decode(ARGV[9]) or nil
   local settled, i = {}, 11
   for _ = 1, tonumber(ARGV[10]) do
@@ -105,19 +108,6 @@ local function settle_turn(ARGV)
     local in_ms = tonumber(ARGV[at + 2])
     give_back(ARGV[at], ARGV[at + 1], in_ms > 0 and now + in_ms or nil)
   end
-  return settled
-end
-
--- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
--- Redis refuses to others: each delivery frees some.
--- Arguments: lease, bound, drain rate, nonce, how many to take at most, known version of the secrets, nonces of calls whose answers were lost, JSON of the settings
---   ('' without a failure), number of verdicts and of each asset, id, nonce, epoch, '1' if it is ok, status, error,
---   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, nonce, in how many ms it is due
--- Answer: JSON of `Turned` of src/redis/owed/turn.ts
--- Repeat: safe: a verdict counts once, by its nonce; what the lost call has taken is due when its lease ends, or when it is named as lost
-entry('turn', function(_, ARGV)
-  read_bounds(ARGV)
-  local settled = settle_turn(ARGV)
   if ARGV[8] ~= '' then end_leases(' ' .. ARGV[8] .. ' ') end
   pull_forward()
   take()
