@@ -11,10 +11,8 @@ const webUrl = z.url({ protocol: /^https?$/ }).regex(/^[^@/]*\/\/[^@/?#]*([/?#]|
 const webOrigin = webUrl.regex(/^[^/]+\/\/[^/?#]+\/?$/, 'must be an http or https address without a path');
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
-const seconds = z.coerce
-  .number()
-  .positive()
-  .max(366 * 86_400);
+const positive = z.coerce.number().positive();
+const seconds = positive.max(366 * 86_400);
 const list = z.string().transform((v) =>
   v
     .split(',')
@@ -31,12 +29,10 @@ const isCidr = (text: string) => isIP(text.replace(/\/.*/s, '')) !== 0 && ipaddr
 const isAddressOrCidr = (text: string) => isIP(text) !== 0 || isCidr(text);
 const cidrs = listOf(isCidr, 'CIDR ranges such as 10.0.0.0/8');
 const cidrsOrAddresses = listOf(isAddressOrCidr, 'IP addresses or CIDR ranges');
-const fingerprints = list
-  .transform((l) => l.map((s) => s.replaceAll(':', '').toLowerCase()))
-  .refine(
-    (l) => l.every((s) => /^[\da-f]{64}$/.test(s)),
-    'must be a comma-separated list of SHA-256 fingerprints',
-  );
+const isFingerprint = (text: string) => /^[\da-f]{64}$/i.test(text.replaceAll(':', ''));
+const fingerprints = listOf(isFingerprint, 'SHA-256 fingerprints').transform((l) =>
+  l.map((s) => s.replaceAll(':', '').toLowerCase()),
+);
 const proxyUrl = z
   .string()
   .regex(
@@ -111,9 +107,9 @@ export const environmentSchema = z.object({
     .regex(/^(?!\/_sys\/).{0,200}$/s, 'must not begin with /_sys/, nor have more than 200 characters')
     .default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
-  TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(20),
+  TOKEN_RATE_PER_SECOND: positive.int().default(20),
   /** Calls of one account that look up a name, and separately those that read many records; over all processes. */
-  ACCOUNT_RATE_PER_SECOND: z.coerce.number().positive().default(10),
+  ACCOUNT_RATE_PER_SECOND: positive.default(10),
   TRUSTED_PROXIES: cidrs.default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
   ALLOWED_TARGET_CIDRS: cidrs.default([]),
@@ -128,15 +124,15 @@ export const environmentSchema = z.object({
   DISTRUSTED_ROOTS: fingerprints.default([]),
   RETRY_SCHEDULE_SECONDS: scheduleSeconds.default([5, 30, 120, 600, 1800, 3600, 7200, 14400]),
   ATTEMPT_TIMEOUT_SECONDS: seconds.max(60).default(10),
-  OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
+  OWED_RETENTION_DAYS: positive.max(366).default(30),
   /** How long a failed asset is kept, so that it can be recovered. */
-  FAILED_RETENTION_DAYS: z.coerce.number().positive().max(3650).default(90),
+  FAILED_RETENTION_DAYS: positive.max(3650).default(90),
   /** After how long without an event an asset's known segments are forgotten; absent: never. */
-  SEGMENT_RETENTION_DAYS: z.coerce.number().positive().max(3650).optional(),
+  SEGMENT_RETENTION_DAYS: positive.max(3650).optional(),
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
-  DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
+  DRAIN_PER_SECOND: positive.default(200),
   /** Workflow starts of all processes together; events in between share the next. */
-  WORKFLOWS_PER_SECOND: z.coerce.number().positive().max(10_000).default(10),
+  WORKFLOWS_PER_SECOND: positive.max(10_000).default(10),
   /** The longest value of a search attribute: `frontend.searchAttributesSizeOfValueLimit` of Temporal's dynamic configuration. */
   SEARCH_ATTRIBUTE_BYTES: z.coerce.number().int().min(2048).max(1_048_576).default(2048),
   /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that the write is on disk. */
