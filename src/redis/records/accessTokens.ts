@@ -8,13 +8,7 @@ import type { Db } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 import { accountIdOf, fingerprintOf, randomSecret, secretHash } from './accounts.js';
 
-export interface AccessToken {
-  accountId: AccountId;
-  scopes: string[];
-  /** Generations of its account: now, and when the token was minted. */
-  generation: number;
-  fingerprint: string;
-}
+export type AccessToken = NonNullable<Awaited<ReturnType<typeof findAccessToken>>>;
 
 const idPrefix = 'acc_';
 /** 32 bytes in base64url. */
@@ -45,7 +39,7 @@ export async function mintAccessToken(
 }
 
 /** Returns the account of a token; undefined if it is unknown or expired, or its account's tokens have ended. */
-export async function findAccessToken(db: Db, token: string): Promise<AccessToken | undefined> {
+export async function findAccessToken(db: Db, token: string) {
   if (token.length <= secretLength || token.length > 256) return undefined;
   const accountId = (idPrefix + token.slice(0, -secretLength)) as AccountId;
   const [value, [generation, disabled]] = await Promise.all([

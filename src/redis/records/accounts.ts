@@ -11,16 +11,7 @@ import { ChangeRefused, getClient, listClients, readEach } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
 import { setHeld } from './endpoint.js';
 
-export interface Account {
-  accountId: AccountId;
-  name: string;
-  clientId: string;
-  scopes: string[];
-  disabled: boolean;
-  /** Raised to end all tokens; each token carries the generation under which it was minted. */
-  generation: number;
-  createdAtMs: number;
-}
+export type Account = NonNullable<Awaited<ReturnType<typeof getAccount>>>;
 
 /** How long a rotated client secret stays valid. */
 const previousSecretMs = 24 * 3600 * 1000;
@@ -62,7 +53,7 @@ export async function createAccount(
   };
 }
 
-export async function getAccount(db: Db, accountId: string): Promise<Account | undefined> {
+export async function getAccount(db: Db, accountId: string) {
   const record = await db.redis.hgetall(db.global.account(accountId));
   if (!record.secret_hash) return undefined;
   return {
@@ -71,6 +62,7 @@ export async function getAccount(db: Db, accountId: string): Promise<Account | u
     clientId: clientIdOf(accountId),
     scopes: (record.scopes ?? '').split(' ').filter(Boolean),
     disabled: record.disabled === '1',
+    /** Raised to end all tokens; each token carries the generation under which it was minted. */
     generation: Number(record.generation ?? 0),
     createdAtMs: Number(record.created_at ?? 0),
   };

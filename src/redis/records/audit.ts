@@ -18,12 +18,6 @@ export interface Change {
   why?: string;
 }
 
-interface RecordedChange extends Change {
-  id: string;
-  /** Redis' own clock, ms. */
-  atMs: number;
-}
-
 const keptChanges = 100_000;
 const entriesPerPage = 500;
 const secretName = /(secret|password|access_token|authorization|signing_key)/i;
@@ -41,10 +35,11 @@ const withoutSecrets = (value: unknown): string =>
 
 /**
  * Returns the changes from an id on, `(<id>` after it, the oldest first. A time in ms counts as the id of its first entry.
+ * `atMs`: by Redis' own clock.
  * @param part only entries in which this text stands
  */
-export async function listChanges(db: Db, from: string, part = ''): Promise<RecordedChange[]> {
-  const changes: RecordedChange[] = [];
+export async function listChanges(db: Db, from: string, part = '') {
+  const changes: (Change & { id: string; atMs: number })[] = [];
   // Of the values JSON is stored.
   const parts = [part, JSON.stringify(part).slice(1, -1)];
   for await (const page of pagesOf(db, db.global.audit, from, rests()))
@@ -98,10 +93,8 @@ interface AuditedCall {
   about: Readonly<Record<string, unknown>>;
 }
 
-export interface RecordedCall extends AuditedCall {
-  /** Redis' own clock, ms. */
-  atMs: number;
-}
+/** `atMs`: by Redis' own clock. */
+export type RecordedCall = AuditedCall & { atMs: number };
 
 /** A frequent caller displaces only entries of its own account. */
 const keptCalls = 2000;
@@ -136,10 +129,7 @@ export interface Recording {
 export const lookOnceMs = 3_600_000;
 
 /** The bound of a day that refuses a call. */
-export interface DailyBound {
-  calls: number;
-  waitMs: number;
-}
+export type DailyBound = { calls: number; waitMs: number };
 
 /** Records a call. @param call.network the range of the caller's address @returns whether it is a new entry, or the bound that refuses it */
 export async function recordCall(

@@ -6,21 +6,19 @@ import { clientTokens } from './clients.js';
 import type { EndpointState } from './endpoint.js';
 import { noticeFields } from './notices.js';
 
-/** Over all clients whose keys can be read. */
-export interface Counted {
-  owed: number;
-  owedClients: number;
-  /** Clients with owed assets that could have been sent more than 2 minutes ago. */
-  overdueClients: number;
-  /** For how long something could have been sent to the client furthest behind, ms. */
-  oldestOverdueMs: number;
-  /** Clients whose catch-up is known to run. */
-  catchUps: number;
-}
-
 /** A part is missing until a sweep has noted it, and while its time lies ahead, because Redis' clock was set back; `ageMs`: its age. */
 export interface Counts {
-  counted?: Counted & Noted;
+  /** Over all clients whose keys can be read. */
+  counted?: {
+    owed: number;
+    owedClients: number;
+    /** Clients with owed assets that could have been sent more than 2 minutes ago. */
+    overdueClients: number;
+    /** For how long something could have been sent to the client furthest behind, ms. */
+    oldestOverdueMs: number;
+    /** Clients whose catch-up is known to run. */
+    catchUps: number;
+  } & Noted;
   /** Registrations by the state that people see. */
   endpoints?: Record<EndpointState, number> & { failedAssets: number } & Noted;
   /** The end of the last sweep; `steadyMs`: for how long Redis' clock had shown no jump then. */
@@ -60,10 +58,7 @@ const dayMs = 86_400_000;
  */
 export async function countEndpoints(
   db: Db,
-  told: {
-    broken(clientToken: string, err: unknown): void;
-    notice(clientToken: string): void;
-  },
+  told: { broken(clientToken: string, err: unknown): void; notice(clientToken: string): void },
 ): Promise<Omit<NonNullable<Counts['endpoints']>, keyof Noted>> {
   const counts = { active: 0, failing: 0, paused: 0, suspended: 0, failedAssets: 0 };
   const fields = ['paused', 'held', 'state', ...noticeFields] as const;

@@ -11,13 +11,7 @@ import { runScript } from '../connection/library.js';
 import type { SecretBox } from './secretBox.js';
 import { newSigningSecret, ownerOf } from './secrets.js';
 
-export interface Registration {
-  clientToken: ClientToken;
-  url: string;
-  registeredAtMs: number;
-  /** False while no caller has been answered 200 for it. */
-  answered: boolean;
-}
+export type Registration = NonNullable<Awaited<ReturnType<typeof getRegistration>>>;
 
 /** A call may answer 200 only if it has run for less than this. */
 export const answerWithinMs = 2000;
@@ -53,13 +47,14 @@ export async function markAnswered(db: Db, clientToken: string, nonce: string): 
   await runScript(db, 'markAnswered', clientToken, [nonce]);
 }
 
-export async function getRegistration(db: Db, clientToken: string): Promise<Registration | undefined> {
+export async function getRegistration(db: Db, clientToken: string) {
   const record = await db.redis.hgetall(db.client(clientToken).registration);
   if (!record.url) return undefined;
   return {
     clientToken: clientToken as ClientToken,
     url: record.url,
     registeredAtMs: Number(record.registered_at ?? 0),
+    /** False while no caller has been answered 200 for it. */
     answered: record.answered === '1',
   };
 }

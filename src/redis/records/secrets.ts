@@ -35,9 +35,8 @@ export interface Secrets {
 }
 
 /** @throws SecretUnreadable */
-export async function readSecrets(db: Db, box: SecretBox, clientToken: string): Promise<Secrets> {
-  return openSecrets(box, clientToken, await readFields(db, clientToken), nowOf(db));
-}
+export const readSecrets = async (db: Db, box: SecretBox, clientToken: string): Promise<Secrets> =>
+  openSecrets(box, clientToken, await readFields(db, clientToken), nowOf(db));
 
 /** The fields of a known version are decrypted once. */
 const opened = new WeakMap<Fields, Map<string, string>>();
@@ -79,29 +78,20 @@ export async function createSigningSecret(db: Db, box: SecretBox, clientToken: s
   return box.open(await runScript<string>(db, 'createSigningSecret', clientToken, [made]), owner);
 }
 
-export type Rotated =
-  | { outcome: 'rotated'; signingSecret: string; previousValidUntilMs: number | undefined }
-  /** Ten previous secrets still sign; the oldest of them ends after `waitMs`. */
-  | { outcome: 'too_many'; waitMs: number };
-
 /**
  * Makes a new secret. The former one still signs for 24 h, like each earlier one for its own 24 h. It refuses while
  * ten still sign, so that no secret that a receiver still uses ends early. With `now`, for a secret that somebody else has
  * seen, every earlier one ends immediately.
+ * @returns `too_many`: ten previous secrets still sign, and the oldest of them ends after `waitMs`
  */
-export async function rotateSigningSecret(
-  db: Db,
-  box: SecretBox,
-  clientToken: string,
-  { now = false } = {},
-): Promise<Rotated> {
+export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: string, { now = false } = {}) {
   const signingSecret = newSigningSecret();
   const sealed = box.seal(signingSecret, ownerOf(clientToken, 'current'));
   const name = randomBytes(4).toString('hex');
   const args = [sealed, now ? 0 : previousSigningSecretMs, name, previousSigningSecretsAtMost];
   const [done, number] = await runScript<[0 | 1, number?]>(db, 'rotateSigningSecret', clientToken, args);
-  if (done === 0) return { outcome: 'too_many', waitMs: Number(number) };
-  return { outcome: 'rotated', signingSecret, previousValidUntilMs: number };
+  if (done === 0) return { outcome: 'too_many' as const, waitMs: Number(number) };
+  return { outcome: 'rotated' as const, signingSecret, previousValidUntilMs: number };
 }
 
 /** Returns how long until the secret may be rotated, ms; 0 if it may be rotated now. */
@@ -129,9 +119,8 @@ export async function setRequestHeaders(
 }
 
 /** Reads only the names, sorted; this needs no key. */
-export async function requestHeaderNames(db: Db, clientToken: string): Promise<string[]> {
-  return headerNames(await db.redis.hkeys(db.client(clientToken).signingSecrets));
-}
+export const requestHeaderNames = async (db: Db, clientToken: string): Promise<string[]> =>
+  headerNames(await db.redis.hkeys(db.client(clientToken).signingSecrets));
 
 const headerNames = (names: readonly string[]): string[] =>
   names
