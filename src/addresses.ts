@@ -158,9 +158,8 @@ export function certificatesIn(pem: string): string[] {
 }
 
 /** The library's further lines quote the file, and an error of the file system shows its path. */
-function describeError({ code, syscall, message }: NodeJS.ErrnoException): string {
-  return syscall === undefined ? (message.split('\n')[0] ?? '') : `a file cannot be read (${code})`;
-}
+const describeError = ({ code, syscall, message }: NodeJS.ErrnoException): string =>
+  syscall === undefined ? (message.split('\n')[0] ?? '') : `a file cannot be read (${code})`;
 
 /** Returns the host of a URL that leads from this machine to a server that listens on `host`. */
 export function hostInUrl(host: string): string {

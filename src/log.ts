@@ -67,6 +67,4 @@ export function createLogger(level: string, role: string): Logger {
 }
 
 /** Returns the text of anything that was thrown. */
-export function messageOf(err: unknown): string {
-  return err instanceof Error ? err.message : String(err);
-}
+export const messageOf = (err: unknown): string => (err instanceof Error ? err.message : String(err));

@@ -137,9 +137,8 @@ export async function timeAt({ nodes, clockOffsetMs }: Db, key: string): Promise
 }
 
 /** Returns the pairs of an answer in which names and values alternate. */
-export function toPairs(flat: readonly string[]): [name: string, value: string][] {
-  return flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] as string]] : []));
-}
+export const toPairs = (flat: readonly string[]): [name: string, value: string][] =>
+  flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] as string]] : []));
 
 /** Closes the connection for good. Owners of a second connection close it on this one's `end`. */
 export function closeDb({ redis }: Db): void {

@@ -179,18 +179,14 @@ const concurrency = 50;
 export async function newestNotifications(
   db: Db,
   clientTokens: readonly string[],
-  {
-    state,
-    since = Number.NEGATIVE_INFINITY,
-    behind,
-    limit,
-  }: Omit<NotificationFilter, 'platformId' | 'until'>,
+  filter: Omit<NotificationFilter, 'platformId' | 'until'>,
 ): Promise<{ notifications: ListedNotification[]; next?: Position }> {
+  const { since = Number.NEGATIVE_INFINITY, limit } = filter;
   let newest: (Entry & { clientToken: string })[] = [];
   let cutOff = 0;
   await mapInPages(clientTokens, concurrency, async (clientToken) => {
     const found: (Entry & { clientToken: string })[] = [];
-    for await (const { entries } of listedEntries(db, clientToken, { state, since, behind })) {
+    for await (const { entries } of listedEntries(db, clientToken, filter)) {
       for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
       if (found.length > limit) break;
     }

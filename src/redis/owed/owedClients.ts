@@ -73,10 +73,8 @@ async function* membersOf(db: Db, key: string): AsyncGenerator<string[]> {
   } while (cursor !== '0');
 }
 
-function indexKey(db: Db, clientToken: string): string {
-  if (!db.nodes.isCluster) return db.global.owedClients;
-  return db.global.owedClientsBeside(tagBeside(clientBase(db.prefix, clientToken)));
-}
+const indexKey = ({ nodes, global, prefix }: Db, clientToken: string): string =>
+  nodes.isCluster ? global.owedClientsBeside(tagBeside(clientBase(prefix, clientToken))) : global.owedClients;
 
 /** A catch-up that was woken and has not planned for so long is stuck. */
 const stuckMs = 120_000;

@@ -12,9 +12,8 @@ import { changeRegistration, markAnswered, register } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
 
 /** Returns the client that gets the notices of an account. */
-export function noticesRecipient({ accountId, scopes }: Pick<Account, 'accountId' | 'scopes'>): ClientToken {
-  return noticesClient(scopes.includes(platformScope) ? 'platform' : accountId);
-}
+export const noticesRecipient = ({ accountId, scopes }: Pick<Account, 'accountId' | 'scopes'>): ClientToken =>
+  noticesClient(scopes.includes(platformScope) ? 'platform' : accountId);
 
 /**
  * Registers or changes the URL for an account's notices; makes the client and its signing secret if there are none. Safe to
@@ -28,9 +27,7 @@ export async function setNoticesUrl(db: Db, box: SecretBox, accountId: string, u
   for (;;) {
     if ((await changeRegistration(db, clientToken, url, 'publisher')) !== undefined) return;
     const registered = await register(db, box, { clientToken, url });
-    if (registered.outcome === 'stored') {
-      return await markAnswered(db, clientToken, registered.nonce);
-    }
+    if (registered.outcome === 'stored') return await markAnswered(db, clientToken, registered.nonce);
     // Another call has registered a URL meanwhile.
   }
 }

@@ -25,9 +25,8 @@ export async function keepForSecret(
 }
 
 /** Returns a kept value, once; undefined if the secret is unknown or its time is over. */
-export async function useKept<Value>(db: Db, keyOf: KeyOf, secret: string): Promise<Value | undefined> {
-  return isSecret(secret) ? parse<Value>(await db.redis.getdel(keyOf(secretHash(secret)))) : undefined;
-}
+export const useKept = async <Value>(db: Db, keyOf: KeyOf, secret: string): Promise<Value | undefined> =>
+  isSecret(secret) ? parse<Value>(await db.redis.getdel(keyOf(secretHash(secret)))) : undefined;
 
 /** Only a value in the form of `randomSecret` becomes part of a key. */
 const isSecret = (text: string): boolean => /^[A-Za-z0-9_-]{43}$/.test(text);
