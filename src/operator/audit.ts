@@ -60,7 +60,7 @@ export const audit = operation({
       // An operator's change of a state has its own entry.
       ...states
         .filter(({ by }) => by !== 'operator')
-        .map((change) => ({ atMs: change.atMs, present: () => presentStateChange(change) })),
+        .map((change) => ({ atMs: change.at, present: () => presentStateChange(change) })),
     ];
     const found: ReturnType<(typeof all)[number]['present']>[] = [];
     for await (const page of inTimeOrder(all))
@@ -106,7 +106,7 @@ function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: R
   };
 }
 
-function presentStateChange({ atMs, clientToken, from, to, why, by }: StateChange) {
+function presentStateChange({ at, clientToken, from, to, why, by }: StateChange) {
   const change = { before: { state: from }, after: { state: to, why }, why: undefined };
-  return { at: atMs, who: `the ${by}`, what: 'registration state', target: clientToken, ...change };
+  return { at, who: `the ${by}`, what: 'registration state', target: clientToken, ...change };
 }

@@ -148,7 +148,7 @@ class Sweep {
       await restSince(begunAt);
     }
     for (const change of states) {
-      if (change.by === 'operator' && change.atMs <= last.atMs) reportStateChange({ log, metrics }, change);
+      if (change.by === 'operator' && change.at <= last.atMs) reportStateChange({ log, metrics }, change);
     }
   }
 

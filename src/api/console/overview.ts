@@ -22,8 +22,8 @@ export const overview: SitePart = async (site, { db, config }) => {
     readAttempts(db, clientToken),
     requestHeaderNames(db, clientToken),
   ]);
-  const rows = changes.map(({ atMs, from, to, why, by }) => ({
-    cells: [exactly(atMs), stateInWords(from), stateInWords(to), `${why}${reader.changedBy[by]}`],
+  const rows = changes.map(({ at, from, to, why, by }) => ({
+    cells: [exactly(at), stateInWords(from), stateInWords(to), `${why}${reader.changedBy[by]}`],
   }));
   const failed = `${here}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
   return [

@@ -130,13 +130,13 @@ export function healthNotice(
     case 'paused':
       return notice(
         'warn',
-        html`Nothing is sent${since(lastChange?.atMs)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
+        html`Nothing is sent${since(lastChange?.at)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
         health.held ? 'Only an admin can enable the account.' : reader.endPause,
       );
     case 'suspended':
       return notice(
         'bad',
-        html`Nothing is sent${since(lastChange?.atMs)}, because ${reader.whose.toLowerCase()} server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
+        html`Nothing is sent${since(lastChange?.at)}, because ${reader.whose.toLowerCase()} server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
         html`${advice} When it is repaired, ${resume}. What waits is kept.`,
       );
     case 'failing':

@@ -43,7 +43,7 @@ export function presentRegistration(registration: Registration, endpoint: Endpoi
   return {
     url: registration.url,
     state: endpoint.state,
-    state_since: presentTime(endpoint.lastChange?.atMs),
+    state_since: presentTime(endpoint.lastChange?.at),
     state_reason: endpoint.lastChange?.why ?? null,
     registered_at: presentTime(registration.registeredAtMs),
     owed: endpoint.owed,

@@ -47,18 +47,12 @@ export interface Endpoint {
   lastDetail?: string;
   lastStatus?: number;
   /** The change that led to this state, while it is among the last 20 that are kept. */
-  lastChange?: StateChange;
+  lastChange?: Omit<StateChange, 'clientToken'>;
 }
 
-type EndpointAnswer = Omit<Endpoint, 'lastChange'> & { lastChange?: string };
-
-export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
+export function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
   const args = [db.bounds.maxInFlight, db.bounds.drainPerSecond, db.keepFailedMs];
-  const { lastChange, ...read } = await askScript<EndpointAnswer>(db, 'endpoint', clientToken, args);
-  return {
-    ...read,
-    lastChange: lastChange === undefined ? undefined : parseStateChange(clientToken, lastChange),
-  };
+  return askScript(db, 'endpoint', clientToken, args);
 }
 
 /** The states that people see: an endpoint without a URL has no state of its own. */
@@ -108,7 +102,7 @@ export async function resumeEndpoint(
 export interface StateChange {
   clientToken: string;
   /** Redis' own clock, ms. */
-  atMs: number;
+  at: number;
   from: EndpointState | 'not_registered';
   to: EndpointState | 'not_registered';
   /** In words. */
@@ -136,19 +130,14 @@ export async function listStateChanges(
   );
   return found
     .flatMap((changes) => changes ?? [])
-    .filter((change) => change.atMs >= since)
-    .sort((a, b) => a.atMs - b.atMs);
+    .filter((change) => change.at >= since)
+    .sort((a, b) => a.at - b.at);
 }
 
 /** Returns the last 20 of one client, the newest first. */
 export async function readStateChanges(db: Db, clientToken: string): Promise<StateChange[]> {
   const lines = await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1);
-  return lines.map((line) => parseStateChange(clientToken, line));
-}
-
-function parseStateChange(clientToken: string, line: string): StateChange {
-  const { at, ...rest } = JSON.parse(line) as Omit<StateChange, 'atMs' | 'clientToken'> & { at: number };
-  return { clientToken, atMs: at, ...rest };
+  return lines.map((line) => ({ clientToken, ...JSON.parse(line) }));
 }
 
 /** Logs and counts a change of a registration's state. A suspension is logged as an error, because somebody must act. */

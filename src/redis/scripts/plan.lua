@@ -68,7 +68,7 @@ end, {'no-writes'})
 
 -- Reads a client's endpoint and what it is owed.
 -- Arguments: bound, drain rate, kept_ms (older failures are not counted)
--- Answer: JSON of `EndpointAnswer` of src/redis/records/endpoint.ts
+-- Answer: JSON of `Endpoint` of src/redis/records/endpoint.ts
 entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local failed_at, kept = base .. 'failed-at', '(' .. now - tonumber(ARGV[4])
@@ -94,6 +94,7 @@ entry('endpoint', function(_, ARGV)
   if since == FAR then since = math.max(until_at, oldest) end
   local is_consistent = waiting_count() == redis.call('ZCARD', base .. 'owed-since')
     and waiting_count() == redis.call('ZCARD', base .. LANES.L) + redis.call('ZCARD', base .. LANES.B)
+  local change = redis.call('LINDEX', base .. 'state-changes', 0)
   local held, first_failure, last_failure, last_error, last_status, last_detail = unpack(redis.call('HMGET', E, 'held', 'first_failure_at',
     'last_failure_at', 'last_error', 'last_status', 'last_detail'))
   return cjson.encode({
@@ -107,6 +108,6 @@ entry('endpoint', function(_, ARGV)
     firstFailureAt = tonumber(first_failure), lastSuccessAt = h.last_success_at > 0 and h.last_success_at or nil,
     lastFailureAt = tonumber(last_failure), lastError = last_error or nil, lastStatus = tonumber(last_status),
     lastDetail = last_detail ~= '' and last_detail or nil,
-    lastChange = redis.call('LINDEX', base .. 'state-changes', 0) or nil,
+    lastChange = change and cjson.decode(change) or nil,
   })
 end, {'no-writes'})
