@@ -42,11 +42,6 @@ const source = files
   .join('');
 const release = `_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
 
-/** The commands that the scripts run. */
-export const scriptCommands = new Set(
-  [...source.matchAll(/call\('([A-Z]+)'/g)].map(([, name]) => String(name)),
-);
-
 /** The library as a server loads it. */
 export const library = `#!lua name=asset_update${release}\nlocal RELEASE = '${release}'\n${source}`;
 
