@@ -27,9 +27,7 @@ export interface ServerFacts {
   aheadMs?: number;
 }
 
-export interface Refused extends Refusal {
-  server: string;
-}
+export type Refused = Refusal & { server: string };
 
 export class StoreHealth {
   #refused = new Map<string, Refused>();

@@ -8,13 +8,18 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
-import type { Db } from './db.js';
 import { clientBase, clientKeys } from './keys.js';
+import type { Nodes } from './nodes.js';
 import { isLoaded, isNotLoaded } from './unavailable.js';
 
 export type ScriptArgument = string | number | Buffer;
 
-type Store = Pick<Db, 'redis' | 'nodes' | 'clockOffsetMs'>;
+/** The part of `Db` that a script needs; `Db` imports this file. */
+interface Store {
+  redis: Redis;
+  nodes: Nodes;
+  clockOffsetMs(): number;
+}
 
 /** Each file uses only those before it. */
 export const files = [
@@ -52,7 +57,7 @@ export const library = `#!lua name=asset_update${release}\nlocal RELEASE = '${re
  * is never there.
  */
 export function runScript<Answer = unknown>(
-  db: Store & Pick<Db, 'prefix'>,
+  db: Store & { prefix: string },
   name: string,
   clientToken: string,
   args: readonly ScriptArgument[] = [],

@@ -50,10 +50,8 @@ export type Claim =
   /** Claimed again: another event brought the same segments meanwhile. */
   | { kind: 'not_needed' };
 
-export interface Claims extends Takes {
-  /** One for each event, in order. */
-  claims: Claim[];
-}
+/** `claims`: one for each event, in order. */
+export type Claims = Takes & { claims: Claim[] };
 
 /** An event that is claimed again: the claim number before the claim that Redis may have lost. */
 type Claimable = ArrivedEvent & { lookedUp?: number };

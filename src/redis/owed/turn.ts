@@ -82,9 +82,7 @@ export interface Turn extends Taking {
   givenBack?: readonly { taken: Taken; inMs: number }[];
 }
 
-export interface Turned extends Takes {
-  settled: Settled[];
-}
+export type Turned = Takes & { settled: Settled[] };
 
 /** Runs one turn. @throws errors of Redis; a repeated turn names the nonce of the first as lost */
 export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<Turned> {

@@ -10,15 +10,7 @@ import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { setHeld } from './endpoint.js';
 
-export interface Client {
-  clientToken: ClientToken;
-  accountId: AccountId;
-  name: string;
-  maxInFlight?: number;
-  maxPerSecond?: number;
-  /** Absent: none. */
-  quietSeconds?: number;
-}
+export type Client = NonNullable<Awaited<ReturnType<typeof getClient>>>;
 
 /** Thrown when the records do not allow a change. Its message is for people. */
 export class ChangeRefused extends Error {
@@ -57,7 +49,7 @@ export async function createClient(
 }
 
 /** Returns a client or a client of notices; undefined if it never existed or was deleted. */
-export async function getClient(db: Db, clientToken: string): Promise<Client | undefined> {
+export async function getClient(db: Db, clientToken: string) {
   if (!isClientToken(clientToken) && !isNoticesClient(clientToken)) return undefined;
   const record = await db.redis.hgetall(db.client(clientToken).client);
   if (!record.account_id || record.deleted) return undefined;

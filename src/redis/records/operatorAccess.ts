@@ -14,16 +14,7 @@ export const isAllowed = (role: Role, needed: Role): boolean => roles.indexOf(ro
 /** A token is `<name>.<43 characters>`. */
 export const tokenNamePattern = /^[A-Za-z0-9_-]{1,64}$/;
 
-export interface OperatorToken {
-  name: string;
-  role: Role;
-  createdAtMs: number;
-  expiresAtMs?: number;
-  /** To a minute. */
-  lastUsedAtMs?: number;
-}
-
-type StoredToken = Omit<OperatorToken, 'name' | 'lastUsedAtMs'> & { hash: string };
+type StoredToken = { role: Role; createdAtMs: number; expiresAtMs?: number; hash: string };
 
 /** Makes a token, which is only in the answer; undefined if there is one of this name. */
 export async function createOperatorToken(
@@ -38,8 +29,8 @@ export async function createOperatorToken(
   return isNew === 1 ? token : undefined;
 }
 
-/** Lists every token that was not revoked, by name; expired ones too. */
-export async function listOperatorTokens(db: Db): Promise<OperatorToken[]> {
+/** Lists every token that was not revoked, by name; expired ones too. `lastUsedAtMs`: to a minute. */
+export async function listOperatorTokens(db: Db) {
   const [tokens, used] = await Promise.all([
     db.redis.hgetall(db.global.operatorTokens),
     db.redis.hgetall(db.global.operatorTokensUsed),
@@ -61,7 +52,7 @@ export async function revokeOperatorToken(db: Db, name: string): Promise<boolean
 const usedEveryMs = 60_000;
 
 /** Returns what a token allows, and notes its use; undefined if it is unknown, revoked or expired. */
-export async function findOperatorToken(db: Db, token: string): Promise<OperatorToken | undefined> {
+export async function findOperatorToken(db: Db, token: string) {
   const name = token.slice(0, token.lastIndexOf('.'));
   if (token.length > 128 || !tokenNamePattern.test(name)) return undefined;
   const { operatorTokens, operatorTokensUsed } = db.global;
