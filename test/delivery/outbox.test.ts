@@ -10,10 +10,10 @@ import { globalKeys } from '../../src/redis/connection/keys.js';
 import { joinProcesses, silentAfterMs } from '../../src/redis/records/processes.js';
 import { platformIdKey } from '../../src/temporal/workflowIds.js';
 import { StartBudget } from '../../src/temporal/workflowStarts.js';
+import { enrichmentIds } from '../faults/walk.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { uniquePrefix } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
-import { enrichmentIds } from '../temporal/enrichmentRuns.js';
 import { newOutbox } from './newOutbox.js';
 
 /** The assets by which each workflow of this installation is found. */

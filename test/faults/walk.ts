@@ -1,11 +1,11 @@
 /** Reads all that Redis and Temporal have, and names what does not agree: an oracle beside publishers and receivers. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import type { ChainableCommander } from 'ioredis';
+import type { EnrichmentInput } from '../../src/delivery/outcome.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { indexedClients } from '../../src/redis/owed/owedClients.js';
 import { clientTokens } from '../../src/redis/records/clients.js';
-import { enrichmentIds, eventsOf } from '../temporal/enrichmentRuns.js';
 
 export interface Walk {
   db: Db;
@@ -34,6 +34,25 @@ async function walkOnce({ db, temporal, taskQueue }: Walk): Promise<string[]> {
     }
   }
   return found;
+}
+
+/** Returns the ids of the workflows `enrichment`, newest first. Temporal lists a run some time after it began. */
+export async function* enrichmentIds(temporal: Client, taskQueue: string): AsyncGenerator<string> {
+  const query = `WorkflowType = 'enrichment' AND TaskQueue = '${taskQueue}'`;
+  for await (const { workflowId } of temporal.workflow.list({ query })) yield workflowId;
+}
+
+/** Reads the events in a workflow's input; none if Temporal no longer has it. */
+async function eventsOf(temporal: Client, workflowId: string): Promise<EnrichmentInput['events']> {
+  try {
+    const { events } = await temporal.workflow.getHandle(workflowId).fetchHistory();
+    const [input] = events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
+    if (input == null) return [];
+    return temporal.options.loadedDataConverter.payloadConverter.fromPayload<EnrichmentInput>(input).events;
+  } catch (err) {
+    if (err instanceof WorkflowNotFoundError) return [];
+    throw err;
+  }
 }
 
 /** Returns whether the sweep knows that this client may be owed something. */
