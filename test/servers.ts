@@ -132,9 +132,32 @@ export function afterTest(end: () => unknown): void {
 }
 
 /** Closes what the running test has opened after it, the last one first. */
-export function opened<T extends { close(): unknown } | { stop(): unknown }>(one: T): T {
-  afterTest(() => ('close' in one ? one.close() : one.stop()));
-  return one;
+export const opened = openedInto(run.ofTest);
+
+/** Declares the end of what the hooks of a suite open: it is closed after the suite, the last one first. */
+export function useOpened(): typeof opened {
+  const ends: (() => unknown)[] = [];
+  after(() => endAll(ends));
+  return openedInto(ends);
+}
+
+function openedInto(ends: (() => unknown)[]) {
+  return <T extends object>(one: T, end = closeOf as (one: T) => unknown): T => {
+    ends.push(() => end(one));
+    return one;
+  };
+}
+
+function closeOf(one: { [name in 'close' | 'stop' | 'disconnect']?: () => unknown }): unknown {
+  if (one.close) return one.close();
+  return one.stop ? one.stop() : one.disconnect?.();
+}
+
+async function endAll(ends: (() => unknown)[]): Promise<void> {
+  const ended = [];
+  for (const end of ends.splice(0).reverse())
+    ended.push(...(await Promise.allSettled([(async () => end())()])));
+  for (const one of ended) if (one.status === 'rejected') throw one.reason;
 }
 
 /** Of each process that runs tests: once, or in a worker of `mocha --parallel` for each file. */
@@ -146,10 +169,7 @@ export const mochaHooks = {
 
   async afterEach(this: Mocha.Context): Promise<void> {
     this.timeout(180_000);
-    const ended = [];
-    for (const end of run.ofTest.splice(0).reverse())
-      ended.push(...(await Promise.allSettled([(async () => end())()])));
-    for (const one of ended) if (one.status === 'rejected') throw one.reason;
+    await endAll(run.ofTest);
   },
 
   async afterAll(): Promise<void> {

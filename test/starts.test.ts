@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Connection } from '@temporalio/client';
 import { Redis } from 'ioredis';
-import type { Child } from '../local/child.js';
 import { freePort } from '../local/ports.js';
 import type { RedisCluster } from '../local/redisCluster.js';
 import { projectDir } from '../src/operator/npmStart.js';
@@ -20,7 +19,7 @@ import { newPublisher, type Publisher } from './publisher.js';
 import { startReceiver, until } from './receiver.js';
 import { startSentinel } from './redisSentinels.js';
 import { startRespProxy } from './respProxy.js';
-import { opened, servers, uniquePrefix } from './servers.js';
+import { opened, servers, uniquePrefix, useOpened } from './servers.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
 
@@ -35,35 +34,18 @@ async function publishOne(publisher: Publisher): Promise<void> {
 describe('A process whose store cannot serve', () => {
   let redis: OwnRedis;
   let cluster: RedisCluster;
-  let sentinel: Child;
   let sentinelPort: number;
   let direct: Redis;
 
+  const ofSuite = useOpened();
   before(async () => {
-    redis = await startOwnRedis(['--databases', '1']);
+    redis = ofSuite(await startOwnRedis(['--databases', '1']));
     sentinelPort = await freePort();
-    sentinel = await startSentinel(redis.dir, redis.binary, sentinelPort, redis.port);
-    cluster = await startOwnCluster(10_000);
-    direct = new Redis(redis.url);
+    ofSuite(await startSentinel(redis.dir, redis.binary, sentinelPort, redis.port));
+    cluster = ofSuite(await startOwnCluster(10_000));
+    direct = ofSuite(new Redis(redis.url));
     await direct.config('SET', 'requirepass', 'the-password');
-    await direct.call(
-      'ACL',
-      'SETUSER',
-      'limited',
-      'on',
-      '>pw',
-      '~*',
-      '&*',
-      '+@all',
-      '-@blocking',
-      '-function',
-    );
-  });
-  after(async () => {
-    direct.disconnect();
-    await cluster.stop();
-    await sentinel.stop();
-    await redis.stop();
+    await direct.call('ACL', ...'SETUSER limited on >pw ~* &* +@all -@blocking -function'.split(' '));
   });
 
   const at = (credentials: string, rest = '') => `redis://${credentials}127.0.0.1:${redis.port}${rest}`;
@@ -199,15 +181,14 @@ describe('A process whose store is away when it starts', () => {
     const call = await fetch(`${patient.url}/oauth/access_token`, { method: 'POST' });
     assert.deepEqual([call.status, Boolean(call.headers.get('retry-after'))], [503, true]);
     assert.equal((await fetch(`${patient.adminUrl}/desk`)).status, 503);
-    const redis = await startOwnRedis([], port);
+    opened(await startOwnRedis([], port));
     await patient.until('it serves', async () => (await fetch(`${patient.url}/readyz`)).ok);
     assert.equal(await patient.stop(), 0);
-    await redis.stop();
   });
 
   it('says in /readyz what the store refuses, while it waits', async () => {
-    const redis = await startOwnRedis();
-    const proxy = await startRespProxy(redis.url);
+    const redis = opened(await startOwnRedis());
+    const proxy = opened(await startRespProxy(redis.url));
     proxy.refused.set('ZADD', 'ERR computer says no');
     const service = await beginService({ REDIS_URL: proxy.url });
     await service.says(/waiting for Redis/);
@@ -217,18 +198,15 @@ describe('A process whose store is away when it starts', () => {
       [503, { status: 'not ready', redis: true, temporal: true, reasons: ['refused'] }],
     );
     assert.equal(await service.stop(), 0);
-    await proxy.stop();
-    await redis.stop();
   });
 
   it('serves although the store asks for no password, and its log says so', async () => {
-    const redis = await startOwnRedis();
+    const redis = opened(await startOwnRedis());
     const service = await startService({ REDIS_URL: redis.url.replace('//', '//:pw@') });
     assert.doesNotMatch(service.stdout, /credentials/);
     assert.match(service.stdout, /"msg":"[^"]*does not require a password/);
     assert.equal(service.stderr, '');
     assert.equal(await service.stop(), 0);
-    await redis.stop();
   });
 
   it('ends at SIGTERM too if the store leaves later', async () => {
@@ -300,7 +278,7 @@ describe('A process whose Temporal', () => {
     [8, /waiting for Temporal: .*RESOURCE_EXHAUSTED/],
   ] as const) {
     it(`answers ${code}: the process serves, says so, and whether waiting cures it, and ends at SIGTERM`, async () => {
-      const proxy = await startGrpcProxy(servers().temporalAddress);
+      const proxy = opened(await startGrpcProxy(servers().temporalAddress));
       proxy.answer = () => code;
       const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
       await service.says(reason);
@@ -310,12 +288,11 @@ describe('A process whose Temporal', () => {
         assert.match((await cli.run([command])).stdout, new RegExp(words), command);
       }
       assert.equal(await service.stop(), 0);
-      await proxy.close();
     });
   }
 
   it('meets a limit later: what the SDK says of it is a record of the log', async () => {
-    const proxy = await startGrpcProxy(servers().temporalAddress);
+    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
     const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
     await untilItWorks(service);
     proxy.answer = () => status.resourceExhausted;
@@ -326,6 +303,5 @@ describe('A process whose Temporal', () => {
     proxy.answer = () => status.ok;
     assert.equal(await service.stop(), 0);
     for (const line of service.stdout.trim().split('\n')) JSON.parse(line);
-    await proxy.close();
   });
 });

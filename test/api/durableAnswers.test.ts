@@ -6,6 +6,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
+import { useOpened } from '../servers.js';
 import { type Customer, type Harness, keptLog, newCustomer, newToken, startHarness } from '../service.js';
 
 const url = 'https://receiver.example/';
@@ -19,11 +20,12 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
   let client: string;
   const { log, lines } = keptLog();
 
+  const ofSuite = useOpened();
   before(async () => {
     const args = ['--repl-diskless-sync-delay', '0'];
-    primary = await startOwnRedis(args);
+    primary = ofSuite(await startOwnRedis(args));
     const replica = await startOwnRedis([...args, '--replicaof', '127.0.0.1', String(primary.port)]);
-    api = await startHarness({ REDIS_URL: primary.url, REDIS_ACK_REPLICAS: '1' }, 'api', { log });
+    api = ofSuite(await startHarness({ REDIS_URL: primary.url, REDIS_ACK_REPLICAS: '1' }, 'api', { log }));
     const { db } = api;
     await until('the replica is in sync', async () =>
       /slave0:.*state=online/.test(await db.redis.info('replication')),
@@ -31,10 +33,6 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
     platform = await newCustomer(api, ['enrichments']);
     client = await api.newClient(url);
     await replica.stop();
-  });
-  after(async () => {
-    await api.close();
-    await primary.stop();
   });
 
   it('no event is answered 202, also if an earlier one brought the same segments or is sent again, or its client has no URL; and no page of updates', async () => {
@@ -69,13 +67,10 @@ describe('In a cluster, while the node of the account is unavailable', function 
   let cluster: RedisCluster;
   let api: Harness;
 
+  const ofSuite = useOpened();
   before(async () => {
-    cluster = await startOwnCluster();
-    api = await startHarness({ REDIS_URL: cluster.url }, 'api');
-  });
-  after(async () => {
-    await api.close();
-    await cluster.stop();
+    cluster = ofSuite(await startOwnCluster());
+    api = ofSuite(await startHarness({ REDIS_URL: cluster.url }, 'api'));
   });
 
   it('a token that was used a moment before goes on for clients of the other nodes, and only such a token', async () => {

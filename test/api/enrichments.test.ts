@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
+import { opened } from '../servers.js';
 import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
 
 describe('POST /enrichments', () => {
@@ -54,9 +55,8 @@ describe('POST /enrichments', () => {
       assert.deepEqual(rest, { event_id: 'an-7731', notification: 'queued' });
       assert.match(String(notification_id), /^msg_/);
       await delivered(notification_id);
-      const other = await startHarness({ KEY_PREFIX: h.prefix }, 'api');
+      const other = opened(await startHarness({ KEY_PREFIX: h.prefix }, 'api'));
       assert.deepEqual((await call(event(), other)).body, first.body);
-      await other.close();
       await delivered((await call(event({ platform_id: 'next' }))).body.notification_id);
       assert.deepEqual(receiver.idsOf('vid-9'), [notification_id]);
     });

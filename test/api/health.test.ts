@@ -3,6 +3,7 @@ import { createServer } from 'node:net';
 import { createReadiness, listenAdmin, lookEveryMs } from '../../src/api/admin.js';
 import { createMetrics } from '../../src/metrics.js';
 import { until } from '../receiver.js';
+import { opened } from '../servers.js';
 
 const never = () => new Promise<never>(() => undefined);
 const immediately = async () => undefined;
@@ -11,12 +12,12 @@ describe('GET /healthz, GET /readyz', () => {
   it('answers 503 once the process was told to stop, also on the admin port', async () => {
     let isEnding = false;
     const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => isEnding });
-    const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.1', ADMIN_PORT: 0 }, createMetrics(), readiness);
+    const where = { ADMIN_HOST: '127.0.0.1', ADMIN_PORT: 0 };
+    const admin = opened(await listenAdmin(where, createMetrics(), readiness));
     const status = async () => (await fetch(`http://127.0.0.1:${admin.port}/readyz`)).status;
     assert.equal(await status(), 200);
     isEnding = true;
     assert.equal(await status(), 503);
-    await admin.close();
   });
 
   it('shares one check among all callers within a second', async () => {
@@ -56,11 +57,11 @@ describe('GET /healthz, GET /readyz', () => {
     // Another process may have the same port of 127.0.0.1.
     this.retries(3);
     const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => false });
-    const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.2', ADMIN_PORT: 0 }, createMetrics(), readiness);
+    const where = { ADMIN_HOST: '127.0.0.2', ADMIN_PORT: 0 };
+    const admin = opened(await listenAdmin(where, createMetrics(), readiness));
     assert.equal((await fetch(`http://127.0.0.2:${admin.port}/healthz`)).status, 200);
     const other = createServer().listen(admin.port, '127.0.0.1');
     await new Promise((resolve, reject) => other.once('listening', resolve).once('error', reject));
     other.close();
-    await admin.close();
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
 import { until } from '../receiver.js';
-import { itWithOneRedis, servers } from '../servers.js';
+import { itWithOneRedis, opened, servers } from '../servers.js';
 import { type Customer, type Harness, newCustomer, startHarness } from '../service.js';
 
 const url = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c';
@@ -131,13 +131,12 @@ describe('POST /register_push_notifications', () => {
   });
 
   it('answers 200 to exactly one of 200 concurrent registrations at two processes', async () => {
-    const second = await startHarness({ ...unpaced, KEY_PREFIX: h.prefix }, 'api');
+    const second = opened(await startHarness({ ...unpaced, KEY_PREFIX: h.prefix }, 'api'));
     const answers = await Promise.all(
       Array.from({ length: 200 }, (_, i) =>
         register(i % 3 === 0 ? url : `http://127.0.0.1:9/hook/${i % 7}`, i % 2 === 0 ? h : second),
       ),
     );
-    await second.close();
     const [first, ...others] = answers.map(({ status }) => status).toSorted();
     assert.equal(first, 200);
     // The audit takes 50 of those that come before the first is stored.
@@ -148,8 +147,8 @@ describe('POST /register_push_notifications', () => {
   itWithOneRedis(
     'answers 503 when Redis’ reply is lost, then 200 to the repeat, and 400 to the next one',
     async () => {
-      const proxy = await startProxy(servers().redisUrl);
-      const proxied = await startHarness({ KEY_PREFIX: h.prefix, REDIS_URL: proxy.url }, 'api');
+      const proxy = opened(await startProxy(servers().redisUrl));
+      const proxied = opened(await startHarness({ KEY_PREFIX: h.prefix, REDIS_URL: proxy.url }, 'api'));
       const mine = customer;
       // The scripts are there then: the command that is cut is the one that stores.
       customer = await newCustomer(h);
@@ -162,8 +161,6 @@ describe('POST /register_push_notifications', () => {
       assert.equal((await register()).status, 200);
       await until('it is answered', async () => (await stored())?.answered);
       await assertError(await register(), 400, already);
-      await proxied.close();
-      await proxy.close();
     },
   );
 });

@@ -8,7 +8,7 @@ import { startService } from '../program.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { newPublisher } from '../publisher.js';
 import { until } from '../receiver.js';
-import { afterTest, opened, servers } from '../servers.js';
+import { afterTest, opened, servers, useOpened } from '../servers.js';
 import {
   type Customer,
   type Harness,
@@ -35,20 +35,15 @@ describe('While Redis', () => {
   let h: Harness;
   let customer: Customer;
 
+  const ofSuite = useOpened();
   before(async () => {
-    redis = await startOwnRedis();
-    line = await startProxy(redis.url);
-    direct = new Redis(redis.url);
-    h = await startHarness({ REDIS_URL: line.url, ACCOUNT_RATE_PER_SECOND: '100' }, 'api');
+    redis = ofSuite(await startOwnRedis());
+    line = ofSuite(await startProxy(redis.url));
+    direct = ofSuite(new Redis(redis.url));
+    h = ofSuite(await startHarness({ REDIS_URL: line.url, ACCOUNT_RATE_PER_SECOND: '100' }, 'api'));
   });
   beforeEach(async () => {
     customer = await newCustomer(h, scopes);
-  });
-  after(async () => {
-    await h.close();
-    direct.disconnect();
-    await line.close();
-    await redis.stop();
   });
 
   const post = (path: string, more: Record<string, string> = {}) =>
@@ -115,9 +110,9 @@ describe('While Redis', () => {
 
 describe('While Redis lets writes wait and answers reads', () => {
   it('the process is not ready, for one reason, on connections old and new', async () => {
-    const redis = await startOwnRedis();
-    const direct = new Redis(redis.url);
-    const service = await startService({ REDIS_URL: redis.url });
+    const redis = opened(await startOwnRedis());
+    const direct = opened(new Redis(redis.url));
+    const service = opened(await startService({ REDIS_URL: redis.url }));
     const said = async () => {
       const { status, redis, reasons } = (await (await fetch(`${service.url}/readyz`)).json()) as Json;
       return JSON.stringify([status, redis, reasons]);
@@ -126,22 +121,16 @@ describe('While Redis lets writes wait and answers reads', () => {
       Number(/total_connections_received:(\d+)/.exec(await direct.info('stats'))?.[1]);
     const notReady = '["not ready",false,["timeout"]]';
     await direct.call('CLIENT', 'PAUSE', 600_000, 'WRITE');
-    try {
-      await until('the reason is known', async () => (await said()) === notReady);
-      const before = await connected();
-      const seen = new Set<string>();
-      await until('connections were made again, twice', async () => {
-        seen.add(await said());
-        return (await connected()) > before + 6;
-      });
-      assert.deepEqual([...seen], [notReady]);
-      await direct.call('CLIENT', 'UNPAUSE');
-      await until('it is ready', async () => (await said()) === '["ready",true,null]');
-    } finally {
-      await service.stop();
-      direct.disconnect();
-      await redis.stop();
-    }
+    await until('the reason is known', async () => (await said()) === notReady);
+    const before = await connected();
+    const seen = new Set<string>();
+    await until('connections were made again, twice', async () => {
+      seen.add(await said());
+      return (await connected()) > before + 6;
+    });
+    assert.deepEqual([...seen], [notReady]);
+    await direct.call('CLIENT', 'UNPAUSE');
+    await until('it is ready', async () => (await said()) === '["ready",true,null]');
   });
 });
 

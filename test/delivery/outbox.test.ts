@@ -12,7 +12,7 @@ import { platformIdKey } from '../../src/temporal/workflowIds.js';
 import { StartBudget } from '../../src/temporal/workflowStarts.js';
 import { enrichmentIds } from '../faults/walk.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
-import { uniquePrefix } from '../servers.js';
+import { opened, uniquePrefix, useOpened } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
 import { newOutbox } from './newOutbox.js';
 
@@ -130,13 +130,12 @@ describe('The budget of starts', () => {
   });
 
   it('is left to the other processes by one that stops, before its workers have ended', async () => {
-    const stopping = await startHarness();
+    const stopping = opened(await startHarness());
     await stopping.startWorker();
     const { db, delivering } = stopping;
     assert.equal(await db.redis.zcard(db.global.processes), 1);
     await delivering.endStarts();
     assert.equal(await db.redis.zcard(db.global.processes), 0);
-    await stopping.close();
   });
 
   it('saves no starts for single events while others gather in a group', () => {
@@ -146,11 +145,13 @@ describe('The budget of starts', () => {
 
   /** Starts no single event after its first. @param started the events of each workflow */
   const slowOutbox = (started: number[], given: Partial<Outbox['deps']> = {}) =>
-    newOutbox(h.temporal, {
-      workflowsPerSecond: 0.001,
-      metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
-      ...given,
-    });
+    opened(
+      newOutbox(h.temporal, {
+        workflowsPerSecond: 0.001,
+        metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
+        ...given,
+      }),
+    );
 
   it('makes no group wait for the claim of another client, whose event goes into the next', async () => {
     const started: number[] = [];
@@ -168,7 +169,6 @@ describe('The budget of starts', () => {
     others[1]?.reservation?.fill(others[1].event);
     await until('it is in another', () => started.length === 3);
     assert.deepEqual([moved, outbox.waiting()], [['hangs'], 0]);
-    await outbox.close();
   });
 
   it('closes no group that was just opened, when the one before it is full', async () => {
@@ -183,7 +183,6 @@ describe('The budget of starts', () => {
     await until('all have started', () => outbox.waiting() === 0);
     const groups = started.filter((events) => events > 1).sort((a, b) => b - a);
     assert.deepEqual(groups.slice(0, -1), groups.slice(0, -1).fill(500), 'only the last is not full');
-    await outbox.close();
   });
 
   it('does not hold back a full group', async () => {
@@ -206,24 +205,22 @@ describe('The budget of starts', () => {
 
 describe('While Temporal is unavailable no answer changes and no delivery is delayed', function () {
   this.timeout(120_000);
-  let dir: string;
   let temporal: TemporalServer;
   let h: Harness;
   let receiver: Receiver;
   let client: string;
 
+  const ofSuite = useOpened();
   before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
-    temporal = await startTemporal({ dir });
-    h = await startHarness({ TEMPORAL_ADDRESS: temporal.address });
+    const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
+    temporal = ofSuite(await startTemporal({ dir }), async (one) => {
+      await one.stop();
+      await rm(dir, { recursive: true, force: true });
+    });
+    h = ofSuite(await startHarness({ TEMPORAL_ADDRESS: temporal.address }));
     await h.startWorker();
     receiver = await startReceiver();
     client = await h.newClient(receiver.url);
-  });
-  after(async () => {
-    await h.close();
-    await temporal.stop();
-    await rm(dir, { recursive: true, force: true });
   });
 
   async function inWorkflows(published: string[]): Promise<void> {

@@ -4,7 +4,7 @@ import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
-import { describeWithOneRedis, servers } from '../servers.js';
+import { describeWithOneRedis, servers, useOpened } from '../servers.js';
 import { type Harness, startHarness, useHarness } from '../service.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
@@ -76,14 +76,11 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
   let receiver: Receiver;
   let client: string;
 
+  const ofSuite = useOpened();
   before(async () => {
-    line = await startProxy(servers().redisUrl);
-    h = await startHarness({ REDIS_URL: line.url });
+    line = ofSuite(await startProxy(servers().redisUrl));
+    h = ofSuite(await startHarness({ REDIS_URL: line.url }));
     receiver = await startReceiver();
-  });
-  after(async () => {
-    await h.close();
-    await line.close();
   });
   beforeEach(async () => {
     receiver.answer = () => 200;

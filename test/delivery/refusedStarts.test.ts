@@ -7,7 +7,7 @@ import type { Logger } from '../../src/log.js';
 import { connect, createTemporalClient } from '../../src/temporal/connection.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { until } from '../receiver.js';
-import { servers } from '../servers.js';
+import { servers, useOpened } from '../servers.js';
 import { arrivedEvent } from '../service.js';
 import { newOutbox } from './newOutbox.js';
 
@@ -27,12 +27,13 @@ describe('While Temporal refuses to start workflows', () => {
   let looks: number;
   let count = 0;
 
+  const ofSuite = useOpened();
   before(async () => {
-    proxy = await startGrpcProxy(servers().temporalAddress);
+    proxy = ofSuite(await startGrpcProxy(servers().temporalAddress));
     proxy.answer = (path) =>
       path.endsWith('/StartWorkflowExecution') ? (answers.shift() ?? status.ok) : status.ok;
     const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
-    connection = connect(config);
+    connection = ofSuite(connect(config));
     temporal = createTemporalClient(connection, config);
   });
   beforeEach(() => {
@@ -61,10 +62,6 @@ describe('While Temporal refuses to start workflows', () => {
       },
     });
   afterEach(() => outbox.close());
-  after(async () => {
-    await connection.close();
-    await proxy.close();
-  });
 
   function publish(id = `msg_${++count}`): void {
     const event = arrivedEvent('SITE', `vid-${id}`, { notificationId: id });

@@ -11,6 +11,7 @@ import { Visitor } from '../console/visitor.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
 import { portOf, startReceiver, until } from '../receiver.js';
+import { opened } from '../servers.js';
 import { type DeskScene, newPersonLink, newSite, type Site, startDesk } from './scene.js';
 
 /** What operations are tried with beside the arguments that name a site: arguments and options of the command, and the same as members. */
@@ -394,9 +395,9 @@ describe('operations of operators', () => {
   });
 
   it('are there while Redis is full, and say why when it does not answer: to programs, commands and people', async () => {
-    const redis = await startOwnRedis();
-    const line = await startProxy(redis.url);
-    const away = await startDesk({ REDIS_URL: line.url });
+    const redis = opened(await startOwnRedis());
+    const line = opened(await startProxy(redis.url));
+    const away = opened(await startDesk({ REDIS_URL: line.url }));
     const ada = new Visitor(away.url);
     await ada.post('/desk/open', { link: await newPersonLink(away, 'look', 'Ada') });
     await away.h.db.redis.config('SET', 'maxmemory', 1);
@@ -415,9 +416,6 @@ describe('operations of operators', () => {
     const changed = await away.call('support', 'POST', '/operator/client/set', {});
     assert.match(changed.body.msg, /may or may not have taken effect/);
     line.release();
-    await away.close();
-    await line.close();
-    await redis.stop();
   });
 
   it('of a token end with it: an expired one, and a revoked one at once; the list shows the last use', async () => {

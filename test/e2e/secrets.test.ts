@@ -4,7 +4,7 @@ import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { servers } from '../servers.js';
+import { servers, useOpened } from '../servers.js';
 import { type Collector, startCollector } from './collector.js';
 
 describe('No secret, token or signing key is ever visible', () => {
@@ -20,28 +20,24 @@ describe('No secret, token or signing key is ever visible', () => {
   const querySecret = 'tell-nobody-7f3a';
   const pathSecret = 'nor-this-5c1e';
 
+  const ofSuite = useOpened();
   before(async () => {
-    collector = await startCollector();
-    service = await startService({
+    collector = ofSuite(await startCollector());
+    const env = {
       LOG_LEVEL: 'trace',
       RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5',
       OTEL_TRACES_EXPORTER: 'otlp',
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-    });
+    };
+    service = ofSuite(await startService(env));
     receiver = await startReceiver();
     publisher = await newPublisher(service);
-    connection = await Connection.connect({ address: servers().temporalAddress });
+    connection = ofSuite(await Connection.connect({ address: servers().temporalAddress }));
     await wholeFlow();
     metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();
     histories = await historiesOf(new Client({ connection }), service.taskQueue);
     assert.equal(await service.stop(), 0, service.said());
     log = service.said();
-  });
-
-  after(async () => {
-    await service?.stop();
-    await connection?.close();
-    await collector?.close();
   });
 
   /** Tokens, a registration, an event that arrives, one that fails into catch-up, a redelivery, and refused calls. */

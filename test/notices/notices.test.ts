@@ -10,7 +10,7 @@ import { dropNotice, type Notice, setNoticesUrl, unclaimedNotices } from '../../
 import { createSigningSecret, readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { startReceiver, until } from '../receiver.js';
-import { afterTest } from '../servers.js';
+import { afterTest, opened } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 import { box, type NoticesScene, receivedOf, startScene, toldOf } from './scene.js';
 
@@ -32,11 +32,10 @@ describe('Notices', () => {
 
   it('are signed, and tell with counts that an endpoint fails, and that it recovers; also with an API and a worker apart', async () => {
     await assertToldOfFailure(scene);
-    const apart = await startHarness(settings, 'worker');
+    const apart = opened(await startHarness(settings, 'worker'));
     await apart.startWorker();
     const other = await startScene(apart);
     await assertToldOfFailure(other);
-    await apart.close();
   });
 
   async function assertToldOfFailure({ newSite, fail, told, down }: NoticesScene): Promise<void> {

@@ -14,7 +14,7 @@ import { rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { succeeds, until } from '../receiver.js';
-import { bounds, uniquePrefix } from '../servers.js';
+import { bounds, opened, uniquePrefix } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli, type Ran, registeredClient } from './cli.js';
 
@@ -157,12 +157,8 @@ describe('operator doctor', () => {
     });
 
     it('warns of a clock that differs from this machine’s', async () => {
-      const db = openDb({
-        url: redis.url,
-        prefix: uniquePrefix(),
-        bounds,
-        log: createLogger('silent', 'test'),
-      });
+      const log = createLogger('silent', 'test');
+      const db = opened(openDb({ url: redis.url, prefix: uniquePrefix(), bounds, log }), closeDb);
       await waitForRedis(db, 5000);
       const { now } = Date;
       Date.now = () => now() + 3_600_000;
@@ -171,7 +167,6 @@ describe('operator doctor', () => {
         assert.match(`${clock?.level} ${clock?.found}`, /^warn Its clock is 60 min behind this machine's\.$/);
       } finally {
         Date.now = now;
-        closeDb(db);
       }
     });
 

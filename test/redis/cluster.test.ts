@@ -9,7 +9,7 @@ import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { bounds } from '../servers.js';
+import { bounds, opened } from '../servers.js';
 import { keptLog } from '../service.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
@@ -96,15 +96,11 @@ describe('A Redis Cluster', () => {
 
   it('is opened at the first try, and each node answers then', async () => {
     for (let i = 0; i < 20; i++) {
-      const db = openDb({ url: cluster.url, prefix: 'test-', bounds, log });
+      const db = opened(openDb({ url: cluster.url, prefix: 'test-', bounds, log }), closeDb);
       let closed = 0;
       db.redis.on('close', () => closed++);
-      try {
-        await waitForRedis(db, 10_000);
-        assert.equal(closed, 0, `opening ${i}`);
-      } finally {
-        closeDb(db);
-      }
+      await waitForRedis(db, 10_000);
+      assert.equal(closed, 0, `opening ${i}`);
     }
   });
 
@@ -112,7 +108,7 @@ describe('A Redis Cluster', () => {
     const { log, lines } = keptLog('info');
     const [hanging, other] = await clientOfEachNode();
     const { clientToken, db: its } = other?.client ?? assert.fail();
-    const db = openDb({ url: cluster.url, prefix: its.prefix, bounds, log });
+    const db = opened(openDb({ url: cluster.url, prefix: its.prefix, bounds, log }), closeDb);
     await waitForRedis(db, 10_000);
     const { signal } = new AbortController();
     const waits = createUpdateWaits(db);
@@ -137,7 +133,6 @@ describe('A Redis Cluster', () => {
     const told = lines.map(({ msg }) => String(msg).replace(/:.*/, ''));
     assert.deepEqual(told, ['redis is away', 'redis is back']);
     assert.equal(await waiting, true, 'who waits for updates looks again');
-    closeDb(db);
   });
 
   it('refuses a script as a whole while its slot is moved key by key, and runs it once the slot has moved', async () => {

@@ -7,7 +7,7 @@ import { closeDb, type Db, openDb, waitForRedis } from '../../src/redis/connecti
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { afterTest, bounds, opened } from '../servers.js';
+import { bounds, opened } from '../servers.js';
 
 describe('a durable write', () => {
   const start = async (args: readonly string[], port?: number) => opened(await startOwnRedis(args, port));
@@ -17,14 +17,8 @@ describe('a durable write', () => {
     const said: string[] = [];
     const say = (...told: unknown[]) => said.push(String(told.at(-1)));
     const log = { warn: say, info: say } as unknown as Logger;
-    const db = openDb({
-      url: server.url,
-      prefix: 'test-',
-      bounds,
-      log,
-      durability: { trusted: false, ackReplicas: 0, ...durability },
-    });
-    afterTest(() => closeDb(db));
+    const own = { durability: { trusted: false, ackReplicas: 0, ...durability } };
+    const db = opened(openDb({ url: server.url, prefix: 'test-', bounds, log, ...own }), closeDb);
     await waitForRedis(db, 5000);
     /** How often the server was asked to confirm since it started. */
     const confirmations = async () => {

@@ -4,6 +4,7 @@ import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { type Service, startService } from '../program.js';
 import { until } from '../receiver.js';
+import { useOpened } from '../servers.js';
 import type { Json } from '../service.js';
 
 describe('A store that has lost its data under a running service', () => {
@@ -11,17 +12,13 @@ describe('A store that has lost its data under a running service', () => {
   let direct: Redis;
   let service: Service;
   let cli: Awaited<ReturnType<typeof openCli>>;
+  const ofSuite = useOpened();
   before(async () => {
-    redis = await startOwnRedis();
-    direct = new Redis(redis.url);
-    service = await startService({ REDIS_URL: redis.url });
+    redis = ofSuite(await startOwnRedis());
+    direct = ofSuite(new Redis(redis.url));
+    service = ofSuite(await startService({ REDIS_URL: redis.url }));
     const { prefix, taskQueue } = service;
     cli = await openCli({ REDIS_URL: redis.url, KEY_PREFIX: prefix, TASK_QUEUE: taskQueue });
-  });
-  after(async () => {
-    await service.stop();
-    direct.disconnect();
-    await redis.stop();
   });
 
   const token = () => fetch(`${service.url}/oauth/access_token`, { method: 'POST' });

@@ -6,7 +6,7 @@ import { untilServed } from '../../src/redis/connection/needs.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { afterTest, bounds, opened } from '../servers.js';
+import { bounds, opened } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
@@ -168,8 +168,8 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     await untilServed(client.db, 'here', signal);
     const old = opened(await startOwnRedis(['--rename-command', 'HEXPIRE', '']));
     const log = createLogger('silent', 'test');
-    const db = openDb({ url: old.url, prefix: '', bounds, log, keepSegmentsSeconds: keepSeconds });
-    afterTest(() => closeDb(db));
+    const own = { url: old.url, prefix: '', bounds, log, keepSegmentsSeconds: keepSeconds };
+    const db = opened(openDb(own), closeDb);
     await assert.rejects(untilServed(db, 'here', signal), /refuses HEXPIRE: .*SEGMENT_RETENTION_DAYS/);
   });
 });

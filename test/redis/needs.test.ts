@@ -25,7 +25,7 @@ import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startReceiver, until } from '../receiver.js';
 import { type RespProxy, startRespProxy, type Words } from '../respProxy.js';
-import { afterTest, bounds, opened } from '../servers.js';
+import { bounds, opened, useOpened } from '../servers.js';
 import { keptLog, startHarness } from '../service.js';
 
 /** As Redis, its ACL and providers say that a command is not to be had; `refused`: in words that nobody has seen yet. */
@@ -121,26 +121,17 @@ describe('A command that the store refuses', () => {
   const asUser = () => `redis://limited:pw@127.0.0.1:${server.port}`;
   const open = (url: string) => openDb({ url, prefix: 'needs-', bounds, log });
 
-  const openForTest = (url: string) => {
-    const own = open(url);
-    afterTest(() => closeDb(own));
-    return own;
-  };
+  const openForTest = (url: string) => opened(open(url), closeDb);
+  const ofSuite = useOpened();
 
   before(async () => {
-    server = await startOwnRedis();
-    proxy = await startRespProxy(server.url);
-    direct = new Redis(server.url);
+    server = ofSuite(await startOwnRedis());
+    proxy = ofSuite(await startRespProxy(server.url));
+    direct = ofSuite(new Redis(server.url));
     await direct.call('ACL', 'SETUSER', 'limited', 'on', '>pw', '~*', '&*', '+@all');
-    db = open(proxy.url);
+    db = ofSuite(open(proxy.url), closeDb);
     await untilServed(db, 'here', new AbortController().signal);
     await markStore(db);
-  });
-  after(async () => {
-    closeDb(db);
-    direct.disconnect();
-    await proxy.stop();
-    await server.stop();
   });
 
   it('is among those that are tried, whichever the code or a script sends', async () => {
@@ -332,13 +323,12 @@ describe('A command that the store refuses', () => {
 
   for (const [reason, words] of ways.filter(([name]) => ['refused', 'limit'].includes(name)))
     it(`is every one, as by a proxy whose store is away: nothing serves, for that reason: ${reason}`, async () => {
-      const own = open(proxy.url);
+      const own = openForTest(proxy.url);
       await untilServed(own, 'here', new AbortController().signal);
       for (const command of neededCommands) proxy.refused.set(command, words(command));
       await assert.rejects(servesCalls(own));
       proxy.refused.clear();
       assert.deepEqual(own.health.reasons(), [reason]);
-      closeDb(own);
     });
 
   it('is every write, at once, while only connections that confirm writes find no place (maxclients)', async () => {
@@ -397,15 +387,12 @@ describe('A store that refuses writes', () => {
   let server: Awaited<ReturnType<typeof startOwnRedis>>;
   let db: Db;
   const { log, lines } = keptLog();
+  const ofSuite = useOpened();
   before(async () => {
-    server = await startOwnRedis(['--dbfilename', snapshot]);
-    db = openDb({ url: server.url, prefix: 'needs-', bounds, log });
+    server = ofSuite(await startOwnRedis(['--dbfilename', snapshot]));
+    db = ofSuite(openDb({ url: server.url, prefix: 'needs-', bounds, log }), closeDb);
     await untilServed(db, 'here', new AbortController().signal);
     await markStore(db);
-  });
-  after(async () => {
-    closeDb(db);
-    await server.stop();
   });
 
   const set = (name: string, value: string | number) => db.redis.config('SET', name, value);
@@ -463,7 +450,7 @@ describe('A store that refuses writes', () => {
   }
 
   it('because nobody has given the new password is named by that alone, whatever was under way', async () => {
-    const direct = new Redis(server.url);
+    const direct = opened(new Redis(server.url));
     await direct.config('SET', 'requirepass', 'new');
     await direct.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     try {
@@ -478,7 +465,6 @@ describe('A store that refuses writes', () => {
       assert.deepEqual(db.health.reasons(), ['credentials']);
     } finally {
       await direct.config('SET', 'requirepass', '');
-      direct.disconnect();
     }
     await until(
       'it accepts them',

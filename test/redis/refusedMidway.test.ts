@@ -14,6 +14,7 @@ import {
 import { newNonce, type Taken, type Verdict } from '../../src/redis/owed/turn.js';
 import { getEndpoint, resumeEndpoint } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
+import { useOpened } from '../servers.js';
 import { day, minute, newDeliveryClient, second } from './deliveryClient.js';
 
 const writes =
@@ -41,14 +42,11 @@ const step = fc.record({
 describe('A script that is refused a command midway', () => {
   let server: RedisServer;
   let direct: Redis;
+  const ofSuite = useOpened();
   before(async () => {
-    server = await startOwnRedis();
-    direct = new Redis(server.url);
+    server = ofSuite(await startOwnRedis());
+    direct = ofSuite(new Redis(server.url));
     await direct.call('FUNCTION', 'LOAD', refusing);
-  });
-  after(async () => {
-    direct.disconnect();
-    await server.stop();
   });
 
   it('loses nothing that is owed, and prevents nothing, once it is repeated', async () => {

@@ -4,7 +4,7 @@ import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js'
 import { keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
 import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
 import { startProxy } from '../proxy.js';
-import { bounds, itWithOneRedis, servers } from '../servers.js';
+import { bounds, itWithOneRedis, opened, servers } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 describe('the feed of updates', () => {
@@ -51,11 +51,11 @@ describe('the feed of updates', () => {
   });
 
   itWithOneRedis('is heard of again by those who wait, after a router has forgotten the line', async () => {
-    const proxy = await startProxy(servers().redisUrl);
+    const proxy = opened(await startProxy(servers().redisUrl));
     const { clientToken } = client;
     const { prefix } = client.db;
     const log = createLogger('silent', 'test');
-    const db = openDb({ url: proxy.url, prefix, bounds, log, commandTimeoutMs: 2000 });
+    const db = opened(openDb({ url: proxy.url, prefix, bounds, log, commandTimeoutMs: 2000 }), closeDb);
     await waitForRedis(db, 10_000);
     const waits = createUpdateWaits(db);
     const isWoken = () => waits.next(clientToken, '0-0', 20_000, new AbortController().signal);
@@ -67,8 +67,6 @@ describe('the feed of updates', () => {
     await ended;
     await waitForRedis(db, 10_000);
     assert.equal(await isWoken(), true, 'nothing tells that the line is dead');
-    closeDb(db);
-    await proxy.close();
   });
 
   it('refuses a place that Redis has lost, so that its successors are not skipped', async () => {
