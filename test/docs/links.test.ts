@@ -40,6 +40,25 @@ describe('Every page', () => {
   });
 });
 
+describe('The index of the pages', () => {
+  for (const path of ['docs/README.md', 'llms.txt']) {
+    it(`${path} says of each page what its first lines say (node .ci/pages.mjs writes it)`, async () => {
+      const { pages } = (await import(join(root, '.ci/pages.mjs'))) as {
+        pages: () => Record<string, string>;
+      };
+      assert.equal(readFileSync(join(root, path), 'utf8'), pages()[path]);
+    });
+  }
+
+  it('llms.txt names every page of the guides and the reference', () => {
+    const index = readFileSync(join(root, 'docs/README.md'), 'utf8');
+    const listed = readFileSync(join(root, 'llms.txt'), 'utf8');
+    for (const [, path = ''] of index.matchAll(/\]\(([^)]+\.md)\)/g)) {
+      assert.ok(listed.includes(join('docs', path)), path);
+    }
+  });
+});
+
 /** What a cell about another product may say without a source: that nothing was found, or that the row's others say it. */
 const unsourced = /^(none found\b|every message$|the same$|all five$)/;
 

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
-import type { TlsOptions } from 'node:tls';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { rootCertificates, type TlsOptions } from 'node:tls';
 import type { AttemptDetail } from '../../src/outgoing/details.js';
+import { readTrustedRoots } from '../../src/outgoing/trust.js';
 import { portOf } from '../receiver.js';
 import { type Certificate, issueCertificate } from './certificates.js';
 import { loopbackNames } from './dnsServer.js';
@@ -149,5 +154,56 @@ describe('a receiver over TLS', () => {
         Object.entries(alerts).find(([, numbers]) => numbers.includes(alert)) ?? [];
       assert.deepEqual([error, detail], ['tls', says], `${alert}`);
     }
+  });
+});
+
+describe('The trusted roots', () => {
+  const { start, sending } = useNetwork();
+  const folder = mkdtempSync(join(tmpdir(), 'trust-'));
+  after(() => rmSync(folder, { recursive: true }));
+  const roots = ['A', 'B'].map((name) => issueCertificate({ name, isAuthority: true }));
+  const fingerprint = (pem = '') => new X509Certificate(pem).fingerprint256.replaceAll(':', '').toLowerCase();
+  const fileOf = (text: string) => {
+    const file = join(folder, 'roots.pem');
+    writeFileSync(file, text);
+    return file;
+  };
+  const all = () => fileOf(`# ours\n${roots.map(({ cert }) => cert).join('# next\n')}`);
+
+  for (const [what, leftOut, expected] of [
+    ['are those of the file', [], [undefined, undefined]],
+    ['are those of the file but the ones left out', [1], [undefined, 'certificate_incomplete']],
+  ] as const)
+    it(what, async () => {
+      const ca = readTrustedRoots({
+        TRUSTED_ROOTS_FILE: all(),
+        DISTRUSTED_ROOTS: leftOut.map((i) => fingerprint(roots[i]?.cert)),
+      });
+      const details = [];
+      for (const root of roots) {
+        const tls = chain(root.issue({ name: host }));
+        const { port } = await start({ tls, answer: (s) => s.write(noContent) });
+        const sender = sending({ ca, names: loopbackNames });
+        details.push((await sender.post(requestTo(`https://${host}:${port}/`))).detail);
+      }
+      assert.deepEqual(details, expected);
+    });
+
+  it('are Node’s, without those that are left out', () => {
+    const [first, ...others] = rootCertificates;
+    assert.equal(readTrustedRoots({ TRUSTED_ROOTS_FILE: undefined, DISTRUSTED_ROOTS: [] }), undefined);
+    const kept = readTrustedRoots({ TRUSTED_ROOTS_FILE: undefined, DISTRUSTED_ROOTS: [fingerprint(first)] });
+    assert.deepEqual(kept, others);
+  });
+
+  it('are refused where the file is none, has none or a broken one, and where one to leave out is not there', () => {
+    const broken = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
+    const read = (TRUSTED_ROOTS_FILE: string, ...DISTRUSTED_ROOTS: string[]) => {
+      return () => readTrustedRoots({ TRUSTED_ROOTS_FILE, DISTRUSTED_ROOTS });
+    };
+    assert.throws(read(join(folder, 'none')), /TRUSTED_ROOTS_FILE/);
+    for (const text of ['', 'not PEM', broken]) assert.throws(read(fileOf(text)), /TRUSTED_ROOTS_FILE/, text);
+    const says = /DISTRUSTED_ROOTS: no trusted root has the fingerprint 000/;
+    assert.throws(read(all(), '0'.repeat(64)), says);
   });
 });

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv } from 'ajv';
+import ipaddr from 'ipaddr.js';
 import { parse } from 'yaml';
 import { environmentSchema } from '../../../src/config.js';
-import { schemaFile, valuesSchema } from './generated.js';
+import { judgeAddress, refusedRanges } from '../../../src/outgoing/address.js';
+import { addressesFile, policyBlocks, publicAddresses, schemaFile, valuesSchema } from './generated.js';
 import { chartDir, isKnown } from './tools.js';
 
 interface Values {
@@ -14,6 +16,7 @@ interface Values {
 
 const read = (file: string): string => readFileSync(join(chartDir, file), 'utf8');
 const examples = readdirSync(join(chartDir, 'examples'));
+const generate = 'npx tsx test/deploy/helm/generated.ts';
 const files = ['values.yaml', ...examples.map((file) => `examples/${file}`)];
 
 describe('the values of the Helm chart', () => {
@@ -52,14 +55,54 @@ describe('the values of the Helm chart', () => {
   });
 
   it('have a schema that knows every setting of the service, as it is made of them', () => {
-    assert.deepEqual(
-      JSON.parse(readFileSync(schemaFile, 'utf8')),
-      valuesSchema(),
-      'npx tsx test/deploy/helm/generated.ts',
-    );
+    assert.deepEqual(JSON.parse(readFileSync(schemaFile, 'utf8')), valuesSchema(), generate);
   });
 
   it('carry the alerts of deploy/prometheus/alerts.yml, word for word', () => {
     assert.equal(read('files/alerts.yml'), readFileSync('deploy/prometheus/alerts.yml', 'utf8'));
+  });
+});
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Cidr = [Address, number];
+
+const blocks = policyBlocks().map(({ cidr, except }) => ({
+  all: ipaddr.parseCIDR(cidr) as Cidr,
+  except: except.map((range) => ipaddr.parseCIDR(range) as Cidr),
+}));
+const policy = { allowHttp: false, allowedCidrs: [], ownPorts: [] };
+
+const isInside = (address: Address, [network, bits]: Cidr): boolean =>
+  network.kind() === address.kind() && address.match(network, bits);
+
+function isLetOut(address: string): boolean {
+  const parsed = ipaddr.parse(address);
+  return blocks.some(
+    ({ all, except }) => isInside(parsed, all) && !except.some((range) => isInside(parsed, range)),
+  );
+}
+
+/** Both ends of a range, and the addresses beside them. */
+function aroundEnds([network, bits]: Cidr): Address[] {
+  const length = network.toByteArray().length;
+  const value = network.toByteArray().reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  const size = 1n << BigInt(8 * length - bits);
+  const first = value - (value % size);
+  return [first - 1n, first, first + size - 1n, first + size]
+    .filter((one) => one >= 0n && one < 1n << BigInt(8 * length))
+    .map((one) => one.toString(16).padStart(2 * length, '0'))
+    .map((hex) => ipaddr.fromByteArray([...Buffer.from(hex, 'hex')]));
+}
+
+describe('the public addresses of the chart’s NetworkPolicy', () => {
+  it('are those to which the service sends, around both ends of every range that either knows', () => {
+    assert.equal(readFileSync(addressesFile, 'utf8'), publicAddresses(), generate);
+    assert.ok(refusedRanges.length > 20);
+    for (const range of [...refusedRanges, ...blocks.flatMap(({ all, except }) => [all, ...except])]) {
+      for (const parsed of aroundEnds(range)) {
+        const address = parsed.toNormalizedString();
+        assert.equal(isLetOut(address), judgeAddress(address, 443, policy) === 'allowed', address);
+      }
+    }
   });
 });
