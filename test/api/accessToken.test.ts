@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { createFailureLimits } from '../../src/api/steps/limits.js';
 import { findAccessToken, mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { keysMatching } from '../keysMatching.js';
-import { opened } from '../servers.js';
+import { startProxy } from '../proxy.js';
+import { itWithOneRedis, opened, servers } from '../servers.js';
 import { type Customer, type Harness, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
 import { credentialsOf, isTaken } from './credentials.js';
 
@@ -228,6 +230,43 @@ describe('POST /oauth/access_token', () => {
     assert.equal((await guessAs(customer, '203.0.113.8', h, right)).status, 200);
     const other = await newCustomer(h);
     assert.equal((await guessAs(other, '203.0.113.7', h, other.client_secret)).status, 200);
+  });
+
+  itWithOneRedis(
+    'answers no guess while Redis is unavailable, and keeps refusing refused addresses, also when Redis is back',
+    async () => {
+      const proxy = opened(await startProxy(servers().redisUrl));
+      const api = opened(await startHarness({ REDIS_URL: proxy.url }, 'api'));
+      const customer = await newCustomer(api);
+      const refused = await newCustomer(api);
+      const ask = (fields: Record<string, string>) => post(new URLSearchParams(fields), {}, api);
+      const guess = (of: Customer) => ask({ ...tokenFields(of), client_secret: 'guess' });
+      for (let i = 0; i < 11; i++) await guess(refused);
+      proxy.hang();
+      const statuses = await Promise.all(
+        Array.from({ length: 30 }, async () => (await guess(customer)).status),
+      );
+      assert.deepEqual(new Set(statuses), new Set([503]));
+      assert.equal((await ask(tokenFields(customer))).status, 503);
+      for (let i = 0; i < 3; i++) assert.equal((await guess(refused)).status, 429);
+      assert.equal((await ask(tokenFields(refused))).status, 429);
+      proxy.release();
+      while ((await fetch(`${api.url}/readyz`)).status !== 200);
+      assert.equal((await guess(refused)).status, 429);
+      assert.equal((await ask(tokenFields(customer))).status, 200);
+    },
+  );
+
+  itWithOneRedis('counts failures in memory when the count is lost on its way to Redis', async () => {
+    const proxy = opened(await startProxy(servers().redisUrl));
+    const api = opened(await startHarness({ REDIS_URL: proxy.url }, 'api'));
+    const limits = createFailureLimits(api.db);
+    proxy.hang();
+    const counted = await Promise.allSettled(
+      Array.from({ length: 15 }, () => limits.count('somebody', '203.0.113.7')),
+    );
+    const statuses = counted.map((one) => (one.status === 'rejected' ? one.reason.status : 401));
+    assert.deepEqual(statuses, [...Array(10).fill(401), ...Array(5).fill(429)]);
   });
 
   it('counts failures of an IPv6 caller over all addresses of its /64', async () => {

@@ -15,7 +15,7 @@ describe('the HTTP edge', () => {
   let h: Harness;
   const { log, lines } = keptLog();
   before(async () => {
-    h = await startHarness({}, 'api', { log });
+    h = await startHarness({ SOURCE_ADDRESSES: '198.51.100.7,2001:db8:5::/64' }, 'api', { log });
   });
   after(() => h.close());
 
@@ -137,10 +137,7 @@ describe('the HTTP edge', () => {
     for (const path of files) {
       const file = await fetch(h.url + path);
       assert.equal(file.status, 200, path);
-      assert.match(
-        file.headers.get('content-type') ?? '',
-        path.endsWith('.css') ? /text\/css/ : /javascript/,
-      );
+      assert.match(file.headers.get('content-type') ?? '', path.endsWith('.css') ? /^text\/css/ : /script/);
       assert.ok((await file.text()).length > 50, path);
       const headers = { 'if-none-match': file.headers.get('etag') ?? '', 'cache-control': 'max-age=0' };
       assert.equal((await fetch(h.url + path, { headers })).status, 304, path);
@@ -158,6 +155,19 @@ describe('the HTTP edge', () => {
       (await fetch(path, { headers: { 'accept-encoding': '' } })).headers.get('content-encoding'),
       null,
     );
+  });
+
+  it('lists at GET /source_addresses without a token, cacheable, and the time since when the list stands', async () => {
+    const list = async () => {
+      const answer = await fetch(`${h.url}/source_addresses`);
+      assert.equal(answer.headers.get('cache-control'), 'public, max-age=3600');
+      return (await answer.json()) as { addresses: string[]; changed_at: string };
+    };
+    const { addresses, changed_at: at } = await list();
+    assert.deepEqual(addresses, ['198.51.100.7', '2001:db8:5::/64']);
+    assert.equal((await list()).changed_at, at);
+    await h.db.redis.hset(h.db.global.sourceAddresses, { list: '198.51.100.8', changed_at: 1 });
+    assert.ok(Date.parse((await list()).changed_at) >= Date.parse(at));
   });
 
   it('sends pages with headers against framing, another base, foreign forms, sniffing and referrers', async () => {
