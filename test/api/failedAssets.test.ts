@@ -21,8 +21,9 @@ describe('failed assets', () => {
   after(() => h.close());
 
   const read = async (path: string) => (await customer.call('GET', path)).body;
-  const recover = async () =>
-    (await customer.call('POST', '/notifications/recover', { since: '2026-01-01T00:00:00Z' })).body;
+  const since = '2026-01-01T00:00:00Z';
+  const recover = async (given: Json = {}) =>
+    (await customer.call('POST', '/notifications/recover', { since, ...given })).body;
   const pause = (isPaused: boolean) => setPaused(h.db, customer.client_token, isPaused);
 
   /** Registers a new customer's URL, and has so many assets fail. */
@@ -64,6 +65,11 @@ describe('failed assets', () => {
     const newer = await h.publish({ client: customer.client_token, asset: 'lost-8' });
     assert.equal((await read('/push_notifications')).failed, 449, 'a newer event takes its place');
     await pause(false);
+    const at = new Date(Date.now() + 31 * days).toISOString();
+    for (const outside of [{ until: '2026-01-02T00:00:00Z' }, { since: at }])
+      assert.deepEqual(await recover(outside), { count: 0, more: 0 });
+    assert.deepEqual(await recover({ dry_run: true }), { count: 449, more: 0 });
+    assert.equal((await read('/push_notifications')).failed, 449, 'a dry run changes nothing');
     assert.deepEqual(await recover(), { count: 449, more: 0 });
     await until('each arrived', () => receiver.received.length === 450, 60_000);
     assert.equal((await read('/push_notifications')).failed, 0);

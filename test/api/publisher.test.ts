@@ -200,36 +200,6 @@ describe('calls for the publisher’s engineers', () => {
 
   const since = '2026-01-01T00:00:00Z';
 
-  it('POST /notifications/recover makes failed notifications without a newer one of their asset owed again', async () => {
-    await register();
-    receiver.answer = () => 400;
-    const ids = [await publish('lost'), await publish('followed')];
-    for (const id of ids) await attempted(id, 1);
-    // They end as failed after their window only if the endpoint accepts others.
-    receiver.answer = () => 200;
-    await delivered('beside');
-    receiver.answer = () => 400;
-    for (const id of ids) {
-      // A busy machine may answer 503.
-      const isDue = async () => (await call('POST', `/notifications/${id}/redeliver`)).status === 202;
-      await until('it is due', isDue);
-      assert.equal((await reaches(id, 'failed')).reason, 'window');
-    }
-    receiver.answer = () => 200;
-    await delivered('followed');
-    const recover = async (body: Json) => (await call('POST', '/notifications/recover', body)).body;
-    const none = { count: 0, more: 0 };
-    assert.deepEqual(await recover({ since, until: '2026-01-02T00:00:00Z' }), none);
-    assert.deepEqual(await recover({ since: new Date().toISOString() }), none);
-    assert.deepEqual(await recover({ since, dry_run: true }), { count: 1, more: 0 });
-    assert.equal((await read(`/notifications/${ids[0]}`)).state, 'failed', 'a dry run changes nothing');
-    assert.equal((await read('/push_notifications')).failed, 1);
-    assert.deepEqual(await recover({ since }), { count: 1, more: 0 });
-    await reaches(ids[0] ?? '', 'delivered');
-    assert.equal((await read('/push_notifications')).failed, 0);
-    assert.equal((await read(`/notifications/${ids[1]}`)).state, 'superseded');
-  });
-
   it('says since when a filtered list is complete, once older notifications are no longer listed', async () => {
     await register();
     await pause(true);

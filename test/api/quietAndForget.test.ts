@@ -52,20 +52,6 @@ describe('a video and its notification', () => {
       assert.deepEqual((await audited('quiet period set'))[0]?.about, { seconds: 2 });
     });
 
-    it('leaves silent events silent, keeps its time in a pause, and is ended for one asset by redeliver', async () => {
-      await setQuiet(3600);
-      assert.equal((await publish('vid-1', { notify: false })).kind, 'silent');
-      await setPaused(h.db, customer.client_token, true);
-      const { id } = await publish('vid-1');
-      assert.equal((await read(`/notifications/${id}`)).waiting_reason, 'paused');
-      await setPaused(h.db, customer.client_token, false);
-      assert.equal((await read(`/notifications/${id}`)).waiting_reason, 'quiet');
-      await customer.call('POST', `/notifications/${id}/redeliver`);
-      await h.delivered(customer.client_token, id);
-      await setQuiet(0);
-      await h.delivered(customer.client_token, (await publish('vid-2', { priority: 'backfill' })).id);
-    });
-
     it('answers 400 for anything but 0 to 3,600, and says what it must be', async () => {
       for (const [wrong, says] of [
         [-1, 'must be at least 0'],
