@@ -56,14 +56,8 @@ describe('POST /push_notifications/check', () => {
     const checks = await check();
     assert.deepEqual(verdicts(checks), allOk);
     assert.equal(receiver.received.length, 5);
-    const statuses = checks.map(({ name, answered }) => [name, answered.map(({ status }) => status)]);
-    assert.deepEqual(statuses, [
-      ['good', [204]],
-      ['wrong_signature', [401]],
-      ['old_timestamp', [401]],
-      ['twice', [204, 204]],
-      ['slow', [204]],
-    ]);
+    const statuses = checks.map(({ answered }) => answered.map(({ status }) => status).join());
+    assert.deepEqual(statuses, ['204', '401', '401', '204,204', '204']);
     for (const { sent, advice } of checks) {
       assert.ok(advice.length > 0);
       for (const { headers, body } of sent) {
@@ -83,32 +77,28 @@ describe('POST /push_notifications/check', () => {
 
   const isSameAs = (one: Received) => (other: Received) =>
     other.headers['webhook-id'] === one.headers['webhook-id'];
-  const wrong: Record<string, [behave: () => void, failed: Record<string, RegExp>]> = {
+  const wrong: Record<string, [behaves: Partial<Receiver>, failed: Record<string, RegExp>]> = {
     'verifies nothing': [
-      () => {
-        receiver.answer = () => 200;
-      },
+      { answer: () => 200 },
       { wrong_signature: /webhook-signature/, old_timestamp: /webhook-timestamp/ },
     ],
     'refuses a known webhook-id': [
-      () => {
-        receiver.answer = (one) => (receiver.received.filter(isSameAs(one)).length > 1 ? 409 : verify(one));
-      },
+      { answer: (one) => (receiver.received.filter(isSameAs(one)).length > 1 ? 409 : verify(one)) },
       { twice: /webhook-id/ },
     ],
     'reads only the first piece of a body, or answers before the body is complete': [
-      () => {
-        receiver.onHeaders = (request, response) =>
+      {
+        onHeaders: (request, response) =>
           void request.once('data', (chunk: Buffer) => {
             if (chunk.length < Number(request.headers['content-length'])) response.writeHead(400).end();
-          });
+          }),
       },
       { slow: /./ },
     ],
   };
-  for (const [what, [behave, failed]] of Object.entries(wrong)) {
+  for (const [what, [behaves, failed]] of Object.entries(wrong)) {
     it(`fails a receiver that ${what}`, async () => {
-      behave();
+      Object.assign(receiver, behaves);
       const checks = await check();
       const fails = Object.fromEntries(Object.keys(failed).map((name) => [name, 'fail']));
       assert.deepEqual(verdicts(checks), { ...allOk, ...fails });

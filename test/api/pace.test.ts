@@ -82,14 +82,11 @@ describe('the pace of calls in one process', () => {
     assert.deepEqual([...new Set(published.answers.map((one) => one.status))], [202]);
   });
 
+  const headers = bearer('x'.repeat(60));
   for (const [what, path, init, weight = 1] of [
-    ['bad tokens', '/clients', { headers: bearer('x'.repeat(60)) }],
-    [
-      'bad tokens at publishing',
-      '/enrichments',
-      { method: 'POST', headers: bearer('x'.repeat(60)), body: '{}' },
-    ],
-    ['bad requests with a bad token', '/clients?nope=1', { headers: bearer('x'.repeat(60)) }],
+    ['bad tokens', '/clients', { headers }],
+    ['bad tokens at publishing', '/enrichments', { method: 'POST', headers, body: '{}' }],
+    ['bad requests with a bad token', '/clients?nope=1', { headers }],
     ['the description, of which one counts as thirty', '/openapi.json', {}, 30],
     ['pages, of which one counts as ten', '/docs/errors', {}, 10],
     ['paths that are not there', '/nowhere', {}],

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { freePort } from '../../local/ports.js';
 import { type Service, startService } from '../program.js';
 import { uniquePrefix } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
@@ -64,21 +63,16 @@ describe('operator: demo', () => {
     assert.deepEqual([status.workers, status.owed, status.worst], [1, 0, []]);
   });
 
-  it('is refused and creates nothing if the service does not answer', async () => {
-    const refused = await refusedDemo({ PORT: String(await freePort()) });
-    assert.match(refused, /The service does not answer/);
-  });
-
-  it('is refused, says what it needs and creates nothing if its URL may not be registered', async () => {
-    for (const env of [{ ALLOW_HTTP_TARGETS: '' }, { ALLOWED_TARGET_CIDRS: '' }]) {
-      const refused = await refusedDemo(env);
-      assert.match(refused, /(The|the) url must (start|have)/);
-      assert.match(
-        refused,
-        /Nothing was created\. .*ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127\.0\.0\.0\/8/,
-      );
-    }
-  });
+  const needs =
+    /(The|the) url must (start|have).*Nothing was created\. .*ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127\.0\.0\.0\/8/s;
+  for (const [what, env, says] of [
+    ['the service does not answer', { PORT: '1' }, /The service does not answer/],
+    ['its URL may not be http', { ALLOW_HTTP_TARGETS: '' }, needs],
+    ['its URL may not be on this machine', { ALLOWED_TARGET_CIDRS: '' }, needs],
+  ] as const)
+    it(`is refused, says what it needs and creates nothing if ${what}`, async () => {
+      assert.match(await refusedDemo(env), says);
+    });
 
   /** Runs in a separate installation, where anything that it created would be visible. */
   async function refusedDemo(env: NodeJS.ProcessEnv): Promise<string> {
