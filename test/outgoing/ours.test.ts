@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import type { Socket } from 'node:net';
+import { devNull } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pass } from 'node:timers/promises';
 import { connectFailed } from '../../src/outgoing/failures.js';
@@ -26,7 +27,7 @@ describe('an own failure', () => {
   const post = (url: string, settings: Partial<SenderSettings> = {}): Promise<PostResult> =>
     sending(settings).post(requestTo(url));
   const namesOf = ({ address }: Pick<DnsServer, 'address'>, timeoutMs = 1000): SystemNames =>
-    new SystemNames({ servers: [address], hostsPath: '/nonexistent', timeoutMs, tries: 1 });
+    new SystemNames({ servers: [address], hostsPath: devNull, timeoutMs, tries: 1 });
 
   it('is a lack of file descriptors, by address and by name, and ends when there are some', () => {
     const { byAddress, byName, afterwards } = runChild<{
@@ -134,12 +135,10 @@ describe('an own failure', () => {
       [['EADDRNOTAVAIL'], 'network', '198.51.100.7', onlyIpv4],
       [['EADDRNOTAVAIL'], undefined, '2001:db8::7', onlyIpv4],
     ] as const)
-      for (const code of codes)
-        assert.equal(
-          (await connectFailed(failed(code), [{ address, family: 6 }], hasRoute)).failure.ours,
-          ours,
-          code,
-        );
+      for (const code of codes) {
+        const { failure } = await connectFailed(failed(code), [{ address, family: 6 }], hasRoute);
+        assert.equal(failure.ours, ours, code);
+      }
   });
 });
 
@@ -149,12 +148,7 @@ describe('an own failure', () => {
  * @param within a command that runs the shell, such as `unshare -n`
  * @param given its arguments
  */
-function runChild<T>(
-  module: string,
-  shell: string,
-  within: readonly string[] = [],
-  given: readonly string[] = [],
-): T {
+function runChild<T>(module: string, shell: string, within: string[] = [], given: string[] = []): T {
   const path = join(import.meta.dirname, 'children', module);
   const script = `${shell} && exec "$0" --import tsx "$@"`;
   const [command = 'sh', ...args] = [...within, 'sh', '-c', script, process.execPath, path, ...given];

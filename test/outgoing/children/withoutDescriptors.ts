@@ -10,7 +10,7 @@ const answer = (s: { write(text: string): unknown }) => s.write('HTTP/1.1 204 No
 const first = await startRawReceiver({ answer });
 const second = await startRawReceiver({ answer });
 const dns = await startDnsServer(() => ['127.0.0.1']);
-const names = new SystemNames({ servers: [dns.address], hostsPath: '/nonexistent' });
+const names = new SystemNames({ servers: [dns.address], hostsPath: devNull });
 const sender = createSender({ policy: loopbackPolicy, timeoutMs: 20_000, names });
 const post = (url: string) => sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' });
 
