@@ -130,10 +130,8 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
       return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) as Json };
     },
     async register(url: string): Promise<void> {
-      const { status } = await customer.call(
-        'POST',
-        `/register_push_notifications?url=${encodeURIComponent(url)}`,
-      );
+      const query = new URLSearchParams({ url });
+      const { status } = await customer.call('POST', `/register_push_notifications?${query}`);
       if (status !== 200) throw new Error(`the registration was answered ${status}`);
     },
     /** Forgets the calls that sent something: the next five are within the limit. */
@@ -179,6 +177,7 @@ interface EventGiven {
 }
 
 let count = 0;
+const none = () => undefined;
 
 /** @param role `worker`: events are claimed by one process, which has the API, and delivered by another */
 export async function startHarness(settings: Settings = {}, role: Role = 'all', given: Given = {}) {
@@ -314,20 +313,13 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
     },
     catchUp: (client: string): WorkflowHandle => temporal.workflow.getHandle(ids.catchUp(client)),
     /** What catch-up shows; undefined while there is none. */
-    async memo(client: string): Promise<Json | undefined> {
-      return (
-        await harness
-          .catchUp(client)
-          .describe()
-          .catch(() => undefined)
-      )?.memo;
-    },
+    memo: async (client: string): Promise<Json | undefined> => (await harness.catchUpRun(client))?.memo,
+    catchUpRun: (client: string) => harness.catchUp(client).describe().catch(none),
     /** The workflow that an event is in, alone or with others, once it is started. */
     async workflowOf(client: string, id: string): Promise<WorkflowHandle> {
       const group = (await getNotification(db, client, id))?.group;
-      const handle = temporal.workflow.getHandle(
-        group === undefined ? ids.enrichment(client, id) : ids.group(group),
-      );
+      const workflowId = group === undefined ? ids.enrichment(client, id) : ids.group(group);
+      const handle = temporal.workflow.getHandle(workflowId);
       await until('its workflow is started', () => succeeds(handle.describe()));
       return handle;
     },

@@ -9,7 +9,7 @@ import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import type { Waiting } from '../../src/redis/owed/standing.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
-import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
+import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { opened } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
@@ -28,10 +28,7 @@ describe('The activity awaitDelivery', () => {
     client = await h.newClient(receiver.url);
   });
 
-  async function claimed(
-    platformId: string,
-    priority: ClaimedEvent['priority'] = 'live',
-  ): Promise<ClaimedEvent> {
+  async function claimed(platformId: string, priority: ClaimedEvent['priority'] = 'live') {
     const { id } = await h.publish({ client, asset: platformId, segments: ['x'], priority });
     return { ...arrivedEvent(client, platformId, { notificationId: id, priority }), claim: 1 };
   }
@@ -57,7 +54,7 @@ describe('The activity awaitDelivery', () => {
     const event = await claimed('d', 'backfill');
     const { rest } = await createActivities(h.deps).deliver([event]);
     assert.ok(rest[0] && !isRetriedShortly(rest[0].outcome));
-    await until('catch-up is started', () => succeeds(h.catchUp(client).describe()));
+    await until('catch-up is started', () => h.catchUpRun(client));
     const reasons = rest.map(({ outcome }) => (outcome as Waiting).reason);
     assert.deepEqual(reasons, ['full']);
     gate.open();

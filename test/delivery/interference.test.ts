@@ -7,14 +7,7 @@ import { startHarness, useHarness } from '../service.js';
 describe('Terminating or cancelling any workflow loses nothing', () => {
   const scene = useHarness({ RETRY_SCHEDULE_SECONDS: '20,20,20', probeScheduleMs: [300, 500] });
 
-  const statusOfCatchUp = () =>
-    scene.h
-      .catchUp(scene.client)
-      .describe()
-      .then(
-        ({ status }) => status.name,
-        () => undefined,
-      );
+  const statusOfCatchUp = async () => (await scene.h.catchUpRun(scene.client))?.status.name;
   const catchUpRuns = () => until('catch-up runs', async () => (await statusOfCatchUp()) === 'RUNNING');
 
   /** Publishes an event whose first attempt fails: its workflow sleeps until the retry. */

@@ -87,17 +87,13 @@ const shapes: Record<string, Shape> = {
     const before = receiver.received.length;
     await until('probed', () => receiver.received.length >= before + 2);
     receiver.answer = () => 200;
-    const catchUp = () =>
-      h
-        .catchUp(client)
-        .describe()
-        .catch(() => undefined);
-    return (await until('catch-up runs', catchUp)).workflowId;
+    return (await until('catch-up runs', () => h.catchUpRun(client))).workflowId;
   },
 
   'catch-up-continues-as-new': async (h, receiver) => {
-    const handle = h.catchUp(await failMany(h, receiver));
-    const first = await until('catch-up runs', () => handle.describe().catch(() => undefined));
+    const client = await failMany(h, receiver);
+    const handle = h.catchUp(client);
+    const first = await until('catch-up runs', () => h.catchUpRun(client));
     await until('it continues as new', async () => (await handle.describe()).runId !== first.runId);
     receiver.answer = () => 200;
     return { workflowId: handle.workflowId, runId: first.runId };
