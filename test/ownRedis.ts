@@ -28,12 +28,8 @@ export async function startOwnRedis(
 /** Starts a Redis Cluster of three primaries in a folder that its `stop` removes. */
 export async function startOwnCluster(nodeTimeoutMs = quiet.nodeTimeoutMs): Promise<RedisCluster> {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-cluster-'));
-  const cluster = await startCluster({
-    dir,
-    binary: servers().redisServerBinary,
-    replicasOfEach: 0,
-    nodeTimeoutMs,
-  });
+  const binary = servers().redisServerBinary;
+  const cluster = await startCluster({ dir, binary, replicasOfEach: 0, nodeTimeoutMs });
   return {
     ...cluster,
     async stop() {

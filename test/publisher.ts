@@ -4,7 +4,7 @@ import { createLogger } from '../src/log.js';
 import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createClient } from '../src/redis/records/clients.js';
 import { atEnd, bounds, redisPatience, servers } from './servers.js';
-import { type Json, newCustomer } from './service.js';
+import { newCustomer } from './service.js';
 
 export type Publisher = Awaited<ReturnType<typeof newPublisher>>;
 
@@ -19,12 +19,7 @@ export async function newPublisher(
   const account = await newCustomer({ url, db }, ['push_notifications', 'enrichments']);
 
   /** Calls the API with the account's token. @throws unless the answer is a success */
-  async function call(
-    method: string,
-    path: string,
-    query: Record<string, string> = {},
-    body?: unknown,
-  ): Promise<Json> {
+  async function call(method: string, path: string, query: Record<string, string> = {}, body?: unknown) {
     const { status, body: told } = await account.call(method, `/${path}?${new URLSearchParams(query)}`, body);
     assert.ok(status < 300, `${path}: ${JSON.stringify(told)}`);
     return told;

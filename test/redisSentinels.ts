@@ -27,11 +27,8 @@ export async function startSentinels(options: { dir: string; binary: string }) {
     url: `redis+sentinel://${ports.map((port) => `127.0.0.1:${port}`).join()}/${name}`,
     /** Kills whatever server is the primary now. */
     async killPrimary(): Promise<void> {
-      const [, port] = (await (asked[0] as Redis).call(
-        'SENTINEL',
-        'GET-MASTER-ADDR-BY-NAME',
-        name,
-      )) as string[];
+      const [first] = asked as [Redis];
+      const [, port] = (await first.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)) as string[];
       const server = redisServers.find((one) => one.port === Number(port)) as RedisServer;
       process.kill(server.pid, 'SIGKILL');
       await server.child.exited;

@@ -89,10 +89,7 @@ describe('bad input on a raw socket', () => {
     'an unknown transfer encoding': [() => head('POST /nowhere', 'transfer-encoding: gzip'), 400],
     'endless trailers': [() => chunked('2\r\n{}\r\n0\r\n', 'x-more: 1\r\n'.repeat(20_000)), 400, 431],
     'a chunked body over 1 MiB': [() => chunked(`200000\r\n${'x'.repeat(2 * mib)}\r\n0\r\n\r\n`), 413],
-    'a body in chunks of one byte': [
-      () => chunked('1\r\n \r\n'.repeat(300_000), '2\r\n{}\r\n0\r\n\r\n'),
-      400,
-    ],
+    'chunks of one byte': [() => chunked('1\r\n \r\n'.repeat(300_000), '2\r\n{}\r\n0\r\n\r\n'), 400],
     'chunked and a length': [() => chunked('').replace('\r\n\r\n', '\r\ncontent-length: 3\r\n\r\n'), 400],
     'a length below the body': [() => post('{}{}').toString().replace('length: 4', 'length: 2'), 400],
     'a length over 1 MiB, nothing sent': [() => postHead('content-length: 99999999'), 413],
@@ -215,10 +212,7 @@ describe('bad input on a raw socket', () => {
     for (const { closed } of floods) {
       const answers = answersIn(await closed);
       assert.equal(answers.length, 18);
-      assert.match(
-        answers.at(-1) ?? '',
-        /^400 .*Too many requests came before the answer to an earlier one/s,
-      );
+      assert.match(answers.at(-1) ?? '', /^400 .*Too many requests came before the answer to an earlier/s);
     }
   });
 
@@ -241,17 +235,13 @@ describe('bad input on a raw socket', () => {
       [postHead('transfer-encoding: identity'), /and Transfer-Encoding/],
       [chunked('zz\r\n'), /sizes of the chunks/],
       [Buffer.from('160301020001', 'hex'), /does not begin with a method \(is it https/],
+      ...['\n', '\r\n', '\r\n '].map((end): (typeof broken)[0] => [
+        head('GET /clients', `authorization: Basic abc${end}def`),
+        /see the header authorization, which must be one line/,
+      ]),
     ];
     for (const [sent, says] of broken) {
       assert.match(await callRaw(service.url, sent).closed, says, String(sent));
-    }
-  });
-
-  it('names the header that base64 has broken into lines', async () => {
-    for (const end of ['\n', '\r\n', '\r\n ']) {
-      const heard = await callRaw(service.url, head('GET /clients', `authorization: Basic abc${end}def`))
-        .closed;
-      assert.match(heard, /see the header authorization, which must be one line/, JSON.stringify(end));
     }
   });
 
@@ -312,13 +302,7 @@ describe('a slow caller', () => {
   after(() => server.close());
 
   it('gets 408 and a closed connection when it sends nothing, half a head, half a body, or one byte at a time', async () => {
-    const half = (path: string) =>
-      bare(
-        `POST ${path}`,
-        'host: x',
-        'content-length: 99',
-        'content-type: application/x-www-form-urlencoded',
-      );
+    const half = (path: string) => bare(`POST ${path}`, 'host: x', 'content-length: 99', formType);
     for (const [bytes, isSlow] of [
       [''],
       ['GET / HTTP/1.1\r\nho'],

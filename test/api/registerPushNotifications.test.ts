@@ -64,25 +64,17 @@ describe('POST /register_push_notifications', () => {
   });
 
   const names = ['access_token', 'client_token', 'url'];
-  const wrong: [what: string, change: (query: string) => string, says: RegExp, isBearer?: boolean][] = [
-    ...names.flatMap((name): typeof wrong => [
-      [
-        `${name} missing`,
-        (query) => query.replace(new RegExp(`${name}=[^&]*&`), ''),
-        new RegExp(`${name} is missing`),
-      ],
-      [
-        `${name} empty`,
-        (query) => query.replace(new RegExp(`${name}=[^&]*`), `${name}=`),
-        new RegExp(`${name} is empty`),
-      ],
-      [`${name} repeated`, (query) => `${query}${name}=again`, new RegExp(`${name} is repeated`)],
-      [
-        `${name} with a broken percent-encoding`,
-        (query) => query.replace(`${name}=`, `${name}=%zz`),
-        new RegExp(name),
-      ],
-    ]),
+  type Wrong = [what: string, change: (query: string) => string, says: RegExp, isBearer?: boolean];
+  const wrong: Wrong[] = [
+    ...names.flatMap((name): Wrong[] => {
+      const given = new RegExp(`${name}=[^&]*`);
+      return [
+        [`${name} missing`, (query) => query.replace(given, ''), new RegExp(`${name} is missing`)],
+        [`${name} empty`, (query) => query.replace(given, `${name}=`), new RegExp(`${name} is empty`)],
+        [`${name} repeated`, (query) => `${query}${name}=again`, new RegExp(`${name} is repeated`)],
+        [`${name} encoded wrongly`, (query) => query.replace(given, `${name}=%zz`), new RegExp(name)],
+      ];
+    }),
     ['an unknown one', (query) => `${query}colour=red`, /colour is not known/],
     [
       'a raw url with &',

@@ -66,10 +66,8 @@ describe('PUT /push_notifications/headers', () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     for (const what of ['test', 'check']) {
       await customer.forgetSends();
-      const { status, text } = await call(
-        'POST',
-        `/push_notifications/${what}?url=${encodeURIComponent(receiver.url)}`,
-      );
+      const query = new URLSearchParams({ url: receiver.url });
+      const { status, text } = await call('POST', `/push_notifications/${what}?${query}`);
       assert.equal(status, 200, text);
       assert.ok(!text.includes(secret));
       assert.match(text, /"authorization":"\*\*\*"/);

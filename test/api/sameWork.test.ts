@@ -94,14 +94,8 @@ describeWithOneRedis('the same work is done for', () => {
     const first = found.get('wrong secret');
     assert.ok(first);
     assert.equal((first.answer as { status: number }).status, 401);
-    assert.ok(
-      first.work.some((line) => /^(h(m)?get|hgetall|eval)/.test(line)),
-      'the look-up was counted',
-    );
-    assert.ok(
-      first.work.some((line) => /hash/i.test(line)),
-      'the hash was counted',
-    );
+    assert.match(first.work.join('\n'), /^(h(m)?get|hgetall|eval)/m, 'the look-up was counted');
+    assert.match(first.work.join('\n'), /hash/i, 'the hash was counted');
     for (const [name, one] of found) assert.deepEqual(one, first, name);
   });
 
@@ -123,10 +117,7 @@ describeWithOneRedis('the same work is done for', () => {
       };
       const first = await workOf(ask('SITE-of-nobody'));
       assert.equal((first.answer as { status: number }).status, path.startsWith('/register') ? 401 : 404);
-      assert.ok(
-        first.work.some((line) => /^(h(m)?get|hgetall|eval)/.test(line)),
-        'it was counted',
-      );
+      assert.match(first.work.join('\n'), /^(h(m)?get|hgetall|eval)/m, 'it was counted');
       for (const clientToken of [other.client_token, long, gone.client_token]) {
         assert.deepEqual(await workOf(ask(clientToken)), first, `${path} ${clientToken}`);
       }

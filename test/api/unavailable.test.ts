@@ -67,13 +67,9 @@ describe('While Redis', () => {
     'a revocation': [() => post('/oauth/revoke', { token: 'any' }), 200],
   };
 
+  const bound = (bytes: number) => direct.config('SET', 'maxmemory', bytes);
   const ways: [way: string, begin: () => unknown, end: () => unknown, calls: typeof writes][] = [
-    [
-      'is full',
-      () => direct.config('SET', 'maxmemory', 1),
-      () => direct.config('SET', 'maxmemory', 0),
-      writes,
-    ],
+    ['is full', () => bound(1), () => bound(0), writes],
     ['does not answer', () => line.hang(), () => line.release(), all],
     [
       'is gone',

@@ -176,17 +176,11 @@ describe('clients/listen', () => {
       [inHours, '9\\d{3}'],
       ['soon', '2'],
     ] as const) {
-      busy.answer = () => ({
-        status: 429,
-        headers: { 'retry-after': retryAfter },
-        body: '{"msg":"too many"}',
-      });
+      const headers = { 'retry-after': retryAfter };
+      busy.answer = () => ({ status: 429, headers, body: '{"msg":"too many"}' });
       const waiting = start(['--updates', busy.url, '--client', client_token], access);
       await waiting.until('it says how long', async () => waiting.stderr !== '');
-      assert.match(
-        waiting.stderr,
-        new RegExp(`^No answer \\(429: too many\\): asking again in ${seconds} s.\\n`),
-      );
+      assert.match(waiting.stderr, new RegExp(`^No answer \\(429: too many\\): .* in ${seconds} s.\\n`));
       await waiting.stop('SIGINT');
     }
     busy.answer = () => ({ status: 403, body: '{"message":"Forbidden"}' });
@@ -238,11 +232,7 @@ describe('clients/listen', () => {
       assert.equal(await forward(useless, '--replay', id).ended, 2);
       assert.equal(await start(['--updates', useless, '--client', client_token]).ended, 2);
     }
-    for (const [name, value] of [
-      ['replay', id],
-      ['client', client_token],
-      ['forward', listen.url],
-    ] as const) {
+    for (const [name, value] of Object.entries({ replay: id, client: client_token, forward: listen.url })) {
       const alone = start([`--${name}`, value], { SIGNING_SECRETS: secret });
       assert.equal(await alone.ended, 2, alone.stderr);
       assert.match(alone.stderr, new RegExp(`^--${name} needs --updates`));

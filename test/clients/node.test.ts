@@ -44,13 +44,8 @@ describe('clients/node', () => {
       }
     };
     const { client_id: clientId, client_secret: clientSecret } = to.account;
-    const client = new EnrichmentsClient({
-      url: to.api.url,
-      clientId,
-      clientSecret,
-      fetch: observed,
-      ...options,
-    });
+    const own = { url: to.api.url, clientId, clientSecret, fetch: observed };
+    const client = new EnrichmentsClient({ ...own, ...options });
     afterTest(() => client.close(0));
     return client;
   }
@@ -83,10 +78,7 @@ describe('clients/node', () => {
     await publisher.send(event(0));
     to.redis.hang();
     const sent = Promise.all(events(100).map((one) => publisher.send(one)));
-    await until(
-      'every call under way was answered 503',
-      () => calls.filter((c) => c.status === 503).length >= 3,
-    );
+    await until('each was answered 503', () => calls.filter((c) => c.status === 503).length >= 3);
     to.redis.release();
     await sent;
     assert.equal(publisher.queued, 0);
@@ -207,11 +199,8 @@ describe('clients/node', () => {
   ];
   it('refuses options that no call could be made with, by name, and repeats no secret', () => {
     for (const options of useless) {
-      const refused = {
-        name: 'RangeError',
-        message: new RegExp(`^${Object.keys(options)[0]} must (?!.*secret)`),
-      };
-      assert.throws(() => open(options), refused, JSON.stringify(options));
+      const message = new RegExp(`^${Object.keys(options)[0]} must (?!.*secret)`);
+      assert.throws(() => open(options), { name: 'RangeError', message }, JSON.stringify(options));
     }
   });
 });

@@ -50,10 +50,7 @@ describe('A retry comes at its time', () => {
     failsOnce(other, 'other');
     await h.publish({ client: await h.newClient(other.url), asset: 'other' });
     await cameAtItsTime(other, 'other');
-    assert.ok(
-      limited.received.length < 15,
-      `${limited.received.length} of the limited client came before it`,
-    );
+    assert.ok(limited.received.length < 15, `${limited.received.length} of the limited came before it`);
   });
 
   it('in a group with a slow event of another client, and with one whose retry is an hour later', async () => {

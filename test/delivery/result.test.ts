@@ -61,11 +61,7 @@ describe('The Temporal UI', () => {
       });
     const { status, state } = await ended(handle);
     assert.deepEqual([status, state], [502, 'waiting']);
-    assert.equal(
-      (await h.catchUp(client).describe()).status.name,
-      'RUNNING',
-      'the rest is handed to catch-up',
-    );
+    assert.equal((await h.catchUp(client).describe()).status.name, 'RUNNING', 'it has the rest');
     // The lists together are longer than a server accepts by default.
     for (const { asset } of published) {
       const query = `ClientToken = '${client}' AND PlatformId = '${asset}'`;

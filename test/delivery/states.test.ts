@@ -56,13 +56,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     await reaches('active');
     await until('told', () => told().length === 6);
     const [info, warn, error] = [30, 40, 50];
-    const changes = told().map(({ level, client_token, from, to, why }) => [
-      level,
-      client_token,
-      from,
-      to,
-      why,
-    ]);
+    const changes = told().map((one) => [one.level, one.client_token, one.from, one.to, one.why]);
     assert.deepEqual(changes, [
       [info, client(), 'not_registered', 'active', 'registered'],
       [warn, client(), 'active', 'failing', '2 attempts failed in a row'],

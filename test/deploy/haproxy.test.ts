@@ -54,10 +54,8 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     const call = async () => (await fetch(`http://127.0.0.1:${port}/enrichments?access_token=x`)).text();
     const answers = new Set<string>();
     await until('both are called', async () => answers.add(await call()).size === 2);
-    assert.deepEqual(
-      [...answers].sort(),
-      [`${one.port} for 127.0.0.1`, `${other.port} for 127.0.0.1`].sort(),
-    );
+    const both = [one, other].map(({ port }) => `${port} for 127.0.0.1`);
+    assert.deepEqual([...answers].sort(), both.sort());
 
     one.ready = false;
     // Two failures take it out; the third look is after that.
@@ -98,17 +96,14 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     );
     const head = (text: string) => callRaw(`http://127.0.0.1:${port}`, text).closed;
     assert.match(await head('GET / HTTP/1.1\r\nhost: x\r\n'), /^HTTP\/1\.1 408 /);
-    await isProblem(
-      await head('GET /break HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'),
-      'temporarily_unavailable',
-      502,
-    );
+    const broken = await head('GET /break HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n');
+    isProblem(broken, 'temporarily_unavailable', 502);
     one.ready = false;
     await until('nobody is ready', async () => (await health()) === 503);
     const none = await head(
       'GET /clients?access_token=secret HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
     );
-    await isProblem(none, 'temporarily_unavailable');
+    isProblem(none, 'temporarily_unavailable');
     assert.match(none, /^retry-after: 2\r$/im);
     const odd = '/odd\\"';
     await head(`GET ${odd} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`);
@@ -127,11 +122,7 @@ describe('deploy/haproxy/haproxy.cfg', () => {
 });
 
 /** Asserts that an answer is the error of this code, for the calls under /oauth as well. */
-async function isProblem(
-  answer: string,
-  code: ErrorCode,
-  status: number = errors[code].status,
-): Promise<void> {
+function isProblem(answer: string, code: ErrorCode, status: number = errors[code].status): void {
   const [head = '', body = ''] = answer.split('\r\n\r\n');
   assert.match(head, new RegExp(`^HTTP/1\\.1 ${status} `));
   const { error, error_description, request_id, ...problem } = JSON.parse(body) as Record<string, string>;

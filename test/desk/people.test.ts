@@ -164,10 +164,7 @@ describe('desk: people', () => {
     assert.equal(noRole.status, 403);
     assert.match(noRole.html, /as Eve, but have no role here: your claim “groups” names none/);
     provider.state.person = { sub: 'eve', name: '\u200b' };
-    assert.match(
-      (await finish(await comeBack())).html,
-      /as eve, .* your claim “groups” is not in the ID token/,
-    );
+    assert.match((await finish(await comeBack())).html, /as eve, .* claim “groups” is not in the ID token/);
 
     provider.state.person = ada;
     const { back } = await comeBack();
@@ -278,9 +275,6 @@ describe('desk: people', () => {
       max_in_flight: '3',
       reason: 'more',
     });
-    assert.match(
-      (await visitor.get(`/desk/do/audit?of=${client_token}`)).html,
-      /max_in_flight=3 max_per_second=null/,
-    );
+    assert.match((await visitor.get(`/desk/do/audit?of=${client_token}`)).html, /=3 max_per_second=null/);
   });
 });

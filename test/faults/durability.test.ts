@@ -171,12 +171,7 @@ async function tryToPublish(scene: FaultScene, clientToken: string, assets: read
   const segments = ['a'];
   const { status, results } = await publishAll(
     scene,
-    assets.map((asset) => ({
-      client_token: clientToken,
-      platform_id: asset,
-      event_id: `of-${asset}`,
-      segments,
-    })),
+    assets.map((one) => ({ client_token: clientToken, platform_id: one, event_id: `of-${one}`, segments })),
   );
   const idOf = (platformId: string) =>
     notificationId({ clientToken, platformId, eventId: `of-${platformId}`, segments });

@@ -205,9 +205,6 @@ export function assertKept(account: Account, clients = 5): void {
   assert.deepEqual(account.wrong, []);
   assert.deepEqual(account.brokenOff, []);
   for (const row of account.rows) {
-    assert.ok(
-      row.duplicated <= row.injected * clients * inFlightPerClient,
-      `${row.fault}: ${row.duplicated}`,
-    );
+    assert.ok(row.duplicated <= row.injected * clients * inFlightPerClient, JSON.stringify(row));
   }
 }

@@ -19,10 +19,7 @@ describe('operator: account', () => {
     const scopes = ['--scope', 'push_notifications', '--scope', 'signing_secrets'];
     const second = await cli.run(['account', 'create', '--name', 'P', ...scopes, '--json']);
     assert.deepEqual(JSON.parse(second.stdout).scopes, ['push_notifications', 'signing_secrets']);
-    assert.match(
-      second.stderr,
-      new RegExp(`^An account of this name was there before: ${platform.account_id}`),
-    );
+    assert.match(second.stderr, new RegExp(`of this name was there before: ${platform.account_id}`));
   });
 
   it('set ID --scope S ends every token if a scope is removed, otherwise none; an unknown scope changes nothing', async () => {
@@ -62,12 +59,7 @@ describe('operator: account', () => {
     const audit = await cli.json('audit', '--since', since, '--of', account_id);
     const login = userInfo().username;
     const made = { name: 'D', client_id, scopes: ['push_notifications'] };
-    const changes = audit.map(({ who, what, before, after }: Record<string, unknown>) => [
-      who,
-      what,
-      before,
-      after,
-    ]);
+    const changes = audit.map((one: Record<string, unknown>) => [one.who, one.what, one.before, one.after]);
     assert.deepEqual(changes, [
       [login, 'account create', null, made],
       [login, 'account disable', { disabled: false }, { disabled: true }],

@@ -218,12 +218,7 @@ describe('audit: calls of the API', () => {
     await post({ client_id: customer.client_secret });
     await post({}, [['scope', 'twice']]);
     const logged = lines.filter((line) => line.msg === 'a token call was refused');
-    const refused = logged.map(({ client_id, address, error, status }) => [
-      client_id,
-      address,
-      error,
-      status,
-    ]);
+    const refused = logged.map((one) => [one.client_id, one.address, one.error, one.status]);
     assert.deepEqual(refused, [
       [customer.client_id, from, 'invalid_client', 401],
       [customer.client_id, from, 'invalid_scope', 400],

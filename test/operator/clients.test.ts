@@ -75,10 +75,7 @@ describe('operator: client, registration', () => {
     const env = { TEMPORAL_ADDRESS: '127.0.0.1:1' };
     const away = await cli.run(['registration', 'resume', token], { env });
     assert.equal(away.stdout, probed('later'));
-    assert.match(
-      away.stderr,
-      /within 30 seconds, once Temporal is back\. Temporal does not answer \(ECONNREFUSED\)/,
-    );
+    assert.match(away.stderr, /within 30 seconds, once Temporal is back\..*\(ECONNREFUSED\)/);
     await cli.json('registration', 'reset', token);
     const without = await cli.run(['registration', 'pause', token]);
     assert.equal(without.stdout, `${token} has no URL; the next one is paused.\n`);

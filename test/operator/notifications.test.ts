@@ -85,10 +85,7 @@ describe('operator: notification, explain', () => {
     assert.equal(why.last_notification.notification_id, id);
     await cli.json('registration', 'pause', 'EXPLAINED');
     const { stdout } = await cli.run(['explain', 'EXPLAINED', "vid '1\\"]);
-    assert.match(
-      stdout,
-      /^The last event: queued: .*\. Its last notification is waiting: deliveries are paused\.\n/,
-    );
+    assert.match(stdout, /^The last event: queued: .* notification is waiting: deliveries are paused\.\n/);
     const nothing = await cli.json('explain', 'EXPLAINED', 'vid-2');
     assert.deepEqual([nothing.last_event, nothing.last_notification], [null, null]);
     assert.equal((await cli.json('explain', 'EXPLAINED', '--event', 'an-1')).notification_id, id);

@@ -34,11 +34,8 @@ describe('operator: secrets', () => {
   before(async () => {
     h = await startHarness({}, 'all', { secretBox: its });
     await h.startWorker();
-    cli = await openCli({
-      KEY_PREFIX: h.db.prefix,
-      TASK_QUEUE: h.taskQueue,
-      SECRETS_KEY: setting(newer, older),
-    });
+    const SECRETS_KEY = setting(newer, older);
+    cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue, SECRETS_KEY });
     receiver = await startReceiver();
   });
   after(() => h.close());
@@ -126,12 +123,8 @@ describe('operator: the client of notices', () => {
     const cli = await openCli({ SECRETS_KEY: setting(newer, older) });
     const { account_id } = await createAccount(cli.db, { name: 'Acme' });
     const client = noticesClient(account_id);
-    await setNoticesUrl(
-      cli.db,
-      createSecretBox([older]),
-      account_id,
-      'http://127.0.0.1:4997/notices?key=hush',
-    );
+    const url = 'http://127.0.0.1:4997/notices?key=hush';
+    await setNoticesUrl(cli.db, createSecretBox([older]), account_id, url);
     const read = async (...keys: (typeof older)[]) =>
       (await readSecrets(cli.db, createSecretBox(keys), client)).signing;
     await cli.json('secrets', 'rotate', client);
@@ -139,10 +132,7 @@ describe('operator: the client of notices', () => {
     assert.ok((await cli.json('secrets', 'reencrypt')).reencrypted >= 1);
     assert.deepEqual(await read(newer), both);
     const ended = await cli.run(['secrets', 'rotate', client, '--now']);
-    assert.match(
-      ended.stdout,
-      /its account reads it with GET \/notices\/signing_secret\. Every earlier one has ended/,
-    );
+    assert.match(ended.stdout, /reads it with GET \/notices\/signing_secret\. Every earlier one has ended/);
     assert.equal((await read(newer)).length, 1);
     const audit: { what: string; after: unknown }[] = await cli.json('audit', '--of', client);
     const rotations = audit.slice(-2).map(({ what, after }) => ({ what, after }));

@@ -4,6 +4,7 @@ import { noContent, requestTo, useNetwork } from './rawReceiver.js';
 
 const ok = 'HTTP/1.1 200 OK\r\n';
 const body = 'content-length: 2\r\n\r\nok';
+const twoKib = 'x'.repeat(2_048);
 const times = (count: number) => Array.from({ length: count }, (_, i) => i);
 
 const h = 'HTTP/1.1 ';
@@ -54,11 +55,7 @@ const oddities: [what: string, after: string, isKept?: boolean][] = [
     [`has no colon after ${name}`, `${name}\r\n${body}`],
     [`has a control character in ${name}`, `${name}: a\x01b\x00\r\n${body}`],
     [`has a bare CR in ${name}`, `${name}: a\rb\r\n${body}`],
-    [
-      `has ${name} with 20 KiB in ten pieces`,
-      `${`${name}: ${'x'.repeat(2_048)}\r\n`.repeat(10)}${body}`,
-      true,
-    ],
+    [`has 20 KiB of ${name} in ten pieces`, `${name}: ${twoKib}\r\n`.repeat(10) + body, true],
     [`has ${name} twice`, `${name}: a\r\n${name}: a\r\n${body}`, true],
   ]),
   ['folds before the first header', ` folded\r\n${body}`],
@@ -70,10 +67,7 @@ const oddities: [what: string, after: string, isKept?: boolean][] = [
   ['lists its Content-Length', 'content-length: 2, 2\r\n\r\nok'],
   ['has a Content-Length that is no number', 'content-length: two\r\n\r\nok'],
   ['has a negative Content-Length', 'content-length: -2\r\n\r\nok'],
-  [
-    'has Content-Length and chunks',
-    `transfer-encoding: chunked\r\ncontent-length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
-  ],
+  ['has chunks and a length', `transfer-encoding: chunked\r\ncontent-length: 9\r\n\r\n2\r\nok\r\n0\r\n\r\n`],
   ['has chunks', 'transfer-encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\nx: y\r\n\r\n', true],
   ['has a chunk of a wrong size', 'transfer-encoding: chunked\r\n\r\n2\r\nokay\r\n0\r\n\r\n'],
   ['has a chunk without a size', 'transfer-encoding: chunked\r\n\r\nx\r\nok\r\n0\r\n\r\n'],
@@ -159,13 +153,10 @@ describe('an answer counts by its status line', () => {
               },
             });
             const sender = sending();
+            const expected = [status, status === 204 ? undefined : 'redirect'];
             for (const _ of times(21)) {
               const { status: got, error } = await sender.post(requestTo(receiver.url));
-              assert.deepEqual(
-                [got, error],
-                [status, status === 204 ? undefined : 'redirect'],
-                `${framing} ${end}`,
-              );
+              assert.deepEqual([got, error], expected, `${framing} ${end}`);
             }
           }),
         ),

@@ -81,12 +81,7 @@ describe('outgoing post', () => {
     assert.deepEqual(resumed.sort(), [false, false, true]);
   });
 
-  type LateEnd = [
-    title: string,
-    end: (s: Socket, count: number) => unknown,
-    error?: string,
-    accepted?: number,
-  ];
+  type LateEnd = [string, (s: Socket, count: number) => unknown, error?: string, accepted?: number];
   const lateEnds: LateEnd[] = [
     [
       'replaces a kept connection that the receiver closes in the moment of its next use',

@@ -29,11 +29,7 @@ const wantsCertificate = { requestCert: true, rejectUnauthorized: true };
 const servers: [what: string, options: TlsOptions, detail: AttemptDetail | undefined][] = [
   ['is good', chain(good), undefined],
   ['has its intermediate', chain(middle.issue({ name: host }), middle), undefined],
-  [
-    'is for two names',
-    chain(root.issue({ name: 'x', names: ['a.example', '*.customer.example'] })),
-    undefined,
-  ],
+  ['has names', chain(root.issue({ name: 'x', names: ['a.example', '*.customer.example'] })), undefined],
   ['has expired', chain(root.issue({ name: host, fromDays: -9, untilDays: -1 })), 'certificate_expired'],
   [
     'has an intermediate that has expired',

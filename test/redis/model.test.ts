@@ -259,10 +259,7 @@ async function act(model: Model, process: Process, room: number, fate: Fate): Pr
   if (takes === undefined || fate === 'lost') {
     const { refused, isGivenUp } = hand.failed(call, false, model.elapsed);
     process.waiting -= refused.length;
-    assert.ok(
-      !isGivenUp || model.elapsed > process.closedAt + 10 * second,
-      'verdicts are given up too early',
-    );
+    assert.ok(!isGivenUp || model.elapsed > process.closedAt + 10 * second, 'it gives up too early');
     if (isGivenUp && call.kind === 'turn') settled(process, call.verdicts);
     return;
   }
@@ -398,13 +395,9 @@ const operator: Step[] = [
     if (facts.paused) Object.assign(facts, { paused: false, recoveredAt: now });
   }),
   step('resume', async (model, { db, clientToken }) => {
-    assert.equal(await resumeEndpoint(db, clientToken), model.facts.state !== 'active');
-    if (
-      model.facts.state === 'suspended' &&
-      !model.facts.paused &&
-      !model.facts.held &&
-      model.facts.registered
-    )
+    const { facts } = model;
+    assert.equal(await resumeEndpoint(db, clientToken), facts.state !== 'active');
+    if (facts.state === 'suspended' && !facts.paused && !facts.held && facts.registered)
       assert.equal((await getEndpoint(db, clientToken))?.lastChange?.by, 'operator');
     model.resume();
   }),

@@ -31,11 +31,7 @@ describe('a page after a place of a sorted set', () => {
         args,
       );
       const found = (answer.entries ?? []).map((one) => ({ score: one.score, member: one.member }));
-      assert.deepEqual(
-        answer.last,
-        found.length === 5 ? found.at(-1) : undefined,
-        'where the next page begins',
-      );
+      assert.deepEqual(answer.last, found.length === 5 ? found.at(-1) : undefined, 'the next begins');
       return found;
     };
     await fc.assert(

@@ -109,12 +109,9 @@ describe('A script that is refused a command midway', () => {
         client.pass(minute);
       }
       assert.ok((await getEndpoint(db, clientToken)).isConsistent);
+      const keys = db.client(clientToken);
       for (const id of ids) {
-        const [asset, state] = await db.redis.hmget(
-          db.client(clientToken).notification(id),
-          'asset',
-          'state',
-        );
+        const [asset, state] = await db.redis.hmget(keys.notification(id), 'asset', 'state');
         assert.ok(asset === null || state !== null, `${id} of ${asset} waits, and nobody owes it`);
       }
       db.redis.disconnect();

@@ -68,11 +68,7 @@ describe("Temporal's standard client settings", () => {
       readFileSync(certificate.replace('certificate.pem', `${name}.pem`), 'utf8');
     const cases: [what: string, env: () => Record<string, string>, says: RegExp][] = [
       ['a flag that is none', () => ({ TEMPORAL_TLS: 'yes' }), /TEMPORAL_TLS:/],
-      [
-        'an unknown profile',
-        () => ({ TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'x' }),
-        /Profile 'x' not found/,
-      ],
+      ['no such profile', () => ({ TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'x' }), /'x' not found/],
       [
         'a key that cannot be read',
         () => ({ TEMPORAL_TLS_CLIENT_CERT_PATH: certificate, TEMPORAL_TLS_CLIENT_KEY_PATH: `/${secret}` }),

@@ -34,14 +34,8 @@ describe('Catch-up waits for days', () => {
     const friday = await skipping.now();
     const mondayAt = friday + 60 * hourMs;
     const asked: number[] = [];
-    const down: Drained = {
-      owed: 3,
-      oldestAt: friday,
-      reason: 'failing',
-      inMs: everyMs,
-      tookMs: 0,
-      lastError: 'http_status 503',
-    };
+    const waits = { owed: 3, oldestAt: friday, inMs: everyMs };
+    const down: Drained = { ...nothing, ...waits, reason: 'failing', lastError: 'http_status 503' };
     const memos: unknown[] = [];
     await skipping.withWorkers(
       {
@@ -64,9 +58,9 @@ describe('Catch-up waits for days', () => {
       },
     );
     assert.ok((asked.at(-1) ?? 0) >= mondayAt, 'it ends when the client is back');
-    const waits = asked.slice(1).map((at, i) => at - (asked[i] as number));
-    assert.ok(Math.min(...waits) > everyMs - 1000, `a probe came after ${Math.min(...waits)} ms`);
-    assert.ok(Math.max(...waits) < 2 * everyMs, `no probe for ${Math.max(...waits)} ms`);
+    const gaps = asked.slice(1).map((at, i) => at - (asked[i] as number));
+    assert.ok(Math.min(...gaps) > everyMs - 1000, `a probe came after ${Math.min(...gaps)} ms`);
+    assert.ok(Math.max(...gaps) < 2 * everyMs, `no probe for ${Math.max(...gaps)} ms`);
     assert.equal(memos.length, asked.length - 80);
     for (const memo of memos as Record<string, unknown>[]) {
       const { what, owed, since, why } = memo;
@@ -93,13 +87,8 @@ describe('Catch-up waits for days', () => {
   });
 
   it('plans a paused client when it said it would, and immediately when it is woken', async () => {
-    const paused: Drained = {
-      owed: 1,
-      oldestAt: await skipping.now(),
-      reason: 'paused',
-      inMs: dayMs / 24,
-      tookMs: 0,
-    };
+    const oldestAt = await skipping.now();
+    const paused: Drained = { ...nothing, owed: 1, oldestAt, reason: 'paused', inMs: hourMs };
     let answer = paused;
     let looks = 0;
     const drain = async () => {
