@@ -112,13 +112,8 @@ describe('POST /oauth/access_token', () => {
     const customer = await newCustomer(h);
     const fields = new URLSearchParams({ grant_type: 'none', scope: 'push_notifications' });
     const pair = Buffer.from(`${customer.client_id}:${customer.client_secret}`).toString('base64');
-    const wrong = [
-      `Basic ${pair.slice(0, 76)} ${pair.slice(76)}`,
-      'Basic %%%',
-      'Basic',
-      'Basic  ',
-      'basic a"b"',
-    ];
+    const broken = `Basic ${pair.slice(0, 76)} ${pair.slice(76)}`;
+    const wrong = [broken, 'Basic %%%', 'Basic', 'Basic  ', 'basic a"b"'];
     const utf16 = Buffer.from(`${customer.client_id}:${customer.client_secret}`, 'utf16le');
     for (const [authorization, says] of [
       ...Array(4)

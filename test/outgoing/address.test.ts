@@ -21,14 +21,7 @@ const notPublic: Record<string, readonly string[]> = {
 };
 
 /** Beside the ranges that are refused. */
-const allowed = [
-  '8.8.8.8',
-  '172.15.0.1',
-  '172.32.0.1',
-  '100.128.0.1',
-  '192.0.1.1',
-  '2a00:1450:4001:81b::200e',
-];
+const allowed = ['8.8.8.8', '172.15.0.1', '172.32.0.1', '100.128.0.1', '192.0.1.1', '2a00:1450::200e'];
 
 describe('outgoing guard: addresses', () => {
   for (const [what, addresses] of Object.entries(notPublic)) {
@@ -65,16 +58,10 @@ describe('outgoing guard: addresses', () => {
   });
 
   describe('with ranges that an operator allowed', () => {
+    const ofIPv6 = ['::1/128', '::ffff:10.2.0.0/112', '64:ff9b:1::/48'];
     const opened: TargetPolicy = {
       allowHttp: true,
-      allowedCidrs: [
-        '127.0.0.0/8',
-        '::1/128',
-        '10.1.0.0/16',
-        '::ffff:10.2.0.0/112',
-        '64:ff9b:1::/48',
-        '0.0.0.0/8',
-      ],
+      allowedCidrs: ['127.0.0.0/8', '10.1.0.0/16', '0.0.0.0/8', ...ofIPv6],
       ownPorts: [3000, 9464],
       ownAddresses: ['10.1.0.7', '93.184.216.34', '2606:4700::7'],
     };
@@ -95,12 +82,10 @@ describe('outgoing guard: addresses', () => {
     }
 
     it('never allows the ports of the service on its own addresses', () => {
-      for (const port of opened.ownPorts) {
-        for (const a of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1', '0.0.0.0'])
+      const loopback = ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1', '0.0.0.0'];
+      for (const port of opened.ownPorts)
+        for (const a of [...loopback, ...(opened.ownAddresses ?? [])])
           assert.equal(judgeAddress(a, port, opened), 'own_address', a);
-        for (const a of opened.ownAddresses ?? [])
-          assert.equal(judgeAddress(a, port, opened), 'own_address', a);
-      }
       for (const beside of ['10.1.0.8', '2606:4700::8'])
         assert.equal(judgeAddress(beside, 3000, opened), 'allowed', beside);
     });
