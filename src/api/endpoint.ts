@@ -42,7 +42,6 @@ export interface Description {
   /** The status of the result; 200 if absent. */
   status?: 202;
   result: Result;
-  /** By status. */
   otherResults?: Record<number, Result>;
   /** The errors, without those that any call, any call with a token and any call with a body may answer. */
   codes?: readonly ErrorCode[];
@@ -139,7 +138,6 @@ interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
   isLong?: true;
   /** Returns false for a call that does not count towards the rate. */
   isCounted?: (call: Call<z.output<Query>, z.output<Body>>) => boolean;
-  /** Returns the body of the answer. */
   answer: (deps: ApiDeps, call: Call<z.output<Query>, z.output<Body>> & About) => unknown;
 }
 

@@ -35,10 +35,8 @@ import { findOperatorToken, isAllowed, type Role } from '../redis/records/operat
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { isTemporalUnavailable } from '../temporal/connection.js';
 
-const bodyAtMostBytes = 64 * 1024;
-const readJson = jsonReader(bodyAtMostBytes);
+const readJson = jsonReader(64 * 1024);
 
-/** Mounts the calls, and their description at /operator/openapi.json. */
 export function mountCalls(router: Router, services: Services): void {
   for (const { method, path, middleware } of calls) router[method](path, middleware(services as ApiDeps));
   router.get('/operator/openapi.json', async (ctx) => {
@@ -148,7 +146,6 @@ function present({ list }: Operation, { value, next }: Answer): unknown {
   return { [list]: value, has_more: next !== undefined, ...more };
 }
 
-/** Declares the call of an operation. */
 function callOf(operation: Operation) {
   const { input, answers, list, changes, role, does } = operation;
   const words = nameOf(operation).split(' ');

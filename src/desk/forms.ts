@@ -90,7 +90,6 @@ function field(id: string, member: string, schema: z.ZodType, typed = ''): Html 
   return html`<div><label for="${id}">${label}</label>${control}</div>`;
 }
 
-/** Shows the parts of an answer. */
 export const shownParts = (parts: readonly Part[]): Piece => parts.map(shownPart);
 
 function shownPart(part: Part): Piece {

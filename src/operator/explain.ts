@@ -84,7 +84,6 @@ export const explain = operation({
   },
 });
 
-/** Answers with a notification and its attempts. */
 export async function answerWith(operator: Operator, n: NotificationRecord): Promise<Answer> {
   const value = await present(operator, n);
   return answer(value, `It is ${standing(n)}`, ...shownOf(value));

@@ -88,6 +88,5 @@ export const inOrder = <Schema extends z.ZodType<Times>>(schema: Schema): Schema
     'The time of --since must not be later than that of --until, or now.',
   );
 
-/** One of the words of a list. */
 export const choice = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `Allowed choices are ${words.join(', ')}.`);

@@ -53,7 +53,6 @@ export const listed = (
   ...(next && { next }),
 });
 
-/** The page of a list that is asked for. */
 export interface Page {
   limit: number;
   after?: string;
@@ -81,7 +80,6 @@ export interface Operator {
   config(): Config;
   db(): Promise<Db>;
   temporal(): Promise<TemporalClient>;
-  /** Sends requests to receivers. */
   sender(): Promise<Sender>;
   /** The operator's name, and how the operator came in. */
   who: string;

@@ -171,7 +171,6 @@ function describeFailures({ total, failed }: { total: number; failed: number }):
 
 /** Longer than the sweep takes to find what nothing works on (contract, section 3). */
 const lateMs = 120_000;
-/** Clients read at the same time. */
 const concurrency = 100;
 
 /** Reads client by client, so that broken keys of one client hide no other. @throws if Redis is unavailable */

@@ -107,7 +107,6 @@ ${receivers}`;
 
 type Answer = Readonly<Record<string, unknown>>;
 
-/** The query and the body of the API's call. */
 interface Input {
   query?: { url: string };
   body?: { since: string; until?: string; dry_run: boolean };

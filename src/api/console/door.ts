@@ -53,7 +53,6 @@ export function createDoor<Session>(door: Door<Session>) {
   const { db, path, frame, sessions } = door;
   const cookies = sessionCookies(`${path.slice(1)}_session`, door.reached);
 
-  /** Composes a page outside a session. */
   const outside = (answer: (ctx: PageContext) => PageAnswer): Middleware => composePage(frame, answer);
 
   /** Composes a page of a session; without one a browser comes to the page that says how to get one. */
@@ -147,7 +146,6 @@ ${door.how}
 </form>`,
   });
 
-  /** Mounts how browsers come in and go. */
   function mount(router: Router): void {
     router.get(`${path}/open`, outside(askForLink));
     router.post(`${path}/open`, outside(open));

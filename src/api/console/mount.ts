@@ -71,14 +71,12 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
       return deps.inTurn(visit.ctx, `${accountId} console`, async () => answer(visit));
     });
 
-  /** Composes a page about the client of its path. */
   const clientPage = (answer: (site: Site, deps: ApiDeps) => PageAnswer) =>
     accountPage(async (visit) => {
       const found = await findClient(deps, visit);
       return answer({ ...found, ...(await readEndpoint(deps.db, found.client.clientToken)) }, deps);
     });
 
-  /** Composes the answer to a form about the client of its path. */
   const actionAnswer = (action: Action) =>
     door.form(async (visit) => {
       const sent = await findClient(deps, visit);
@@ -121,7 +119,6 @@ async function findClient<From extends Visit<ConsoleSession>>({ db }: ApiDeps, v
   return { ...visit, token, client, here, access, reader: publisher };
 }
 
-/** Makes the form that recovers what failed. */
 function recovery({ health, access, formToken, here }: Site, path: string, sinceMs: number): Piece {
   if (access !== 'full') return '';
   const since = html`<input type="hidden" name="since" value="${new Date(sinceMs).toISOString()}">`;

@@ -48,7 +48,6 @@ export interface SitePages<Of extends Site> {
 
 export const siteUrl = (clientToken: string): string => `/console/sites/${clientToken}`;
 
-/** Names a client's page. */
 export const home = ({ client, here }: Pick<Site, 'client' | 'here'>): Link => ({
   name: client.name || client.clientToken,
   href: here,

@@ -7,7 +7,6 @@ import { type Endpoint, type StateChange, siteStateOf } from '../../redis/record
 import type { Registration } from '../../redis/records/registrations.js';
 import { type Html, html, type Piece } from './html.js';
 
-/** Shows a moment by its distance from now. */
 export function fromNow(atMs: number | undefined): Html {
   if (atMs === undefined) return html`<span class="faint">never</span>`;
   return timeElement(atMs, distance(atMs));
@@ -57,7 +56,6 @@ export const badge = (state: string): Html =>
 export const stateInWords = (state: string): string =>
   state === 'not_registered' ? 'no URL' : state.replace('_', ' ');
 
-/** Asks for which state a list is shown. */
 export const stateField = (states: readonly string[], chosen: string | undefined): Html =>
   html`<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${states.map((name) => html`<option value="${name}" ${name === chosen && html`selected`}>${stateInWords(name)}</option>`)}</select></div>`;
 
@@ -82,7 +80,6 @@ export const publisher: Reader = {
   changedBy: { service: '', publisher: ' (by you)', operator: ' (by your account manager)' },
 };
 
-/** The pages of operators speak of the publisher. */
 export const operatorReader: Reader = {
   whose: 'Its',
   endPause: 'Resume it to end the pause. What waits is sent then.',

@@ -3,7 +3,6 @@ import type { ListedNotification, NotificationRecord } from '../../redis/notific
 import type { Endpoint } from '../../redis/records/endpoint.js';
 import type { Registration } from '../../redis/records/registrations.js';
 
-/** Shows a notification to its publisher, without its attempts. */
 export function presentNotification(n: ListedNotification): Record<string, unknown> {
   return {
     notification_id: n.notificationId,
@@ -20,7 +19,6 @@ export function presentNotification(n: ListedNotification): Record<string, unkno
   };
 }
 
-/** Shows a notification with every attempt that is kept, oldest first. */
 export function presentWithAttempts(n: NotificationRecord): Record<string, unknown> {
   return {
     ...presentNotification(n),

@@ -112,7 +112,6 @@ interface CredentialCall {
 
 interface Declared extends Omit<Description, 'body'> {
   form: z.ZodObject;
-  /** The example's name. */
   example: string;
   /** Returns the body of the answer; undefined if the credentials are not valid. */
   answer: (deps: ApiDeps, call: CredentialCall) => Promise<object | undefined>;

@@ -7,7 +7,6 @@ import { makeExample, type Schema, toJsonSchema } from './schemas.js';
 
 type Described = Endpoint & { operationId: string; tag: string };
 
-/** Returns the operations by path and method. */
 export function describe(calls: readonly Described[]) {
   const paths: Record<string, Record<string, ReturnType<typeof operation>>> = {};
   for (const call of calls) paths[call.path] = { ...paths[call.path], [call.method]: operation(call) };

@@ -120,7 +120,6 @@ export function numberFrom(least: number, most: number, absent: number, descript
     .default(absent);
 }
 
-/** The size of a page of a list. */
 export const limitNumber = numberFrom(1, 200, 50, 'At most this many.');
 
 export const listedSinceTime = time('If older ones may be missing: when the oldest listed one was accepted.');
