@@ -31,7 +31,6 @@ import {
   answer,
   listed,
   notACursor,
-  type Operator,
   operation,
   Refused,
   requireAccount,
@@ -99,25 +98,20 @@ export const clientList = operation({
     const { limit, after = '' } = page;
     if (after !== '' && !anyClient.safeParse(after).success) throw notACursor();
     const asked = { accountId: wanted.account, after, limit };
-    const { clients, next } = await pageOfClients(await operator.db(), asked, (client) =>
-      readMatching(operator, client, wanted),
-    );
+    const db = await operator.db();
+    const { clients, next } = await pageOfClients(db, asked, async (client) => {
+      const { registration, health, state } = await readSite(db, client);
+      const host = registration ? new URL(registration.url).host : '';
+      if (!hasPart(`${client.name}\n${client.clientToken}\n${host}`, wanted.name ?? '')) return undefined;
+      const url = registration ? shownUrl(operator, registration.url) : null;
+      if (wanted.state !== undefined && state !== wanted.state) return undefined;
+      return { ...present(client), state, owed: health?.owed ?? null, url };
+    });
     const isFiltered = Object.values(wanted).some((value) => value !== undefined);
     const none = isFiltered ? 'No client matches.' : 'There are no clients.';
     return listed(clients, { columns: 'client_token name account_id state owed url', none, next });
   },
 });
-
-type Wanted = Partial<Record<'account' | 'name' | 'state', string>>;
-
-async function readMatching(operator: Operator, client: Client, { name: text = '', state: wanted }: Wanted) {
-  const { registration, health, state } = await readSite(await operator.db(), client);
-  const host = registration ? new URL(registration.url).host : '';
-  if (!hasPart(`${client.name}\n${client.clientToken}\n${host}`, text)) return undefined;
-  const url = registration ? shownUrl(operator, registration.url) : null;
-  if (wanted !== undefined && state !== wanted) return undefined;
-  return { ...present(client), state, owed: health?.owed ?? null, url };
-}
 
 /** With `default` the service's own bound applies again. */
 const boundSays = 'Give a whole number of at least 1, or "default".';

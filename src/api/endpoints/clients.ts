@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isNoticesClient } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { type Client, pageOfClients } from '../../redis/records/clients.js';
+import { pageOfClients } from '../../redis/records/clients.js';
 import {
   getEndpoint,
   readSite,
@@ -50,16 +50,14 @@ export const listClientsEndpoint = accountEndpoint({
   isLong: true,
   answer: async ({ db }, { token, query }) => {
     const asked = { accountId: token.accountId, after: query.cursor?.slice('c.'.length), limit: query.limit };
-    const { clients, next } = await pageOfClients(db, asked, (client) => presentClient(db, client));
+    const { clients, next } = await pageOfClients(db, asked, async (client) => {
+      if (isNoticesClient(client.clientToken)) return undefined;
+      const { clientToken, name, state, health, registration } = await readSite(db, client);
+      return { client_token: clientToken, name, state, url: registration?.url, owed: health?.owed ?? null };
+    });
     return { clients, has_more: next !== undefined, next_cursor: next && `c.${next}` };
   },
 });
-
-async function presentClient(db: Db, client: Client) {
-  if (isNoticesClient(client.clientToken)) return undefined;
-  const { clientToken, name, state, health, registration } = await readSite(db, client);
-  return { client_token: clientToken, name, state, url: registration?.url, owed: health?.owed ?? null };
-}
 
 export async function readEndpoint(db: Db, clientToken: string) {
   const [health, registration] = await Promise.all([
