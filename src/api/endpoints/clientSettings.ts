@@ -48,14 +48,6 @@ export const getRequestHeadersEndpoint = clientEndpoint({
 });
 
 const ownHeadersAtMost = 5;
-const headerNameAtMost = 64;
-const headerValueAtMost = 2_048;
-
-/** Letters, digits and hyphens, which every proxy forwards. (RFC 9110, section 5.6.2, allows more.) */
-const headerNamePattern = /^[A-Za-z][A-Za-z0-9-]*$/;
-
-/** Visible ASCII, with blanks only between: no character that could end a line or that HTTP trims. */
-const headerValuePattern = /^[!-~]([ -~]*[!-~])?$/;
 
 /** Headers that the service or HTTP sets, that a proxy uses for its own hop (RFC 9110, section 7.6.1), or that name the origin. */
 const reserved =
@@ -67,11 +59,16 @@ const badName = 'a name begins with a letter and has at most 64 letters, digits 
 
 const namesAndValues = z
   .record(
-    z.string().max(headerNameAtMost).regex(headerNamePattern),
+    // Every proxy forwards these. (RFC 9110, section 5.6.2, allows more.)
     z
       .string()
-      .max(headerValueAtMost)
-      .regex(headerValuePattern, 'it must be visible ASCII characters, with blanks only between them'),
+      .max(64)
+      .regex(/^[A-Za-z][A-Za-z0-9-]*$/),
+    // No character that could end a line or that HTTP trims.
+    z
+      .string()
+      .max(2_048)
+      .regex(/^[!-~]([ -~]*[!-~])?$/, 'it must be visible ASCII characters, with blanks only between them'),
     { error: ({ code }) => (code === 'invalid_key' ? badName : undefined) },
   )
   .meta({
