@@ -189,13 +189,16 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
 }
 
-/** Says where the parser stopped. It names the header: base64 breaks long credentials into lines. */
-function describeBytes({ code = '', rawPacket, bytesParsed }: ParserError): string {
-  const read = rawPacket?.subarray(0, bytesParsed).toString('latin1') ?? '';
-  const name = [...read.matchAll(/^([\w-]{1,64}):/gm)].at(-1)?.[1];
+/** Says where the parser stopped. It names the header: that of the line, or, where base64 has broken a value into lines, of the last one with a colon. */
+function describeBytes({ code = '', reason = '', rawPacket, bytesParsed }: ParserError): string {
+  const text = rawPacket?.toString('latin1') ?? '';
+  const end = text.indexOf('\n', bytesParsed);
+  const lines = text.slice(0, end < 0 ? text.length : end).split('\n');
+  const line = lines.findLast((one) => /^(?!\S+ +\S+ +HTTP)\S[^:]*:/.test(one)) ?? '';
+  const name = /[\w-]{1,64}/.exec(line)?.[0];
   const isHeader = /^HPE_(INVALID_HEADER_TOKEN|CR_EXPECTED|LF_EXPECTED)$/.test(code) && name !== undefined;
-  const header = `see the header ${name}, which must be one line without control characters`;
-  const [, where = isHeader && header] = stops.find(([pattern]) => pattern.test(code)) ?? [];
+  const header = `see the header ${name}, which must be one line without control characters, its name without blanks`;
+  const [, where = isHeader && header] = stops.find(([pattern]) => pattern.test(`${code} ${reason}`)) ?? [];
   return `The request is not valid HTTP/1.1${where ? `: ${where}` : ''}`;
 }
 
@@ -204,13 +207,14 @@ const stops: readonly [RegExp, string][] = [
   [/INVALID_(URL|CONSTANT)/, 'the path and the query must be percent-encoded, a blank as %20'],
   [/CONTENT_LENGTH|TRANSFER_ENCODING/, 'see the headers Content-Length and Transfer-Encoding'],
   [/EOF_STATE/, 'it broke off'],
-  [/CHUNK_SIZE/, 'see the sizes of the chunks'],
+  [/CHUNK_SIZE| chunk /, 'see the sizes of the chunks'],
   [/CLOSED_CONNECTION/, 'the body has no Content-Length, or is longer'],
   [/INVALID_METHOD/, 'it does not begin with a method (is it https, or the rest of a longer body?)'],
-  [/INVALID_VERSION/, 'see the first line'],
+  [/H2_UPGRADE/, 'it is HTTP/2'],
+  [/INVALID_VERSION|UNEXPECTED_SPACE/, 'see the first line'],
 ];
 
-type ParserError = Pick<NodeJS.ErrnoException, 'code'> & { rawPacket?: Buffer; bytesParsed?: number };
+type ParserError = { code?: string; reason?: string; rawPacket?: Buffer; bytesParsed?: number };
 
 /** By the codes of Node's HTTP server and of its parser, llhttp, or a method. */
 const refusals: Record<string, [ErrorCode, string]> = {

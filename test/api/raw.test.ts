@@ -233,16 +233,35 @@ describe('bad input on a raw socket', () => {
       [postHead('content-length: 2, 2'), /see the headers Content-Length/],
       [postHead('content-length: 2', 'transfer-encoding: chunked'), /see the headers Content-Length/],
       [postHead('transfer-encoding: identity'), /and Transfer-Encoding/],
-      [chunked('zz\r\n'), /sizes of the chunks/],
+      ...['zz\r\n', '{"a":1}', '2\r\n{}}\r\n', '3\r\n{}\r\n0\r\n\r\n', '2\n{}\r\n', '2;\0\r\n{}\r\n'].map(
+        (body): [string, RegExp] => [chunked(body), /sizes of the chunks/],
+      ),
+      ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', /it is HTTP\/2/],
+      [head('GET /clients').replace('\r\n', '\r\n '), /see the first line/],
       [Buffer.from('160301020001', 'hex'), /does not begin with a method \(is it https/],
-      ...['\n', '\r\n', '\r\n '].map((end): (typeof broken)[0] => [
-        head('GET /clients', `authorization: Basic abc${end}def`),
-        /see the header authorization, which must be one line/,
-      ]),
     ];
     for (const [sent, says] of broken) {
       assert.match(await callRaw(service.url, sent).closed, says, String(sent));
     }
+  });
+
+  it('names the header that is broken, in its name or into lines as base64 does', async () => {
+    const headers = ['host: x', 'accept: */*', bearer, 'x-last: a'];
+    const breaks: ((header: string) => string)[] = [
+      ...['\n', '\r\n', '\r\n ', '\r\n a:', '\r', '\0', '\x01'].map(
+        (end) => (text: string) => `${text}${end}def`,
+      ),
+      ...[' :', ' a:', '\t:', '":'].map((colon) => (text: string) => text.replace(':', colon)),
+      (text) => `"${text}`,
+    ];
+    for (const [at, header] of headers.entries())
+      for (const broken of breaks.map((how) => how(header))) {
+        const heard = await callRaw(service.url, bare('GET /clients?a=b:c', ...headers.with(at, broken)))
+          .closed;
+        const named = `see the header ${header.split(':')[0]}, which must be one line`;
+        assert.ok(heard.includes(named), JSON.stringify([broken, heard]));
+        assert.ok(!heard.includes(publisher.token));
+      }
   });
 
   it('answers others beside 500 idle connections, 100 half requests and 100 slow bodies', async () => {
