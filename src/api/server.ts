@@ -189,7 +189,10 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
 }
 
-/** Says where the parser stopped. It names the header: that of the line, or, where base64 has broken a value into lines, of the last one with a colon. */
+/**
+ * Says where the parser stopped. It names the header: that of the line, or, where base64 has broken a value into lines, of the last one
+ * with a colon.
+ */
 function describeBytes({ code = '', reason = '', rawPacket, bytesParsed }: ParserError): string {
   const text = rawPacket?.toString('latin1') ?? '';
   const end = text.indexOf('\n', bytesParsed);

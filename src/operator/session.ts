@@ -6,7 +6,7 @@ import { type Config, isRedisGiven, isTemporalGiven, readConfig, redisOptions } 
 import { createLogger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
-import { explainRefusals } from '../redis/connection/unavailable.js';
+import { explainRefusals, ignore } from '../redis/connection/unavailable.js';
 import { personName } from './input.js';
 import { projectDir, readRunState } from './npmStart.js';
 import { createOperator, Refused } from './operation.js';
@@ -52,6 +52,8 @@ export function openSession({ as, reason }: { as?: string; reason?: string }) {
 
 async function connectRedis(config: Config, isKnown: boolean): Promise<Db> {
   if (!isKnown) throw noServers('REDIS_URL');
+  // ioredis warns there of a password that the server asked nobody for.
+  console.warn = ignore;
   const db = openDb({ ...redisOptions(config), log, commandTimeoutMs: patienceMs });
   try {
     await waitForRedis(db, patienceMs);

@@ -127,6 +127,13 @@ describe('operator: usage', () => {
     assert.deepEqual(await run(['status'], { env }), { ...answer, stderr: `It is us. ${said} ${remedy}\n` });
   });
 
+  for (const credentials of [':pw', 'default:pw'])
+    it(`prints nothing else where the server asks for no password: ${credentials}`, async () => {
+      const REDIS_URL = servers().redisUrl.replace('//', `//${credentials}@`);
+      const { status, stderr } = await run(['account', 'list'], { env: { REDIS_URL } });
+      assert.deepEqual([status, stderr], [0, '']);
+    });
+
   it('shows a replacement for characters that control a terminal or turn and hide text', () => {
     const hostile = ['\u001b[2J', 'a\u202egpj', 'b\u200bc', 'd\u2028e'].join('|');
     const shown = '\ufffd[2J|a\ufffdgpj|b\ufffdc|d\ufffde';
