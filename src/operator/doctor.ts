@@ -58,9 +58,9 @@ async function examine(operator: Operator): Promise<Finding[]> {
     return [finding('settings', 'fail', explainError(err).replaceAll(/\n */g, ' '), todo)];
   }
   // A server that cannot be checked is a finding.
-  const unavailable = (check: string, todo: string) => (err: unknown) => {
+  const unavailable = (check: string, setting: string) => (err: unknown) => {
     const known = err instanceof Refused ? err.todo : undefined;
-    return [finding(check, 'fail', explainError(err), known ?? `Correct ${todo}, or start the server.`)];
+    return [finding(check, 'fail', explainError(err), known ?? `Correct ${setting}, or start the server.`)];
   };
   // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
   await import('@temporalio/client');
@@ -68,7 +68,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
   const temporal = operator.temporal().then((client) => checkTemporal(client, config));
   const servers = await Promise.all([
     redis.catch(unavailable('redis', 'REDIS_URL')),
-    temporal.catch(unavailable('temporal', 'TEMPORAL_ADDRESS (and TEMPORAL_TLS, TEMPORAL_API_KEY)')),
+    temporal.catch(unavailable('temporal', 'TEMPORAL_ADDRESS')),
   ]);
   return [...checkSettings(config), ...(await checkWayOut(config)), ...servers.flat()];
 }
@@ -119,9 +119,6 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
   return findings;
 }
 
-/** gRPC */
-const notFound = 5;
-
 async function checkTemporal(temporal: Client, config: Config): Promise<Finding[]> {
   const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE } = config;
   try {
@@ -132,10 +129,11 @@ async function checkTemporal(temporal: Client, config: Config): Promise<Finding[
       await checkWorkers(temporal, config),
     ]);
   } catch (err) {
-    const { isGrpcServiceError } = await import('@temporalio/client');
-    if (!isGrpcServiceError(err) || err.code !== notFound) throw err;
-    const todo = `temporal operator namespace create --namespace ${namespace} --retention 168h, or correct TEMPORAL_NAMESPACE.`;
-    return [finding('temporal namespace', 'fail', `There is no namespace ${namespace}.`, todo)];
+    const { explainTemporal } = await import('../temporal/refusal.js');
+    const { reason, says, todo } = await explainTemporal(err, config.temporalConnection);
+    if (reason !== 'namespace') return [finding('temporal', 'fail', says, todo)];
+    const create = `temporal operator namespace create --namespace ${namespace} --retention 168h, or correct TEMPORAL_NAMESPACE.`;
+    return [finding('temporal namespace', 'fail', `There is no namespace ${namespace}.`, create)];
   }
 }
 

@@ -117,7 +117,7 @@ const sayEveryMs = 5000;
 /** gRPC: no such namespace, denied, unauthenticated. */
 const refusedCodes = new Set([5, 7, 16]);
 
-/** Classes of failed calls to Temporal. `limit`: a limit of the namespace is reached. */
+/** Classes of failed calls to Temporal. `limit`: a limit of the namespace or the server is reached. */
 export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
 type TemporalErrorClass = (typeof temporalErrorClasses)[number];
 

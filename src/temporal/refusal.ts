@@ -17,7 +17,7 @@ const reasons = {
   credentials: ['Temporal does not accept who calls (UNAUTHENTICATED).', `Correct ${keys}.`],
   right: ['Temporal refuses this caller the call (PERMISSION_DENIED).', `Give it rights: ${keys}.`],
   namespace: ['Temporal has no such namespace.', 'Create it, or correct TEMPORAL_NAMESPACE.'],
-  limit: ['A limit of the namespace is reached (RESOURCE_EXHAUSTED).', 'Raise it.'],
+  limit: ['A limit of Temporal is reached (RESOURCE_EXHAUSTED).', 'Raise it, or relieve the server.'],
   not_ready: [
     'Temporal is not ready, or is another server: it accepts connections, and answers no call.',
     'Look at its log, or correct TEMPORAL_ADDRESS. If https_proxy or http_proxy is set, put its host into no_proxy.',

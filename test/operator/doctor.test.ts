@@ -12,9 +12,10 @@ import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import { startGrpcProxy, status } from '../grpcProxy.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { succeeds, until } from '../receiver.js';
-import { bounds, opened, uniquePrefix } from '../servers.js';
+import { bounds, opened, servers, uniquePrefix } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli, type Ran, registeredClient } from './cli.js';
 
@@ -106,6 +107,29 @@ describe('operator doctor', () => {
         assert.equal(finding(check)?.level, 'fail', check);
         assert.match(`${finding(check)?.found} ${finding(check)?.do}`, says);
       }
+    });
+  }
+
+  for (const [method, code, found, todo] of [
+    ['DescribeNamespace', status.permissionDenied, /PERMISSION_DENIED/, /TEMPORAL_API_KEY/],
+    ['DescribeSchedule', status.permissionDenied, /PERMISSION_DENIED/, /TEMPORAL_API_KEY/],
+    ['DescribeTaskQueue', status.permissionDenied, /PERMISSION_DENIED/, /TEMPORAL_API_KEY/],
+    // The client repeats it: in the end it says so, or that its time is over.
+    [
+      'DescribeSchedule',
+      status.resourceExhausted,
+      /RESOURCE_EXHAUSTED|answers no call/,
+      /^(Raise it|Look at its log)/,
+    ],
+  ] as const) {
+    it(`says why Temporal refuses ${method} (${code}), and what to do`, async () => {
+      const proxy = await startGrpcProxy(servers().temporalAddress);
+      proxy.answer = (path) => (path.endsWith(`/${method}`) ? code : status.ok);
+      const { ran, finding } = await examine({ TEMPORAL_ADDRESS: proxy.address });
+      await proxy.close();
+      assert.equal(ran.status, 1);
+      assert.match(finding('temporal')?.found ?? '', found);
+      assert.match(finding('temporal')?.do ?? '', todo);
     });
   }
 
