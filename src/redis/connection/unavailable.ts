@@ -138,7 +138,7 @@ const reasons = {
   closed: {
     words: /ECONNRESET|EPIPE|closed before an answer/,
     says: 'Redis closes the connection without an answer.',
-    todo: 'If its port expects TLS, begin REDIS_URL with rediss://, and with redis:// if not. Else look at its log.',
+    todo: 'If its port expects TLS, begin REDIS_URL with rediss://, and with redis:// if not. A proxy may know too few commands. Else look at its log.',
   },
   away: {
     words:
