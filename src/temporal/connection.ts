@@ -7,7 +7,7 @@ import {
 } from '@temporalio/client';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
-import type { Config } from '../config.js';
+import { type Config, ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
 import { explainTemporal, grpcCodeOf, withoutRetries } from './refusal.js';
 
@@ -84,7 +84,7 @@ export interface Waiting {
  * Repeats a call at the start of a process while Temporal is unavailable, not ready or does not accept the caller: its frontend
  * answers some seconds before its history service, and keys are replaced. Logs every 5 s why the process waits, once for a
  * server that is silent: the library gives up such a connection after 30 s.
- * @throws any other failure of the call; AbortError
+ * @throws ConfigError for any other answer; other failures of the call; AbortError
  */
 export async function untilAvailable<T>(
   { config, log, ended, begun }: Waiting,
@@ -102,13 +102,23 @@ export async function untilAvailable<T>(
     try {
       return await call();
     } catch (err) {
-      if (!isWorthRepeating(err)) throw err;
+      if (!isWorthRepeating(err)) throw await inWords(err, config);
       if (tries % (sayEveryMs / retryMs) === 0) await say(err);
       await sleep(retryMs, undefined, { signal: ended });
     } finally {
       clearTimeout(silent);
     }
   }
+}
+
+/** The text of a server's answer stays with it. */
+async function inWords(
+  err: unknown,
+  { temporalConnection, TEMPORAL_ADDRESS: address }: Config,
+): Promise<unknown> {
+  if (grpcCodeOf(err) === undefined) return err;
+  const { says, todo } = await explainTemporal(err, temporalConnection);
+  return new ConfigError(`Temporal at ${address} cannot serve: ${says} ${todo}`);
 }
 
 const retryMs = 250;

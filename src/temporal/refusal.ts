@@ -22,7 +22,10 @@ const reasons = {
     'Temporal is not ready, or is another server: it accepts connections, and answers no call.',
     'Look at its log, or correct TEMPORAL_ADDRESS. If https_proxy or http_proxy is set, put its host into no_proxy.',
   ],
-  other: ['Temporal refuses a call.', 'Look at its log.'],
+  other: [
+    'Temporal refuses a call.',
+    'Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.',
+  ],
 } as const;
 
 export type TemporalReason = keyof typeof reasons;
@@ -37,15 +40,20 @@ export interface TemporalRefusal {
 }
 
 /** gRPC's codes */
-const byCode: Record<number, TemporalReason> = { 5: 'namespace', 7: 'right', 8: 'limit', 16: 'credentials' };
+const byCode: Record<number, TemporalReason> = {
+  ...Object.fromEntries([3, 6, 9, 11, 12, 15].map((code) => [code, 'other'])),
+  ...{ 5: 'namespace', 7: 'right', 8: 'limit', 16: 'credentials' },
+};
 
 /** Finds out why a call or a connection failed; tries a connection of its own if no answer said why. */
 export async function explainTemporal(
   err: unknown,
   options: TemporalConnectionOptions,
 ): Promise<TemporalRefusal> {
-  const known = byCode[grpcCodeOf(err) ?? 0];
-  const tried: Tried = known === undefined ? await tryConnection(options) : { reason: known };
+  const grpc = grpcCodeOf(err);
+  const known = byCode[grpc ?? 0];
+  const answered = { reason: known ?? 'other', code: known === 'other' ? `gRPC ${grpc}` : undefined };
+  const tried: Tried = known === undefined ? await tryConnection(options) : answered;
   const { reason, code } = tried.reason === 'not_ready' ? await askVersion(options) : tried;
   const [says, todo] = reasons[reason];
   const named = code === undefined ? says : `${says.slice(0, -1)} (${code}).`;

@@ -30,6 +30,18 @@ describe('A Temporal', () => {
       // The library itself gives up after 30 s.
     }).timeout(29_000);
 
+  for (const code of [3, 6, 9, 11, 12, 15])
+    it(`that refuses every call in words of its own ends a start, which names where it is: gRPC ${code}`, async () => {
+      const proxy = opened(await startGrpcProxy(servers().temporalAddress));
+      proxy.answer = (path) => (path.endsWith('/GetSystemInfo') ? status.ok : code);
+      const service = await beginService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
+      assert.equal(await service.ended, 1);
+      assert.equal(
+        service.stderr,
+        `Temporal at ${proxy.address} cannot serve: Temporal refuses a call (gRPC ${code}). Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.\n`,
+      );
+    });
+
   it('that answers only with its frontend is waited for by a process with a worker, which says so', async () => {
     const unavailable = 14;
     // More than the attempts that the client makes by itself for one call.
