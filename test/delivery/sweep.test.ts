@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import type { ActivityDeps } from '../../activities/index.js';
 import { Hands } from '../../src/delivery/hands.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
@@ -129,8 +130,9 @@ describe('What nothing works on', () => {
     await owe();
     await deleteClient(h.db, client);
     const refuse = () => Promise.reject(new Error('OOM command not allowed'));
-    const zscan = () => Promise.reject(new RedisUnavailable('this part is away'));
-    const redis = Object.assign(Object.create(h.db.redis), { hset: refuse, get: refuse, set: refuse, zscan });
+    const zscanStream = () => new Readable().destroy(new RedisUnavailable('this part is away'));
+    const away = { hset: refuse, get: refuse, set: refuse, zscanStream };
+    const redis = Object.assign(Object.create(h.db.redis), away);
     const said: [{ reason?: string }, string][] = [];
     const say = (...line: (typeof said)[number]) => void said.push(line);
     const log = Object.assign(Object.create(h.deps.log), { warn: say, error: say });

@@ -56,21 +56,12 @@ export async function* indexedClients(
   const keys = db.nodes.isCluster ? [owedClients, ...rangeTags.map(owedClientsBeside)] : [owedClients];
   for (const key of keys) {
     try {
-      yield* membersOf(db, key);
+      for await (const flat of db.redis.zscanStream(key, { count: 500 }))
+        yield toPairs(flat as string[]).map(([clientToken]) => clientToken);
     } catch (err) {
       onError(err);
     }
   }
-}
-
-async function* membersOf(db: Db, key: string): AsyncGenerator<string[]> {
-  let cursor = '0';
-  do {
-    const [next, flat] = await db.redis.zscan(key, cursor, 'COUNT', 500);
-    cursor = next;
-    const page = toPairs(flat).map(([clientToken]) => clientToken);
-    if (page.length > 0) yield page;
-  } while (cursor !== '0');
 }
 
 const indexKey = ({ nodes, global, prefix }: Db, clientToken: string): string =>
