@@ -65,7 +65,14 @@ export async function claimEvents(
 ): Promise<Claims> {
   requireData(db);
   const args: ScriptArgument[] = [db.keepSegmentsSeconds];
-  for (const event of events) addClaim(args, event);
+  for (const event of events) {
+    const { notificationId, platformId, eventId, acceptedAt, group = '', trace = '', body = '' } = event;
+    const { bucket, field } = assetSlot(platformId);
+    const lane = event.priority === 'live' ? 'L' : 'B';
+    const fingerprints = segmentFingerprints(event.segments);
+    args.push(bucket, field, notificationId, idToBytes(notificationId), platformId, eventId, lane);
+    args.push(acceptedAt, event.notify ? 0 : 1, group, event.lookedUp ?? -1, fingerprints, trace, body);
+  }
   return await askTaking<{ claims: Claim[] }>(db, 'claim', clientToken, args, taking);
 }
 
@@ -96,13 +103,4 @@ export async function claimAgain(
 /** Notes another group in the record of an event. */
 export async function noteGroup(db: Db, event: ClaimedEvent, group: string): Promise<void> {
   await runScript(db, 'noteGroup', event.clientToken, [event.notificationId, group]);
-}
-
-function addClaim(args: ScriptArgument[], event: Claimable): void {
-  const { bucket, field } = assetSlot(event.platformId);
-  const { notificationId, platformId, eventId, acceptedAt, group = '', trace = '', body = '' } = event;
-  const lane = event.priority === 'live' ? 'L' : 'B';
-  const fingerprints = segmentFingerprints(event.segments);
-  args.push(bucket, field, notificationId, idToBytes(notificationId), platformId, eventId, lane, acceptedAt);
-  args.push(event.notify ? 0 : 1, group, event.lookedUp ?? -1, fingerprints, trace, body);
 }

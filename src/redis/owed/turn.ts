@@ -89,7 +89,11 @@ export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<
   const { lost = [], verdicts = [], givenBack = [] } = turn;
   const settings = verdicts.some(({ ok }) => !ok) ? JSON.stringify(turn.settings) : '';
   const args: ScriptArgument[] = [lost.join(' '), settings, verdicts.length];
-  for (const verdict of verdicts) addVerdict(args, verdict);
+  for (const { taken, ok, retryAfterMs = 0, attempt } of verdicts) {
+    const { status = '', error = '' } = attempt;
+    args.push(taken.platformId, taken.notificationId, taken.nonce, taken.epoch, ok ? 1 : 0, status, error);
+    args.push(retryAfterMs, JSON.stringify(attempt), ok ? 0 : Math.random());
+  }
   for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.nonce, Math.ceil(inMs));
   return { settled: [], ...(await askTaking<Partial<Turned>>(db, 'turn', clientToken, args, turn)) };
 }
@@ -127,21 +131,4 @@ export async function askTaking<Answer>(
   }
   const shared = { nonce, epoch, url, secrets: secrets ?? known?.fields } as Omit<Taken, Own>;
   return { ...answer, taken: taken.map((own) => ({ ...shared, ...own })) };
-}
-
-function addVerdict(args: ScriptArgument[], { taken, ok, retryAfterMs = 0, attempt }: Verdict): void {
-  const { platformId, notificationId, nonce, epoch } = taken;
-  const { status = '', error = '' } = attempt;
-  args.push(
-    platformId,
-    notificationId,
-    nonce,
-    epoch,
-    ok ? 1 : 0,
-    status,
-    error,
-    retryAfterMs,
-    JSON.stringify(attempt),
-    ok ? 0 : Math.random(),
-  );
 }
