@@ -42,13 +42,11 @@ const proxyUrl = z
   .refine((url) => URL.canParse(url) && isEncoded(url), 'must have a port up to 65535, and % written as %25');
 const isPort = (text: string) => /^\d+$/.test(text) && port.safeParse(text).success;
 const ports = listOf(isPort, 'ports from 1 to 65535').transform((l) => l.map(Number));
+/** A text that ends in digits is a mistyped address, or one that a URL would read as an address (127.1). */
+const isName = (text: string) =>
+  /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$/i.test(text);
+const isNameOrCidr = (text: string) => isAddressOrCidr(text) || isName(text);
 const namesOrCidrs = listOf(isNameOrCidr, 'host names, IP addresses or CIDR ranges');
-
-function isNameOrCidr(text: string): boolean {
-  if (isAddressOrCidr(text)) return true;
-  // A text that ends in digits is a mistyped address, or one that a URL would read as an address (127.1).
-  return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$/i.test(text);
-}
 
 function isEncoded(text: string): boolean {
   try {
@@ -231,7 +229,6 @@ export function redisOptions(config: Config) {
     prefix: KEY_PREFIX,
     /** If trusted, no write is confirmed. Otherwise a write is safe once it is on the disks of the server and of so many replicas. */
     durability: { trusted: REDIS_DURABILITY === 'trusted', ackReplicas: REDIS_ACK_REPLICAS },
-    /** After how long without an event an asset's known segments are forgotten; 0: never. */
     keepSegmentsSeconds: Math.ceil(SEGMENT_RETENTION_DAYS * 86_400),
     keepFailedMs: Math.ceil(config.FAILED_RETENTION_DAYS * 86_400_000),
     bounds: { maxInFlight: config.MAX_IN_FLIGHT, drainPerSecond: config.DRAIN_PER_SECOND },
