@@ -1,9 +1,4 @@
-/**
- * The connection to Redis, shared by every store function.
- *
- * No command is queued while Redis is unavailable, and none is repeated automatically: a command
- * either answers within its time or fails, and its caller knows that it may have run.
- */
+/** The connection to Redis. A command answers within its time or fails, and its caller knows that it may have run (nodes.ts). */
 import type { Command, Redis } from 'ioredis';
 import { readRedisAddress } from '../../addresses.js';
 import type { Durability } from '../../config.js';
@@ -153,8 +148,7 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   const end = performance.now() + timeoutMs;
   for (;;) {
     try {
-      const servers = db.nodes.primaries();
-      await Promise.all(servers.map(db.nodes.greet));
+      await Promise.all(db.nodes.primaries().map(db.nodes.greet));
       if (db.redis.status === 'ready') return;
       throw new RedisUnavailable("Cluster isn't ready: its nodes are not known yet");
     } catch (err) {

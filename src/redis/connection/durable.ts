@@ -9,7 +9,7 @@ import type { Durability } from '../../config.js';
 import { withTimeout } from '../../promises.js';
 import type { StoreHealth } from './health.js';
 import { evaluate } from './library.js';
-import { type Nodes, watchConnection } from './nodes.js';
+import { type Nodes, redirectedMs, watchConnection } from './nodes.js';
 import {
   ignore,
   isAnswer,
@@ -39,9 +39,6 @@ export interface Written<T> {
    */
   safe: Promise<T>;
 }
-
-/** The pause before a command is sent again whose slot has moved or is being moved. */
-const redirectedMs = 30;
 
 /** Returns what gives the commands of one write a connection of their own, in place of `redis`. */
 export function durableWrites(redis: Redis, settings: Settings) {

@@ -50,12 +50,10 @@ export const neededCommands = [...new Set([...needed.map(nameIn), ...others])].s
 export function tryNeeds(db: Db, isBrief = false): Promise<Refused[]> {
   return db.health.learn(async () => {
     const { nodes, health } = db;
-    const tags = nodes
-      .primaries()
-      .map((server) => [server, rangeTags.find((tag) => nodes.ownerOf(`{${tag}}`) === server)] as const);
-    const owners = tags.flatMap(([server, tag]) =>
-      tag === undefined ? [] : [tryServer(db, server, tag, isBrief)],
-    );
+    const owners = nodes.primaries().flatMap((server) => {
+      const tag = rangeTags.find((one) => nodes.ownerOf(`{${one}}`) === server);
+      return tag === undefined ? [] : [tryServer(db, server, tag, isBrief)];
+    });
     if (owners.length > 0 || isBrief) return (await Promise.all(owners)).flat();
     return [{ ...health.behind(new RedisUnavailable("Cluster isn't ready")), server: '' }];
   });

@@ -161,8 +161,8 @@ function nameHost({ options }: Redis): void {
 
 /** Finds a failover that no command of this process has met. */
 const refreshSlotsMs = 1000;
-/** The pause between two tries while a slot is being moved key by key; a command ends with its own timeout. */
-const tryAgainMs = 30;
+/** The pause before a command is sent again whose slot has moved or is being moved key by key; it ends with its own timeout. */
+export const redirectedMs = 30;
 
 function openCluster(
   { nodes, username, password, tls }: RedisAddress & { kind: 'cluster' },
@@ -177,7 +177,7 @@ function openCluster(
     enableReadyCheck: false,
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
-    retryDelayOnTryAgain: tryAgainMs,
+    retryDelayOnTryAgain: redirectedMs,
     maxRedirections: 64,
     clusterRetryStrategy: retryStrategy,
     // A certificate names hosts, not their addresses; and an address may change between two connections.
@@ -253,9 +253,7 @@ function coalesceWrites(socket: Socket): void {
   socket.write = ((...args: Parameters<typeof write>) => {
     if (corked === 0) {
       socket.cork();
-      setImmediate(() => {
-        if (corked > 0) send();
-      });
+      setImmediate(send);
     }
     corked++;
     const more = write.apply(socket, args);
