@@ -205,21 +205,18 @@ export function refusalOf(err: unknown): Refusal {
 
 function read(err: unknown): Refusal {
   if (!(err instanceof Error)) return { reason: 'other' };
-  const { code, command } = err as { code?: unknown; command?: { name?: unknown } };
-  const found: Refusal = { reason: 'other' };
-  if (typeof code === 'string') found.code = code;
+  const { code, command } = err as { code?: string; command?: { name?: string } };
   // What a user may not run in a script is not the script.
   const name = /permissions to run the '(\w+)' command/.exec(err.message)?.[1] ?? command?.name;
-  if (typeof name === 'string') found.command = name.toUpperCase();
-  const text = `${err.message} ${found.code ?? ''}`;
-  if (found.command !== 'SELECT' && faults.test(err.message)) return found;
-  const row = redisReasons.find((name) => (reasons[name] as Reason).words?.test(text));
-  if (row !== undefined) return { ...found, reason: row };
+  const found = { ...(code && { code }), ...(name && { command: name.toUpperCase() }) };
+  if (found.command !== 'SELECT' && faults.test(err.message)) return { reason: 'other', ...found };
+  const row = redisReasons.find((one) => (reasons[one] as Reason).words?.test(`${err.message} ${code}`));
+  if (row !== undefined) return { reason: row, ...found };
   if (err instanceof RedisUnavailable) return { ...found, reason: 'unconfirmed' };
   // A script's own error says where it happened.
   const isOfServer = err.name === 'ReplyError' && !/script: |@user_/.test(err.message);
-  if (!isOfServer) return found;
-  return { ...found, reason: hints.find(([, words]) => words.test(err.message))?.[0] ?? 'refused' };
+  const hinted = hints.find(([, words]) => words.test(err.message))?.[0] ?? 'refused';
+  return { ...found, reason: isOfServer ? hinted : 'other' };
 }
 
 /** What else can be done where one command is refused for good. */
@@ -263,8 +260,7 @@ export const isAnswer = ({ reason }: Refusal): boolean =>
 export const isLasting = ({ reason }: Refusal): boolean => (reasons[reason] as Reason).lasts === true;
 
 /** True for a reason that ends only when somebody acts. */
-export const needsSomebody = (refusal: Refusal): boolean =>
-  isLasting(refusal) || refusal.reason === 'connections';
+export const needsSomebody = (one: Refusal): boolean => isLasting(one) || one.reason === 'connections';
 
 /** True for an error that means "Redis is unavailable, full, refuses or did not answer", not for a script's own error. */
 export const isRedisUnavailable = (err: unknown): boolean => refusalOf(err).reason !== 'other';
