@@ -143,18 +143,16 @@ export function createMetrics() {
     { call: observedCalls, error: temporalErrorClasses },
   );
 
-  const redisObserver: CommandObserver = {
-    answered: (milliseconds) => redisCommands.observe(milliseconds / 1000),
-    refused: (error) => redisErrors.inc({ error }),
-  };
-  const temporalAnswered: CallObserver = (call, milliseconds, error) => {
-    temporalCalls.observe({ call }, milliseconds / 1000);
-    if (error !== undefined) temporalErrors.inc({ call, error });
-  };
   return {
     registry,
-    redisObserver,
-    temporalAnswered,
+    redisObserver: {
+      answered: (milliseconds) => redisCommands.observe(milliseconds / 1000),
+      refused: (error) => redisErrors.inc({ error }),
+    } satisfies CommandObserver,
+    temporalAnswered: ((call, milliseconds, error) => {
+      temporalCalls.observe({ call }, milliseconds / 1000);
+      if (error !== undefined) temporalErrors.inc({ call, error });
+    }) satisfies CallObserver,
     attempted: (
       { ok, error = '', detail }: { ok: boolean; error?: string; detail?: string },
       milliseconds: number,

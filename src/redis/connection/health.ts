@@ -2,6 +2,7 @@
  * What a process has learned of its Redis by using it, server by server: the one object that /readyz, `status`, `doctor`, the metrics
  * and the log ask. Servers are named in a cluster only.
  */
+import type { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
 import {
   explainRefusals,
@@ -10,21 +11,31 @@ import {
   isOfCommand,
   needsSomebody,
   type RedisReason,
+  RedisUnavailable,
   type Refusal,
   refusalOf,
 } from './unavailable.js';
 
-/** From the last `INFO` of a server; what it did not say is absent. */
-export interface ServerFacts {
-  usedBytes?: number | undefined;
-  /** 0: no limit of its own. */
-  limitBytes?: number | undefined;
-  evictedKeys?: number | undefined;
-  policy?: string | undefined;
-  keepsLog?: boolean | undefined;
-  replicas?: number | undefined;
-  /** Its clock against this machine's. */
-  aheadMs?: number;
+export type ServerFacts = Partial<Awaited<ReturnType<typeof readFacts>>>;
+
+/** Reads the store's own account of its memory; what it does not say is undefined. @throws errors of Redis */
+export async function readFacts(redis: Redis) {
+  const info = String(await redis.info());
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];
+  const number = (name: string) => (field(name) === undefined ? undefined : Number(field(name)));
+  const facts = {
+    usedBytes: number('used_memory'),
+    /** 0: no limit of its own. */
+    limitBytes: number('maxmemory'),
+    evictedKeys: number('evicted_keys'),
+    policy: field('maxmemory_policy') || undefined,
+    keepsLog: field('aof_enabled') === undefined ? undefined : field('aof_enabled') === '1',
+    replicas: number('connected_slaves'),
+    /** Its clock against this machine's. */
+    aheadMs: (number('server_time_usec') ?? Number.NaN) / 1000 - Date.now() || 0,
+  };
+  if (facts.usedBytes === undefined) throw new RedisUnavailable('INFO answers nothing');
+  return facts;
 }
 
 export type Refused = Refusal & { server: string };
@@ -34,6 +45,7 @@ export class StoreHealth {
   #learning: Promise<Refused[]> | undefined;
   /** The connections that failed last, by their names. */
   readonly #away = new Map<string, Refusal>();
+  /** From the last `INFO` of each server. */
   readonly facts = new Map<string, ServerFacts>();
   /** The servers without an append-only file. */
   readonly notDurable = new Set<string>();
@@ -59,11 +71,10 @@ export class StoreHealth {
 
   /** Notes whether a server can confirm that writes are on its disk. The log has each change. */
   noteDurable(canConfirm: boolean, server: string): void {
-    if (canConfirm === !this.notDurable.has(server)) return;
     if (canConfirm) {
-      this.notDurable.delete(server);
-      this.log.info('redis is durable again: it confirms that writes are on its disk');
-    } else {
+      if (this.notDurable.delete(server))
+        this.log.info('redis is durable again: it confirms that writes are on its disk');
+    } else if (!this.notDurable.has(server)) {
       this.notDurable.add(server);
       this.#tell([{ reason: 'not_durable', server }]);
     }
@@ -115,10 +126,8 @@ export class StoreHealth {
 
   #tell(refused: readonly Refused[], what = ''): void {
     for (const { says, todo, lasts, server, reason, commands } of explainRefusals(refused)) {
-      this.log[lasts ? 'error' : 'warn'](
-        { ...(server && { server }), reason, commands, do: todo },
-        what + says,
-      );
+      const about = { ...(server && { server }), reason, commands, do: todo };
+      this.log[lasts ? 'error' : 'warn'](about, what + says);
     }
   }
 

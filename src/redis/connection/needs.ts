@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { ConfigError } from '../../config.js';
 import type { Db } from './db.js';
-import type { Refused, ServerFacts } from './health.js';
+import { type Refused, readFacts } from './health.js';
 import { rangeTags } from './keys.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
@@ -121,24 +121,6 @@ async function subscribe(db: Db, redis: Redis): Promise<void> {
 
 const isEmpty = (answer: unknown): boolean =>
   answer === null || (Array.isArray(answer) && answer.length === 0);
-
-/** Reads the store's own account of its memory. @throws errors of Redis */
-async function readFacts(redis: Redis): Promise<ServerFacts> {
-  const info = String(await redis.info());
-  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];
-  const number = (name: string) => (field(name) === undefined ? undefined : Number(field(name)));
-  const facts = {
-    usedBytes: number('used_memory'),
-    limitBytes: number('maxmemory'),
-    evictedKeys: number('evicted_keys'),
-    policy: field('maxmemory_policy') || undefined,
-    keepsLog: field('aof_enabled') === undefined ? undefined : field('aof_enabled') === '1',
-    replicas: number('connected_slaves'),
-    aheadMs: (number('server_time_usec') ?? Number.NaN) / 1000 - Date.now() || 0,
-  };
-  if (facts.usedBytes === undefined) throw new RedisUnavailable('INFO answers nothing');
-  return facts;
-}
 
 /**
  * Waits until every server serves: logs why it waits. A full Redis serves: it delivers.
