@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Claim, type ClaimedEvent, claimAgain, claimsPerScript } from '../redis/owed/claim.js';
-import { ended, type Outcome, readStandings, type Waiting, waiting } from '../redis/owed/standing.js';
+import { ended, type Outcome, readStandings, waiting } from '../redis/owed/standing.js';
 import type { Hands } from './hands.js';
 import { isCrowded, isRetriedShortly } from './outcome.js';
 import type { SendDeps } from './send.js';
@@ -83,29 +83,29 @@ class ClientEvents {
     if (!isSoon) this.left.delete(id);
   }
 
-  /** Reads what became of the events that are left. While Redis is unavailable they stay; with broken keys catch-up gets them. */
+  /**
+   * Reads from Redis how the events that are left stand, and claims again those that Redis has lost. While Redis is unavailable they
+   * stay; with broken keys catch-up gets them.
+   */
   async #refresh(): Promise<void> {
+    const events = [...this.left.values()];
+    const lost: ClaimedEvent[] = [];
     try {
-      await this.#readOutcomes([...this.left.values()]);
+      const standings = await readStandings(this.deps.db, this.clientToken, events);
+      for (const [i, standing] of standings.entries()) {
+        const event = events[i] as ClaimedEvent;
+        if (standing === 'lost') lost.push(event);
+        // Only an attempt that could not be made is due later without a failed attempt.
+        else if (standing.state === 'waiting' && standing.reason === 'retry' && standing.failures === 0)
+          this.#note(event.notificationId, { ...standing, reason: 'own_failure' });
+        else this.#note(event.notificationId, standing);
+      }
+      for (let i = 0; i < lost.length; i += claimsPerScript)
+        await this.#claimAgain(lost.slice(i, i + claimsPerScript));
     } catch (err) {
       if (isRedisUnavailable(err)) return;
       this.deps.hands.deps.log.warn({ err, client_token: this.clientToken }, 'events could not be looked up');
       for (const id of this.left.keys()) this.#note(id, waiting('own_failure', undefined));
-    }
-  }
-
-  /** Reads from Redis how these events stand, and claims again those that Redis has lost. */
-  async #readOutcomes(events: readonly ClaimedEvent[]): Promise<void> {
-    const lost: ClaimedEvent[] = [];
-    const standings = await readStandings(this.deps.db, this.clientToken, events);
-    for (const [i, standing] of standings.entries()) {
-      const event = events[i] as ClaimedEvent;
-      if (standing === 'lost') lost.push(event);
-      else if (!isOwnFailure(standing)) this.#note(event.notificationId, standing);
-      else this.#note(event.notificationId, { ...standing, reason: 'own_failure' });
-    }
-    for (let i = 0; i < lost.length; i += claimsPerScript) {
-      await this.#claimAgain(lost.slice(i, i + claimsPerScript));
     }
   }
 
@@ -126,9 +126,4 @@ class ClientEvents {
       this.#note(notificationId, ended(state));
     }
   }
-}
-
-/** Only an attempt that could not be made is due later without a failed attempt. */
-function isOwnFailure(outcome: Outcome): outcome is Waiting {
-  return outcome.state === 'waiting' && outcome.reason === 'retry' && outcome.failures === 0;
 }

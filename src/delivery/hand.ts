@@ -1,5 +1,5 @@
 /** Decides what this process does next for one client. It reads no clock and calls nothing: hands.ts does what it says. */
-import { newNonce, type Taken, type Takes, type Verdict } from '../redis/owed/turn.js';
+import { newNonce, type Taken, type Takes, type Turn, type Verdict } from '../redis/owed/turn.js';
 
 /** The most assets taken, and verdicts settled, in one turn: its script must not delay Redis for others. */
 const mostPerTurn = 64;
@@ -16,11 +16,6 @@ const closeWithinMs = 10_000;
 /** Redis may run a call so much later than it was made. */
 const callMs = 1500;
 
-interface GivenBack {
-  taken: Taken;
-  inMs: number;
-}
-
 interface Made {
   nonce: string;
   /** How many assets it may take. */
@@ -35,11 +30,8 @@ export interface ClaimCall<Event> extends Made {
 }
 
 /** Settles what has ended and takes. */
-export interface TurnCall extends Made {
+export interface TurnCall extends Made, Required<Pick<Turn, 'verdicts' | 'givenBack' | 'lost'>> {
   kind: 'turn';
-  verdicts: Verdict[];
-  givenBack: GivenBack[];
-  lost: string[];
 }
 
 /** How an attempt ended; `crowded`: no connection was free, `own`: this process could not make it. */
@@ -60,7 +52,7 @@ export class Hand<Event> {
   #state: 'idle' | 'calling' | 'refused' = 'idle';
   #arrivals: Event[] = [];
   #verdicts: Verdict[] = [];
-  #givenBack: GivenBack[] = [];
+  #givenBack: TurnCall['givenBack'][number][] = [];
   /** Each attempt that is not settled, with the time of the call that took it, the oldest first. */
   readonly #held = new Map<Taken, number>();
   /** Calls whose answers were lost, with their times. Redis may run them late, so turns name them until a second has passed. */
@@ -106,13 +98,8 @@ export class Hand<Event> {
     if (this.#claimedLast) return { kind: 'claim', ...made, events: this.#arrivals.splice(0, claims) };
     this.#isAsked = false;
     const verdicts = this.#verdicts.splice(0, mostPerTurn);
-    return {
-      kind: 'turn',
-      ...made,
-      verdicts,
-      givenBack: this.#givenBack.splice(0),
-      lost: [...this.#lost.keys()],
-    };
+    const givenBack = this.#givenBack.splice(0);
+    return { kind: 'turn', ...made, verdicts, givenBack, lost: [...this.#lost.keys()] };
   }
 
   #wantsTurn(now: number): boolean {
@@ -238,8 +225,8 @@ export class Hand<Event> {
 
   /** Whether nothing is under way or due within a second. */
   isQuiet(now: number): boolean {
-    if (this.#state !== 'idle' || this.#posts + this.#arrivals.length > 0 || this.#wantsTurn(now))
-      return false;
+    const isIdle = this.#state === 'idle' && this.#posts + this.#arrivals.length === 0;
+    if (!isIdle || this.#wantsTurn(now)) return false;
     const at = this.wakesAt(now);
     return at === Infinity || (at > now + soonMs && now >= this.#restsUntil);
   }

@@ -1,5 +1,4 @@
 /** Accepts events, and does what the hands decide: claims and turns, attempts, timers. */
-import type { DeliverySettings } from '../config.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import {
   type ArrivedEvent,
@@ -17,7 +16,6 @@ import { conclude, type SendDeps, send } from './send.js';
 export interface HandsDeps extends SendDeps {
   /** False: this process only claims. */
   sends: boolean;
-  settings: DeliverySettings;
   outbox: Pick<Outbox, 'reserve' | 'delivered'>;
 }
 

@@ -42,20 +42,24 @@ const closePollMs = 50;
 /** While starts fail or wait, groups wait at least so long. */
 const restMs = 100;
 
-interface Collected {
-  workflowId: string;
-  group: string | undefined;
-  events: ClaimedEvent[];
+/** The events of a workflow before its start. */
+class Collected {
+  readonly events: ClaimedEvent[] = [];
   /** What was delivered before the start, by notification. */
-  delivered: Map<string, Ended>;
+  readonly delivered = new Map<string, Ended>();
   /** Of all its reservations; `filledBytes`: of its events. */
-  bytes: number;
-  filledBytes: number;
+  bytes = 0;
+  filledBytes = 0;
   /** Reservations that are neither filled nor given back yet. */
-  open: number;
-  openedAt: number;
+  open = 0;
+  readonly openedAt = performance.now();
   /** `closed`: it accepts no further reservation; `late`: it has been closed for `settleMs`. */
-  state: 'open' | 'closed' | 'late' | 'started';
+  state: 'open' | 'closed' | 'late' | 'started' = 'open';
+
+  constructor(
+    readonly workflowId: string,
+    readonly group?: string,
+  ) {}
 }
 
 /**
@@ -95,7 +99,7 @@ export class Outbox {
     this.#queuedBytes += bytes;
     // While starts fail, arriving events are gathered in groups.
     if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
-      const own = collect(this.#ids.enrichment(event.clientToken, event.notificationId), undefined);
+      const own = new Collected(this.#ids.enrichment(event.clientToken, event.notificationId));
       this.#close(own);
       return this.#reserveIn(own, bytes);
     }
@@ -118,7 +122,7 @@ export class Outbox {
   /** Starts waiting workflows for a bounded time. The sweep finds owed assets of the rest. */
   async close(): Promise<void> {
     const endAt = performance.now() + closeWithinMs;
-    while (this.#groups.length > 0) this.#closeOldest();
+    for (const group of this.#groups.splice(0)) this.#close(group);
     while (this.#queuedEvents > 0 && performance.now() < endAt) await sleep(closePollMs);
     clearTimeout(this.#startingGroups);
     this.#starts.close();
@@ -130,7 +134,7 @@ export class Outbox {
     const size = group === undefined ? maxGroupEvents : group.events.length + group.open;
     if (group === undefined || size >= maxGroupEvents || group.bytes + bytes > maxGroupBytes) {
       const name = randomBytes(9).toString('base64url');
-      group = collect(this.#ids.group(name), name);
+      group = new Collected(this.#ids.group(name), name);
       this.#groups.push(group);
       this.#startGroups();
     }
@@ -172,7 +176,7 @@ export class Outbox {
   #startGroups(): void {
     while (this.#groups.length > 0 && this.#starts.isCaughtUp) {
       if (this.#groups.length === 1 && (this.#gathersForMs() > 0 || !this.#budget.takeAll())) break;
-      this.#closeOldest();
+      this.#close(this.#groups.shift() as Collected);
     }
     if (this.#groups.length === 0) return;
     this.#startingGroups ??= setTimeout(
@@ -188,10 +192,6 @@ export class Outbox {
   #gathersForMs(): number {
     const least = this.deps.delivers ? gatherMs.delivers : gatherMs.startsOnly;
     return least - (performance.now() - (this.#groups[0]?.openedAt ?? 0));
-  }
-
-  #closeOldest(): void {
-    this.#close(this.#groups.shift() as Collected);
   }
 
   #close(collected: Collected): void {
@@ -224,22 +224,6 @@ export class Outbox {
     this.#queuedBytes -= filledBytes;
     for (const { notificationId } of events) this.#workflowOf.delete(notificationId);
   }
-}
-
-function collect(workflowId: string, group: string | undefined): Collected {
-  const openedAt = performance.now();
-  const delivered = new Map<string, Ended>();
-  return {
-    workflowId,
-    group,
-    events: [],
-    delivered,
-    bytes: 0,
-    filledBytes: 0,
-    open: 0,
-    openedAt,
-    state: 'open',
-  };
 }
 
 /** Returns an upper bound for the payload of an event. */

@@ -6,15 +6,13 @@ import type { Metrics, OwnFailureCause } from '../metrics.js';
 import type { Notices } from '../notices/notices.js';
 import { withoutValues } from '../outgoing/hidden.js';
 import { notificationRequest } from '../outgoing/notification.js';
-import type { Permit, PostResult, Sender } from '../outgoing/post.js';
-import { originOf } from '../outgoing/target.js';
+import type { Permit, Sender } from '../outgoing/post.js';
 import type { Db } from '../redis/connection/db.js';
-import type { AttemptRecord } from '../redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../redis/owed/turn.js';
 import type { AttemptHistory } from '../redis/records/attemptHistory.js';
 import { reportStateChange } from '../redis/records/endpoint.js';
 import { type SecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
-import { openSecrets, type RequestHeaders } from '../redis/records/secrets.js';
+import { openSecrets } from '../redis/records/secrets.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Tracing } from '../tracing.js';
 
@@ -82,61 +80,41 @@ async function signAndPost(
   const { signing, headers } = openSecrets(deps.secretBox, clientToken, taken.secrets, at);
   // A receiver refuses what is not signed, and would be blamed for it.
   if (signing.length === 0) throw new SecretUnreadable('the client has no signing secret');
-  const { platformId, notificationId, body } = taken;
-  const url = originOf(taken.url);
-  const request = notificationRequest(
-    { clientToken, platformId, notificationId, body },
-    signing,
-    sentAt,
-    headers,
-  );
-  const span = beginSpan(deps, clientToken, taken, url);
-  const result = await permit.post(request);
-  const { status, error, detail, ours, why } = result;
-  span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? detail ?? error);
-  if (ours !== undefined) return { cause: ours, why };
-  deps.metrics.attempted(result, result.milliseconds);
-  deps.history.count(clientToken, result, result.milliseconds);
-  return {
-    taken,
-    ok: result.ok,
-    retryAfterMs: result.retryAfterMs,
-    attempt: record(at, taken.url, result, headers),
-  };
-}
-
-function record(at: number, url: string, result: PostResult, own: RequestHeaders): AttemptRecord {
-  const { status, error, detail, milliseconds, remoteAddress, responseExcerpt } = result;
-  return {
-    at,
-    url: originOf(url),
-    milliseconds: Math.round(milliseconds),
-    status,
-    error,
-    detail,
-    remote_address: remoteAddress,
-    response_excerpt: responseExcerpt === undefined ? undefined : withoutValues(responseExcerpt, url, own),
-  };
-}
-
-/** Begins the span of an attempt, in its event's trace. */
-function beginSpan(
-  { tracing }: SendDeps,
-  clientToken: string,
-  { notificationId, trace }: Taken,
-  url: string,
-) {
-  return tracing?.begin('POST', {
+  const { notificationId } = taken;
+  const request = notificationRequest({ ...taken, clientToken }, signing, sentAt, headers);
+  const { protocol, hostname, origin } = new URL(taken.url);
+  const span = deps.tracing?.begin('POST', {
     kind: 'CLIENT',
-    traces: [trace],
+    traces: [taken.trace],
     attributes: {
       'http.request.method': 'POST',
-      'url.scheme': new URL(url).protocol.slice(0, -1),
-      'server.address': new URL(url).hostname,
+      'url.scheme': protocol.slice(0, -1),
+      'server.address': hostname,
       'asset_update.client_token': clientToken,
       'asset_update.notification_id': notificationId,
     },
   });
+  const result = await permit.post(request);
+  const { status, error, detail, ours, why, milliseconds, remoteAddress, responseExcerpt: excerpt } = result;
+  span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? detail ?? error);
+  if (ours !== undefined) return { cause: ours, why };
+  deps.metrics.attempted(result, milliseconds);
+  deps.history.count(clientToken, result, milliseconds);
+  return {
+    taken,
+    ok: result.ok,
+    retryAfterMs: result.retryAfterMs,
+    attempt: {
+      at,
+      url: origin,
+      milliseconds,
+      status,
+      error,
+      detail,
+      remote_address: remoteAddress,
+      response_excerpt: excerpt && withoutValues(excerpt, taken.url, headers),
+    },
+  };
 }
 
 /** Reports a settled attempt: log, metrics, the change of its endpoint's state. */

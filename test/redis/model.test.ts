@@ -189,10 +189,10 @@ const repeat = (n: number, most: number) =>
 interface Call {
   nonce: string;
   verdicts: Judged[];
-  lost: string[];
+  lost: readonly string[];
   most: number;
   isLost: boolean;
-  givenBack: { taken: Taken; inMs: number }[];
+  givenBack: readonly { taken: Taken; inMs: number }[];
 }
 
 async function turns(model: Model, call: Call): Promise<Takes> {
