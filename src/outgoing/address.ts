@@ -102,12 +102,9 @@ const ofClouds: Cidr[] = [
 
 /** Every range inside them that is not public. The chart's NetworkPolicy is made of the same two lists. */
 export const refusedRanges: readonly Cidr[] = [ipaddr.IPv4, ipaddr.IPv6]
-  .flatMap((kind) => {
-    const { SpecialRanges } = kind.prototype as unknown as { SpecialRanges: Record<string, Cidr | Cidr[]> };
-    return Object.values(SpecialRanges).flatMap((ranges) =>
-      Array.isArray(ranges[0]) ? (ranges as Cidr[]) : [ranges as Cidr],
-    );
-  })
+  .map(({ prototype }) => prototype as unknown as { SpecialRanges: Record<string, Cidr | Cidr[]> })
+  .flatMap(({ SpecialRanges }) => Object.values(SpecialRanges))
+  .flatMap((ranges) => (Array.isArray(ranges[0]) ? (ranges as Cidr[]) : [ranges as Cidr]))
   .concat(ofClouds);
 
 export function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
@@ -116,8 +113,8 @@ export function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
 
 function isOfThisMachine(address: Address): boolean {
   // The unspecified address connects to this machine.
-  if (['loopback', 'unspecified'].includes(address.range())) return true;
-  return isInside(address, rangesOf(machineAddresses()));
+  const isLocal = ['loopback', 'unspecified'].includes(address.range());
+  return isLocal || isInside(address, rangesOf(machineAddresses()));
 }
 
 const machineAddresses = (): string[] =>

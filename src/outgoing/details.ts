@@ -1,18 +1,5 @@
 /** What went wrong in an attempt, below its class, and what to do about it: codes of the service's own, made from an error's code and never from its text. */
 
-/** The error class of a failed attempt, in the contract's words. */
-export const attemptErrors = [
-  'dns',
-  'connect',
-  'tls',
-  'timeout',
-  'http_status',
-  'redirect',
-  'blocked_address',
-  'protocol',
-] as const;
-export type AttemptError = (typeof attemptErrors)[number];
-
 type Words = readonly [does: string, advice: string];
 const records = 'Correct the name’s DNS records (A, AAAA).';
 const nameServers = 'Repair the domain’s name servers: they must answer to everybody.';
@@ -102,7 +89,11 @@ const words = {
     endless_interim: ['sends interim answers (1xx) without end', finalStatus],
     request_invalid: ['cannot be sent the request', 'Set your headers again.'],
   },
-} as const satisfies Record<AttemptError, Record<string, Words>>;
+} as const satisfies Record<string, Record<string, Words>>;
+
+/** The error class of a failed attempt, in the contract's words. */
+export type AttemptError = keyof typeof words;
+export const attemptErrors = Object.keys(words) as AttemptError[];
 
 export type DetailOf<E extends AttemptError> = keyof (typeof words)[E] & string;
 export type AttemptDetail = { [E in AttemptError]: DetailOf<E> }[AttemptError];

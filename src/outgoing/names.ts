@@ -106,9 +106,7 @@ export class SystemNames {
     ];
     const answers = await bothOrSoon(questions, this.settings.otherFamilyMs ?? 50);
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
-    const reasons = answers.flatMap((answer): unknown[] =>
-      answer.status === 'rejected' ? [answer.reason] : [],
-    );
+    const reasons: unknown[] = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
     const isAnswered = found.length > 0 || !reasons.every(isUnanswered);
     if (isAnswered) this.#answeredAtMs = performance.now();
     if (found.length > 0) {

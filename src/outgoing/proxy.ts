@@ -8,10 +8,7 @@ import { withTimeout } from '../promises.js';
 import { AttemptFailed, codeOf } from './failures.js';
 
 /** Makes the way out through a proxy, if the settings have one. */
-export const readProxy = ({
-  OUTGOING_PROXY: url,
-  OUTGOING_PROXY_RESOLVES: resolves,
-}: Pick<Config, 'OUTGOING_PROXY' | 'OUTGOING_PROXY_RESOLVES'>): OutgoingProxy | undefined =>
+export const readProxy = ({ OUTGOING_PROXY: url, OUTGOING_PROXY_RESOLVES: resolves }: Config) =>
   url === undefined ? undefined : new OutgoingProxy(url, resolves);
 
 /** How long a proxy may take to refuse what it can judge alone. */
