@@ -11,13 +11,7 @@ import { type EnrichmentInput, highest, isRetriedShortly, type Report } from '..
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Outcome } from '../src/redis/owed/standing.js';
 import { httpStatusKey, notificationStateKey } from '../src/temporal/workflowIds.js';
-import {
-  describeWaiting,
-  type EnrichmentResult,
-  findLeastFinished,
-  findWorstStatus,
-  presentResult,
-} from './result.js';
+import { describeWaiting, findLeastFinished, findWorstStatus, presentResult } from './result.js';
 
 const { deliver } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',
@@ -36,7 +30,7 @@ const { awaitDelivery } = proxyActivities<Activities>({
  * delivered before the start is only counted.
  * Cancelling or terminating the workflow loses nothing: claimed events are owed, and the sweep picks up what is owed.
  */
-export async function enrichment({ events, before }: EnrichmentInput): Promise<EnrichmentResult> {
+export async function enrichment({ events, before }: EnrichmentInput) {
   if (events.length === 0) return presentResult(events, before);
   let left = events.map((_, i) => i);
   let report = merge(before, left, await CancellationScope.nonCancellable(() => deliver(events)));

@@ -16,31 +16,6 @@ export function describeWaiting(report: Report): string {
   return `${reasons.length} of ${countEvents(report)} wait: ${counted}`;
 }
 
-/** The result of one event, or of a group, as the Temporal UI shows it. */
-export type EnrichmentResult = OneResult | GroupResult;
-
-interface OneResult {
-  state: Outcome['state'];
-  status?: number;
-  milliseconds?: number;
-  reason?: string;
-  error?: string;
-  failed_attempts?: number;
-  /** Id of the workflow that delivers the event: `catch-up/<client token>`. */
-  handed_to?: string;
-}
-
-interface GroupResult {
-  events: number;
-  delivered: number;
-  /** Events by every other state. */
-  [state: string]: unknown;
-  worst_status?: number;
-  slowest_milliseconds?: number;
-  /** The first hundred that were not delivered. */
-  not_delivered?: (OneResult & { client_token: string; platform_id: string; notification_id: string })[];
-}
-
 const maxNamed = 100;
 
 /** From the least finished state to the most finished. */
@@ -64,7 +39,8 @@ export function findWorstStatus({ status, rest }: Report): number | undefined {
   return rest.reduce((worst, { outcome }) => highest(worst, outcome.status), status);
 }
 
-export function presentResult(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
+/** Returns the result of one event, or of a group: its events by state, and the first hundred that were not delivered. */
+export function presentResult(events: readonly ClaimedEvent[], report: Report) {
   const { delivered, status, milliseconds, rest } = report;
   if (countEvents(report) === 1) {
     const [other] = rest;
@@ -93,7 +69,7 @@ export function presentResult(events: readonly ClaimedEvent[], report: Report): 
   };
 }
 
-function presentOutcome(event: ClaimedEvent | undefined, outcome: Outcome): OneResult {
+function presentOutcome(event: ClaimedEvent | undefined, outcome: Outcome) {
   const { state, status } = outcome;
   if (outcome.state !== 'waiting') return { state, status, milliseconds: outcome.milliseconds };
   const { reason, error, failures } = outcome;
@@ -103,6 +79,7 @@ function presentOutcome(event: ClaimedEvent | undefined, outcome: Outcome): OneR
     reason,
     error,
     failed_attempts: failures > 0 ? failures : undefined,
+    // The id of the workflow that delivers the event.
     handed_to: event && workflowIds(workflowInfo().taskQueue).catchUp(event.clientToken),
   };
 }
