@@ -64,11 +64,11 @@ export async function runSweep(
   await sweep.superviseCatchUps();
   await sweep
     .reportOperatorsChanges()
-    .catch((err: unknown) => sweep.noteAway(err))
+    .catch(sweep.noteAway)
     .catch((err: unknown) => deps.log.error({ err }, 'operator changes could not be logged'));
-  await sweep.clearDeletedClients().catch((err: unknown) => sweep.noteAway(err));
+  await sweep.clearDeletedClients().catch(sweep.noteAway);
   const ended = { brokenClients: sweep.broken.size, steadyMs: sweep.steadyMs };
-  await noteCounts(deps.db, 'ended', ended).catch((err: unknown) => sweep.noteAway(err));
+  await noteCounts(deps.db, 'ended', ended).catch(sweep.noteAway);
   return counts;
 }
 
@@ -87,7 +87,7 @@ class Sweep {
   async superviseCatchUps(): Promise<void> {
     const { db } = this.deps;
     const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0, catchUps: 0 };
-    const before = await readCounts(db).catch((err: unknown) => this.noteAway(err));
+    const before = await readCounts(db).catch(this.noteAway);
     const { ageMs = Infinity, steadyMs = 0 } = before?.ended ?? {};
     this.steadyMs = ageMs < steadyWithinMs ? steadyMs + ageMs : 0;
     const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
@@ -113,15 +113,13 @@ class Sweep {
       const done = await this.deps.catchUps.alarm(clientToken);
       if (done === 'woken' || done === 'replaced') this.counts[done]++;
     };
-    for await (const page of indexedClients(db, (err) => this.noteAway(err))) {
+    for await (const page of indexedClients(db, this.noteAway)) {
       await mapInPages(page, concurrency, (clientToken) =>
         this.#workOn(clientToken, () => supervise(clientToken)),
       );
     }
-    if (looksAtAll) await this.#lookAtAll().catch((err: unknown) => this.noteAway(err));
-    await Promise.all([noteCounts(db, 'counted', sum), noteOwed(db, sum.owed)]).catch((err: unknown) =>
-      this.noteAway(err),
-    );
+    if (looksAtAll) await this.#lookAtAll().catch(this.noteAway);
+    await Promise.all([noteCounts(db, 'counted', sum), noteOwed(db, sum.owed)]).catch(this.noteAway);
   }
 
   /**
@@ -185,9 +183,7 @@ class Sweep {
 
   /** Works on one client. Notes broken keys or a part of Redis that is away, so that the sweep continues with the other clients. */
   async #workOn(clientToken: string, work: () => Promise<void>): Promise<void> {
-    await unlessBroken(work, (err) => this.#noteBroken(clientToken, { err })).catch((err: unknown) =>
-      this.noteAway(err),
-    );
+    await unlessBroken(work, (err) => this.#noteBroken(clientToken, { err })).catch(this.noteAway);
   }
 
   /** Counts a client with broken keys, and logs it once a sweep. */
@@ -198,10 +194,10 @@ class Sweep {
   }
 
   /** Logs once that a part of Redis does not serve. @throws any other error */
-  noteAway(err: unknown): undefined {
+  readonly noteAway = (err: unknown): undefined => {
     if (!isRedisUnavailable(err)) throw err;
     if (!this.#isPartAway)
       this.deps.log.warn(refusalOf(err), 'a part of redis does not serve: the sweep leaves it out');
     this.#isPartAway = true;
-  }
+  };
 }
