@@ -79,8 +79,8 @@ export function evaluate<Answer = unknown>(
   keys: readonly string[],
   args: readonly ScriptArgument[] = [],
 ): Promise<Answer> {
-  const sent = [name + release, keys.length, ...keys, clockOffsetMs()];
-  const call = () => redis.call('FCALL', [...sent, ...args]) as Promise<Answer>;
+  const sent = [name + release, keys.length, ...keys, clockOffsetMs(), ...args];
+  const call = () => redis.call('FCALL', sent) as Promise<Answer>;
   return call().catch(async (err) => {
     if (!isNotLoaded(err)) throw err;
     // No other server's outage may fail the call.
