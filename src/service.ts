@@ -21,13 +21,13 @@ import { ignore } from './redis/connection/unavailable.js';
 import { readCounts } from './redis/records/counts.js';
 import { createSecretBox } from './redis/records/secretBox.js';
 import {
-  askServer,
   connect,
   createTemporalClient,
   replaceable,
   untilAvailable,
   type Waiting,
 } from './temporal/connection.js';
+import { askServer } from './temporal/refusal.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule } from './temporal/sweepSchedule.js';
 import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';

@@ -38,9 +38,8 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
 
   return {
     /** Wakes or starts a client's catch-up, because a script has set its alarm. Never rejects: the sweep wakes what is late. */
-    async wake(clientToken: string): Promise<void> {
-      await tell(clientToken, false).catch((err: unknown) => logFailure(clientToken, err));
-    },
+    wake: (clientToken: string) =>
+      tell(clientToken, false).catch((err: unknown) => logFailure(clientToken, err)),
     /**
      * Sets the alarm of a client's catch-up, if something is owed. Wakes or starts a catch-up that would wake later, and replaces one
      * that was woken in vain for minutes. Never rejects: the sweep wakes what is late.

@@ -9,7 +9,7 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import { type Config, ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
-import { explainTemporal, grpcCodeOf, withoutRetries } from './refusal.js';
+import { explainTemporal, grpcCodeOf, reasonOf, withoutRetries } from './refusal.js';
 
 /**
  * Connects a process without a worker. Returns immediately, even while Temporal is unavailable. Each call is tried once: the caller
@@ -40,11 +40,6 @@ export function createTemporalClient(
   const interceptors =
     observe === undefined ? {} : { workflow: [observeCalls(connection, observe, withinMs)] };
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
-}
-
-/** Asks the server for its version, for at most `withinMs`. @throws if it does not answer */
-export function askServer(connection: Connection | NativeConnection, withinMs: number): Promise<unknown> {
-  return connection.withDeadline(Date.now() + withinMs, () => connection.workflowService.getSystemInfo({}));
 }
 
 /** Stands for a connection that is replaced by another while its clients are in use. */
@@ -124,9 +119,6 @@ async function inWords(
 const retryMs = 250;
 const sayEveryMs = 5000;
 
-/** gRPC: no such namespace, denied, unauthenticated. */
-const refusedCodes = new Set([5, 7, 16]);
-
 /** Classes of failed calls to Temporal. `limit`: a limit of the namespace or the server is reached. */
 export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
 type TemporalErrorClass = (typeof temporalErrorClasses)[number];
@@ -171,14 +163,12 @@ function observeCalls(
 function classify(err: unknown): TemporalErrorClass | undefined {
   if (err instanceof WorkflowNotFoundError || err instanceof WorkflowExecutionAlreadyStartedError)
     return undefined;
-  if (grpcCodeOf(err) === resourceExhausted) return 'limit';
+  if (reasonOf(err) === 'limit') return 'limit';
   return isTemporalUnavailable(err) ? 'away' : 'other';
 }
 
 /** gRPC codes after which a call may be repeated: cancelled, unknown, deadline, exhausted, aborted, internal, unavailable. */
 const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
-
-const resourceExhausted = 8;
 
 /** Returns whether a call failed because Temporal is unavailable or busy. */
 export function isTemporalUnavailable(err: unknown): boolean {
@@ -190,4 +180,4 @@ export function isTemporalUnavailable(err: unknown): boolean {
 
 /** Returns whether the same call may succeed later: Temporal is unavailable, or does not accept the caller. */
 export const isWorthRepeating = (err: unknown): boolean =>
-  isTemporalUnavailable(err) || refusedCodes.has(grpcCodeOf(err) ?? 0);
+  isTemporalUnavailable(err) || ![undefined, 'other'].includes(reasonOf(err));

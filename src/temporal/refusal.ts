@@ -2,6 +2,7 @@
 import { connect as connectTcp, isIP } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
 import type { TemporalConnectionOptions } from '../addresses.js';
 
 const keys = 'TEMPORAL_API_KEY (or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH)';
@@ -28,32 +29,29 @@ const reasons = {
   ],
 } as const;
 
-export type TemporalReason = keyof typeof reasons;
+type TemporalReason = keyof typeof reasons;
 const lasting: readonly TemporalReason[] = ['speaks_tls', 'tls', 'credentials', 'right', 'namespace'];
-
-export interface TemporalRefusal {
-  reason: TemporalReason;
-  says: string;
-  todo: string;
-  /** Waiting does not cure it. */
-  lasts: boolean;
-}
 
 /** gRPC's codes */
 const byCode: Record<number, TemporalReason> = {
   ...Object.fromEntries([3, 6, 9, 11, 12, 15].map((code) => [code, 'other'])),
-  ...{ 5: 'namespace', 7: 'right', 8: 'limit', 16: 'credentials' },
+  5: 'namespace',
+  7: 'right',
+  8: 'limit',
+  16: 'credentials',
 };
 
-/** Finds out why a call or a connection failed; tries a connection of its own if no answer said why. */
-export async function explainTemporal(
-  err: unknown,
-  options: TemporalConnectionOptions,
-): Promise<TemporalRefusal> {
-  const grpc = grpcCodeOf(err);
-  const known = byCode[grpc ?? 0];
-  const answered = { reason: known ?? 'other', code: known === 'other' ? `gRPC ${grpc}` : undefined };
-  const tried: Tried = known === undefined ? await tryConnection(options) : answered;
+/** Returns why the server refused a call, if its answer says so. */
+export const reasonOf = (err: unknown): TemporalReason | undefined => byCode[grpcCodeOf(err) ?? 0];
+
+/**
+ * Finds out why a call or a connection failed; tries a connection of its own if no answer said why.
+ * @returns `lasts`: waiting does not cure it
+ */
+export async function explainTemporal(err: unknown, options: TemporalConnectionOptions) {
+  const known = reasonOf(err);
+  const gave = known === 'other' ? `gRPC ${grpcCodeOf(err)}` : undefined;
+  const tried: Tried = known === undefined ? await tryConnection(options) : { reason: known, code: gave };
   const { reason, code } = tried.reason === 'not_ready' ? await askVersion(options) : tried;
   const [says, todo] = reasons[reason];
   const named = code === undefined ? says : `${says.slice(0, -1)} (${code}).`;
@@ -61,7 +59,7 @@ export async function explainTemporal(
 }
 
 /** Returns why a call failed, by its answer alone. */
-export const saysOf = (err: unknown): string => reasons[byCode[grpcCodeOf(err) ?? 0] ?? 'away'][0];
+export const saysOf = (err: unknown): string => reasons[reasonOf(err) ?? 'away'][0];
 
 interface Tried {
   reason: TemporalReason;
@@ -71,16 +69,19 @@ interface Tried {
 /** The library repeats a call that met a limit until the caller's time is over, which then says nothing. */
 export const withoutRetries = () => [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))];
 
+/** Asks the server for its version, for at most `withinMs`. @throws if it does not answer */
+export function askServer(connection: Connection | NativeConnection, withinMs: number): Promise<unknown> {
+  return connection.withDeadline(Date.now() + withinMs, () => connection.workflowService.getSystemInfo({}));
+}
+
 /** A worker's connection hides the code with which a server refuses it. */
 async function askVersion(options: TemporalConnectionOptions): Promise<Tried> {
   const connection = Connection.lazy({ ...options, interceptors: withoutRetries() });
   try {
-    await connection.withDeadline(Date.now() + greetWithinMs, () =>
-      connection.workflowService.getSystemInfo({}),
-    );
+    await askServer(connection, greetWithinMs);
     return { reason: 'not_ready' };
   } catch (err) {
-    return { reason: byCode[grpcCodeOf(err) ?? 0] ?? 'not_ready' };
+    return { reason: reasonOf(err) ?? 'not_ready' };
   } finally {
     await connection.close();
   }

@@ -51,7 +51,11 @@ export async function ensureSearchAttributes(
   );
   const added = await unlessDenied(adding).catch((err: unknown) => {
     if (others.length === 0) throw err;
-    throw noRoom(namespace, amiss, others);
+    throw new ConfigError(
+      `the namespace ${namespace} has no room for the search attributes ${amiss.join(', ')}: SQL visibility has three ` +
+        `KeywordList attributes for each namespace, the service needs all three, and others have ${others.join(', ')}.\n` +
+        'Give the service a namespace of its own (TEMPORAL_NAMESPACE), or use Elasticsearch for visibility.',
+    );
   });
   if (added === 'denied') throw cannotAdd(namespace, amiss);
   log.info({ added: amiss }, 'the namespace lacked search attributes: they are added');
@@ -99,14 +103,6 @@ async function findMissingByQuery(connection: Servers, namespace: string): Promi
   return missing;
 }
 
-function noRoom(namespace: string, missing: Name[], others: string[]): ConfigError {
-  return new ConfigError(
-    `the namespace ${namespace} has no room for the search attributes ${missing.join(', ')}: SQL visibility has three ` +
-      `KeywordList attributes for each namespace, the service needs all three, and others have ${others.join(', ')}.\n` +
-      'Give the service a namespace of its own (TEMPORAL_NAMESPACE), or use Elasticsearch for visibility.',
-  );
-}
-
 function cannotAdd(namespace: string, missing: Name[]): ConfigError {
   const { lacks, cloud, own } = explainAmiss(namespace, missing);
   return new ConfigError(
@@ -115,7 +111,7 @@ function cannotAdd(namespace: string, missing: Name[]): ConfigError {
 }
 
 /** Says what is amiss, and how it is added at Temporal Cloud and at an own server. */
-export function explainAmiss(namespace: string, missing: Name[]): Record<'lacks' | 'cloud' | 'own', string> {
+export function explainAmiss(namespace: string, missing: Name[]) {
   const typed = missing.map((name) => [name, typeNames[searchAttributeTypes[name]]]);
   const list = typed.map(([name, type]) => `${name} (${type})`).join(', ');
   const cloud = typed.map(([name, type]) => ` --search-attribute "${name}=${type}"`).join('');

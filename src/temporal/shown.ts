@@ -25,29 +25,22 @@ export function showEvents(
   { events, left, status }: Shown,
   { publicUrl, searchAttributeBytes }: { publicUrl?: string; searchAttributeBytes: number },
 ) {
+  const listed = (read: (event: ClaimedEvent) => string) =>
+    fitting(new Set(events.map(read)), searchAttributeBytes);
   return {
     staticSummary: buildSummary(events),
     staticDetails: publicUrl && buildLinks(events, publicUrl),
     typedSearchAttributes: [
-      ...buildSearchLists(events, searchAttributeBytes),
+      { key: clientTokenKey, value: listed((event) => event.clientToken) },
+      { key: platformIdKey, value: listed((event) => event.platformId) },
+      { key: eventIdKey, value: listed((event) => event.eventId) },
       { key: notificationStateKey, value: left === 0 ? 'delivered' : 'delivering' },
       ...(left > 0 || status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
     ],
   };
 }
 
-/** Returns the search attributes that are lists, with as many values each as the server accepts. */
-function buildSearchLists(
-  events: readonly Pick<ClaimedEvent, 'clientToken' | 'platformId' | 'eventId'>[],
-  mostBytes: number,
-) {
-  return [
-    { key: clientTokenKey, value: fitting(new Set(events.map((e) => e.clientToken)), mostBytes) },
-    { key: platformIdKey, value: fitting(new Set(events.map((e) => e.platformId)), mostBytes) },
-    { key: eventIdKey, value: fitting(new Set(events.map((e) => e.eventId)), mostBytes) },
-  ];
-}
-
+/** Returns as many values as the server accepts. */
 function fitting(values: Set<string>, mostBytes: number): string[] {
   let bytes = 2;
   return [...values].filter((value) => {

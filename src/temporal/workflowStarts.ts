@@ -137,15 +137,25 @@ export class WorkflowStarts {
 
   /** @returns the error if Temporal is unavailable */
   async #try(start: WorkflowStart): Promise<unknown> {
-    const { log, metrics, tracing } = this.deps;
-    const { workflowId, events } = start;
+    const { log, metrics, tracing, temporal, taskQueue, eager } = this.deps;
+    const { workflowId, events, input } = start;
     const span = tracing?.begin('StartWorkflow:enrichment', {
       kind: 'PRODUCER',
       traces: events.map(({ trace }) => trace),
       attributes: { temporalWorkflowId: workflowId, 'asset_update.events': events.length },
     });
     try {
-      await startEnrichment(this.deps, start);
+      const { events: left, before } = input();
+      // workflows/enrichment.ts
+      await temporal.workflow.start('enrichment', {
+        workflowId,
+        taskQueue,
+        args: [{ events: left, before }],
+        // The same id means the same input: a repeat joins the running workflow.
+        workflowIdConflictPolicy: 'USE_EXISTING',
+        requestEagerStart: eager(),
+        ...showEvents({ events, left: left.length, status: before.status }, this.deps),
+      });
       span?.end();
       metrics.started(events.length);
     } catch (err) {
@@ -157,18 +167,4 @@ export class WorkflowStarts {
     }
     return undefined;
   }
-}
-
-async function startEnrichment(deps: StartDeps, { workflowId, events, input }: WorkflowStart): Promise<void> {
-  const { events: left, before } = input();
-  // workflows/enrichment.ts
-  await deps.temporal.workflow.start('enrichment', {
-    workflowId,
-    taskQueue: deps.taskQueue,
-    args: [{ events: left, before }],
-    // The same id means the same input: a repeat joins the running workflow.
-    workflowIdConflictPolicy: 'USE_EXISTING',
-    requestEagerStart: deps.eager(),
-    ...showEvents({ events, left: left.length, status: before.status }, deps),
-  });
 }
