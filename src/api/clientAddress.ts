@@ -34,9 +34,9 @@ export function networkOf(address: string): string {
     .join(':')}::/64`;
 }
 
-/** Some proxies report a port, too: `203.0.113.7:443`, `[2001:db8::1]:443` (Azure Application Gateway). */
+/** Some proxies report a port or brackets, too: `203.0.113.7:443`, `[2001:db8::1]:443` (Azure Application Gateway). */
 function normal(reported: string): string | undefined {
-  const address = reported.replace(/^([\d.]+):\d+$/, '$1').replace(/^\[(.+)\]:\d+$/, '$1');
+  const address = reported.replace(/^([\d.]+):\d+$/, '$1').replace(/^\[(.+)\](:\d+)?$/, '$1');
   return ipaddr.isValid(address) ? ipaddr.process(address).toString() : undefined;
 }
 
