@@ -155,7 +155,7 @@ const checkHead: Step = (ctx, next) => {
   }
   if (httpVersion === '1.1') {
     if (headers.host === undefined) throw new ApiError('malformed_request', 'The header Host is missing');
-    if (headers.expect !== undefined && !/\b100-continue\b/i.test(headers.expect)) {
+    if (headers.expect && !/\b100-continue\b/i.test(headers.expect)) {
       throw new ApiError('expectation_failed', 'The header Expect allows only 100-continue');
     }
   }

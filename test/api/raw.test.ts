@@ -98,6 +98,7 @@ describe('bad input on a raw socket', () => {
     'two Hosts': [() => head('GET /healthz', 'host: y'), 400],
     'two tokens': [() => get('/clients', 'authorization: Bearer another'), 400],
     'two content types': [() => postHead('content-type: text/plain', 'content-length: 0'), 400],
+    'an empty expectation': [() => head('GET /healthz', 'expect:'), 200],
     'an expectation': [() => head('GET /healthz', 'expect: a miracle'), 417],
     'a header of 40 KiB': [() => head('GET /healthz', `x-long: ${'x'.repeat(40_000)}`), 431],
     '6,000 parameters': [() => get(`/clients?${numbered(6_000)}`), 400],
