@@ -8,7 +8,7 @@ import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, write
 import { join } from 'node:path';
 import { hostInUrl } from '../src/addresses.js';
 import type { Readiness } from '../src/api/admin.js';
-import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
+import { type Config, isRedisGiven, isTemporalGiven, readConfig } from '../src/config.js';
 import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';
 import { explainRefusals } from '../src/redis/connection/unavailable.js';
@@ -57,7 +57,7 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   const port = await ports.exactly('PORT', config.PORT, config.HOST);
   const adminPort = await ports.preferably('ADMIN_PORT', 9464);
   const [redisUrl, temporal] = await Promise.all([
-    process.env.REDIS_URL || ownRedis(supervisor, await ports.preferably('REDIS_PORT', 6379)),
+    isRedisGiven() ? config.REDIS_URL : ownRedis(supervisor, await ports.preferably('REDIS_PORT', 6379)),
     isTemporalGiven()
       ? { address: config.TEMPORAL_ADDRESS, uiUrl: undefined }
       : ownTemporal(supervisor, config, ports),
@@ -187,7 +187,7 @@ function localSettings(ownPorts: readonly number[]): Record<string, string> {
     ALLOW_HTTP_TARGETS: 'true',
     ALLOWED_TARGET_CIDRS: [process.env.ALLOWED_TARGET_CIDRS, loopback].filter(Boolean).join(','),
     OWN_PORTS: [process.env.OWN_PORTS, ...ownPorts].filter(Boolean).join(','),
-    SECRETS_KEY: process.env.SECRETS_KEY || secretsKey(),
+    SECRETS_KEY: process.env.SECRETS_KEY?.trim() || secretsKey(),
   };
 }
 

@@ -283,10 +283,10 @@ export function operatorsDoor(): OperatorsDoor | undefined {
 }
 
 /** Returns whether the environment itself sets the Redis server. */
-export const isRedisGiven = (): boolean => Boolean(process.env.REDIS_URL);
+export const isRedisGiven = (): boolean => Boolean(process.env.REDIS_URL?.trim());
 
 /** Returns whether the environment itself sets the Temporal server, by its address or by a profile. */
 export function isTemporalGiven(): boolean {
   const { TEMPORAL_ADDRESS, TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE } = process.env;
-  return Boolean(TEMPORAL_ADDRESS || TEMPORAL_PROFILE || TEMPORAL_CONFIG_FILE);
+  return [TEMPORAL_ADDRESS, TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE].some((given) => given?.trim());
 }

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 export const projectDir = dirname(createRequire(import.meta.url).resolve('#manifest'));
 
 /** The folder of `npm start`'s data: `DATA_DIR`, else `.data/` in the clone. */
-export const dataDir = (): string => process.env.DATA_DIR || join(projectDir, '.data');
+export const dataDir = (): string => process.env.DATA_DIR?.trim() || join(projectDir, '.data');
 
 interface RunningHere {
   /** The settings of the running service, servers among them: input for readConfig. Absent until they are known. */

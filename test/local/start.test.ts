@@ -18,8 +18,11 @@ describe('npm start', () => {
   };
 
   it('starts everything; continues where it stopped, also after kill -9 of the supervisor, which leaves nothing running; Ctrl-C stops all of it in order', async () => {
-    const project = await open(await ownPorts());
+    // Blank is not set.
+    const blank = { REDIS_URL: ' ', TEMPORAL_ADDRESS: '\n', SECRETS_KEY: ' \n' };
+    const project = await open({ ...(await ownPorts()), ...blank });
     const { apiUrl, environment, program } = await project.start();
+    assert.match(`${environment?.SECRETS_KEY}`, /^k1:/);
     const mode = (name: string) => statSync(join(project.dir, name)).mode & 0o777;
     assert.equal((await fetch(`${apiUrl}/readyz`)).status, 200);
     assert.equal((await fetch(`${environment?.TEMPORAL_UI_URL}`)).status, 200);
