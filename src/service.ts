@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
 import type { ActivityDeps } from '../activities/index.js';
@@ -132,6 +132,8 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   // Without Temporal an API serves, and its process delivers what it takes; a worker alone waits.
   await Promise.race([work, temporalIsAway]);
   const closing = new AbortController();
+  // Every check of a receiver listens: Node warns of more than ten.
+  setMaxListeners(0, closing.signal);
   const services = { ...delivering, targetPolicy, readiness, closing: closing.signal };
   api?.serve(createApi(services));
   admin.serve(createDesk(services));
