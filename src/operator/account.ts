@@ -99,9 +99,9 @@ export const accountRotateSecret = operation({
   answers: account.pick({ account_id: true, client_id: true }).extend({ client_secret }),
   async run(operator, { account_id, now }) {
     const { clientId } = await requireAccount(operator, account_id);
-    const { client_secret } = await operator.change((db) => rotateSecret(db, account_id, { now }));
     const about = { old_one_ends: now ? 'now' : 'in 24 h' };
     await operator.record('account rotate-secret', account_id, null, about);
+    const { client_secret } = await operator.change((db) => rotateSecret(db, account_id, { now }));
     const rotated = { account_id, client_id: clientId, client_secret };
     const old = now ? 'The old secret and every token have ended.' : 'The old secret stays valid for 24 h.';
     return answer(rotated, ...shownOf(rotated), `${shownOnce}\n${old}`);
@@ -123,8 +123,8 @@ export const accountSet = operation({
     .extend({ previous_scopes: z.array(z.string()), tokens_ended: isSo(false) }),
   async run(operator, { account_id, scope: scopes }) {
     const before = await requireAccount(operator, account_id);
-    await operator.change((db) => setScopes(db, account_id, scopes));
     await operator.record('account set', account_id, { scopes: before.scopes }, { scopes });
+    await operator.change((db) => setScopes(db, account_id, scopes));
     const tokens_ended = before.scopes.some((had) => !scopes.includes(had));
     const becomesAnother = before.scopes.includes(platformScope) !== scopes.includes(platformScope);
     const words = [`${before.name} (${account_id}) has the scopes ${scopes.join(' ')}.`];
@@ -150,8 +150,8 @@ function switched(does: string, disabled: boolean) {
     answers: z.object({ account_id: accountId, disabled: isSo(disabled), clients: whole(3) }),
     async run(operator, { account_id }) {
       const before = await requireAccount(operator, account_id);
-      await operator.change((db) => setDisabled(db, account_id, disabled));
       await operator.record(name, account_id, { disabled: before.disabled }, { disabled });
+      await operator.change((db) => setDisabled(db, account_id, disabled));
       const clients = await listClients(await operator.db(), account_id);
       // One warning is enough: where Temporal does not answer, the sweep wakes all.
       for (const { clientToken } of clients) if (!(await operator.wake(clientToken))) break;

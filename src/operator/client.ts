@@ -164,9 +164,9 @@ export const clientDelete = operation({
     const before = present(await requireClient(operator, client_token));
     const db = await operator.db();
     const registration = await getRegistration(db, client_token);
-    await operator.change((own) => deleteClient(own, client_token));
     const url = registration && originOf(registration.url);
     await operator.record('client delete', client_token, { ...before, url }, null);
+    await operator.change((own) => deleteClient(own, client_token));
     // If this fails, the sweep finishes the deletion.
     const { cancelled } = await clearDeletedClient(db, client_token);
     return answer(

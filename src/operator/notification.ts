@@ -94,8 +94,8 @@ export const notificationRedeliver = operation({
     const dueId = await operator.change((own) => redeliverNotification(own, clientToken, id));
     if (dueId === undefined)
       throw new Refused(`The record of ${id} has just expired.`, 'unknown_notification');
-    await operator.wake(clientToken);
     await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: dueId });
+    await operator.wake(clientToken);
     const due = await getNotification(db, clientToken, dueId);
     const reason = due?.waitingReason;
     const isSentNow = due === undefined || reason === undefined || reason === 'due' || reason === 'in_flight';
