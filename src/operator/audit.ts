@@ -50,7 +50,7 @@ export const audit = operation({
     const client = of !== undefined && isClientToken(of) ? await getClient(db, of) : undefined;
     const [commands, states, calls] = await Promise.all([
       listChanges(db, from, of),
-      listStateChanges(db, sinceMs, onBroken, client?.clientToken),
+      listStateChanges(db, sinceMs, onBroken, of),
       listCalls(db, from, of, client?.accountId),
     ]);
     const all = [

@@ -254,6 +254,20 @@ describe('audit: a change that is known before it is made', () => {
     });
 });
 
+it('audit: what names one account or client reads no changes of state of others', async () => {
+  const cli = await openCli();
+  const { account_id } = await cli.json('account', 'create', '--name', 'Media');
+  const [own, other] = await Promise.all(
+    ['Own', 'Other'].map((name) => cli.json('client', 'create', '--account', account_id, '--name', name)),
+  );
+  await cli.db.redis.set(cli.db.client(other.client_token).stateChanges, 'no list');
+  const warned = async (...args: string[]) =>
+    /changes of state of/.test((await cli.run(['audit', ...args])).stderr);
+  assert.equal(await warned(), true);
+  assert.equal(await warned('--of', other.client_token), true);
+  for (const of of [account_id, own.client_token]) assert.equal(await warned('--of', of), false);
+});
+
 describe('audit: the name of an operator', () => {
   let cli: Cli;
   before(async () => {
