@@ -188,10 +188,17 @@ export const errors = Object.fromEntries(
 
 export const errorCodes = Object.keys(errors) as ErrorCode[];
 
-/** RFC 6749, section 5.2, has one word for whatever is wrong with the request itself. */
-export const toOauthError = (code: ErrorCode): string =>
-  [405, 408, 413, 415, 417, 431].includes(errors[code].status) || isOfRequest.test(code)
-    ? 'invalid_request'
-    : code;
+/** RFC 6749, section 5.2, has one word for these. */
+const invalidUnderOauth: readonly ErrorCode[] = [
+  'too_many_parameters',
+  'malformed_request',
+  'method_not_allowed',
+  'request_timeout',
+  'body_too_long',
+  'unsupported_media_type',
+  'expectation_failed',
+  'headers_too_long',
+];
 
-const isOfRequest = /^(too_many_parameters|malformed_request)$/;
+export const toOauthError = (code: ErrorCode): string =>
+  invalidUnderOauth.includes(code) ? 'invalid_request' : code;
