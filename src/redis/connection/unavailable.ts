@@ -212,11 +212,10 @@ function read(err: unknown): Refusal {
   if (found.command !== 'SELECT' && faults.test(err.message)) return { reason: 'other', ...found };
   const row = redisReasons.find((one) => (reasons[one] as Reason).words?.test(`${err.message} ${code}`));
   if (row !== undefined) return { reason: row, ...found };
-  if (err instanceof RedisUnavailable) return { ...found, reason: 'unconfirmed' };
+  if (err instanceof RedisUnavailable) return { reason: 'unconfirmed', ...found };
   // A script's own error says where it happened.
-  const isOfServer = err.name === 'ReplyError' && !/script: |@user_/.test(err.message);
-  const hinted = hints.find(([, words]) => words.test(err.message))?.[0] ?? 'refused';
-  return { ...found, reason: isOfServer ? hinted : 'other' };
+  if (err.name !== 'ReplyError' || /script: |@user_/.test(err.message)) return { reason: 'other', ...found };
+  return { reason: hints.find(([, words]) => words.test(err.message))?.[0] ?? 'refused', ...found };
 }
 
 /** What else can be done where one command is refused for good. */
