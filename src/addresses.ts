@@ -139,8 +139,8 @@ function checkCertificates(
   const isGiven = Object.keys(given).some((name) => /^TEMPORAL_TLS_CLIENT_(CERT|KEY)_/.test(name));
   if (!pair && !isGiven) return;
   try {
-    const [own = ''] = certificatesIn(textOf(pair?.crt));
-    if (new X509Certificate(own).checkPrivateKey(createPrivateKey(textOf(pair?.key)))) return;
+    const [own] = certificatesIn(textOf(pair?.crt));
+    if (own?.checkPrivateKey(createPrivateKey(textOf(pair?.key)))) return;
   } catch {
     // Said below: the error's own text may quote the file.
   }
@@ -152,9 +152,9 @@ function checkCertificates(
 const textOf = (bytes: Uint8Array = Buffer.alloc(0)): string => Buffer.from(bytes).toString();
 
 /** Returns the certificates in a text in PEM. @throws if one cannot be read, or there is none */
-export function certificatesIn(pem: string): string[] {
+export function certificatesIn(pem: string): X509Certificate[] {
   const found = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [''];
-  return found.map((one) => new X509Certificate(one) && one);
+  return found.map((one) => new X509Certificate(one));
 }
 
 /** The library's further lines quote the file, and an error of the file system shows its path. */

@@ -28,7 +28,7 @@ export function readTrustedRoots({
 
 function readRoots(file: string): string[] {
   try {
-    return certificatesIn(readFileSync(file, 'utf8'));
+    return certificatesIn(readFileSync(file, 'utf8')).map(String);
   } catch {
     // The error's own text may quote the file.
     throw new ConfigError(
