@@ -7,7 +7,7 @@ import { projectDir } from '../src/operator/npmStart.js';
 
 const run = promisify(execFile);
 
-interface Credentials {
+export interface Credentials {
   client_id: string;
   client_secret: string;
 }
@@ -53,7 +53,7 @@ export const deskLink = async (environment: Record<string, string>): Promise<str
     .catch(() => undefined);
 
 export const nextSteps = [
-  'A notification in one command, with its own receiver:  npm run -s operator -- demo',
+  'A notification in one command, with its own receiver:  npm run -s demo',
   'Step by step, with yours:  docs/tutorial.md',
 ].join('\n');
 
@@ -85,7 +85,8 @@ async function createDemo(environment: Record<string, string>): Promise<DemoAcco
   };
 }
 
-async function runOperator(
+/** Runs a command of operators. @returns its JSON value */
+export async function runOperator(
   environment: Record<string, string>,
   args: readonly string[],
 ): Promise<Record<string, unknown>> {

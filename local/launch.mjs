@@ -51,6 +51,10 @@ switch (task) {
     prepare();
     await become('dist/local/start.js', '--watch');
     break;
+  case 'demo':
+    prepare();
+    await become('dist/local/demo.js');
+    break;
   case 'build':
     prepare();
     break;
@@ -121,7 +125,7 @@ async function nightly(isShort) {
   }
   await tests('slow', { BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1' }, ...sideBySide, ...slow);
   await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/model.test.ts');
-  const commands = 'test/operator/{accounts,audit,client,console,demo,notifications,secrets}*.test.ts';
+  const commands = 'test/operator/{accounts,audit,client,console,notifications,secrets}*.test.ts';
   const clustered = ['test/{api,console,delivery,notices,redis}/**/*.test.ts', commands];
   await tests('cluster', { TEST_REDIS: 'cluster' }, ...clustered);
   await tests('faults', {}, faults);

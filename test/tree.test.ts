@@ -48,7 +48,7 @@ const maxLines = 300;
 const entries = [
   /^(src|src\/operator|bench)\/main\.ts$/,
   /^bench\/(bareKoa|neighbours\/flooder|floor|publisher|receiver)\.ts$/,
-  /^(local\/start|workflows\/index)\.ts$/,
+  /^(local\/(demo|start)|workflows\/index)\.ts$/,
   /^test\/.*(\.test|\/children\/\w+|\/record)\.ts$/,
 ];
 

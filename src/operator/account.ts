@@ -191,16 +191,13 @@ export const consoleLink = operation({
     const access = read ? 'read' : 'full';
     // Recorded first, so that no link exists without a record.
     await operator.record('console', account_id, null, { access });
-    const origin = new URL(operator.config().PUBLIC_URL ?? apiAddress(operator)).origin;
+    const { PUBLIC_URL, HOST, PORT } = operator.config();
+    const { origin } = new URL(PUBLIC_URL ?? `http://${hostInUrl(HOST)}:${PORT}`);
     const grant = { accountId: account_id, generation, scopes, access } as const;
     const { address, expiresAtMs } = await consoleSessions.createLink(await operator.db(), grant);
     return answer({ account_id, access, url: origin + address, expires_at: presentTime(expiresAtMs) });
   },
 });
-
-/** Returns where callers on this machine reach the service. */
-export const apiAddress = ({ config }: Operator): string =>
-  `http://${hostInUrl(config().HOST)}:${config().PORT}`;
 
 /** Finds an account by its id, its client id or one of its clients. @throws Refused */
 async function findAccount(operator: Operator, named: string): Promise<Account> {

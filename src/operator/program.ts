@@ -3,7 +3,6 @@ import { Command, CommanderError, Help, type Option } from 'commander';
 import type { z } from 'zod';
 import { toJsonSchema } from '../api/reference/schemas.js';
 import { operatorsDoor } from '../config.js';
-import { demo, demoDoes } from './demo.js';
 import { reasonText } from './input.js';
 import {
   type Answer,
@@ -46,8 +45,8 @@ Exit status: 0 done, 1 refused (the reason is on stderr), 2 wrong usage.
 
 The servers are those of REDIS_URL and TEMPORAL_ADDRESS; without them, those that
 "npm start" runs for this project folder. With OPERATOR_URL and OPERATOR_TOKEN every
-command but demo goes over HTTP, to the operators' door of a running service. Every
-change is recorded; see "audit".
+command goes over HTTP, to the operators' door of a running service. Every change is
+recorded; see "audit".
 
 Under npm, write "--" before the command: npm run -s operator -- status --json
 (without it npm takes --json for itself, and the command prints text).`;
@@ -91,15 +90,6 @@ export function createProgram(open: (options: Options) => Operator): Command {
       );
     });
   }
-  program
-    .command('demo')
-    .description(demoDoes)
-    .action(async () => {
-      const { json = false } = program.opts<Options>();
-      const show = (line: string) => void (json || process.stdout.write(`${line}\n`));
-      print(await demo(open(program.opts()), show).catch(refuse(true)));
-    });
-
   function print({ value, shown, failed }: Answer): void {
     const text = program.opts<Options>().json ? JSON.stringify(value, null, 2) : written(shown);
     if (text !== '') process.stdout.write(`${text}\n`);

@@ -10,6 +10,11 @@ import { until } from '../receiver.js';
 import { afterTest, opened } from '../servers.js';
 import { newProject, ownPorts } from './startedProject.js';
 
+const operatorProgram = 'dist/src/operator/main.js';
+
+const node = async (args: string[], environment?: NodeJS.ProcessEnv) =>
+  (await promisify(execFile)(process.execPath, args, { env: { ...process.env, ...environment } })).stdout;
+
 describe('npm start', () => {
   const open = async (ports?: NodeJS.ProcessEnv) => {
     const project = await newProject(ports);
@@ -31,6 +36,17 @@ describe('npm start', () => {
     assert.equal(link?.[1], `${apiUrl}/console/open`);
     assert.deepEqual(['demo.json', 'secrets-key', 'run.json'].map(mode), [0o600, 0o600, 0o600]);
 
+    const played = await node(['local/launch.mjs', 'demo'], { DATA_DIR: project.dir });
+    for (const says of [
+      /\/register_push_notifications\n {3}200 http:\/\/127\.0\.0\.1:\d+\/notifications$/m,
+      /\/enrichments\n {3}202 \{.*"notification":"queued"/,
+      /^ {3}webhook-signature: v1,\S+\n.*\n {3}\{"event":"asset-update","platform_id":"video-1"\}\n7\. .*it matches\.$/m,
+    ])
+      assert.match(played, says);
+    const next = [...played.matchAll(/^ {2}npm run -s operator -- (.*)$/gm)].map(([, words]) => `${words}`);
+    assert.equal(next.length, 3);
+    for (const words of next) await node([operatorProgram, ...words.split(' ')], environment);
+
     const demo = readFileSync(join(project.dir, 'demo.json'), 'utf8');
     await program.stop('SIGKILL');
     const second = (await project.start()).program;
@@ -42,8 +58,7 @@ describe('npm start', () => {
       demoAccount(project.dir, String(apiUrl), { ...environment }, (line) => said.push(line));
     assert.deepEqual([await account(), said], [JSON.parse(demo), []]);
     const id = JSON.parse(demo).platform.client_id.replace('cid_', 'acc_');
-    const rotate = ['dist/src/operator/main.js', 'account', 'rotate-secret', id, '--now'];
-    await promisify(execFile)(process.execPath, rotate, { env: { ...process.env, ...environment } });
+    await node([operatorProgram, 'account', 'rotate-secret', id, '--now'], environment);
     const { clientToken } = await account();
     assert.match(`${said}`, new RegExp(`no longer accepts .*demo.json: .* with the client ${clientToken}$`));
 
@@ -51,6 +66,8 @@ describe('npm start', () => {
     const order = /stopping: SIGINT\s+service stopped\s+temporal stopped\s+redis stopped\s+stopped/;
     assert.match(second.said(), order);
     assert.deepEqual(project.stillRunning(), []);
+    const demoAlone = node(['local/launch.mjs', 'demo'], { DATA_DIR: project.dir });
+    await assert.rejects(demoAlone, /The demo needs a running service: npm start\n$/);
   });
 
   it('runs beside another one, but once in a folder; when a child ends, it ends its others and names the reason', async () => {
