@@ -21,6 +21,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const projectDir = join(dirname(fileURLToPath(import.meta.url)), '..');
 const [task, ...args] = process.argv.slice(2);
+const builtStamp = join(projectDir, 'dist', '.built');
+const builtFolders = ['src', 'local', 'workflows', 'activities', 'clients/node/src'];
 const tests = 'test/**/*.test.ts';
 const faults = 'test/faults/**/*.test.ts';
 const fuzz = 'test/fuzz/**/*.test.ts';
@@ -60,6 +62,8 @@ switch (task) {
     break;
   case 'operator':
     if (!existsSync(join(projectDir, 'dist/src/operator/main.js'))) prepare();
+    // Not built here: a service that runs from `dist` may still read from it.
+    else if (read(builtStamp) !== madeOf().wanted) say('dist is not built from these sources: npm run build');
     await become('dist/src/operator/main.js');
     break;
   case 'test':
@@ -181,19 +185,23 @@ function isInstalledByHand() {
   );
 }
 
-/** Compiles, copies what is read at run time and bundles the workflows, if a source is newer than `dist`. */
-function build() {
-  const stamp = join(projectDir, 'dist', '.built');
-  const sources = ['src', 'local', 'workflows', 'activities', 'clients/node/src'];
-  const folders = sources.map((name) => join(projectDir, name));
+/** Returns what `dist` is made of: a digest of all of it, and the examples among it. */
+function madeOf() {
+  const folders = builtFolders.map((name) => join(projectDir, name));
   const single = ['package-lock.json', 'tsconfig.json'].map((name) => join(projectDir, name));
   const receivers = sourcesUnder(join(projectDir, 'examples')).filter((file) =>
     /^examples\/\w+\/receiver\.\w+$/i.test(relative(projectDir, file)),
   );
-  const wanted = digest([...folders.flatMap(sourcesUnder), ...receivers, ...single], process.version);
-  if (read(stamp) === wanted) return;
+  const all = [...folders.flatMap(sourcesUnder), ...receivers, ...single];
+  return { receivers, wanted: digest(all, process.version) };
+}
+
+/** Compiles, copies what is read at run time and bundles the workflows, if a source is newer than `dist`. */
+function build() {
+  const { receivers, wanted } = madeOf();
+  if (read(builtStamp) === wanted) return;
   say('building');
-  for (const name of ['.built', 'examples', ...sources]) {
+  for (const name of ['.built', 'examples', ...builtFolders]) {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
@@ -203,7 +211,7 @@ function build() {
   for (const file of receivers) cpSync(file, join(projectDir, 'dist', relative(projectDir, file)));
   const bundle = join(projectDir, 'dist/src/temporal/bundle.js');
   if (existsSync(bundle)) run(process.execPath, [bundle]);
-  writeFileSync(stamp, wanted);
+  writeFileSync(builtStamp, wanted);
 }
 
 function sourcesUnder(folder) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
-import { cpSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -117,6 +117,17 @@ describe('npm start', () => {
         [],
       );
     }
+  });
+
+  it('says that a command runs from a dist of other sources', async () => {
+    const { dir } = await open();
+    for (const name of ['local/launch.mjs', 'tsconfig.json', 'package-lock.json'])
+      cpSync(name, join(dir, name));
+    mkdirSync(join(dir, 'dist/src/operator'), { recursive: true });
+    writeFileSync(join(dir, 'dist/src/operator/main.js'), 'console.log("ran")');
+    const program = startProgram(process.execPath, ['local/launch.mjs', 'operator'], { cwd: dir });
+    assert.equal(await program.ended, 0);
+    assert.match(program.said(), /^ {2}dist is not built from these sources: npm run build$/m);
   });
 
   it('says that its disk is full', async function () {
