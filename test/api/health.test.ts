@@ -31,11 +31,11 @@ describe('GET /healthz, GET /readyz', () => {
     const answers = await Promise.all(Array.from({ length: 1000 }, readiness));
     assert.ok(answers.every(({ status }) => status === 'ready'));
     for (let i = 0; i < 1000; i++) await readiness();
-    assert.ok(performance.now() - began < lookEveryMs, 'the machine is too slow for this test');
-    assert.deepEqual(looks, { redis: 1, temporal: 1 });
+    const atMost = 1 + Math.floor((performance.now() - began) / lookEveryMs);
+    assert.ok(looks.redis <= atMost && looks.temporal <= atMost, JSON.stringify({ looks, atMost }));
     await until('the next look', async () => {
       await readiness();
-      return looks.redis === 2 && looks.temporal === 2;
+      return looks.redis > atMost && looks.temporal > atMost;
     });
   });
 
