@@ -97,7 +97,7 @@ async function carryOut(services: Services, operation: Operation, { ctx, paramet
   ctx.set('Cache-Control', 'no-store');
   const token = bearerToken(ctx);
   const found = token === undefined ? undefined : await findOperatorToken(services.db, token);
-  if (found === undefined) throw tokenRefused(token);
+  if (found === undefined) throw tokenRefused(token, /[^A-Za-z0-9._-]/u);
   const { name, role } = found;
   requireRole(operation, role, `the token ${name}`);
   const { input, list, changes } = operation;

@@ -217,14 +217,17 @@ describe('every call, asked nearly right', () => {
   });
 
   it('says what is wrong with the form of a token, which is 401', async () => {
-    for (const [token, says] of [
-      ['undefined', /is the word undefined/],
-      ['null', /is the word null/],
-      ['"tok"', /has the character "/],
-      ['tok%0D', /has the character %/],
-      ['Bearer', /no longer valid/],
+    for (const [authorization, says] of [
+      ['Bearer undefined', /is the word undefined/],
+      ['Bearer null', /is the word null/],
+      ['Bearer "tok"', /has the character "/],
+      ['Bearer tok%0D', /has the character %/],
+      ['Bearer: tok', /has the character :/],
+      ['Bearer Bearer tok', /has the character U\+0020/],
+      ['Bearer tok, Basic eA==', /has the character ,/],
+      ['bearer\ttok', /no longer valid/],
     ] as const) {
-      const answer = await fetch(`${h.url}/clients`, { headers: { authorization: `Bearer ${token}` } });
+      const answer = await fetch(`${h.url}/clients`, { headers: { authorization } });
       const { msg } = (await answer.json()) as { msg: string };
       assert.equal(answer.status, 401);
       assert.match(msg, says);

@@ -229,11 +229,17 @@ describe('operations of operators', () => {
       assert.equal(answer.status, status, `${path} ${answer.text}`);
       assert.match(answer.body.msg, says instanceof RegExp ? says : new RegExp(`^${says}$`));
     }
-    for (const authorization of ['', 'Bearer admin.x', `Bearer ${scene.tokens.admin.slice(0, -1)}`]) {
+    for (const [authorization, says] of [
+      ['', /is missing/],
+      ['Bearer: admin.x', /has the character :/],
+      ['Bearer admin.x', /no longer valid/],
+      [`Bearer ${scene.tokens.admin.slice(0, -1)}`, /no longer valid/],
+    ] as const) {
       const { status, body, headers } = await scene.call('admin', 'GET', '/operator/status', undefined, {
         authorization,
       });
       assert.deepEqual([status, body.code], [401, 'invalid_token']);
+      assert.match(body.msg, says);
       assert.match(headers.get('www-authenticate') ?? '', /^Bearer/);
     }
     assert.equal((await fetch(`${scene.h.url}/operator/status`)).status, 404, "not on the callers' port");

@@ -16,7 +16,7 @@ export type Subject = Pick<Client, 'clientToken' | 'accountId'>;
 
 /** Returns the token of `Authorization: Bearer`; undefined if the header is absent or has another scheme. */
 export function bearerToken({ req }: { req: IncomingMessage }): string | undefined {
-  return /^bearer +(\S+) *$/i.exec(req.headers.authorization ?? '')?.[1];
+  return /^bearer\b[ \t]*(.+)$/i.exec(req.headers.authorization ?? '')?.[1];
 }
 
 /** How long a valid token holds while the Redis that keeps its account is unavailable: a failover takes 7 s. */
@@ -47,9 +47,8 @@ export function tokenFinder(db: Db) {
     }
   });
   const findOrRefuse = async (token: string | undefined): Promise<AccessToken> => {
-    const form = token && describeForm(token);
-    const found = token === undefined || form ? undefined : await find(token);
-    if (found === undefined) throw tokenRefused(token, form);
+    const found = token === undefined || describeForm(token) ? undefined : await find(token);
+    if (found === undefined) throw tokenRefused(token);
     return found;
   };
   const known = (token = ''): AccessToken | undefined => {
@@ -62,24 +61,24 @@ export function tokenFinder(db: Db) {
   return Object.assign(findOrRefuse, { known });
 }
 
-/** Returns the refusal of a token, or of a call without one. RFC 6750, section 3.1: no error code if no credentials were given. */
-export function tokenRefused(
-  token: string | undefined,
-  why = 'The access token is no longer valid',
-): ApiError {
+/**
+ * Returns the refusal of a token, or of a call without one. RFC 6750, section 3.1: no error code if no credentials were given.
+ * @param wrong a character that no token has
+ */
+export function tokenRefused(token: string | undefined, wrong?: RegExp): ApiError {
   const [message, challenge] =
     token === undefined
       ? ['The access token is missing: send Authorization: Bearer <token>', 'Bearer']
-      : [why, 'Bearer error="invalid_token"'];
+      : [describeForm(token, wrong) ?? 'The access token is no longer valid', 'Bearer error="invalid_token"'];
   return new ApiError('invalid_token', message, { 'WWW-Authenticate': challenge });
 }
 
 /** Says what is wrong with a text that can be no token; undefined if it can. */
-function describeForm(token: string): string | undefined {
+function describeForm(token: string, wrong = /[^A-Za-z0-9_-]/u): string | undefined {
   if (/^(undefined|null|none)$/i.test(token)) {
     return `The access token is the word ${token}: the caller has sent an empty variable`;
   }
-  const [odd] = /[^A-Za-z0-9_-]/u.exec(token) ?? [];
+  const [odd] = wrong.exec(token) ?? [];
   if (odd === undefined) return undefined;
   const code = odd.codePointAt(0) ?? 0;
   const name = code > 0x20 && code < 0x7f ? odd : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
