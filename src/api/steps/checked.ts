@@ -46,9 +46,9 @@ const inOurWords =
       case 'invalid_value':
         return `must be ${issue.values.join(' or ')}${orNot}`;
       case 'too_small':
-        return issue.origin === 'number' ? `must be at least ${issue.minimum}` : 'must not be empty';
+        return typeof issue.input === 'number' ? `must be at least ${issue.minimum}` : 'must not be empty';
       case 'too_big':
-        if (issue.origin === 'number') return `must be at most ${issue.maximum}`;
+        if (typeof issue.input === 'number') return `must be at most ${issue.maximum}`;
         return `must have at most ${issue.maximum} ${issue.origin === 'string' ? 'characters' : 'items'}`;
       default:
         return 'is not valid';
