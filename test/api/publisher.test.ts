@@ -154,6 +154,8 @@ describe('calls for the publisher’s engineers', () => {
         'cursor=x',
         'cursor=a.1.msg_3q2-7wABAgMEBQYHCAkKCw.ANOTHER',
         'state=',
+        'platform_id=vid-9%0A',
+        `platform_id=${'x'.repeat(257)}`,
       ]) {
         const { status, body } = await call('GET', `/notifications?${wrong}`);
         assert.equal(status, 400, wrong);

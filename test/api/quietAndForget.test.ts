@@ -110,6 +110,13 @@ describe('a video and its notification', () => {
       assert.equal(receiver.received.length, 0);
     });
 
+    it('names an asset that can be none: the one that was meant would stay', async () => {
+      for (const asset of ['vid-1%0A', 'v'.repeat(257)]) {
+        const { status, body } = await forget(asset);
+        assert.deepEqual([status, /^platform_id: must not /.test(String(body.msg))], [400, true]);
+      }
+    });
+
     it('takes only a token with the scope enrichments, of any account', async () => {
       const { status, body } = await forget('vid-1', customer);
       assert.deepEqual([status, body.code], [403, 'insufficient_scope']);

@@ -213,6 +213,8 @@ function presentClaim(
   }
 }
 
+const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
+
 export const forgetAssetEndpoint = clientEndpoint({
   route: 'DELETE /assets/{platform_id}',
   summary: 'Forget an asset',
@@ -220,7 +222,7 @@ export const forgetAssetEndpoint = clientEndpoint({
     'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
   after503: 'repeat it: a repeat does no harm.',
   by: 'platform',
-  inPath: z.object({ platform_id: platformIdText.describe('The asset.') }),
+  inPath: asset,
   result: {
     what: 'What was forgotten; 0 segments if the asset was not known.',
     schema: z.object({
@@ -230,7 +232,7 @@ export const forgetAssetEndpoint = clientEndpoint({
     }),
   },
   answer: async (deps, call) => {
-    const { platform_id = '' } = call.ctx.params;
+    const { platform_id } = checked(asset, call.ctx.params);
     const { clientToken } = call.client;
     await auditCall(deps, call, 'asset forget', { about: { platform_id } });
     const found = await deps.db.durably((db) => forgetAsset(db, clientToken, platform_id)).safe;

@@ -1,23 +1,7 @@
 /** An enrichment event as the platform sends it, and the answers to it. */
 import { z } from 'zod';
 import { clientTokenPattern, eventIdPattern } from '../../ids.js';
-import { errorCode, notificationIdText, text } from './schemas.js';
-
-const controlCharacters = /\p{Cc}/u;
-const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
-
-/** Counts code points: a character of two UTF-16 units counts once. */
-const plainText = (maxLength: number) =>
-  z
-    .string()
-    .min(1)
-    .refine((s) => s.length <= maxLength || (s.length <= 2 * maxLength && [...s].length <= maxLength), {
-      message: `must not be longer than ${maxLength} characters`,
-      abort: true,
-    })
-    .refine(noControl, 'must not have control characters or half of a surrogate pair')
-    // The refinements in JSON Schema's terms, for the API's description.
-    .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
+import { errorCode, notificationIdText, plainText, platformIdText, text } from './schemas.js';
 
 export const enrichmentEvent = z
   .strictObject({
@@ -33,10 +17,7 @@ export const enrichmentEvent = z
       .string()
       .regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
       .meta({ examples: ['SITE0042'] }),
-    platform_id: plainText(256).meta({
-      description: 'The asset, as its publisher names it.',
-      examples: ['vid-9'],
-    }),
+    platform_id: platformIdText.describe('The asset, as its publisher names it.'),
     segments: z
       .array(plainText(128))
       .max(200)

@@ -36,6 +36,22 @@ export const givenTime = (description: string) =>
 export const matching = (pattern: RegExp, example: string, description?: string) =>
   text(example, description).regex(pattern);
 
+const controlCharacters = /\p{Cc}/u;
+const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
+
+/** Counts code points: a character of two UTF-16 units counts once. */
+export const plainText = (maxLength: number) =>
+  z
+    .string()
+    .min(1)
+    .refine((s) => s.length <= maxLength || (s.length <= 2 * maxLength && [...s].length <= maxLength), {
+      message: `must not be longer than ${maxLength} characters`,
+      abort: true,
+    })
+    .refine(noControl, 'must not have control characters or half of a surrogate pair')
+    // The refinements in JSON Schema's terms, for the API's description.
+    .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
+
 /** Returns the JSON Schema of a schema's input; a schema with an `id` is a reference to components/schemas. */
 export function toJsonSchema(schema: z.ZodType): Schema {
   const { $schema, $defs, ...json } = converted(schema);
@@ -74,7 +90,7 @@ export function makeExample(schema: z.ZodType): unknown {
 }
 
 export const clientTokenText = matching(clientTokenPattern, 'SITE0042');
-export const platformIdText = text('vid-9').min(1);
+export const platformIdText = plainText(256).meta({ examples: ['vid-9'] });
 export const notificationIdText = text('msg_3q2-7wABAgMEBQYHCAkKCw').min(1);
 /** The bounds are described only: the check of a URL has a code for each mistake. */
 export const urlText = text('https://cms.example.com/hooks/assets').meta({ minLength: 1, maxLength: 2048 });
