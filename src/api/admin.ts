@@ -77,12 +77,7 @@ export function createReadiness(ask: {
     const isReady = redis && !ask.ending();
     const status: 'ready' | 'not ready' = isReady ? 'ready' : 'not ready';
     const reasons = isReady ? [] : (ask.refused?.() ?? []);
-    return {
-      status,
-      redis,
-      temporal,
-      ...(reasons.length > 0 && { reasons }),
-    };
+    return { status, redis, temporal, ...(reasons.length > 0 && { reasons }) };
   };
 }
 

@@ -53,7 +53,7 @@ export interface Description {
 
 interface Result {
   what: string;
-  /** The schema of the JSON; absent if `type` names another content type. */
+  /** The schema of the JSON; absent if `type` names the content type alone. Without both there is no body. */
   schema?: z.ZodType;
   type?: string;
   headers?: Record<string, unknown>;

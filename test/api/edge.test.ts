@@ -5,7 +5,7 @@ import type Router from '@koa/router';
 import Koa from 'koa';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
-import type { openapi } from '../../src/api/reference/openapi.js';
+import { openapi } from '../../src/api/reference/openapi.js';
 import { listen } from '../../src/api/server.js';
 import { signedIn } from '../console/visitor.js';
 import { startGate } from '../receiver.js';
@@ -134,16 +134,33 @@ describe('the HTTP edge', () => {
     assert.doesNotMatch(policy, /unsafe|https?:|\*/);
     const files = [...html.matchAll(/(?:src|href)="(\/docs\/[^"]+)"/g)].map(([, path]) => String(path));
     assert.equal(files.length, 4);
-    for (const path of files) {
+    for (const path of [...files, '/docs', '/openapi.json']) {
       const file = await fetch(h.url + path);
       assert.equal(file.status, 200, path);
-      assert.match(file.headers.get('content-type') ?? '', path.endsWith('.css') ? /^text\/css/ : /script/);
+      const type = path.endsWith('.css') ? /^text\/css/ : /script|html|json/;
+      assert.match(file.headers.get('content-type') ?? '', type);
       assert.ok((await file.text()).length > 50, path);
       const headers = { 'if-none-match': file.headers.get('etag') ?? '', 'cache-control': 'max-age=0' };
       assert.equal((await fetch(h.url + path, { headers })).status, 304, path);
     }
     for (const path of ['/docs/package.json', '/docs/..%2fpackage.json'])
       assert.equal((await fetch(h.url + path)).status, 404, path);
+  });
+
+  it('keeps the names of calls and schemas, which generated clients have', () => {
+    const operations = Object.values({ ...openapi.paths, ...openapi.webhooks }).flatMap(Object.values);
+    const ids = (operations as { operationId: string }[]).map(({ operationId }) => operationId);
+    const names = [...ids.sort(), ...Object.keys(openapi.components.schemas).sort()];
+    const kept = `
+      checkReceiver createAccessToken createConsoleSession explainAsset explainEvent forgetAsset getDocs
+      getHealth getNoticesSecret getNoticesUrl getNotification getOpenApi getPushNotifications getReadiness
+      getRequestHeaders getSigningSecret getSourceAddresses listClients listNotifications listUpdates
+      publishEnrichments receiveAssetUpdate receiveNotice receiveNoticesChanged recoverNotifications
+      redeliverNotification registerPushNotifications removeNoticesUrl replayNotifications
+      resumePushNotifications revokeAccessToken rotateNoticesSecret rotateSigningSecret sendTestNotification
+      setNoticesUrl setQuietPeriod setRequestHeaders Accepted AttemptDetail EnrichmentEvent ErrorCode
+      NotAccepted Notification NotificationWithAttempts OAuthProblem Problem`;
+    assert.deepEqual(names, kept.trim().split(/\s+/));
   });
 
   it('answers /openapi.json packed to who takes it', async () => {

@@ -60,7 +60,7 @@ function answer({ rate }: Described, { what, schema, type, headers }: Descriptio
   return {
     description: what,
     headers: { 'X-Request-Id': header('RequestId'), ...(rate && rateHeaders), ...headers },
-    content: json ? { 'application/json': json } : { [type ?? 'application/json']: {} },
+    ...(json ? { content: { 'application/json': json } } : type && { content: { [type]: {} } }),
   };
 }
 
@@ -71,7 +71,6 @@ const anyCall: readonly ErrorCode[] = [
   'request_timeout',
   'expectation_failed',
   'headers_too_long',
-  'too_many_requests',
   'server_error',
 ];
 
@@ -83,7 +82,8 @@ function refusals({ codes = [], path, security, body }: Described) {
   const ofToken: ErrorCode[] = security ? ['invalid_token'] : [];
   const ofBody: ErrorCode[] = body ? ['body_too_long', 'unsupported_media_type'] : [];
   const ofStore: ErrorCode[] = security || body ? ['temporarily_unavailable'] : [];
-  const all = [...new Set([...ofToken, ...codes, ...ofBody, ...ofStore, ...anyCall])];
+  const ofPace: ErrorCode[] = /^\/(healthz|readyz)$/.test(path) ? [] : ['too_many_requests'];
+  const all = [...new Set([...ofToken, ...codes, ...ofBody, ...ofStore, ...ofPace, ...anyCall])];
   const statuses = [...new Set(all.map((code) => errors[code].status))];
   const described = statuses.map((status): [number, unknown] => {
     const those = all.filter((code) => errors[code].status === status);

@@ -23,11 +23,14 @@ const page = `<!doctype html>
 
 const pageFile = packedFile('html', () => page);
 
+export const unchanged = { 304: { what: 'As it was answered with the ETag in If-None-Match.' } };
+
 export const getDocsEndpoint = endpoint({
   route: 'GET /docs',
   summary: 'Show this description as a page',
   description: 'Its files are under `/docs/`; it loads nothing from elsewhere.',
   result: { what: 'The page.', type: 'text/html' },
+  otherResults: unchanged,
   codes: ['temporarily_unavailable'],
   answer: (_, { ctx }) => pageFile(ctx),
 });

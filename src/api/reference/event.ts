@@ -72,8 +72,9 @@ export const accepted = z.union([queued, none]).meta({
   id: 'Accepted',
   description: '`queued` is durable: this notification or an equal one will be delivered.',
 });
+const itemCode = errorCode.extract(['unknown_client', 'invalid_event', 'temporarily_unavailable']);
 export const notAccepted = z
-  .object({ event_id: z.string().nullable(), code: errorCode, msg: text('unknown') })
+  .object({ event_id: z.string().nullable(), code: itemCode, msg: text('unknown') })
   .meta({
     id: 'NotAccepted',
     description:

@@ -2,7 +2,7 @@ import { product } from '../../product.js';
 import { endpoint } from '../endpoint.js';
 import { endpoints, tags } from '../endpoints.js';
 import { describe } from './describe.js';
-import { packedFile } from './docs.js';
+import { packedFile, unchanged } from './docs.js';
 import { components, matching, text, toJsonSchema } from './schemas.js';
 import { webhooks } from './webhook.js';
 
@@ -10,7 +10,8 @@ export const openapiEndpoint = endpoint({
   route: 'GET /openapi.json',
   summary: 'Get this description',
   description: 'OpenAPI 3.1.',
-  result: { what: 'The description.' },
+  result: { what: 'The description.', type: 'application/json' },
+  otherResults: unchanged,
   codes: ['temporarily_unavailable'],
   answer: (_, { ctx }) => file(ctx),
 });
