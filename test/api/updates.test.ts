@@ -161,15 +161,17 @@ describe('GET /updates', () => {
       const { closing } = own.apiDeps;
       const listening = () => getEventListeners(closing as AbortSignal, 'abort').length;
       const before = listening();
-      const other = await newCustomer(own);
-      const calls = Array.from({ length: 20 }, () => other.call('GET', '/updates?wait=20'));
+      const others = [await newCustomer(own), await newCustomer(own)];
+      const calls = Array.from({ length: 20 }, (_, i) => others[i % 2]?.call('GET', '/updates?wait=20'));
       await until('all wait', () => own.apiDeps.updateWaits.waiting() === 20);
       assert.equal(listening(), before);
       const closed = own.close();
+      await new Promise<void>((resolve) => process.nextTick(resolve));
+      assert.equal(own.apiDeps.updateWaits.waiting(), 10, 'one client in a turn');
       await nextTurn();
       assert.equal(own.apiDeps.updateWaits.waiting(), 0);
-      for (const { status, body } of await Promise.all(calls))
-        assert.deepEqual([status, body.updates], [200, []]);
+      for (const told of await Promise.all(calls))
+        assert.deepEqual([told?.status, told?.body.updates], [200, []]);
       await closed;
     });
 

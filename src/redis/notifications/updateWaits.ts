@@ -1,4 +1,5 @@
 /** Lets callers wait for a client's next update, whichever process claims its event: over one subscription, at no cost for Redis. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
@@ -17,29 +18,31 @@ export function createUpdateWaits(db: Db) {
     for (const goOn of waiting.get(channel) ?? []) goOn(isNew);
   }
 
-  function wakeAll(isNew: boolean): void {
-    for (const channel of waiting.keys()) wake(channel, isNew);
+  /** Wakes one client's callers in each turn: the answers to 10,000 take a second, in which others' events would wait. */
+  async function wakeAll(isNew: boolean): Promise<void> {
+    for (const channel of [...waiting.keys()]) {
+      wake(channel, isNew);
+      await nextTurn();
+    }
   }
 
   /** Begins the subscription with the first caller who waits. @throws errors of Redis; the next caller tries again */
   async function subscribe(): Promise<void> {
     // A line that a router forgot looks like one on which nothing is said: without an answer it is made again, and all look again.
-    if (subscribing !== undefined && !isAsking) void askAgain(subscribing).catch(ignore);
+    if (subscribing !== undefined && !isAsking) {
+      isAsking = true;
+      void subscribing
+        .then((own) => (own.status === 'ready' ? own.psubscribe(pattern) : undefined))
+        .catch(ignore)
+        .finally(() => {
+          isAsking = false;
+        });
+    }
     subscribing ??= open().catch((err: unknown) => {
       subscribing = undefined;
       throw err;
     });
     await subscribing;
-  }
-
-  async function askAgain(opened: Promise<Redis>): Promise<void> {
-    isAsking = true;
-    try {
-      const own = await opened;
-      if (own.status === 'ready') await own.psubscribe(pattern);
-    } finally {
-      isAsking = false;
-    }
   }
 
   async function open(): Promise<Redis> {
@@ -52,15 +55,13 @@ export function createUpdateWaits(db: Db) {
       db.redis.once('end', () => own.disconnect());
     }
     own.on('pmessage', (_pattern: string, channel: string) => wake(channel, true));
-    try {
-      await own.psubscribe(pattern);
-    } catch (err) {
+    await own.psubscribe(pattern).catch((err: unknown) => {
       db.health.note(err);
       if (own !== db.redis) own.disconnect();
       throw err;
-    }
+    });
     // What was said in between is lost: all look again. A cluster subscribes to another node.
-    for (const event of ['ready', '-node']) own.on(event, () => wakeAll(true));
+    for (const event of ['ready', '-node']) own.on(event, () => void wakeAll(true));
     return own;
   }
 
@@ -70,7 +71,7 @@ export function createUpdateWaits(db: Db) {
     /** Ends every wait, also those that begin later. Node searches a signal's listeners one by one: thousands of callers add none. */
     end(): void {
       isOver = true;
-      wakeAll(false);
+      void wakeAll(false);
     },
     /**
      * Resolves as soon as there may be an entry of the client's feed after `position`; else after `waitMs`, or when `signal` aborts.
