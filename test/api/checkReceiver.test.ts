@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { Webhook } from 'standardwebhooks';
 import { type Received, type Receiver, startReceiver } from '../receiver.js';
 import { opened } from '../servers.js';
@@ -134,6 +135,15 @@ describe('POST /push_notifications/check', () => {
     const { status, body } = await ask('POST', `/push_notifications/test?${new URLSearchParams({ url })}`);
     assert.deepEqual([status, body.code], [503, 'temporarily_unavailable']);
     assert.match(String(body.msg), /a problem on its side \(proxy: it cannot be reached\)/);
+  });
+
+  it('leaves nothing behind for the end of the process where no connection is free', async () => {
+    const apart = opened(await startHarness({}, 'api', { permit: async () => undefined }));
+    const { call: ask } = await newCustomer(apart);
+    const ending = () => getEventListeners(apart.apiDeps.closing as AbortSignal, 'abort').length;
+    const before = ending();
+    const { status } = await ask('POST', `/push_notifications/check?${new URLSearchParams({ url })}`);
+    assert.deepEqual([status, ending()], [503, before]);
   });
 
   it('sends to the registered URL, makes no notification and does not affect the registration', async () => {

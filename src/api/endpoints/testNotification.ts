@@ -56,9 +56,7 @@ export const checkReceiverEndpoint = clientEndpoint({
       closing?.addEventListener('abort', end, { signal: answered.signal });
     });
     const checking = checkReceiver(sender, target, (config.ATTEMPT_TIMEOUT_SECONDS * 1000) / 2);
-    const checks = await Promise.race([checking, ends]);
-    answered.abort();
-    return { checks };
+    return { checks: await Promise.race([checking, ends]).finally(() => answered.abort()) };
   },
 });
 
