@@ -183,7 +183,7 @@ list(client.Publisher("${address}", "a", "b").publish([{}]))`;
   });
 
   it('names the lines that are no events, and publishes the others', async () => {
-    const bad = ['{"client_token":', '[1]', '"x"', 'null', '1'];
+    const bad = ['{"client_token":', '[1]', '"x"', 'null', '1', '{"segments":[NaN]}', '{"a":-Infinity}'];
     const { status, results, stderr } = await run(await url(), [event(0), ...bad, '', event(1)]);
     assert.deepEqual([status, results.length], [1, 2]);
     assert.equal(stderr, bad.map((_, i) => `line ${i + 2} is not a JSON object\n`).join(''));
