@@ -104,7 +104,7 @@ function answerErrors(log: Logger): Step {
   return async (ctx, next) => {
     try {
       await next();
-      if (ctx.status >= 400 && !ctx.body) throw unanswered(ctx.status);
+      if (ctx.status >= 400 && !ctx.body) throw unanswered(ctx.res.getHeader('Allow'));
     } catch (err) {
       const { requestId: request_id } = ctx.state;
       const known = toApiError(err);
@@ -132,11 +132,11 @@ function readOn(ctx: Context): void {
   ctx.set('Connection', 'close');
 }
 
-/** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller both are the same. */
-const unanswered = (status: number): ApiError =>
-  status === 404
-    ? new ApiError('not_found', 'There is nothing at this address')
-    : new ApiError('method_not_allowed', 'This method is not allowed at this path');
+/** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller both are the same. @param allowed methods */
+const unanswered = (allowed: unknown): ApiError =>
+  allowed
+    ? new ApiError('method_not_allowed', 'This method is not allowed at this path')
+    : new ApiError('not_found', 'There is nothing at this address');
 
 /** Returns the messages of an error's causes, without the errors: a Redis error carries its command with the arguments. */
 function joinCauses({ cause }: Error): string {
