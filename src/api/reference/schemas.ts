@@ -112,8 +112,8 @@ export const registeredUrl = z.object({
   quiet_seconds: whole(0, 'The quiet period (PUT /push_notifications/quiet_period).'),
   last_success_at: time().nullable(),
   last_failure_at: time().nullable(),
-  last_error: text('timeout').nullable(),
-  last_detail: text('during_answer', 'What went wrong, below the class.').nullable(),
+  last_error: attemptError.nullable(),
+  last_detail: attemptDetail.nullable(),
   next_attempt_at: time().nullable(),
 });
 
@@ -149,6 +149,7 @@ export const pageMembers = <Cursor extends z.ZodType>(cursor: Cursor) => ({
 });
 
 const anotherId = 'msg_AAECAwQFBgcICQoLDA0ODw';
+const endReasons = ['window', 'expired', 'client_deleted', 'asset_forgotten', 'url_removed'];
 
 const notificationMembers = {
   notification_id: notificationIdText,
@@ -162,7 +163,7 @@ const notificationMembers = {
   waiting_reason: z.enum(waitReasons).describe('Why it waits.').optional(),
   superseded_by: text(anotherId, 'The newer notification.').optional(),
   made_unnecessary_by: text(anotherId, 'The notification that brought the same segments first.').optional(),
-  reason: text('window', 'Why it failed or was cancelled.').optional(),
+  reason: z.enum(endReasons).describe('Why it failed or was cancelled, unless by an operator.').optional(),
 };
 export const notification = z.object(notificationMembers).meta({ id: 'Notification' });
 
