@@ -3,6 +3,7 @@ import { hash } from 'node:crypto';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { createClient } from '../../src/redis/records/clients.js';
+import { callRaw } from '../api/rawCaller.js';
 import { keysMatching } from '../keysMatching.js';
 import { opened } from '../servers.js';
 import {
@@ -135,6 +136,9 @@ describe('console: links and sessions', () => {
   });
 
   it('has in the audit who makes and who opens a link, with its access, the session’s fingerprint and address', async () => {
+    const head = `POST /console_sessions HTTP/1.1\r\nhost: a_b\r\nauthorization: Bearer ${token}\r\n`;
+    const refused = callRaw(h.url, `${head}connection: close\r\n\r\n`);
+    assert.match(await refused.closed, /The header Host is not a host/, 'and no entry');
     const visitor = await signedIn(h, token, '?access=read');
     const sha256 = hash('sha256', visitor.secret);
     const [made, opened] = (await listCalls(h.db)).filter(

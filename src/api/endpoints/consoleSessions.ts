@@ -27,8 +27,8 @@ export const createConsoleSessionEndpoint = accountEndpoint({
   rate: 'links',
   answer: async (deps, call) => {
     const { ctx, token, query } = call;
-    await auditCall(deps, call, 'console link', { security: 'look', about: query });
     const origin = publicOrigin(ctx.req, deps.config);
+    await auditCall(deps, call, 'console link', { security: 'look', about: query });
     const { address, expiresAtMs } = await consoleSessions.createLink(deps.db, { ...token, ...query });
     return { url: origin + address, expires_at: presentTime(expiresAtMs) };
   },
