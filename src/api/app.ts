@@ -144,9 +144,11 @@ function joinCauses({ cause }: Error): string {
   return cause.cause === undefined ? cause.message : `${cause.message}: ${joinCauses(cause)}`;
 }
 
-/** Refuses heads that Node's server would refuse without a body, or of which it would take the first of two contradictions. */
+/** Refuses heads that Node's server would refuse without a body, or of which it would take a part: the first of two, or up to a #. */
 const checkHead: Step = (ctx, next) => {
-  const { headers, httpVersion, rawHeaders } = ctx.req;
+  const { headers, httpVersion, rawHeaders, url } = ctx.req;
+  if (url?.includes('#'))
+    throw new ApiError('malformed_request', 'The path and the query must be percent-encoded: a # as %23');
   const names = rawHeaders.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : ''));
   for (const name of ['host', 'authorization', 'content-type']) {
     if (names.indexOf(name) !== names.lastIndexOf(name)) {

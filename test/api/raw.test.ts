@@ -231,6 +231,9 @@ describe('bad input on a raw socket', () => {
       [get('/assets/caf\u00e9?client_token=x'), /must be percent-encoded/],
       [get('/register_push_notifications?url=https://a.example/a b'), /a blank as %20/],
       [get('/clients\tx'), /must be percent-encoded/],
+      ...['/clients#', '/register_push_notifications?url=https://a.example/#x', '/oauth/revoke?#'].map(
+        (target): [string, RegExp] => [head(`POST ${target}`), /must be percent-encoded: a # as %23/],
+      ),
       [postHead('content-length: 2, 2'), /see the headers Content-Length/],
       [postHead('content-length: 2', 'transfer-encoding: chunked'), /see the headers Content-Length/],
       [postHead('transfer-encoding: identity'), /and Transfer-Encoding/],
