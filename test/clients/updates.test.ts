@@ -65,6 +65,11 @@ describe('clients/node: updates', () => {
     }
   });
 
+  it('names a client token that is not set, which would be sent as the word undefined', async () => {
+    for (const clientToken of [undefined as never, ''])
+      await assert.rejects(open().updates(asked({ clientToken })).next(), /^RangeError: clientToken must/);
+  });
+
   it('gets an update while its call waits for one, with a call shorter than that wait', async () => {
     const pages = open({ timeoutMs: 1500 }).updates(asked({ waitSeconds: 20 }));
     const next = pages.next();

@@ -26,12 +26,13 @@ export class UpdatesClient {
   /**
    * Yields each page that has updates, until the caller ends the iteration. Keep a page's `next_cursor` once you have
    * processed its updates: an iteration that begins with it skips nothing.
-   * @throws UpdatesRefused if asking again cannot help, for instance with the code `cursor_expired`
+   * @throws UpdatesRefused if asking again cannot help, for instance with the code `cursor_expired`; RangeError for a useless option
    */
   async *updates(asked: UpdatesAsked): AsyncGenerator<UpdatePage, void, void> {
     const caller = new Caller(this.options);
     const token = new AccessToken(this.options, caller, 'push_notifications');
     const { clientToken, limit = 1000, waitSeconds = 20, pauseMs = 1000, signal } = asked;
+    if (!clientToken) throw new RangeError('clientToken must not be empty');
     const end = () => caller.end();
     signal?.addEventListener('abort', end, { once: true });
     if (signal?.aborted) end();
