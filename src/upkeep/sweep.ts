@@ -3,7 +3,7 @@ import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import { mapInPages, restSince } from '../promises.js';
-import { type Db, nowOf } from '../redis/connection/db.js';
+import { type Db, nowOf, timeAt } from '../redis/connection/db.js';
 import { isRedisUnavailable, refusalOf, unlessBroken } from '../redis/connection/unavailable.js';
 import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
 import { getAccount } from '../redis/records/accounts.js';
@@ -37,6 +37,8 @@ const allEveryMs = 60_000;
 const maxWithNotices = 2000;
 /** Deleted clients that one sweep clears; the next sweep clears the rest. */
 const maxDeletions = 50;
+/** So long after the entry of an operator's change the states that follow it are looked for once more. */
+const changeTakesMs = 30_000;
 /** Changes that are logged at a time: further lines would be lost before the log's reader has taken these. */
 const changesPerStep = 200;
 /** By then a registration or an attempt that began before its client's deletion has ended. */
@@ -103,12 +105,11 @@ class Sweep {
         this.#noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
       }
       if (endpoint.owed === 0) return await forgetOwedClient(db, clientToken, this.steadyMs);
-      const lateMs = endpoint.overdueMs;
       sum.owed += endpoint.owed;
       sum.owedClients++;
       if (endpoint.catchUpUntil !== undefined) sum.catchUps++;
-      if (lateMs > longOverdueMs) sum.overdueClients++;
-      sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, lateMs);
+      if (endpoint.overdueMs > longOverdueMs) sum.overdueClients++;
+      sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, endpoint.overdueMs);
       if (endpoint.catchUpLateMs <= graceMs) return;
       const done = await this.deps.catchUps.alarm(clientToken);
       if (done === 'woken' || done === 'replaced') this.counts[done]++;
@@ -128,15 +129,18 @@ class Sweep {
    */
   async reportOperatorsChanges(): Promise<void> {
     const { db, log, metrics } = this.deps;
-    const from = (await db.redis.get(db.global.auditTold)) ?? '0-0';
+    const [from = '0-0', toldMs = writtenAtMs(from)] =
+      (await db.redis.get(db.global.auditTold))?.split(' ') ?? [];
     const changes = await listChanges(db, `(${from}`);
-    const last = changes.at(-1);
-    if (last === undefined) return;
-    const states = await listStateChanges(db, writtenAtMs(from) + 1, (clientToken, err) =>
+    const last = changes.at(-1)?.id ?? from;
+    const till = await timeAt(db, db.global.auditTold);
+    const settledMs = writtenAtMs(last) + changeTakesMs;
+    if (changes.length === 0 && (till < settledMs || Number(toldMs) >= settledMs)) return;
+    const states = await listStateChanges(db, Number(toldMs), (clientToken, err) =>
       this.#noteBroken(clientToken, { err }),
     );
     // A full Redis refuses this write: the changes are then logged later, instead of by every sweep.
-    await db.redis.set(db.global.auditTold, last.id);
+    await db.redis.set(db.global.auditTold, `${last} ${till}`);
     for (let at = 0; at < changes.length; at += changesPerStep) {
       const begunAt = performance.now();
       for (const { who, what, target, before, after } of changes.slice(at, at + changesPerStep)) {
@@ -146,7 +150,7 @@ class Sweep {
       await restSince(begunAt);
     }
     for (const change of states) {
-      if (change.by === 'operator' && change.at <= last.atMs) reportStateChange({ log, metrics }, change);
+      if (change.by === 'operator' && change.at < till) reportStateChange({ log, metrics }, change);
     }
   }
 
@@ -156,11 +160,8 @@ class Sweep {
     for (const { clientToken, at } of await deletionsUnderWay(db, maxDeletions)) {
       await this.#workOn(clientToken, async () => {
         const { cancelled } = await clearDeletedClient(db, clientToken);
-        if (cancelled > 0)
-          log.info(
-            { client_token: clientToken, cancelled },
-            'cancelled the owed notifications of a deleted client',
-          );
+        const names = { client_token: clientToken, cancelled };
+        if (cancelled > 0) log.info(names, 'cancelled the owed notifications of a deleted client');
         for (let i = 0; i < cancelled; i++) metrics.ended('cancelled');
         if (nowOf(db) - at > clearedAgainMs) await endDeletion(db, clientToken);
       });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { listStateChanges } from '../../src/redis/records/endpoint.js';
+import { listStateChanges, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Customer, type Harness, keptLog, newCustomer, startHarness } from '../service.js';
@@ -106,5 +106,30 @@ describe('each change of a registration’s state is logged, counted, audited an
     assert.deepEqual(changes.slice(0, 2), ['registration pause', 'registration resume']);
     await h.sweep();
     assert.equal(told().length, ofState.length, 'each is told once');
+  });
+
+  it('for a change that follows its entry in the audit: by the next sweep, or half a minute after the entry', async () => {
+    const site = async () => {
+      const other = await newCustomer(h);
+      await other.register(receiver.url);
+      return other;
+    };
+    const tells = async (client: string, to: string) => {
+      for (let i = 0; i < 2; i++) await h.sweep();
+      const changes = told().map((change) => [change.client_token, change.to]);
+      assert.deepEqual(changes, [[client, to]]);
+      lines.length = 0;
+    };
+    const [{ account_id, client_token }, later] = [await site(), await site()];
+    lines.length = 0;
+    await cli.json('account', 'disable', account_id);
+    await tells(client_token, 'paused');
+    await cli.json('account', 'enable', account_id);
+    await tells(client_token, 'active');
+    await cli.json('client', 'delete', client_token);
+    await tells(client_token, 'not_registered');
+    await setPaused(h.db, later.client_token, true);
+    h.skip(30_000);
+    await tells(later.client_token, 'paused');
   });
 });

@@ -99,7 +99,7 @@ export function globalKeys(prefix: string) {
     processes: `${prefix}processes`, // sorted set: processes that start workflows, by the time each last said that it runs
     audit: `${prefix}audit`, // stream of operators' changes
     sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at
-    auditTold: `${prefix}audit-told`, // id of the last entry that is in the service's log
+    auditTold: `${prefix}audit-told`, // what is in the service's log: id of the last entry, states until when
     counts: `${prefix}counts`, // hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
     calls: (minute: number) => `${prefix}calls:${minute}`, // hash: numbers of calls of that minute (calls.ts)
     // Prefixes of numbers that expire with their window: an account's expensive calls, `:<rate>:<account id>`;
