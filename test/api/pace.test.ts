@@ -122,8 +122,8 @@ describe('the pace of calls in one process', () => {
     const body = new URLSearchParams({ client_id, client_secret, token });
     assert.equal((await fetch(`${h.url}/oauth/revoke`, { method: 'POST', body })).status, 200);
     const headers = bearer(await newToken(h, customer));
-    const now = Date.now;
-    Date.now = () => now() + 31_000;
+    const { now } = performance;
+    performance.now = () => now.call(performance) + 31_000;
     try {
       // The token is looked up again beside the first, and before the second is answered.
       await flood(1, '/nowhere', { headers: bearer(token) });
@@ -134,9 +134,34 @@ describe('the pace of calls in one process', () => {
       ]);
       assert.deepEqual(refusedOf(answers), []);
     } finally {
-      Date.now = now;
+      performance.now = now;
     }
   });
+
+  const form = ({ client_id }: Customer, client_secret: string) => {
+    const fields = { grant_type: 'none', scope: 'push_notifications', client_id, client_secret };
+    return { method: 'POST', body: new URLSearchParams(fields) };
+  };
+  const token = '/oauth/access_token';
+  const limited: [what: string, count: number, path: string, init: (customer: Customer) => RequestInit][] = [
+    ['calls of an account', 1, '/nowhere', (customer) => ({ headers: bearer(customer.token) })],
+    ['calls of a network', 1, '/nowhere', () => ({})],
+    ['token calls of an account', 20, token, (customer) => form(customer, customer.client_secret)],
+    ['guesses of a secret', 11, token, (customer) => form(customer, 'wrong')],
+  ];
+  for (const [what, count, path, initOf] of limited)
+    it(`has ${what} wait no longer where the machine’s clock is set back by an hour`, async () => {
+      const init = initOf(await newCustomer(h));
+      const from = `203.0.113.${++network}`;
+      // Two networks may ask for more tokens than one account.
+      await Promise.all([flood(count, path, init, from), flood(count, path, init)]);
+      const { now } = Date;
+      Date.now = () => now() - 3_600_000;
+      const { answers } = await flood(1, path, init, from).finally(() => {
+        Date.now = now;
+      });
+      for (const { headers } of answers) assert.ok(Number(headers.get('retry-after')) <= 60);
+    });
 
   it('refuses no health check, as /openapi.json has it', async () => {
     for (const path of ['/healthz', '/readyz'])

@@ -49,13 +49,13 @@ export const createAccessTokenEndpoint = credentialEndpoint({
     const quota = { name: 'tokens', calls: perSecond, windowSeconds: 1 };
     const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', quota, waitMs);
     // A flood would have each refusal wait for Redis' disk, before everybody's events.
-    const usedUpMs = deps.usedUp.recall(clientId, Date.now());
-    if (usedUpMs !== undefined) throw tooManyTokens(usedUpMs - Date.now());
+    const usedUpMs = deps.usedUp.recall(clientId);
+    if (usedUpMs !== undefined) throw tooManyTokens(usedUpMs - performance.now());
     const scopes = [...new Set(required(form, 'scope').split(/\s+/))];
     const rate = { ttlSeconds, perSecond };
     const minted = await deps.db.durably((own) => mintAccessToken(own, credentials, scopes, rate)).safe;
     if (minted.outcome === 'too_many') {
-      const untilMs = Date.now() + minted.waitMs;
+      const untilMs = performance.now() + minted.waitMs;
       deps.usedUp.remember(clientId, untilMs, untilMs);
       throw tooManyTokens(minted.waitMs);
     }
@@ -198,10 +198,10 @@ async function auditFirstToken(deps: ApiDeps, ctx: ApiContext, clientId: string,
   const dayEndsMs = nowMs - (nowMs % dayMs) + dayMs;
   const repeatKey = `first token ${networkOf(address)} ${dayEndsMs}`;
   const key = `${clientId} ${repeatKey}`;
-  if (deps.auditedTokens.recall(key, nowMs)) return;
+  if (deps.auditedTokens.recall(key)) return;
   const about = { client_id: clientId };
   const call = { ctx, token: { accountId: accountIdOf(clientId), fingerprint: '' } };
   const recording = { about, onceForMs: dayMs, repeatKey, security: 'credentials' } as const;
   await auditCall(deps, call, 'first token of the day', recording);
-  deps.auditedTokens.remember(key, true, dayEndsMs);
+  deps.auditedTokens.remember(key, true, performance.now() + dayEndsMs - nowMs);
 }

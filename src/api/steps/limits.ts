@@ -84,15 +84,14 @@ export function createFailureLimits(db: Db) {
   const refused = new Remembered<number>(10_000);
   return {
     refuseTooMany(clientId: string, address: string): void {
-      const nowMs = Date.now();
-      const untilMs = refused.recall(failureKey(clientId, address), nowMs);
-      if (untilMs !== undefined) throw tooManyFailures(untilMs - nowMs);
+      const untilMs = refused.recall(failureKey(clientId, address));
+      if (untilMs !== undefined) throw tooManyFailures(untilMs - performance.now());
     },
     async count(clientId: string, address: string): Promise<void> {
       const key = failureKey(clientId, address);
       const { isOver, msBeforeNext } = await countFailed(key);
       if (!isOver) return;
-      const untilMs = Date.now() + msBeforeNext;
+      const untilMs = performance.now() + msBeforeNext;
       refused.remember(key, untilMs, untilMs);
       throw tooManyFailures(msBeforeNext);
     },
@@ -104,8 +103,8 @@ const failureKey = (clientId: string, address: string): string =>
   `${hash('sha256', clientId, 'base64url').slice(0, 22)}:${networkOf(address)}`;
 
 /**
- * Remembers values until a time. It never holds more than `atMost`, as strangers can make up any number: beyond that the
- * value that was remembered first is forgotten.
+ * Remembers values until a time of `performance.now`: the machine's clock may be set back. It never holds more than `atMost`, as
+ * strangers can make up any number: beyond that the value that was remembered first is forgotten.
  */
 export class Remembered<Value> {
   readonly #entries = new Map<string, { value: Value; untilMs: number }>();
@@ -119,9 +118,9 @@ export class Remembered<Value> {
     if (oldest !== undefined && this.#entries.size > this.atMost) this.#entries.delete(oldest);
   }
 
-  recall(key: string, nowMs: number): Value | undefined {
+  recall(key: string): Value | undefined {
     const entry = this.#entries.get(key);
-    if (entry !== undefined && entry.untilMs > nowMs) return entry.value;
+    if (entry !== undefined && entry.untilMs > performance.now()) return entry.value;
     this.#entries.delete(key);
     return undefined;
   }

@@ -40,8 +40,8 @@ class Lines {
 
   /** Joins a line, unless the wait is too long. @param weight the calls that it counts as @returns the wait, ms */
   join(key: string, weight: number): number {
-    const nowMs = Date.now();
-    const emptyAt = Math.max(nowMs, this.#emptyAt.recall(key, nowMs) ?? 0) + this.#everyMs * weight;
+    const nowMs = performance.now();
+    const emptyAt = Math.max(nowMs, this.#emptyAt.recall(key) ?? 0) + this.#everyMs * weight;
     const waitMs = Math.max(0, emptyAt - nowMs - 1000);
     if (waitMs <= maxWaitMs) this.#emptyAt.remember(key, emptyAt, emptyAt);
     return waitMs;
@@ -49,7 +49,7 @@ class Lines {
 
   /** Gives a place back: the call was not one of those that this line is for. */
   leave(key: string): void {
-    const emptyAt = this.#emptyAt.recall(key, Date.now());
+    const emptyAt = this.#emptyAt.recall(key);
     if (emptyAt !== undefined) this.#emptyAt.remember(key, emptyAt - this.#everyMs, emptyAt - this.#everyMs);
   }
 }

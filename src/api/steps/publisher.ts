@@ -36,13 +36,13 @@ export function tokenFinder(db: Db) {
       const found = await findAccessToken(db, token);
       if (found === undefined) remembered.forget(token);
       else {
-        const nowMs = Date.now();
+        const nowMs = performance.now();
         remembered.remember(token, { found, holdsUntilMs: nowMs + holdsForMs }, nowMs + knownForMs);
       }
       return found;
     } catch (err) {
-      const last = isRedisUnavailable(err) ? remembered.recall(token, Date.now()) : undefined;
-      if (last === undefined || last.holdsUntilMs < Date.now()) throw err;
+      const last = isRedisUnavailable(err) ? remembered.recall(token) : undefined;
+      if (last === undefined || last.holdsUntilMs < performance.now()) throw err;
       return last.found;
     }
   });
@@ -52,10 +52,9 @@ export function tokenFinder(db: Db) {
     return found;
   };
   const known = (token = ''): AccessToken | undefined => {
-    const nowMs = Date.now();
-    const last = remembered.recall(token, nowMs);
+    const last = remembered.recall(token);
     // It may have ended: whoever still sends it must not use up the calls of its account.
-    if (last && last.holdsUntilMs < nowMs) find(token).catch(ignore);
+    if (last && last.holdsUntilMs < performance.now()) find(token).catch(ignore);
     return last?.found;
   };
   return Object.assign(findOrRefuse, { known });
