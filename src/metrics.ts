@@ -6,7 +6,7 @@ import type { CommandObserver } from './redis/connection/db.js';
 import type { StoreHealth } from './redis/connection/health.js';
 import { redisReasons } from './redis/connection/unavailable.js';
 import type { Counts } from './redis/records/counts.js';
-import { endpointStates } from './redis/records/endpoint.js';
+import { endpointStates, siteStates } from './redis/records/endpoint.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/connection.js';
 
 /** `queued`: the event makes a notification; `repeated`: it had made its notification before; `unknown`: answered with 503. */
@@ -121,7 +121,7 @@ export function createMetrics() {
   const entered = counter(
     'asset_update_endpoint_state_changes_total',
     'Changes of state of endpoints, by the state entered',
-    { state: endpointStates },
+    { state: siteStates },
   );
   const redisCommands = histogram(
     'asset_update_redis_command_duration_seconds',
