@@ -68,9 +68,7 @@ const secretsKey = list
   // Secrets stored in plain text carry this name instead of a key's id (redis/records/secretBox.ts).
   .refine((l) => l.every((k) => !k.startsWith('plain:')), { message: 'must not have a key id "plain"' })
   // A secret names the id of its key: of two keys with one id only the first would ever be tried.
-  .refine((l) => new Set(l.map((k) => k.split(':')[0])).size === l.length, {
-    message: 'must give every key a different id',
-  })
+  .refine((l) => new Set(l.map((k) => k.split(':')[0])).size === l.length, 'must give each key another id')
   .transform((l) =>
     l.map((k) => {
       const [id, value] = k.split(':') as [string, string];
@@ -166,6 +164,8 @@ export const environmentSchema = z.object({
   OWN_ADDRESSES: namesOrCidrs.default([]),
 });
 
+/** Names settings that contradict each other also where others are wrong. */
+const always = { when: () => true };
 const settings = environmentSchema.superRefine((given, ctx) => {
   const wrong = (name: string, message: string) => ctx.addIssue({ code: 'custom', path: [name], message });
   if (/^rediss?\+cluster:/.test(given.REDIS_URL) && /[{}]/.test(given.KEY_PREFIX)) {
@@ -182,7 +182,7 @@ const settings = environmentSchema.superRefine((given, ctx) => {
   if (given.SEGMENT_RETENTION_DAYS !== undefined && given.SEGMENT_RETENTION_DAYS < fewest) {
     wrong('SEGMENT_RETENTION_DAYS', `must be at least ${fewest} (OWED_RETENTION_DAYS + ${recordKeptDays})`);
   }
-});
+}, always);
 
 /** The settings and the constants; `temporalConnection` has what Temporal's library reads from the variables `TEMPORAL_*`. */
 export type Config = z.output<typeof environmentSchema> &

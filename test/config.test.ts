@@ -51,10 +51,22 @@ describe('the settings', () => {
     });
   }
 
-  it('REDIS_ACK_REPLICAS: is refused where no write is confirmed', () => {
-    const trusted = { REDIS_DURABILITY: 'trusted', REDIS_ACK_REPLICAS: '1' };
-    assert.throws(() => readConfig(trusted), /REDIS_ACK_REPLICAS: must be 0 with REDIS_DURABILITY=trusted/);
-  });
+  for (const wrong of [
+    { REDIS_ACK_REPLICAS: '1', REDIS_DURABILITY: 'trusted' },
+    { KEY_PREFIX: '{a}', REDIS_URL: 'redis+cluster://127.0.0.1:7000' },
+    { OPERATOR_OIDC_CLIENT_ID: 'desk' },
+    { SEGMENT_RETENTION_DAYS: '43.9' },
+  ]) {
+    const [name = '', ...others] = Object.keys(wrong);
+    it(`${[name, ...others].join(' with ')}: is refused, also where another setting is wrong too`, () => {
+      for (const more of [{}, { LOG_LEVEL: 'loud' }])
+        assert.throws(
+          () => readConfig({ ...wrong, ...more }),
+          ({ message }: Error) =>
+            [name, ...Object.keys(more)].every((one) => message.includes(`\n  ${one}: `)),
+        );
+    });
+  }
 
   it('blanks and line ends around a value, as a file leaves them, are no part of it', () => {
     const { KEY_PREFIX, LOG_LEVEL, temporalConnection, TEMPORAL_NAMESPACE } = readConfig({
