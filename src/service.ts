@@ -61,6 +61,8 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
     config.OTEL_TRACES_EXPORTER === 'otlp'
       ? (await import('./tracing.js')).startTracing(product, log)
       : undefined;
+  const targetPolicy = readTargetPolicy(config, sdkPort);
+  const sender = senderOf(config, targetPolicy);
   const metrics = createMetrics();
   const db = openDb({ ...redisOptions(config), log, observe: metrics.redisObserver });
   const link = replaceable(connect(config));
@@ -95,8 +97,6 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   await markStore(db);
   const watching = watchStore(db);
 
-  const targetPolicy = readTargetPolicy(config, sdkPort);
-  const sender = senderOf(config, targetPolicy);
   const secretBox = createSecretBox(config.SECRETS_KEY);
   if (config.SECRETS_KEY === undefined)
     log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');

@@ -134,6 +134,11 @@ describe('A process that cannot listen', () => {
       });
     });
   }
+
+  it('or read the certificates of receivers ends before it waits for Redis', async () => {
+    const env = { TRUSTED_ROOTS_FILE: '/nowhere', REDIS_URL: 'redis://127.0.0.1:1' };
+    await assert.rejects(startService(env), /ended: wrong settings:\n {2}TRUSTED_ROOTS_FILE: /);
+  });
 });
 
 describe('Redis 7.0, as Debian 12 has it', () => {
