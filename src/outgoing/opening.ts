@@ -158,14 +158,17 @@ async function connectTcp(
     lookup: (_host, _options, found) => found(null, [...addresses]),
   });
   // The option `signal` of Node would keep a listener, and with it the socket, once that is closed.
-  ignoreErrors(addAbortSignal(signal, socket));
+  addAbortSignal(signal, socket).on('error', ignoreSecond);
   try {
     await once(socket, 'connect');
   } catch (error) {
     throw await connectFailed(error, addresses, guard.hasRoute);
   }
-  refuseUnlessAllowed(socket.remoteAddress ?? '', to, guard.policy);
-  return { tcp: socket, address: socket.remoteAddress };
+  const address = socket.remoteAddress;
+  // The kernel no longer knows it if the receiver has reset the connection since.
+  if (address === undefined) throw new AttemptFailed({ error: 'connect', detail: 'reset' });
+  refuseUnlessAllowed(address, to, guard.policy);
+  return { tcp: socket, address };
 }
 
 async function startTls(
@@ -184,8 +187,7 @@ async function startTls(
     session,
     secureContext: trust,
   });
-  ignoreErrors(socket);
-  socket.on('session', (newer) => {
+  socket.on('error', ignoreSecond).on('session', (newer) => {
     to.session = newer;
   });
   try {
@@ -205,6 +207,4 @@ async function startTls(
 }
 
 /** A second error may follow, which would end the process without a listener. */
-function ignoreErrors(socket: Socket): void {
-  socket.on('error', () => undefined);
-}
+const ignoreSecond = () => undefined;

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import type { Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import type { PostResult } from '../../src/outgoing/post.js';
 import { noContent, requestTo, until, useNetwork } from './rawReceiver.js';
@@ -131,6 +133,24 @@ describe('an attempt whose receiver', () => {
       assert.equal((await sending({ timeoutMs: 600_000 }).post(requestTo(receiver.url))).ok, true);
       await until(() => receiver.open() === 0);
     }
+  });
+
+  it('resets what it accepts is never said to have a forbidden address', async () => {
+    // In a thread of its own, so that some resets come in the very moment of the connection.
+    const thread = new Worker(
+      `require('net').createServer((socket) => socket.resetAndDestroy()).listen(0, '127.0.0.1', function () {
+        require('worker_threads').parentPort.postMessage(this.address().port);
+      })`,
+      { eval: true },
+    );
+    const [port] = await once(thread, 'message');
+    const sender = sending();
+    const errors = new Set<unknown>();
+    const post = async () => errors.add((await sender.post(requestTo(`http://127.0.0.1:${port}/`))).error);
+    for (let i = 0; i < 300; i++) await Promise.all(Array.from({ length: 8 }, post));
+    await thread.terminate();
+    errors.delete('protocol');
+    assert.deepEqual([...errors], ['connect']);
   });
 
   it('answers 500 with bytes that become longer has an excerpt of 1 KiB as stored', async () => {
