@@ -6,7 +6,7 @@ export const excerptBytes = 1_024;
 
 /** The most bytes of 1xx answers, status line, headers, trailers and sizes of chunks: four times what common clients take. */
 const maxHeadBytes = 64 * 1024;
-const statusLine = /^HTTP\/1\.\d +([1-9]\d\d)(?: .*)?$/;
+const statusLine = /^HTTP\/1\.\d +([1-9]\d\d)(?!\S)/;
 const begins = 'HTTP/1.';
 
 /**
@@ -186,9 +186,10 @@ export class AnswerReader {
     }
     const line = this.#line;
     this.#line = '';
-    if (line.endsWith('\r\n')) return line.slice(0, -2);
+    if (line.endsWith('\r\n') && line.at(-3) !== '\r') return line.slice(0, -2);
     this.#isRegular = false;
-    return line.slice(0, -1);
+    // A script that writes text on Windows ends its lines with CRCRLF.
+    return line.replace(/\r{0,2}\n$/, '');
   }
 }
 

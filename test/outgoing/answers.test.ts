@@ -42,6 +42,10 @@ const beginnings: [what: string, answer: string, status: number][] = [
   ['no end of the headers', `${ok}content-length: 2\r\n`, 200],
   ['LF only', `${h}200 OK\ncontent-length: 2\n\nok`, 200],
   ['LF in the status line', `${h}200 OK\n${body}`, 200],
+  ['CRCRLF', `${h}200 OK\r\r\ncontent-length: 2\r\r\n\r\r\nok`, 200],
+  ['CRCRLF, no reason', `${h}200\r\r\n${body}`, 200],
+  ['a CR in the reason', `${h}200 O\rK\r\n${body}`, 200],
+  ['a tab after the status', `${h}200\tOK\r\n${body}`, 200],
   ['CR only', `${h}200 OK\rcontent-length: 2\r\rok`, 0],
   ['chunks without an end', `${ok}transfer-encoding: chunked\r\n\r\n2\r\nok\r\n`, 200],
 ];
@@ -74,6 +78,7 @@ const oddities: [what: string, after: string, isKept?: boolean][] = [
   ['has another coding', 'transfer-encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'],
   ['has more than its Content-Length', `${body}!`],
   ['has a whole second answer', `${body}${ok}${body}`],
+  ['ends its lines with CRCRLF', 'content-length: 2\r\r\n\r\r\nok'],
   ['closes', `connection: close\r\n${body}`],
   ['offers an upgrade', `upgrade: h2,h2c\r\nconnection: Upgrade, Keep-Alive\r\n${body}`, true],
   ['keeps the connection for a second', `keep-alive: timeout=1\r\n${body}`],
