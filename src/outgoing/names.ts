@@ -3,7 +3,7 @@ import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AttemptFailed, codeOf } from './failures.js';
+import { AttemptFailed, codeOf, oursByCode } from './failures.js';
 
 export interface FoundAddress extends LookupAddress {
   /** How long DNS lets the answer be used, s. */
@@ -166,13 +166,13 @@ function isUnanswered(error: unknown): boolean {
   return !answerCodes.has(codeOf(error));
 }
 
-/** Reads the system's list of names (hosts(5)) synchronously, not on one of libuv's threads: the file is small and cached. */
+/** Reads hosts(5) synchronously, not on one of libuv's threads: it is small and cached. If it cannot be read, it has no names. */
 function readHosts(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    if (codeOf(error) === 'ENOENT' || codeOf(error) === 'EACCES') return '';
-    throw error;
+    if (oursByCode(codeOf(error)) === 'descriptors') throw error;
+    return '';
   }
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type NameSettings, SystemNames } from '../../src/outgoing/names.js';
@@ -102,6 +102,9 @@ describe('a name', () => {
     hostsFile('10.0.0.77 hooks.example');
     assert.deepEqual(await addressesOf(names, 'hooks.example'), ['10.0.0.77']);
     rmSync(join(folder, 'hosts'));
+    await assert.rejects(names.lookup('hooks.example'), { code: 'ENOTFOUND' });
+    // Docker makes a folder where it is told to mount a file that does not exist.
+    mkdirSync(join(folder, 'hosts'));
     await assert.rejects(names.lookup('hooks.example'), { code: 'ENOTFOUND' });
   });
 
