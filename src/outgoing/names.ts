@@ -139,21 +139,11 @@ function requireAddress<T>(found: T[]): T[] {
   return found;
 }
 
-/** Waits for all answers; once one has decided that the name has addresses or does not exist, not for long. */
-async function bothOrSoon<T>(
-  questions: readonly Promise<T>[],
-  otherMs: number,
-): Promise<PromiseSettledResult<T>[]> {
-  const answers: PromiseSettledResult<T>[] = [];
-  const all = Promise.allSettled(questions);
-  const each = questions.map(async (question, i) => {
-    const [answer] = await Promise.allSettled([question]);
-    answers[i] = answer;
-    const decides = answer.status === 'fulfilled' || codeOf(answer.reason) === 'ENOTFOUND';
-    await (decides ? sleep(otherMs) : all);
-  });
-  await Promise.race([all, ...each]);
-  return answers.filter((answer) => answer !== undefined);
+/** Waits for all answers; once one has addresses, not for long. Some servers deny the whole name where it has none of a family (RFC 4074). */
+function bothOrSoon<T>(questions: readonly Promise<T>[], otherMs: number) {
+  const given = Promise.any(questions).then(() => sleep(otherMs));
+  const late = given.then(() => Promise.reject(new Error('late')));
+  return Promise.allSettled(questions.map((question) => Promise.race([question, late])));
 }
 
 const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EFORMERR', 'ENOTIMP', 'EBADRESP']);
