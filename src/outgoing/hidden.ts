@@ -16,8 +16,8 @@ const tooShort = 4;
 
 /**
  * Hides what may be secret in a text of the receiver, such as an error page that shows the request: path, query and query
- * values of the URL, each whole value of the client's own headers, and the part after the scheme of an `Authorization`. A
- * value that is cut off at the end of the text is hidden too. JSON may have a backslash before each slash (PHP).
+ * values of the URL, each whole value of the client's own headers, the part after the scheme of an `Authorization`, and the
+ * password of a Basic one. Each is found also where URL, JSON or HTML escape it, and where the text ends within.
  */
 export function withoutValues(text: string, url: string, own: Headers): string {
   const { pathname, search, searchParams } = new URL(url);
@@ -27,16 +27,20 @@ export function withoutValues(text: string, url: string, own: Headers): string {
     query,
     ...query.split('&').map((pair) => pair.slice(pair.indexOf('=') + 1)),
     ...searchParams.values(),
-    ...Object.values(own).flatMap((value) => [value, value.slice(value.lastIndexOf(' ') + 1)]),
+    ...Object.values(own).flatMap((value) => {
+      const credentials = value.slice(value.lastIndexOf(' ') + 1);
+      return [value, credentials, String(Buffer.from(credentials, 'base64')).replace(/^.*?:/, '')];
+    }),
   ]
-    .flatMap((value) => [value, value.replaceAll('/', '\\/')])
+    .flatMap((value) => [value, unescaped(value)])
     .filter(({ length }) => length >= tooShort);
-  let safe = text;
+  const plain = unescaped(text);
+  let safe = plain;
   // A value may contain a shorter one, and would no longer be found without it.
-  for (const value of values.sort((a, b) => b.length - a.length)) {
+  for (const value of [...new Set(values)].sort((a, b) => b.length - a.length)) {
     safe = withoutCut(safe.replaceAll(value, hiddenValue), value);
   }
-  return safe;
+  return safe === plain ? text : safe;
 }
 
 /** Returns a path as frameworks name a route, and as they see it behind proxies that take up to three segments away. */
@@ -46,9 +50,20 @@ function endsOf(path: string): string[] {
   return [path.slice(1), ...ends];
 }
 
+/** Returns a text with the visible characters of ASCII that a URL, JSON or HTML escapes. */
+function unescaped(text: string): string {
+  return text
+    .replace(/(?:%|\\u00|&#x)([2-6][\da-f]|7[\da-e])((?<=&#x..);)?/gi, (_, hex) => decoded(`%${hex}`))
+    .replace(/&#(3[2-9]|[4-9]\d|12[3-6]);/g, (_, code) => String.fromCharCode(code))
+    .replace(/&(amp|quot);/g, (_, name) => (name === 'amp' ? '&' : '"'))
+    .replace(/\\(?=[/"])/g, '');
+}
+
+const cutEscape = /(%[\da-f]?|\\(u[\da-f]{0,3})?|&#?\w{0,5})$/i;
+
 function withoutCut(text: string, value: string): string {
-  for (let length = Math.min(value.length - 1, text.length); length >= tooShort; length--) {
-    if (text.endsWith(value.slice(0, length))) return text.slice(0, -length) + hiddenValue;
-  }
+  for (const end of [text, text.replace(cutEscape, '')])
+    for (let length = Math.min(value.length - 1, end.length); length >= tooShort; length--)
+      if (end.endsWith(value.slice(0, length))) return end.slice(0, -length) + hiddenValue;
   return text;
 }

@@ -83,4 +83,35 @@ describe('request headers of a client’s own', () => {
     assert.equal(withoutValues('as / it is', 'https://hooks.example/', {}), 'as / it is');
     assert.equal(withoutValues('no /a key/%zz', 'https://hooks.example/v1/a%20key/%zz', {}), 'no ***');
   });
+
+  it('have no value in a page that escapes it in any usual way, wherever the page is cut off', () => {
+    const value = `s3cr+e/t="&'<x>~, y_%\\z`;
+    const codeOf = (c: string, radix = 16) => c.charCodeAt(0).toString(radix);
+    for (const escaped of [
+      (c: string) => c,
+      (c: string) => (c === '/' || c === '"' ? `\\${c}` : c),
+      (c: string) => `\\u00${codeOf(c)}`,
+      (c: string) => `%${codeOf(c)}`,
+      (c: string) => `&#x${codeOf(c)};`,
+      (c: string) => `&#${codeOf(c, 10)};`,
+      (c: string) => c.replace('&', '&amp;').replace('"', '&quot;'),
+    ]) {
+      const page = value.replace(/[^a-z\d]/g, escaped);
+      const query = encodeURIComponent(value);
+      for (let end = 4; end <= page.length; end++)
+        for (const [url, headers] of [
+          ['https://hooks.example/', { 'x-key': value }],
+          ['https://hooks.example/', { authorization: `Basic ${btoa(`me:${value}`)}` }],
+          [`https://hooks.example/in?key=${query}`, {}],
+          [`https://hooks.example/${query}`, {}],
+        ] as const)
+          assert.equal(withoutValues(`No ${page.slice(0, end)}`, url, headers), 'No ***');
+      // What is no part of a value keeps the escapes of its invisible characters.
+      const controls = '%1b \\u001b &#27; &#x7f; %c3%a9';
+      assert.equal(
+        withoutValues(`${page}; ${controls}`, 'https://hooks.example/', { 'x-key': value }),
+        `***; ${controls}`,
+      );
+    }
+  });
 });
