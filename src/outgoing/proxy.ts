@@ -5,7 +5,7 @@ import { isIP, type Socket } from 'node:net';
 import { addAbortSignal } from 'node:stream';
 import type { Config } from '../config.js';
 import { withTimeout } from '../promises.js';
-import { AttemptFailed, codeOf } from './failures.js';
+import { AttemptFailed, codeOf, type Ours, oursByCode } from './failures.js';
 
 /** Makes the way out through a proxy, if the settings have one. */
 export const readProxy = ({ OUTGOING_PROXY: url, OUTGOING_PROXY_RESOLVES: resolves }: Config) =>
@@ -35,7 +35,7 @@ export class OutgoingProxy {
     this.#port = Number(port || 80);
     const credentials = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`);
     this.#credentials =
-      username === '' ? {} : { 'Proxy-Authorization': `Basic ${credentials.toString('base64')}` };
+      username + password === '' ? {} : { 'Proxy-Authorization': `Basic ${credentials.toString('base64')}` };
   }
 
   /**
@@ -98,7 +98,8 @@ export class OutgoingProxy {
     const [{ statusCode = 0, headers }, socket, more] = await once(asking, 'connect').catch((error) => {
       const code = codeOf(error);
       if (code.startsWith('HPE_')) throw proxyFailed('it does not answer in HTTP');
-      throw proxyFailed(code === 'ECONNRESET' ? 'it closes the connection' : 'it cannot be reached');
+      const why = code === 'ECONNRESET' ? 'it closes the connection' : 'it cannot be reached';
+      throw proxyFailed(why, oursByCode(code));
     });
     this.#answeredAtMs = performance.now();
     addAbortSignal(signal, socket.on('error', () => undefined).setKeepAlive(true));
@@ -121,5 +122,5 @@ async function hasPage(headers: IncomingHttpHeaders, socket: Socket): Promise<bo
 /** After a 1xx Node reads no further: what follows is the proxy's, and would pass for the receiver's answer. */
 const isTunnel = (status: number) => status >= 200 && status < 300;
 
-/** What the proxy does wrong counts against no receiver. */
-const proxyFailed = (why: string) => new AttemptFailed({ error: 'connect', ours: 'proxy', why });
+/** What the proxy does wrong counts against no receiver. @param ours what this host lacks to reach it */
+const proxyFailed = (why: string, ours: Ours = 'proxy') => new AttemptFailed({ error: 'connect', ours, why });

@@ -29,14 +29,16 @@ describe('an own failure', () => {
   const namesOf = ({ address }: Pick<DnsServer, 'address'>, timeoutMs = 1000): SystemNames =>
     new SystemNames({ servers: [address], hostsPath: devNull, timeoutMs, tries: 1 });
 
-  it('is a lack of file descriptors, by address and by name, and ends when there are some', () => {
-    const { byAddress, byName, afterwards } = runChild<{
+  it('is a lack of file descriptors, by address, by name and by a proxy, and ends when there are some', () => {
+    const { byAddress, byName, byProxy, afterwards } = runChild<{
       byAddress: PostResult;
       byName: PostResult;
+      byProxy: PostResult;
       afterwards: PostResult[];
     }>('withoutDescriptors.ts', 'ulimit -n 120');
     const ours = { ok: false, ours: 'descriptors' };
     assert.deepEqual(blame(byAddress), { ...ours, error: 'connect' });
+    assert.deepEqual(blame(byProxy), { ...ours, error: 'connect' });
     assert.deepEqual(blame(byName), { ...ours, error: 'dns' });
     const outcomes = afterwards.map(({ ok }) => ok);
     assert.deepEqual(outcomes, [true, true]);

@@ -128,6 +128,14 @@ describe('a receiver behind an outgoing proxy', () => {
     assert.equal(await using(proxy).fault(), 'it cannot be reached');
   });
 
+  it('sends the proxy a user without a password, or a password alone', async () => {
+    const proxy = await through(() => refusedNowhere);
+    for (const credentials of ['me:', ':p%40ss'])
+      await new OutgoingProxy(`http://${credentials}@127.0.0.1:${proxy.port}`, false).fault();
+    const sent = proxy.heads.map((head) => atob(/Basic (\S+)/.exec(head)?.[1] ?? ''));
+    assert.deepEqual(sent, ['me:', ':p@ss']);
+  });
+
   it('is tried by a tunnel to nowhere, whose refusal is a fault only where it asks for credentials', async () => {
     for (const [header, fault] of [
       ['', undefined],
