@@ -119,9 +119,9 @@ const adviceByStatus: Record<number, string> = {
 /** Says what a receiver does that fails an attempt, and what to do about it. */
 export function explainFailure(failed: { error?: string; detail?: string; status?: number }) {
   const { error, detail = '', status } = failed;
-  const known = byDetail[detail];
-  if (known !== undefined) return { does: known[0], advice: known[1] };
-  if (status === undefined) return { does: 'fails', advice: '' };
+  const [does = 'fails', advice = ''] = byDetail[detail] ?? [];
+  if (status === undefined) return { does, advice };
+  if (advice !== '') return { does: `answers ${status} and ${does}`, advice };
   const otherwise =
     error === 'redirect'
       ? 'We do not follow: ask your account manager to register the final URL.'

@@ -11,3 +11,11 @@ it('docs/guides/receivers.md gives each detail of a failed attempt the remedy th
   assert.deepEqual(Object.fromEntries(rows), Object.fromEntries(told));
   assert.equal(rows.length, told.length);
 });
+
+it('a failed attempt with a status is told by it, with or without a detail', () => {
+  for (const [detail, does] of [
+    ['retry_after_unreadable', 'answers 503 and sends a Retry-After that we cannot read'],
+    [undefined, 'answers 503'],
+  ])
+    assert.equal(explainFailure({ error: 'http_status', status: 503, detail }).does, does);
+});
