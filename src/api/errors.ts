@@ -41,7 +41,7 @@ const byStatus = {
       'Send the URL as a browser shows it after loading it.',
     ],
     url_unknown_host: [
-      'The host name of the URL does not exist.',
+      'The host name of the URL does not exist, or has no address (A, AAAA).',
       'Correct the name, or wait until it is in DNS.',
     ],
     url_not_public: [

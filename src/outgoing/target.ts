@@ -145,7 +145,7 @@ const messages = {
   fragment: () => 'The url must not contain a fragment (#)',
   repaired: () =>
     'The url must be written as it is requested: no . or .. between slashes, and the host and port in their usual form',
-  unknown_host: () => 'The host name of the url does not exist',
+  unknown_host: () => 'The host name of the url does not exist, or has no address (A, AAAA)',
   not_public: () => 'The host of the url must have public addresses only',
   own_address: () => 'The url must not lead to this service itself',
 };

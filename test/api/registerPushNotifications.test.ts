@@ -103,7 +103,7 @@ describe('POST /register_push_notifications', () => {
     ['over 2,048 characters', `https://example.com/${'x'.repeat(2048)}`, 'url_too_long', /2,?048/],
     ['with user:password', 'https://user:password@example.com/', 'url_credentials', /./],
     ['with a fragment', 'https://example.com/#part', 'url_fragment', /./],
-    ['with a name that does not exist', 'https://nowhere.example/', 'url_unknown_host', /./],
+    ['with a name that does not exist', 'https://nowhere.example/', 'url_unknown_host', /or has no address/],
     ['with an address that is not public', 'https://10.0.0.1/', 'url_not_public', /./],
     ['with a name whose address is not public', 'https://private.example/', 'url_not_public', /./],
     ['one of the service’s own', 'http://127.0.0.1:3999/hook', 'url_own_address', /./],
