@@ -37,7 +37,7 @@ const proxyUrl = z
   .string()
   .regex(
     /^http:\/\/([^/?#@\s]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?\/?$/i,
-    'must be http://host:port, with user:password@ if needed',
+    'must be http://host:port, with user:password@ if needed, percent-encoded (%40 for @)',
   )
   .refine((url) => URL.canParse(url) && isEncoded(url), 'must have a port up to 65535, and % written as %25');
 const isPort = (text: string) => /^\d+$/.test(text) && port.safeParse(text).success;

@@ -68,6 +68,14 @@ describe('the settings', () => {
     });
   }
 
+  it('OUTGOING_PROXY: says how to write a password with a character that ends it', () => {
+    for (const password of ['p@ss', 'p/ss', 'p?ss', 'p#ss'])
+      assert.throws(
+        () => readConfig({ OUTGOING_PROXY: `http://me:${password}@proxy:3128` }),
+        /percent-encoded/,
+      );
+  });
+
   it('blanks and line ends around a value, as a file leaves them, are no part of it', () => {
     const { KEY_PREFIX, LOG_LEVEL, temporalConnection, TEMPORAL_NAMESPACE } = readConfig({
       KEY_PREFIX: 'one-\r',
