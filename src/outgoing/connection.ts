@@ -224,11 +224,8 @@ function brokenBy(code: string): AttemptFailed | undefined {
   const ours = oursByCode(code);
   if (ours !== undefined) return new AttemptFailed({ error: 'protocol', ours });
   // With TLS 1.3 a server judges the client only after the client's handshake is complete. Other codes have another meaning by then.
-  if (code.startsWith('ERR_SSL_') || code === 'EPROTO')
-    return new AttemptFailed({
-      error: 'tls',
-      detail: code.includes('ALERT') ? tlsDetail(code) : 'handshake_broken',
-    });
+  const detail = code.includes('ALERT') ? tlsDetail(code) : 'handshake_broken';
+  if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return new AttemptFailed({ error: 'tls', detail });
   return code === 'ECONNRESET' || code === 'EPIPE'
     ? new AttemptFailed({ error: 'protocol', detail: 'reset_without_answer' })
     : undefined;

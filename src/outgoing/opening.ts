@@ -199,10 +199,8 @@ async function startTls(
     // but only after it has shown its own certificate.
     const isLate = detail === 'tls_cipher' || detail === 'handshake_broken';
     const hasShownOne = Object.keys(socket.getPeerCertificate() ?? {}).length > 0;
-    throw new AttemptFailed({
-      error: 'tls',
-      detail: isLate && hasShownOne ? 'client_certificate_wanted' : detail,
-    });
+    const isAboutOurs = isLate && hasShownOne;
+    throw new AttemptFailed({ error: 'tls', detail: isAboutOurs ? 'client_certificate_wanted' : detail });
   }
 }
 

@@ -94,7 +94,6 @@ export async function checkTarget(
     isIP(host) === 0 ? ask(host) : [{ address: host }],
     withOwnNames(policy, ask),
   ]);
-  if (found.length === 0) throw new TargetRefused('unknown_host', policy);
   for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, known), policy);
 }
 
@@ -163,8 +162,7 @@ async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeou
     if (error instanceof ResolverUnavailable) throw error;
     const { failure } = lookupFailed(error);
     if (saysUnknownHost(failure)) throw new TargetRefused('unknown_host', policy);
-    throw new ResolverUnavailable(
-      failure.ours ? undefined : `The host of the url ${explainFailure(failure).does}`,
-    );
+    const why = failure.ours ? undefined : `The host of the url ${explainFailure(failure).does}`;
+    throw new ResolverUnavailable(why);
   }
 }

@@ -146,7 +146,7 @@ describe('registration: the name in the url', () => {
     ['leads to port 443 of it', 'own_address', name, answering('127.0.0.1'), withPort(443)],
     ['leads to another port', 'fine', name, answering('127.0.0.1'), withPort(80)],
     ['does not exist', 'unknown_host', name, failing('ENOTFOUND')],
-    ['has no address', 'unknown_host', name, answering()],
+    ['has no address', 'unknown_host', name, failing('ENODATA')],
     ['is reserved', 'unknown_host', 'https://nowhere.invalid/'],
     ['means localhost', 'not_public', 'https://localhost/'],
     ['means localhost, with a dot', 'not_public', 'https://localhost./'],
