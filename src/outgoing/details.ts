@@ -125,7 +125,7 @@ export function explainFailure(failed: { error?: string; detail?: string; status
   const otherwise =
     error === 'redirect'
       ? 'We do not follow: ask your account manager to register the final URL.'
-      : 'Look into the log of your server at that time.';
+      : 'Look into the logs of your server and of each proxy before it at that time.';
   return { does: `answers ${status}`, advice: adviceByStatus[status] ?? otherwise };
 }
 

@@ -13,9 +13,12 @@ it('docs/guides/receivers.md gives each detail of a failed attempt the remedy th
 });
 
 it('a failed attempt with a status is told by it, with or without a detail', () => {
-  for (const [detail, does] of [
-    ['retry_after_unreadable', 'answers 503 and sends a Retry-After that we cannot read'],
-    [undefined, 'answers 503'],
-  ])
-    assert.equal(explainFailure({ error: 'http_status', status: 503, detail }).does, does);
+  for (const [status, detail, does, advice] of [
+    [503, 'retry_after_unreadable', 'answers 503 and sends a Retry-After that we cannot read', /HTTP date/],
+    [502, undefined, 'answers 502', /logs of your server and of each proxy/],
+  ] as const) {
+    const told = explainFailure({ error: 'http_status', status, detail });
+    assert.equal(told.does, does);
+    assert.match(told.advice, advice);
+  }
 });
