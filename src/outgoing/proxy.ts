@@ -51,8 +51,8 @@ export class OutgoingProxy {
       const { status, socket } = await this.#ask(host, port, signal);
       if (isTunnel(status)) return { socket, host };
       socket.destroy();
-      // RFC 9209, section 2.3, and the common proxies: the next hop is not found, not reached or too slow.
-      if (![502, 503, 504].includes(status)) throw proxyFailed(`it answered ${status}`);
+      // RFC 9209, section 2.3, and the common proxies (500: Tinyproxy): the next hop is not found, not reached or too slow.
+      if (![500, 502, 503, 504].includes(status)) throw proxyFailed(`it answered ${status}`);
     }
     throw new AttemptFailed({ error: 'connect', detail: 'proxy_found_no_way' });
   }

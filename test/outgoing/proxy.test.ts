@@ -74,7 +74,7 @@ describe('a receiver behind an outgoing proxy', () => {
         assert.equal((await sender.post(requestTo(url))).ok, true);
       });
 
-  for (const status of [502, 503, 504])
+  for (const status of [500, 502, 503, 504])
     it(`fails as connect where the proxy says ${status}, after each address`, async () => {
       const proxy = await through(() => `HTTP/1.1 ${status} No way\r\n\r\n`);
       const addresses = ['127.0.0.1', '127.0.0.2'];
@@ -87,7 +87,7 @@ describe('a receiver behind an outgoing proxy', () => {
     });
 
   const faults: [what: string, answer: Parameters<typeof startProxy>[0]][] = [
-    ...[100, 101, 103, 302, 400, 401, 403, 405, 407, 429, 500].map((status): [string, () => string] => [
+    ...[100, 101, 103, 302, 400, 401, 403, 405, 407, 429, 501].map((status): [string, () => string] => [
       `answers ${status}`,
       () => `HTTP/1.1 ${status} No\r\ncontent-length: 0\r\n\r\n`,
     ]),
