@@ -70,12 +70,13 @@ async function connectTemporal(config: Config, isKnown: boolean): Promise<Tempor
   if (!isKnown) throw noServers('TEMPORAL_ADDRESS');
   // Loaded only when needed, because it takes half of a command's start time.
   const { Client, Connection } = await import('@temporalio/client');
+  const { explainTemporal, withoutRetries } = await import('../temporal/refusal.js');
   const { temporalConnection: given, TEMPORAL_ADDRESS: address } = config;
   try {
-    const connection = await Connection.connect({ ...given, connectTimeout: patienceMs });
+    const own = { ...given, connectTimeout: patienceMs, interceptors: withoutRetries() };
+    const connection = await Connection.connect(own);
     return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
   } catch (err) {
-    const { explainTemporal } = await import('../temporal/refusal.js');
     const { says, todo } = await explainTemporal(err, given);
     throw new Refused(`${says} TEMPORAL_ADDRESS is ${address}.`, 'temporarily_unavailable', todo);
   }
