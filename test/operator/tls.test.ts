@@ -6,6 +6,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer, type TlsOptions } from 'node:tls';
+import { Redis } from 'ioredis';
 import { freePort } from '../../local/ports.js';
 import { closeDb, openDb } from '../../src/redis/connection/db.js';
 import { explainTemporal } from '../../src/temporal/refusal.js';
@@ -142,6 +143,12 @@ describe('operator: status and doctor name the reason of a server', () => {
     const { stdout } = await cli.run(['doctor'], { alone: true });
     assert.match(stdout, /^ok +redis +It answers in /m);
     assert.deepEqual([...new Set(named)].sort(), ['localhost', 'sentinel localhost']);
+    await opened(new Redis(port)).call('SENTINEL', 'CONFIG', 'SET', 'announce-hostnames', 'no');
+    const { stdout: byAddress } = await cli.run(['doctor'], { alone: true });
+    assert.match(
+      byAddress,
+      /ERR_TLS_CERT_ALTNAME_INVALID.*must name the host that REDIS_URL, a Sentinel or /s,
+    );
     await sentinel.stop();
     await rm(dir, { recursive: true });
   });

@@ -132,7 +132,7 @@ const reasons = {
     words:
       /ERR_SSL_|ERR_TLS_|CERT_|EPROTO|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|wrong version number/,
     says: 'No TLS connection to Redis can be made.',
-    todo: "Its port may speak no TLS (then redis://); its certificate must name REDIS_URL's host, and NODE_EXTRA_CA_CERTS its authority.",
+    todo: 'Its port may speak no TLS (then redis://); its certificate must name the host that REDIS_URL, a Sentinel or the cluster gives, and NODE_EXTRA_CA_CERTS its authority.',
     lasts: true,
   },
   closed: {
@@ -180,6 +180,7 @@ export interface Refusal {
 const hints: readonly (readonly [RedisReason, RegExp])[] = [
   ['address', /illegal address|client ip|white.?list|allow.?list/i],
   ['credentials', /\bauth\w* fail|unauthori[sz]ed|\btoken\b.*(expired|invalid)/i],
+  ['full', /\b(capacity|data(base)? size|space|storage)\b.*(exceed|limit|full|quota)/i],
   ['limit', /exceed|quota|limit|throttl|bandwidth|too many|suspend|paused|\blocked|NOWRITE|NOREAD/i],
   ['right', /\bden(y|ied)\b|permi(t|ssion)/i],
   ['cluster', /same slot/i],
