@@ -21,13 +21,14 @@ import { ignore } from './redis/connection/unavailable.js';
 import { readCounts } from './redis/records/counts.js';
 import { createSecretBox } from './redis/records/secretBox.js';
 import {
+  askNamespace,
   connect,
   createTemporalClient,
+  inWords,
   replaceable,
   untilAvailable,
   type Waiting,
 } from './temporal/connection.js';
-import { askServer } from './temporal/refusal.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule } from './temporal/sweepSchedule.js';
 import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';
@@ -70,7 +71,7 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   let isReady = false;
   const readiness = createReadiness({
     redis: () => servesCalls(db),
-    temporal: () => askServer(link.connection, lookEveryMs),
+    temporal: () => askNamespace(temporal, lookEveryMs),
     ending: () => !isReady || ended.aborted,
     refused: () => db.health.reasons(),
   });
@@ -177,6 +178,7 @@ async function startWorkersAndSweep(
     await schedule.ensure();
   };
   await untilAvailable(waiting, ensureBoth);
+  const why = (err: unknown) => inWords(err, config);
   const { shutdown, ended, inUse } = await startWorkers(config, connection, deps);
   metrics.watch('asset_update_retries_under_way', () => inUse().retries);
   metrics.watch('asset_update_upkeep_under_way', () => inUse().upkeep);
@@ -186,14 +188,15 @@ async function startWorkersAndSweep(
   });
   // Temporal may lose its store while workers run, and anybody may change both in it.
   const guard = setInterval(() => {
-    ensureBoth().catch((err: unknown) => {
-      log.warn(
-        { err },
-        'search attributes and the schedule of the sweep could not be checked; next try in a minute',
-      );
+    ensureBoth().catch(async (err: unknown) => {
+      log.warn({ err: await why(err) }, 'could not check search attributes and sweep; next try in a minute');
     });
   }, 60_000);
-  const guarded = ended.finally(() => clearInterval(guard));
+  // The error of a worker that Temporal refuses does not say so.
+  const failWithReason = async (err: unknown) => {
+    throw await ensureBoth().then(() => err, why);
+  };
+  const guarded = ended.catch(failWithReason).finally(() => clearInterval(guard));
   guarded.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
   return { shutdown, ended: guarded };
 }

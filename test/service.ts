@@ -28,8 +28,7 @@ import { createClient } from '../src/redis/records/clients.js';
 import { type Endpoint, getEndpoint } from '../src/redis/records/endpoint.js';
 import { markAnswered, register } from '../src/redis/records/registrations.js';
 import { createSecretBox, type SecretBox } from '../src/redis/records/secretBox.js';
-import { connect, createTemporalClient } from '../src/temporal/connection.js';
-import { askServer } from '../src/temporal/refusal.js';
+import { askNamespace, connect, createTemporalClient } from '../src/temporal/connection.js';
 import { ensureSearchAttributes } from '../src/temporal/searchAttributes.js';
 import { workflowIds } from '../src/temporal/workflowIds.js';
 import { startWorkers } from '../src/worker.js';
@@ -229,7 +228,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
     ...(given.lookup && { lookup: given.lookup }),
     readiness: createReadiness({
       redis: () => servesCalls(db),
-      temporal: () => askServer(connection, lookEveryMs),
+      temporal: () => askNamespace(temporal, lookEveryMs),
       ending: () => false,
     }),
   };

@@ -42,6 +42,12 @@ export function createTemporalClient(
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
 }
 
+/** Asks about the client's namespace: a server may answer, and refuse that. @throws if Temporal does not serve it in time */
+export function askNamespace({ connection, workflowService, options }: Client, withinMs: number) {
+  const ask = () => workflowService.describeNamespace({ namespace: options.namespace });
+  return connection.withDeadline(Date.now() + withinMs, ask);
+}
+
 /** Stands for a connection that is replaced by another while its clients are in use. */
 export function replaceable(first: Connection | NativeConnection) {
   let current = first;
@@ -106,8 +112,8 @@ export async function untilAvailable<T>(
   }
 }
 
-/** The text of a server's answer stays with it. */
-async function inWords(
+/** Returns the error with which a start ends: the text of a server's answer stays with the server. */
+export async function inWords(
   err: unknown,
   { temporalConnection, TEMPORAL_ADDRESS: address }: Config,
 ): Promise<unknown> {

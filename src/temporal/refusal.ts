@@ -2,7 +2,6 @@
 import { connect as connectTcp, isIP } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
-import type { NativeConnection } from '@temporalio/worker';
 import type { TemporalConnectionOptions } from '../addresses.js';
 
 const keys = 'TEMPORAL_API_KEY (or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH)';
@@ -69,16 +68,12 @@ interface Tried {
 /** The library repeats a call that met a limit until the caller's time is over, which then says nothing. */
 export const withoutRetries = () => [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))];
 
-/** Asks the server for its version, for at most `withinMs`. @throws if it does not answer */
-export function askServer(connection: Connection | NativeConnection, withinMs: number): Promise<unknown> {
-  return connection.withDeadline(Date.now() + withinMs, () => connection.workflowService.getSystemInfo({}));
-}
-
 /** A worker's connection hides the code with which a server refuses it. */
 async function askVersion(options: TemporalConnectionOptions): Promise<Tried> {
   const connection = Connection.lazy({ ...options, interceptors: withoutRetries() });
   try {
-    await askServer(connection, greetWithinMs);
+    const until = Date.now() + greetWithinMs;
+    await connection.withDeadline(until, () => connection.workflowService.getSystemInfo({}));
     return { reason: 'not_ready' };
   } catch (err) {
     return { reason: reasonOf(err) ?? 'not_ready' };

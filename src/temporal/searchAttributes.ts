@@ -15,8 +15,6 @@ export const searchAttributeTypes = {
   HttpStatus: 3,
 } as const;
 
-const keywordList = 7;
-
 type Servers = Pick<Connection, 'operatorService' | 'workflowService'>;
 type Name = keyof typeof searchAttributeTypes;
 const names = Object.keys(searchAttributeTypes) as Name[];
@@ -38,16 +36,12 @@ export async function ensureSearchAttributes(
   log: Logger,
 ): Promise<void> {
   const { amiss, found } = await findAmiss(connection, namespace);
-  if (found === undefined && amiss.length === 0)
-    log.debug(
-      'the search attributes exist: the server does not list them, but answers queries that name them',
-    );
   if (amiss.length === 0) return;
   if (found === undefined || amiss.some((name) => name in found)) throw cannotAdd(namespace, amiss);
   const searchAttributes = Object.fromEntries(amiss.map((name) => [name, searchAttributeTypes[name]]));
   const adding = connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
   const others = Object.keys(found).filter(
-    (name) => found[name] === keywordList && !(name in searchAttributeTypes),
+    (name) => found[name] === searchAttributeTypes.ClientToken && !(name in searchAttributeTypes),
   );
   const added = await unlessDenied(adding).catch((err: unknown) => {
     if (others.length === 0) throw err;

@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { ConfigError, readConfig } from '../../src/config.js';
 import { createLogger } from '../../src/log.js';
 import { connect } from '../../src/temporal/connection.js';
-import { askServer } from '../../src/temporal/refusal.js';
 import { connectNative } from '../../src/worker.js';
 import { type GrpcProxy, startGrpcProxy } from '../grpcProxy.js';
 import { opened, servers } from '../servers.js';
@@ -150,7 +149,7 @@ describe("Temporal's standard client settings", () => {
       const native = opened(await connectNative({ config, log, ended, begun: () => {} }));
       for (const connection of [lazy, native]) {
         const before = proxy.calls.length;
-        await askServer(connection, 10_000);
+        await connection.workflowService.getSystemInfo({});
         const [call] = proxy.calls.slice(before);
         assert.ok(call);
         assert.equal(call.headers.authorization, 'Bearer the-key');

@@ -6,6 +6,7 @@ import { startGrpcProxy, status } from '../grpcProxy.js';
 import { beginService, startService } from '../program.js';
 import { portOf } from '../receiver.js';
 import { opened, servers } from '../servers.js';
+import type { Json } from '../service.js';
 
 describe('A Temporal', () => {
   it('that accepts connections and answers nothing in time counts as away', async () => {
@@ -41,6 +42,22 @@ describe('A Temporal', () => {
         `Temporal at ${proxy.address} cannot serve: Temporal refuses a call (gRPC ${code}). Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.\n`,
       );
     });
+
+  it('that begins to refuse a process is false in /readyz, and named with its reason when a worker fails', async () => {
+    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
+    const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
+    const isServed = async () => ((await (await fetch(`${service.url}/readyz`)).json()) as Json).temporal;
+    for (const code of [5, 8, 16, 7]) {
+      await service.until('it is served', isServed);
+      // A server tells its version to everybody.
+      proxy.answer = (path) => (path.endsWith('/GetSystemInfo') ? status.ok : code);
+      await service.until(`it is refused: gRPC ${code}`, async () => !(await isServed()));
+      if (code !== status.permissionDenied) proxy.answer = () => status.ok;
+    }
+    assert.equal(await service.ended, 1);
+    const says = 'cannot serve: Temporal refuses this caller the call (PERMISSION_DENIED). Give it rights';
+    assert.ok(service.stderr.startsWith(`Temporal at ${proxy.address} ${says}`), service.stderr);
+  }).timeout(150_000);
 
   it('that answers only with its frontend is waited for by a process with a worker, which says so', async () => {
     const unavailable = 14;
