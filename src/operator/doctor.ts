@@ -73,7 +73,8 @@ async function examine(operator: Operator): Promise<Finding[]> {
   return [...checkSettings(config), ...(await checkWayOut(config)), ...servers.flat()];
 }
 
-function checkSettings({ SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }: Config): Finding[] {
+function checkSettings(config: Config): Finding[] {
+  const { REDIS_URL, SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS } = config;
   const key = SECRETS_KEY?.[0]?.id;
   const targets = [...(ALLOW_HTTP_TARGETS ? ['http'] : []), ...ALLOWED_TARGET_CIDRS];
   const encrypted =
@@ -88,7 +89,11 @@ function checkSettings({ SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }
       : `Notifications may also go to ${targets.join(', ')}.`;
   const restrict =
     'That is for trying the service out ("npm start" sets it). In production leave ALLOW_HTTP_TARGETS and ALLOWED_TARGET_CIDRS unset.';
+  const isClosed = /:[^/@]+@|[/@](127\.|localhost\b|\[::1\])/.test(REDIS_URL);
+  const open = 'REDIS_URL has no password: whoever reaches Redis may read and change everything.';
+  const close = 'Set requirepass, and REDIS_URL with it; rediss:// where others see that network.';
   return [
+    ...(isClosed ? [] : [finding('settings REDIS_URL', 'warn', open, close)]),
     finding('settings SECRETS_KEY', key === undefined ? 'warn' : 'ok', encrypted, encrypt),
     finding('settings targets', targets.length > 0 ? 'warn' : 'ok', sent, restrict),
   ];

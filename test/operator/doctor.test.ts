@@ -87,6 +87,22 @@ describe('operator doctor', () => {
     assert.match(found, new RegExp(`notices:${account_id}`));
   });
 
+  it('warns of a Redis beyond this machine without a password, whatever it is', async () => {
+    const { port } = new URL(servers().redisUrl);
+    for (const kind of ['', '+cluster', '+sentinel'])
+      for (const [at, level] of [
+        ['127.0.0.1', undefined],
+        ['user@127.0.0.1', undefined],
+        [':pw@0.0.0.0', undefined],
+        ['user:pw@0.0.0.0', undefined],
+        ['0.0.0.0', 'warn'],
+        ['user@0.0.0.0', 'warn'],
+      ]) {
+        const url = `redis${kind}://${at}:${port}${kind === '+sentinel' ? '/name' : ''}`;
+        assert.equal((await examine({ REDIS_URL: url })).finding('settings REDIS_URL')?.level, level, url);
+      }
+  });
+
   const failing: Record<string, [env: () => NodeJS.ProcessEnv, failed: Record<string, RegExp>]> = {
     'a wrong setting': [() => ({ PORT: 'eighty' }), { settings: /PORT/ }],
     'a namespace that does not exist': [
