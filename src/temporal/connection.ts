@@ -34,11 +34,10 @@ export function connect(config: Config): Connection {
 export function createTemporalClient(
   connection: Connection | NativeConnection,
   config: Config,
-  observe?: CallObserver,
+  observe: CallObserver = () => {},
   withinMs = answerWithinMs,
 ): Client {
-  const interceptors =
-    observe === undefined ? {} : { workflow: [observeCalls(connection, observe, withinMs)] };
+  const interceptors = { workflow: [observeCalls(connection, observe, withinMs)] };
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
 }
 
