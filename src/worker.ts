@@ -18,8 +18,8 @@ export function installRuntime(log: Logger, metricsPort?: number): void {
     // Of a text of the SDK's core only the code: the rest quotes the server.
     const code = /code: '?(\w[\w ]*)/.exec(String(error))?.[1];
     const err = error instanceof Error ? { reason: error.message } : { reason: code };
-    // The worker for upkeep has no workflows on purpose.
-    const isExpected = message.startsWith('No workflows registered');
+    // The worker for upkeep has no workflows on purpose. In an outage the first retries of each call say enough.
+    const isExpected = /^No workflows registered|retried ([7-9]|\d\d+) times$/.test(message);
     const as = isExpected ? 'debug' : levels[level];
     log[as]({ workflowId, runId, activityType, attempt, taskQueue, ...err }, message);
   });
