@@ -12,7 +12,7 @@ const reasons = {
   speaks_tls: ['The port of Temporal expects TLS.', 'Set TEMPORAL_TLS=true.'],
   tls: [
     'No TLS connection to Temporal can be made.',
-    'The port may speak no TLS (then leave TEMPORAL_TLS out); its certificate must name the host (TEMPORAL_TLS_SERVER_NAME) and TEMPORAL_TLS_SERVER_CA_CERT_PATH its authority; it may want a client certificate.',
+    'The port may speak no TLS (then leave TEMPORAL_TLS out); its certificate must name the host (TEMPORAL_TLS_SERVER_NAME) and TEMPORAL_TLS_SERVER_CA_CERT_PATH its authority; it may want a client certificate. A process reads these files at its start only.',
   ],
   credentials: ['Temporal does not accept who calls (UNAUTHENTICATED).', `Correct ${keys}.`],
   right: ['Temporal refuses this caller the call (PERMISSION_DENIED).', `Give it rights: ${keys}.`],
