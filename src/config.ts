@@ -60,6 +60,9 @@ function isEncoded(text: string): boolean {
 const isSafeIssuer = (url: string): boolean =>
   /^https:|^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(url);
 
+/** The name of a claim may be an address, or a URN with colons (Zitadel). */
+const rolesPattern = /^((?:https?:\/\/|urn:)[^=,]*|[^:]+):((?:[^=,]+=(?:look|support|admin),?)+)$/;
+
 /** The first key encrypts. */
 const secretsKey = list
   .refine((l) => l.length > 0 && l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
@@ -151,10 +154,7 @@ export const environmentSchema = z.object({
   /** The claim that names roles, and the role that each value stands for. */
   OPERATOR_OIDC_ROLES: z
     .string()
-    .regex(
-      /^(https?:\/\/)?[^:]+:([^=,]+=(look|support|admin),?)+$/,
-      'must be <claim>:<value>=<role>,... with the roles look, support, admin',
-    )
+    .regex(rolesPattern, 'must be <claim>:<value>=<role>,... with the roles look, support, admin')
     .default('role:look=look,support=support,admin=admin'),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
@@ -256,9 +256,9 @@ export function deliverySettings(config: Config) {
 
 const roleOrder = ['look', 'support', 'admin'] as const;
 
-/** Returns the claim that names a person's roles (its name may be an address), and the values with their roles, the highest last. */
+/** Returns the claim that names a person's roles, and the values with their roles, the highest last. */
 export function operatorRoles({ OPERATOR_OIDC_ROLES: given }: Config) {
-  const [, claim = '', pairs = ''] = /^((?:https?:\/\/)?[^:]+):(.*)/s.exec(given) ?? [];
+  const [, claim = '', pairs = ''] = rolesPattern.exec(given) ?? [];
   const roles = pairs
     .split(',')
     .filter(Boolean)

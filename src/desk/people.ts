@@ -6,6 +6,7 @@
 import type Router from '@koa/router';
 import type { Configuration, IDToken } from 'openid-client';
 import { ApiError, badParameter } from '../api/apiError.js';
+import { clientAddress, networkOf } from '../api/clientAddress.js';
 import {
   createDoor,
   publicOrigin,
@@ -17,9 +18,12 @@ import {
 import { html } from '../api/console/html.js';
 import type { Frame, PageAnswer, PageContext } from '../api/console/page.js';
 import type { Services } from '../api/step.js';
+import { accountLimits } from '../api/steps/limits.js';
+import { parseParameters } from '../api/steps/query.js';
 import { type Config, operatorRoles } from '../config.js';
 import { messageOf } from '../log.js';
 import type { Operator } from '../operator/operation.js';
+import { randomSecret } from '../redis/records/accounts.js';
 import { recordChange } from '../redis/records/audit.js';
 import { type Person, personSessions } from '../redis/records/operatorAccess.js';
 import { keepForSecret, useKept } from '../redis/records/sessions.js';
@@ -81,25 +85,32 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
     },
   });
 
-  /** The cookie that ties a sign-in to the browser in which it began. */
+  const countCall = accountLimits(db, config.ACCOUNT_RATE_PER_SECOND);
+  /** The cookie that ties sign-ins to the browser in which they began: people begin several, in several tabs. */
   const cookies = sessionCookies('desk_sign_in', reached);
+  const secretOf = (browser: string, state: string) => cookies.formTokenOf(`${browser} ${state}`);
   const callbackUrl = (ctx: PageContext) => new URL('/desk/callback', publicOrigin(ctx.req, reached));
-  const askProvider = () => ask(config).catch(refusal(services, 'answers wrongly'));
+  const askProvider = () => ask(config).catch(refusal(services, true));
 
   /** GET /desk/sign_in: leads the browser to the provider. */
   async function signIn(ctx: PageContext) {
     if (!isProviderGiven) return redirect(ctx, '/desk/open');
+    await countCall(ctx, 'signIns', networkOf(clientAddress(ctx.req, config.TRUSTED_PROXIES)));
     const { client, provider } = await askProvider();
     const kept: SignIn = {
       pkceCodeVerifier: client.randomPKCECodeVerifier(),
       expectedState: client.randomState(),
       expectedNonce: client.randomNonce(),
     };
-    const secret = await keepForSecret(db, db.global.operatorSignIn, kept, signInMs);
-    cookies.begin(ctx, secret, signInMs);
+    const browser = cookies.secretOf(ctx) || randomSecret();
+    const secret = secretOf(browser, kept.expectedState);
+    await keepForSecret(db, db.global.operatorSignIn, kept, signInMs, secret);
+    cookies.begin(ctx, browser, signInMs);
+    const { claim } = operatorRoles(config);
+    const isScope = provider.serverMetadata().scopes_supported?.includes(claim);
     const to = client.buildAuthorizationUrl(provider, {
       redirect_uri: callbackUrl(ctx).href,
-      scope: 'openid profile email',
+      scope: `openid profile email${isScope ? ` ${claim}` : ''}`,
       state: kept.expectedState,
       nonce: kept.expectedNonce,
       code_challenge: await client.calculatePKCECodeChallenge(kept.pkceCodeVerifier),
@@ -110,28 +121,38 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
 
   /** GET /desk/callback: the provider sends the browser back. */
   async function comeBack(ctx: PageContext) {
-    const kept = await useKept<SignIn>(db, db.global.operatorSignIn, cookies.secretOf(ctx));
-    cookies.end(ctx);
+    const state = parseParameters(ctx.querystring).get('state') ?? '';
+    const secret = secretOf(cookies.secretOf(ctx), state);
+    const kept = await useKept<SignIn>(db, db.global.operatorSignIn, secret);
     if (kept === undefined)
       throw badParameter(
-        'This sign-in took longer than 10 minutes, or began in another browser: begin again',
+        'This sign-in was used, took longer than 10 minutes, or began in another browser or at another address of the desk: begin again',
       );
     const url = callbackUrl(ctx);
     url.search = ctx.search;
     const { client, provider } = await askProvider();
-    const claims = await client
+    const { claim, roles } = operatorRoles(config);
+    const [sub, claims] = await client
       .authorizationCodeGrant(provider, url, kept)
-      .then((granted) => granted.claims())
+      .then(async (granted) => {
+        const told = granted.claims() as IDToken;
+        const isAll = claimIn(told, claim) !== undefined || !provider.serverMetadata().userinfo_endpoint;
+        // Many a provider tells groups only there.
+        const more = isAll ? {} : await client.fetchUserInfo(provider, granted.access_token, told.sub);
+        return [told.sub, { ...more, ...told }] as const;
+      })
       .catch(refusal(services));
-    const person = claims && personOf(config, claims);
-    if (person !== undefined) {
+    const given = claimIn(claims, claim);
+    const values = valuesOf(given);
+    const role = roles.findLast(([value]) => values.includes(value))?.[1];
+    const name = nameIn(claims);
+    if (role !== undefined) {
+      const person: Person = { name, role, how: 'signed in', subject: sub };
       const { token } = await personSessions.createLink(db, person);
       return door.enter(ctx, token, person);
     }
-    const who = claims ? nameIn(claims) : 'nobody';
-    const { claim } = operatorRoles(config);
-    const found = claims?.[claim] === undefined ? 'is not in the ID token' : 'names none';
-    const says = `You are signed in with your company, as ${who}, but have no role here: your claim “${claim}” ${found}`;
+    const found = given === undefined ? 'was not sent' : `names none: ${JSON.stringify(given).slice(0, 200)}`;
+    const says = `You are signed in with your company, as ${name}, but have no role here: your claim “${claim}” ${found}`;
     throw new ApiError('insufficient_role', says);
   }
 
@@ -151,26 +172,37 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
   };
 }
 
-/** Says why nobody is signed in. The log has the provider's error. @param fault of a provider that answers nothing of use */
+/** RFC 6749, sections 4.1.2.1 and 5.2; OpenID Connect Core, section 3.1.2.6. No other word of a provider is shown. */
+const providerErrors =
+  /^(access_denied|(account_selection|consent|interaction|login)_required|invalid_(client|grant|request|scope)|server_error|temporarily_unavailable|unauthorized_client|unsupported_(grant|response)_type)$/;
+
+/** Says why nobody is signed in, also in the log. @param isWrong the provider answers nothing of use */
 const refusal =
-  ({ log }: Services, fault?: string) =>
+  ({ log }: Services, isWrong = false) =>
   (err: unknown): never => {
-    const { code = '', cause } = err as { code?: string; cause?: unknown };
-    const reasons = { reason: messageOf(err), cause: cause instanceof Error ? messageOf(cause) : undefined };
-    log.warn({ ...reasons, code }, 'a sign-in was refused');
-    const isAway = code === 'OAUTH_TIMEOUT' || err instanceof TypeError || code.startsWith('UND_ERR');
-    if (isAway || fault)
+    const {
+      code = 'unknown',
+      error = '',
+      cause,
+      ...more
+    } = err as Error & Record<string, string | undefined>;
+    const why = providerErrors.test(error) ? error : code;
+    const status = cause instanceof Response ? cause.status : more.status;
+    const causeSays = cause instanceof Error ? messageOf(cause) : undefined;
+    log.warn({ reason: messageOf(err), cause: causeSays, code: why, status }, 'a sign-in was refused');
+    const isAway = err instanceof TypeError || /^(OAUTH_TIMEOUT$|UND_ERR)/.test(code);
+    const shown = [status, why].filter(Boolean).join(' ');
+    if (isAway || isWrong || /CONFORM|NOT_JSON|PARSE|CHALLENGE|^server_|^temporarily_/.test(why))
       throw new ApiError(
         'temporarily_unavailable',
-        `Your company’s identity provider ${isAway ? 'does not answer' : fault}: the service’s log says why. Try again; a link works without it`,
+        `Your company’s identity provider ${isAway ? 'does not answer' : `answers wrongly (${shown})`}: the service’s log says more. Try again; a link works without it`,
       );
-    throw new ApiError(
-      'invalid_token',
-      'The sign-in was not accepted. Begin again; the service’s log says why',
-    );
+    const says = `The sign-in was not accepted (${shown}). Begin again; the service’s log says more`;
+    throw new ApiError('invalid_token', says);
   };
 
 const answerWithinSeconds = 5;
+const clockToleranceSeconds = 300;
 
 /** Asks the provider for its addresses and keys. @throws if it does not answer */
 async function ask(config: Config) {
@@ -183,7 +215,7 @@ async function ask(config: Config) {
   const provider: Configuration = await client.discovery(
     issuer,
     id,
-    secret,
+    { client_secret: secret, [client.clockTolerance]: clockToleranceSeconds },
     (server, ...request) => {
       const methods = server.token_endpoint_auth_methods_supported ?? [];
       const isBasic = methods.includes('client_secret_basic') && !methods.includes('client_secret_post');
@@ -196,16 +228,26 @@ async function ask(config: Config) {
   return { client, provider };
 }
 
-/** Returns the person with the highest role that the claim names; undefined if it names none. */
-function personOf(config: Config, claims: IDToken): Person | undefined {
-  const { claim, roles } = operatorRoles(config);
-  const values = [claims[claim]].flat().map(String);
-  const role = roles.findLast(([value]) => values.includes(value))?.[1];
-  return role && { name: nameIn(claims), role, how: 'signed in', subject: claims.sub };
+type Claims = Readonly<Record<string, unknown>>;
+
+const isObject = (one: unknown): one is Claims => typeof one === 'object' && one !== null;
+
+/** Returns a claim, or else a member of one: `realm_access.roles`. Any name may have dots. */
+function claimIn(claims: unknown, name: string): unknown {
+  if (!isObject(claims) || name in claims) return Object(claims)[name];
+  const dots = [...name.matchAll(/\./g)];
+  const found = dots.map(({ index }) => claimIn(claims[name.slice(0, index)], name.slice(index + 1)));
+  return found.find((one) => one !== undefined);
+}
+
+/** Returns the values of a claim: a text, a list of texts or of objects, or the names of an object's members. */
+function valuesOf(claim: unknown): unknown[] {
+  if (isObject(claim) && !Array.isArray(claim)) return Object.keys(claim);
+  return [claim].flat().flatMap((one) => (isObject(one) ? [one.name, one.id, one.value] : String(one)));
 }
 
 /** People may choose each of these but `sub`, at many a provider: in the audit `sub` follows, in parentheses. */
-function nameIn({ name, preferred_username, email, sub }: IDToken): string {
+function nameIn({ name, preferred_username, email, sub }: Claims): string {
   const visible = (text: unknown) =>
     String(text ?? '')
       .replaceAll(/[\p{Cc}\p{Cf}()]/gu, '')

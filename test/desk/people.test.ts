@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { Visitor } from '../console/visitor.js';
 import { keysMatching } from '../keysMatching.js';
@@ -13,17 +13,24 @@ const providerPackage: string = 'oidc-provider';
 interface Person {
   sub: string;
   name: string;
-  groups?: string[];
+  groups?: unknown;
+  [claim: string]: unknown;
 }
 
 const ada: Person = { sub: 'ada', name: 'Ada Lovelace', groups: ['staff', 'video-tam'] };
 
-/** A real identity provider with a new key, whose people sign in as soon as they come. */
-async function startProvider(redirectUri: string, port?: number, method = 'client_secret_post') {
+/** Answers a request in the place of the provider, unless it returns false. */
+type Fault = (req: IncomingMessage, res: ServerResponse) => unknown;
+
+/** A real identity provider with a new key, whose people sign in as soon as they come. @param more in the place of its settings */
+async function startProvider(
+  redirectUri: string,
+  { port, method = 'client_secret_post', ...more }: { port?: number; method?: string } & object = {},
+) {
   const server = createServer();
   const issuer = `http://127.0.0.1:${await portOf(server, port)}`;
   const { default: Provider } = await import(providerPackage);
-  const state = { person: ada };
+  const state = { person: ada, error: '', fault: (() => false) as Fault };
   const key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
   const provider = new Provider(issuer, {
     clients: [
@@ -39,10 +46,21 @@ async function startProvider(redirectUri: string, port?: number, method = 'clien
     cookies: { keys: ['a-cookie-key'] },
     pkce: { required: () => true },
     conformIdTokenClaims: false,
-    claims: { openid: ['sub', 'groups'], profile: ['name'] },
+    claims: {
+      openid: [
+        'sub',
+        'groups',
+        'realm_access',
+        'resource_access',
+        'https://example.com/roles',
+        'urn:zitadel:roles',
+      ],
+      profile: ['name'],
+    },
     findAccount: (_: unknown, id: string) => ({ accountId: id, claims: async () => ({ ...state.person }) }),
     features: { devInteractions: { enabled: false } },
     interactions: { url: (_: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
+    ...more,
   });
   provider.use(async (ctx: never, next: () => Promise<void>) => {
     const { path, req, res } = ctx as { path: string; req: never; res: never };
@@ -53,13 +71,14 @@ async function startProvider(redirectUri: string, port?: number, method = 'clien
       clientId: params.client_id,
     });
     grant.addOIDCScope(String(params.scope));
-    const result =
-      prompt.name === 'login'
-        ? { login: { accountId: state.person.sub } }
-        : { consent: { grantId: await grant.save() } };
+    const { error } = state;
+    const isLogin = prompt.name === 'login';
+    const login = { login: { accountId: state.person.sub } };
+    const result = error ? { error } : isLogin ? login : { consent: { grantId: await grant.save() } };
     await provider.interactionFinished(req, res, result, { mergeWithLastSubmission: true });
   });
-  server.on('request', provider.callback());
+  const answer = provider.callback();
+  server.on('request', (req, res) => state.fault(req, res) || answer(req, res));
   return { server, issuer, state };
 }
 
@@ -88,18 +107,20 @@ async function follow(from: string, change: (url: URL) => URL = (url) => url): P
 describe('desk: people', () => {
   let scene: DeskScene;
   let provider: Awaited<ReturnType<typeof startProvider>>;
+  let addresses = 0;
   before(async () => {
     scene = await startDesk({
       OPERATOR_OIDC_ISSUER: 'http://127.0.0.1:1',
       OPERATOR_OIDC_CLIENT_ID: 'desk',
       OPERATOR_OIDC_CLIENT_SECRET: 'desk-secret-of-32-characters-long',
+      TRUSTED_PROXIES: '127.0.0.1/32',
       OPERATOR_OIDC_ROLES: 'groups:video-tam=support,video-ops=admin,staff=look',
     });
     provider = await startProvider(`${scene.url}/desk/callback`);
     scene.h.apiDeps.config.OPERATOR_OIDC_ISSUER = provider.issuer;
   });
   beforeEach(() => {
-    provider.state.person = ada;
+    Object.assign(provider.state, { person: ada, error: '', fault: () => false });
   });
   after(async () => {
     end(provider.server);
@@ -107,25 +128,26 @@ describe('desk: people', () => {
   });
 
   /** Signs in up to the moment when the browser comes back. */
-  async function comeBack(change?: (url: URL) => URL) {
-    const visitor = new Visitor(scene.url);
-    const begun = await visitor.get('/desk/sign_in');
+  async function comeBack(change?: (url: URL) => URL, visitor = new Visitor(scene.url)) {
+    const begun = await visitor.get('/desk/sign_in', { 'x-forwarded-for': `198.51.100.${++addresses}` });
     assert.equal(begun.status, 303, begun.html);
     return { visitor, back: await follow(begun.headers.get('location') ?? '', change) };
   }
 
-  /** Keeps the session's cookie, which comes after that of the sign-in. */
-  async function finish({ visitor, back }: Awaited<ReturnType<typeof comeBack>>) {
-    const page = await visitor.get(back);
-    const session = page.headers.getSetCookie().find((set) => /^desk_session=[^;]/.test(set));
-    visitor.cookie = session?.split(';')[0] ?? '';
-    return page;
+  const finish = ({ visitor, back }: Awaited<ReturnType<typeof comeBack>>) => visitor.get(back);
+
+  /** Puts another provider in the place of the one that the desk knows. */
+  async function replaceProvider(more: object) {
+    end(provider.server);
+    const { port } = new URL(provider.issuer);
+    provider = await startProvider(`${scene.url}/desk/callback`, { port: Number(port), ...more });
   }
 
   it('sign in with the provider, get the highest role that the claim names, and are in the audit', async () => {
     const { visitor, back } = await comeBack();
     const copy = new Visitor(scene.url);
-    copy.cookie = visitor.cookie;
+    const { cookie } = visitor;
+    copy.cookie = cookie;
     const page = await finish({ visitor, back });
     assert.deepEqual([page.status, page.headers.get('location')], [303, '/desk']);
     const now = await visitor.get('/desk');
@@ -156,15 +178,18 @@ describe('desk: people', () => {
       return url;
     });
     const refused = await finish(wrongNonce);
-    assert.deepEqual([refused.status, wrongNonce.visitor.cookie], [401, '']);
-    assert.match(refused.html, /The sign-in was not accepted/);
+    assert.deepEqual([refused.status, refused.headers.getSetCookie()], [401, []]);
+    assert.match(refused.html, /The sign-in was not accepted \(OAUTH_JWT_CLAIM_COMPARISON_FAILED\)/);
 
     provider.state.person = { sub: 'eve', name: 'Eve', groups: ['visitors'] };
     const noRole = await finish(await comeBack());
     assert.equal(noRole.status, 403);
-    assert.match(noRole.html, /as Eve, but have no role here: your claim “groups” names none/);
+    assert.match(
+      noRole.html,
+      /as Eve, but have no role here: your claim “groups” names none: \[&#34;visitors&#34;\]/,
+    );
     provider.state.person = { sub: 'eve', name: '\u200b' };
-    assert.match((await finish(await comeBack())).html, /as eve, .* claim “groups” is not in the ID token/);
+    assert.match((await finish(await comeBack())).html, /as eve, .* claim “groups” was not sent/);
 
     provider.state.person = ada;
     const { back } = await comeBack();
@@ -178,25 +203,141 @@ describe('desk: people', () => {
     assert.match(expired.html, /took longer than 10 minutes/);
   });
 
+  it('sign in in two tabs at once', async () => {
+    const first = await comeBack();
+    const second = await comeBack(undefined, first.visitor);
+    const { cookie } = first.visitor;
+    for (const { visitor, back } of [second, first]) {
+      visitor.cookie = cookie;
+      assert.equal((await visitor.get(back)).status, 303);
+    }
+  });
+
+  it('begin 60 sign-ins a minute from one address: each asks the provider', async () => {
+    const from = { 'x-forwarded-for': '203.0.113.9' };
+    const statuses: number[] = [];
+    for (let i = 0; i < 61; i++)
+      statuses.push((await new Visitor(scene.url).get('/desk/sign_in', from)).status);
+    assert.deepEqual(statuses, [...Array(60).fill(303), 429]);
+    await comeBack();
+  });
+
+  const roles: [claim: string, of: object, role: string | RegExp, provider?: object][] = [
+    ['groups', { groups: 'video-tam' }, 'support'],
+    ['groups', { groups: 'not video-tam' }, /names none: &#34;not video-tam&#34;/],
+    ['groups', { groups: [{ id: 7, name: 'video-tam' }] }, 'support'],
+    ['groups', { groups: [{ value: 'video-tam', display: 'TAM' }] }, 'support'],
+    ['groups', { groups: [{ description: 'video-tam' }] }, /names none: \[\{/],
+    ['realm_access.roles', { realm_access: { roles: ['offline', 'video-tam'] } }, 'support'],
+    ['realm_access.roles', { realm_access: ['roles'] }, /“realm_access\.roles” was not sent/],
+    [
+      'resource_access.com.desk.roles',
+      { resource_access: { 'com.desk': { roles: ['video-tam'] } } },
+      'support',
+    ],
+    ['https://example.com/roles', { 'https://example.com/roles': ['video-tam'] }, 'support'],
+    ['urn:zitadel:roles', { 'urn:zitadel:roles': { 'video-tam': { 1: 'example.com' } } }, 'support'],
+    [
+      'groups',
+      {},
+      'support',
+      { claims: { openid: ['sub'], profile: ['groups'] }, conformIdTokenClaims: true },
+    ],
+    ['groups', {}, 'support', { claims: { openid: ['sub'], groups: ['groups'] } }],
+  ];
+  for (const [claim, of, role, settings] of roles)
+    it(`have the role that ${claim} names${settings ? ` as ${JSON.stringify(settings)} tells it` : ''}: ${JSON.stringify(of)}`, async () => {
+      const { config } = scene.h.apiDeps;
+      const { OPERATOR_OIDC_ROLES } = config;
+      config.OPERATOR_OIDC_ROLES = `${claim}:video-tam=support`;
+      await replaceProvider(settings ?? {});
+      provider.state.person = { ...ada, ...of };
+      const come = await comeBack();
+      const page = await finish(come);
+      config.OPERATOR_OIDC_ROLES = OPERATOR_OIDC_ROLES;
+      if (role instanceof RegExp) return assert.match(page.html, role);
+      assert.equal(page.status, 303, page.html);
+      assert.match((await come.visitor.get('/desk')).html, new RegExp(`<span class="badge">${role}</span>`));
+    });
+
+  const faults: Record<string, [fault: Fault, says: RegExp]> = {
+    'an error of its own': [(_, res) => res.writeHead(500).end('oops'), /answers wrongly \(500 /],
+    'no such page': [(_, res) => res.writeHead(404).end(), /answers wrongly \(404 /],
+    'a page': [
+      (_, res) => res.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Sign in</h1>'),
+      /answers wrongly \(200 OAUTH_RESPONSE_IS_NOT_JSON\)/,
+    ],
+    'a redirect': [(_, res) => res.writeHead(302, { location: '/' }).end(), /answers wrongly \(302 /],
+    nothing: [(_, res) => res.destroy(), /does not answer/],
+  };
+  for (const path of ['/.well-known/openid-configuration', '/token', '/jwks'])
+    for (const [what, [fault, says]] of Object.entries(faults))
+      it(`are told if the provider answers ${what} at ${path}`, async () => {
+        const come = await comeBack();
+        provider.state.fault = (req, res) => req.url === path && (fault(req, res) ?? true);
+        const page = await finish(come);
+        assert.equal(page.status, 503);
+        assert.match(page.html, says);
+      });
+
+  for (const [error, status] of Object.entries({
+    access_denied: 401,
+    login_required: 401,
+    server_error: 503,
+  }))
+    it(`are told why the provider refuses: ${error}`, async () => {
+      provider.state.error = error;
+      const page = await finish(await comeBack());
+      assert.equal(page.status, status);
+      assert.match(page.html, new RegExp(`\\(${error}\\)`));
+    });
+
+  it('are told no other word of the provider, and why the desk itself is refused', async () => {
+    provider.state.error = 'call_this_number';
+    const page = await finish(await comeBack());
+    assert.match(page.html, /\(OAUTH_AUTHORIZATION_RESPONSE_ERROR\)/);
+    provider.state.error = '';
+    const { config } = scene.h.apiDeps;
+    const { OPERATOR_OIDC_CLIENT_SECRET } = config;
+    config.OPERATOR_OIDC_CLIENT_SECRET = 'of-last-year';
+    const refused = await finish(await comeBack());
+    config.OPERATOR_OIDC_CLIENT_SECRET = OPERATOR_OIDC_CLIENT_SECRET;
+    assert.match(refused.html, /not accepted \(401 invalid_client\)/);
+  });
+
+  for (const [seconds, status] of [
+    [280, 303],
+    [320, 401],
+  ] as const)
+    it(`get ${status} if the service's clock is ${seconds} s past the end of the ID token`, async () => {
+      await replaceProvider({ ttl: { IdToken: 60 } });
+      const { now } = Date;
+      provider.state.fault = ({ url }, res) => {
+        if (url === '/token') res.on('finish', () => (Date.now = () => now() + (60 + seconds) * 1000));
+        return false;
+      };
+      const page = await finish(await comeBack());
+      Date.now = now;
+      assert.equal(page.status, status, page.html);
+    });
+
   it('sign in while the provider changes its keys, and are told when it is away', async () => {
-    const { port } = new URL(provider.issuer);
-    const redirectUri = `${scene.url}/desk/callback`;
     assert.equal((await finish(await comeBack())).status, 303);
     end(provider.server);
     const away = await new Visitor(scene.url).get('/desk/sign_in');
     assert.equal(away.status, 503);
     assert.match(away.html, /identity provider does not answer/);
-    provider = await startProvider(redirectUri, Number(port), 'client_secret_basic');
+    await replaceProvider({ method: 'client_secret_basic' });
     assert.equal((await finish(await comeBack())).status, 303);
     scene.h.apiDeps.config.OPERATOR_OIDC_ISSUER = `${provider.issuer}/nowhere`;
     const wrong = await new Visitor(scene.url).get('/desk/sign_in');
     assert.equal(wrong.status, 503);
-    assert.match(wrong.html, /identity provider answers wrongly: the service’s log says why/);
+    assert.match(wrong.html, /identity provider answers wrongly \(404 .*\): the service’s log says more/);
     scene.h.apiDeps.config.OPERATOR_OIDC_ISSUER = provider.issuer;
     const begun = await comeBack();
     end(provider.server);
     assert.equal((await finish(begun)).status, 503);
-    provider = await startProvider(redirectUri, Number(port));
+    await replaceProvider({});
   });
 
   it('come in by a link once; their session ends when an operator ends all', async () => {

@@ -23,16 +23,20 @@ const refusals = {
   secrets: 'Too many calls of this account that show or make a secret',
   console: 'Too many pages of the console for this account',
   links: 'Too many links to the console for this account',
+  signIns: 'Too many sign-ins have begun here',
 };
 
-/** Each link may become a session, which is kept for 8 h. */
-const links = { name: 'links', calls: 100, windowSeconds: 3600 };
+/** Each link may become a session, which is kept for 8 h; each beginning of a sign-in asks the identity provider. */
+const own: Record<string, Omit<Quota, 'name'>> = {
+  links: { calls: 100, windowSeconds: 3600 },
+  signIns: { calls: 60, windowSeconds: 60 },
+};
 
 /** Returns the function that counts a call towards a rate of its account, and throws ApiError 429 above the rate. */
 export function accountLimits(db: Db, callsPerSecond: number) {
   const calls = Math.max(1, Math.floor(callsPerSecond * windowSeconds));
   const counters = Object.keys(refusals).map((name) => {
-    const quota = name === 'links' ? links : { name, calls, windowSeconds };
+    const quota = { name, ...(own[name] ?? { calls, windowSeconds }) };
     return [name, sharedWindow(db, `${db.global.accountRate}:${name}`, quota)] as const;
   });
   const counterOf = Object.fromEntries(counters) as Record<AccountRate, ReturnType<typeof sharedWindow>>;
