@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Browser } from 'playwright-core';
 import { readAttempts } from '../../src/redis/records/attemptHistory.js';
-import type { Role } from '../../src/redis/records/operatorAccess.js';
+import { endPersonSessions, type Role } from '../../src/redis/records/operatorAccess.js';
 import { openWatchedPage, screens, startChromium, visit } from '../console/chromium.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Customer, newCustomer, patient } from '../service.js';
@@ -103,6 +103,25 @@ describe('desk: in a browser', () => {
     await page.getByText('You are signed out').waitFor();
     await page.goto(site);
     await page.getByText('You are not signed in').waitFor();
+    await page.context().close();
+  });
+
+  it('leaves what somebody has written in a form when the session has ended, and says so', async () => {
+    const { page } = await comeIn('support');
+    await page.goto(`${scene.url}/desk/clients/${customer.client_token}/actions`);
+    const card = page.locator('section', { hasText: 'Replace the URL immediately' });
+    await card.getByLabel('The new URL').fill(repaired?.url ?? '');
+    await card.getByLabel('Why').fill('ticket 4711: they moved');
+    await endPersonSessions(scene.h.db);
+    await page.getByText('it cannot be updated. Reload it to see why.').waitFor();
+    await card.getByRole('button').click();
+    await page.locator('#result', { hasText: 'Your session has ended, and nothing was done' }).waitFor();
+    const tab = await page.context().newPage();
+    await tab.goto(await newPersonLink(scene, 'support', 'Ada'));
+    await tab.waitForURL(`${scene.url}/desk`);
+    await card.getByRole('button').click();
+    await page.locator('#result', { hasText: 'was not sent by a page of your session' }).waitFor();
+    assert.equal(await card.getByLabel('Why').inputValue(), 'ticket 4711: they moved');
     await page.context().close();
   });
 

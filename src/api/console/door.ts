@@ -65,15 +65,11 @@ export function createDoor<Session>(door: Door<Session>) {
         ctx.state.frame.session = { ...door.around(session), signOut: `${path}/sign_out`, formToken };
         return answer({ ctx, session, formToken });
       }
+      // Part of a page: the rest of it stays, with what somebody may have written.
+      if (ctx.get('HX-Request') === 'true') throw new ApiError('invalid_token', sessionEnded);
       // A session that has just begun sent its cookie, unless the browser has refused it.
       const isRefused = ctx.get('Referer').endsWith(`${path}/open`);
-      if (ctx.get('HX-Request') !== 'true')
-        return redirect(ctx, `${path}/open${isRefused ? '?cookie=refused' : ''}`);
-      // htmx would put the target of a redirect into a part of this page.
-      ctx.status = 401;
-      ctx.set('HX-Redirect', `${path}/open`);
-      ctx.body = 'signed out';
-      return undefined;
+      return redirect(ctx, `${path}/open${isRefused ? '?cookie=refused' : ''}`);
     });
 
   /** Composes the answer to a form that a page of this session sent. @throws ApiError 403 for any other form */
@@ -81,8 +77,7 @@ export function createDoor<Session>(door: Door<Session>) {
     page(async (visit) => {
       cookies.requireSameOrigin(visit.ctx);
       const form = await readForm(visit.ctx.req);
-      if (!isSentBy(form, visit.formToken))
-        throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
+      if (!isSentBy(form, visit.formToken)) throw new ApiError('insufficient_scope', notOfSession);
       return answer({ ...visit, form });
     });
 
@@ -154,6 +149,11 @@ ${door.how}
 
   return { outside, page, form, enter, mount };
 }
+
+const sessionEnded =
+  'Your session has ended, and nothing was done. Keep what you have written, reload this page and come in again';
+const notOfSession =
+  'This form was not sent by a page of your session, which may have begun since. Keep what you have written, reload the page and send it again';
 
 const linkUsed = () =>
   new ApiError('invalid_token', 'This link has been used, or is older than 15 minutes. Please get a new one');
