@@ -168,7 +168,7 @@ export const consoleLink = operation({
   does: "print a link that opens an account's console once, within 15 minutes",
   role: 'support',
   input: z.object({
-    account_or_client: text('SITE0042').min(1),
+    account_or_client: filledText,
     read: flag('the session may only look, not change or send anything'),
     end: flag('end every session and unused link of the account instead'),
   }),

@@ -24,7 +24,8 @@ export const reasonText = text('ticket 4711')
 export const personName = z
   .string()
   .trim()
-  .regex(/^[^\p{Cc}\p{Cf}]{1,64}$/u, 'A name has 1 to 64 characters, none of them a control character.');
+  .regex(/^[^\p{Cc}\p{Cf}]{1,64}$/u, 'A name has 1 to 64 characters, none of them a control character.')
+  .refine((given) => given !== 'unnamed', 'Give your name.');
 
 /** Any text of people: a name, or a part of one. */
 export const nameText = text('Some Media');
@@ -49,7 +50,7 @@ export const notificationId = text('msg_3q2-7wABAgMEBQYHCAkKCw').refine(
   'A notification id is msg_ followed by 22 characters.',
 );
 export const filledText = nameText.min(1, 'must not be empty');
-export const accountId = text('acc_7Qd2mVx0aB1c');
+export const accountId = text('acc_7Qd2mVx0aB1c').min(1, 'must not be empty');
 
 /** A whole number, or one of the words. */
 export const wholeNumber = (message: string, { from = 1, to = Number.MAX_SAFE_INTEGER } = {}) =>

@@ -1,9 +1,9 @@
 /** The command line, made from the operations: its groups, its help, wrong usage, and one run. */
-import { Command, CommanderError, Help, type Option } from 'commander';
+import { Command, CommanderError, Help, InvalidArgumentError, type Option } from 'commander';
 import type { z } from 'zod';
 import { toJsonSchema } from '../api/reference/schemas.js';
 import { operatorsDoor } from '../config.js';
-import { reasonText } from './input.js';
+import { personName, reasonText } from './input.js';
 import {
   type Answer,
   argumentsOf,
@@ -62,8 +62,12 @@ export function createProgram(open: (options: Options) => Operator): Command {
   const program = new Command('operator')
     .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
-    .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
-    .option('--reason <text>', 'why you do it, for the audit')
+    .option(
+      '--as <name>',
+      'record what you do under this name (default: OPERATOR_NAME, else your login)',
+      readBy(personName),
+    )
+    .option('--reason <text>', 'why you do it, for the audit', readBy(reasonText))
     .configureHelp({ showGlobalOptions: true, optionDescription: describeOption })
     .showHelpAfterError('See: operator <command> --help')
     .addHelpText('after', afterHelp)
@@ -79,14 +83,12 @@ export function createProgram(open: (options: Options) => Operator): Command {
       const { typed, input } = readInput(command, operation, given);
       const options = program.opts<Options>();
       const door = operatorsDoor();
-      const { data: reason, success } = reasonText.optional().safeParse(options.reason);
-      if (!success) command.error('error: --reason: A reason is one line of 1 to 200 characters.');
       if (door !== undefined && options.as !== undefined && operation.changes)
         process.stderr.write('--as does not hold over HTTP: the audit has the name of the token.\n');
       print(
         door === undefined
-          ? await operation.run(open({ ...options, reason }), input, whole).catch(refuse(operation.changes))
-          : await carryOutThere(door, operation, typed, reason),
+          ? await operation.run(open(options), input, whole).catch(refuse(operation.changes))
+          : await carryOutThere(door, operation, typed, options.reason),
       );
     });
   }
@@ -100,6 +102,13 @@ export function createProgram(open: (options: Options) => Operator): Command {
 
 const refuse = (isChange: boolean) => (err: unknown) => {
   throw new Refused(explainError(err, isChange));
+};
+
+/** @throws InvalidArgumentError, which commander shows with the option */
+const readBy = (schema: z.ZodType<string>) => (given: string) => {
+  const { data, error } = schema.safeParse(given);
+  if (error) throw new InvalidArgumentError(error.issues[0]?.message ?? '');
+  return data;
 };
 
 const longOption = (member: string): string => `--${member.replaceAll('_', '-')}`;

@@ -93,8 +93,7 @@ function nameOperator(as: string | undefined): string {
   // SUDO_USER is the login of the person who called `sudo`. The image sets IN_CONTAINER: its login names no person.
   const { OPERATOR_NAME, SUDO_USER, IN_CONTAINER } = process.env;
   const { data: name, error } = personName.optional().safeParse(as ?? (OPERATOR_NAME || undefined));
-  if (error !== undefined || name === 'unnamed')
-    throw new Refused(`--as, OPERATOR_NAME: ${error?.issues[0]?.message ?? 'give your name.'}`);
+  if (error !== undefined) throw new Refused(`OPERATOR_NAME: ${error.issues[0]?.message}`);
   if (IN_CONTAINER === 'true') return `${name ?? 'unnamed'} (container ${hostname()})`;
   const login = SUDO_USER || ownLogin();
   return name === undefined ? login : `${name} (${login})`;

@@ -301,7 +301,13 @@ describe('audit: the name of an operator', () => {
   it('is refused before anything is done if it is not valid', async () => {
     const before = await cli.json('account', 'list');
     for (const name of ['', ' ', 'a\nb', '\u202egnp', 'unnamed', 'x'.repeat(65)])
-      await cli.refused('account', 'create', '--name', 'B', '--as', name);
+      for (const [args, env, status] of [
+        [['--as', name], {}, 2],
+        [[], { OPERATOR_NAME: name || ' ' }, 1],
+      ] as const) {
+        const ran = await cli.run(['account', 'create', '--name', 'B', ...args], { env });
+        assert.deepEqual([ran.status, ran.stdout], [status, ''], name);
+      }
     assert.deepEqual(await cli.json('account', 'list'), before);
   });
 });

@@ -56,6 +56,11 @@ describe('operator: usage', () => {
       'explain X': 'Give <platform-id> or --event.',
       'account set X --scope push_notification': scopes,
       'account create --name X --scope x': scopes,
+      'account list --as=': 'A name has 1 to 64 characters, none of them a control character.',
+      'account list --as unnamed': 'Give your name.',
+      'account list --reason=': 'A reason is one line of 1 to 200 characters.',
+      'account disable ': 'error: : must not be empty',
+      'client list --account=': 'error: --account : must not be empty',
     };
     let runs: Promise<Ran>[] = [];
     before(() => {
