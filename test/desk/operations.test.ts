@@ -356,6 +356,36 @@ describe('operations of operators', () => {
       `/desk/clients/${client}/asset?platform_id=${encodeURIComponent(asset)}`,
     );
     assert.match((await find('nothing')).html, /whose workflow Temporal no longer keeps/);
+    const pageOfAsset = (id: string) => `/desk/clients/${client}/asset?platform_id=${encodeURIComponent(id)}`;
+    const odd = ['caf\u00e9 "1"', "it's", ' blank ', '%2e', '..', 'a/', 'caf\u00e9', '“x”'];
+    for (const id of odd) await scene.h.publish({ client, asset: id });
+    const last = await scene.h.publish({ client, asset: 'vid-z', eventId: 'an-z' });
+    await until('Temporal lists them', async () => (await find('vid-z')).status === 303);
+    for (const id of odd.slice(1))
+      assert.equal((await find(id)).headers.get('location'), pageOfAsset(id), id);
+    assert.match((await find('caf\u00e9 "1"')).html, /has a double quote, .* is found at its site/);
+    const called = `https://hooks.example.com/push_notifications?client_token=${client}`;
+    for (const [asked, path] of [
+      ...[
+        '"vid-z"',
+        '“vid-z”',
+        '\ufeffvid-z\u200b',
+        '\tvid-z,',
+        '<vid-z>',
+        '{"platform_id": "vid-z"}',
+        "'vid-z'.",
+      ].map((text) => [text, pageOfAsset('vid-z')]),
+      ['https://hooks.example.com/assets/vid%2Dz', pageOfAsset('vid-z')],
+      ['cafe\u0301', pageOfAsset('caf\u00e9')],
+      ['"event_id":"an-z",', `/desk/clients/${client}/notifications/${last.id}`],
+      ...[`"${client}",`, `webhook-client-token: ${client}`, called].map((text) => [
+        text,
+        `/desk/clients/${client}`,
+      ]),
+      [`"${receiver.url}",`, `/desk/clients/${client}`],
+      [receiver.url.slice('http://'.length), `/desk/clients/${client}`],
+    ])
+      assert.equal((await find(asked as string)).headers.get('location'), path, asked);
     await deleteClient(scene.h.db, client);
     const gone = (await find(client)).html;
     assert.match(gone, new RegExp(`deleted is in the <a href="/desk/do/audit\\?of=${client}">audit</a>`));

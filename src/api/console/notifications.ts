@@ -18,7 +18,7 @@ import { requireNotification } from '../steps/publisher.js';
 import { parseParameters } from '../steps/query.js';
 import { type Html, html, type Piece } from './html.js';
 import { actionForm, noResult, type Page, table } from './page.js';
-import { given, home, type Site, type SitePart } from './site.js';
+import { given, home, readingsOf, type Site, type SitePart } from './site.js';
 import {
   badge,
   count,
@@ -141,12 +141,12 @@ export const explainedAsset: SitePart = async (site, { db }) => {
   ];
 };
 
-/** Finds the asset that is asked for. An id may begin or end with a blank; a pasted one usually does by mistake. */
+/** Finds the asset that is asked for. */
 async function askedAsset({ ctx, client }: Site, db: ApiDeps['db']) {
   const asked = parseParameters(ctx.querystring).get('platform_id') ?? '';
-  const ids = [...new Set([asked, asked.trim()])].filter((id) => id.trim() !== '');
+  const ids = readingsOf(asked);
   const whys = await Promise.all(ids.map((id) => explainAsset(db, client.clientToken, id)));
-  return whys.find(isKnown) ?? whys.at(-1);
+  return whys.find(isKnown) ?? whys.at(ids.indexOf(asked.trim()));
 }
 
 function explanation({ here, reader }: Site, why: AssetExplanation): Piece {

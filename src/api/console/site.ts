@@ -1,4 +1,5 @@
 /** The pages of a site, which a publisher or an operator reads. */
+import querystring from 'node:querystring';
 import { isNoticesClient } from '../../ids.js';
 import { originOf } from '../../outgoing/target.js';
 import type { Endpoint } from '../../redis/records/endpoint.js';
@@ -83,4 +84,33 @@ export const shownUrl = (access: Site['access'], { url, registeredAtMs }: Regist
 /** Returns a parameter of the query; undefined if it is absent or left empty in a form. @throws ApiError 400 */
 export function given(ctx: { querystring: string }, name: string): string | undefined {
   return parseParameters(ctx.querystring).get(name)?.trim() || undefined;
+}
+
+/** In a URL of the API or of these pages, in JSON, in a header, in the id of a workflow. */
+const namedIds =
+  /(?:platform_id|event_id|client[_-](?:id|token)|account_id)["']?\s*[=:]\s*["']?([^"'&#\s,}]+)|(?:catch-up|console\/sites|desk\/(?:clients|accounts)|\/(?:assets|events))(?:\/|%2F)([^/?#"\s]+)/gi;
+const around = /^[\s\p{Pi}\p{Pf}"'`<([{,;.]+|[\s\p{Pi}\p{Pf}"'`>)\]},;.]+$/gu;
+
+/** The time of `around` grows with the square of the length. */
+const textAtMost = 2048;
+
+/** Returns a pasted text without what is invisible in it or surrounds it. */
+export const bare = (pasted: string): string =>
+  pasted
+    .slice(0, textAtMost)
+    .replaceAll(/[\p{Cc}\p{Cf}]/gu, '')
+    .replaceAll(around, '');
+
+/**
+ * Returns what a pasted text may stand for, the likeliest first: itself, because an id may have any character but those that control;
+ * without what surrounds it; in either form of Unicode; the ids that it names.
+ */
+export function readingsOf(pasted: string): string[] {
+  const text = pasted.slice(0, textAtMost).replaceAll(/\p{Cc}/gu, '');
+  const forms = ['NFC', 'NFD'].map((form) => bare(text).normalize(form));
+  const named = [...text.matchAll(namedIds)].map(([, value, part]) =>
+    bare(querystring.unescape(value ?? part ?? '')),
+  );
+  const all = new Set([text, text.trim(), bare(text), ...forms, ...named]);
+  return [...all].filter((one) => one.trim() !== '').slice(0, 10);
 }
