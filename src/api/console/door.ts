@@ -98,9 +98,8 @@ export function createDoor<Session>(door: Door<Session>) {
   async function open(ctx: PageContext) {
     cookies.requireSameOrigin(ctx);
     const sent = await readForm(ctx.req);
-    const given = sent.get('link') ?? '';
-    // The token stands after `#`.
-    const token = given.slice(given.lastIndexOf('#') + 1);
+    // The token of a link stands after `#`; other text of a message may have been pasted with the link.
+    const [token = ''] = /(?<![\w-])[\w-]{43}(?![\w-])/.exec(sent.get('link') ?? '') ?? [];
     const link = await sessions.findLink(db, token);
     if (link === undefined) throw linkUsed();
     const secret = cookies.secretOf(ctx);
