@@ -259,14 +259,12 @@ const roleOrder = ['look', 'support', 'admin'] as const;
 /** Returns the claim that names a person's roles, and the values with their roles, the highest last. */
 export function operatorRoles({ OPERATOR_OIDC_ROLES: given }: Config) {
   const [, claim = '', pairs = ''] = rolesPattern.exec(given) ?? [];
-  const roles = pairs
-    .split(',')
-    .filter(Boolean)
-    .map((pair) => {
-      const [value = '', role] = pair.split('=').map((text) => text.trim());
-      return [value, roleOrder.find((one) => one === role) ?? 'look'] as const;
-    });
-  return { claim, roles: roles.sort(([, a], [, b]) => roleOrder.indexOf(a) - roleOrder.indexOf(b)) };
+  const roles = roleOrder.flatMap((role) =>
+    [...pairs.matchAll(/([^=,]+)=(\w+)/g)].flatMap(([, value = '', one]) =>
+      one === role ? [[value.trim(), role] as const] : [],
+    ),
+  );
+  return { claim, roles };
 }
 
 export type OperatorsDoor = Record<'url' | 'token', string>;

@@ -3,7 +3,7 @@ import Router from '@koa/router';
 import type Koa from 'koa';
 import { createEdge } from '../api/app.js';
 import { redirect } from '../api/console/door.js';
-import { html, type Piece } from '../api/console/html.js';
+import { html } from '../api/console/html.js';
 import { lastDay, plot } from '../api/console/overview.js';
 import { consoleFiles } from '../api/console/page.js';
 import { bare, readingsOf } from '../api/console/site.js';
@@ -103,16 +103,11 @@ const findPage: DeskPage = async ({ ctx, operator }, services) => {
   };
 };
 
-/** What was found: pages, and how they are shown if there are several. */
-interface Found {
-  hrefs: string[];
-  shown: Piece;
-}
-
 const shownAtMost = 50;
 const workflowsAtMost = 20;
 
-async function find(services: Services, operator: Operator, asked: string): Promise<Found> {
+/** Returns the pages that are found, and how they are shown if there are several. */
+async function find(services: Services, operator: Operator, asked: string) {
   const readings = readingsOf(asked);
   for (const one of readings) {
     const href = await pageOf(services, one);
@@ -147,7 +142,7 @@ async function pageOf({ db }: Services, asked: string): Promise<string | undefin
 }
 
 /** Finds events and assets by the search attributes of their workflows. */
-async function findInTemporal({ db, temporal }: Services, readings: readonly string[]): Promise<Found> {
+async function findInTemporal({ db, temporal }: Services, readings: readonly string[]) {
   // A server on SQLite refuses a query for a quote.
   const texts = readings.map((one) => `"${one.replaceAll('"', '').replaceAll('\\', '\\\\')}"`);
   const query = texts.map((one) => `EventId = ${one} OR PlatformId = ${one}`).join(' OR ');

@@ -221,9 +221,8 @@ const operationAnswer =
   async ({ session, operator, form, warnings }) => {
     requireRole(operation, session.role, whoIs(session));
     const { reason = '', form_token: _, ...given } = filledIn(form);
-    if (reason === '') throw badParameter('The reason is missing: say in one line why');
     if (!reasonText.safeParse(reason).success)
-      throw badParameter('The reason must be one line of at most 200 characters');
+      throw badParameter('The reason is missing, or not one line of at most 200 characters');
     const { shown } = await operation.run(operator(reason), checkedInput(operation, given), whole);
     return {
       title: capital(nameOf(operation)),

@@ -132,22 +132,21 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
     url.search = ctx.search;
     const { client, provider } = await askProvider();
     const { claim, roles } = operatorRoles(config);
-    const [sub, claims] = await client
+    const claims = await client
       .authorizationCodeGrant(provider, url, kept)
       .then(async (granted) => {
         const told = granted.claims() as IDToken;
         const isAll = claimIn(told, claim) !== undefined || !provider.serverMetadata().userinfo_endpoint;
         // Many a provider tells groups only there.
         const more = isAll ? {} : await client.fetchUserInfo(provider, granted.access_token, told.sub);
-        return [told.sub, { ...more, ...told }] as const;
+        return { ...more, ...told };
       })
       .catch(refusal(services));
     const given = claimIn(claims, claim);
-    const values = valuesOf(given);
-    const role = roles.findLast(([value]) => values.includes(value))?.[1];
+    const role = roles.findLast(([value]) => valuesOf(given).includes(value))?.[1];
     const name = nameIn(claims);
     if (role !== undefined) {
-      const person: Person = { name, role, how: 'signed in', subject: sub };
+      const person: Person = { name, role, how: 'signed in', subject: claims.sub };
       const { token } = await personSessions.createLink(db, person);
       return door.enter(ctx, token, person);
     }
@@ -257,11 +256,9 @@ function nameIn({ name, preferred_username, email, sub }: Claims): string {
 }
 
 /** Returns where a person signs out of the company's account; undefined if the provider has no such address or does not answer. */
-async function signOutUrl(config: Config): Promise<string | undefined> {
-  try {
-    const { client, provider } = await ask(config);
-    return provider.serverMetadata().end_session_endpoint && client.buildEndSessionUrl(provider).href;
-  } catch {
-    return undefined;
-  }
-}
+const signOutUrl = (config: Config): Promise<string | undefined> =>
+  ask(config).then(
+    ({ client, provider }) =>
+      provider.serverMetadata().end_session_endpoint && client.buildEndSessionUrl(provider).href,
+    () => undefined,
+  );

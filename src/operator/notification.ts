@@ -134,29 +134,22 @@ export const notificationRecover = range('recover', {
   does: 'make failed notifications owed again, unless the asset has a newer one',
   ended: 'failed',
   untilDefault: 'now',
-  makeOwed(operator, client, span) {
-    const said = (count: number) => {
-      if (count % 5000 === 0) operator.warn(`${count} are owed again so far.`);
-    };
-    return operator.change((db) => recoverFailed(db, client, span, recoveredAtMost, said));
-  },
+  makeOwed: (db, client, span, warn) =>
+    recoverFailed(db, client, span, recoveredAtMost, (count) => {
+      if (count % 5000 === 0) warn(`${count} are owed again so far.`);
+    }),
 });
 
 export const notificationReplay = range('replay', {
   does: 'make delivered assets owed again, for a receiver that has lost them',
   ended: 'delivered',
   untilDefault: 'the time of the first such call in a day',
-  makeOwed: (operator, client, span) => operator.change((db) => replayDelivered(db, client, span)),
+  makeOwed: replayDelivered,
 });
 
-interface RangeOperation {
-  does: string;
-  ended: string;
-  untilDefault: string;
+interface RangeOperation extends Record<'does' | 'ended' | 'untilDefault', string> {
   makeOwed(
-    operator: Operator,
-    clientToken: string,
-    span: { since: number; until?: number; dryRun: boolean },
+    ...of: [...Parameters<typeof replayDelivered>, warn: Operator['warn']]
   ): Promise<{ count: number; until: number; more?: number; listedSince?: number }>;
 }
 
@@ -185,7 +178,8 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
     async run(operator, { client_token, since, until: asked, dry_run }) {
       await requireClient(operator, client_token);
       const span = { since, until: asked, dryRun: dry_run };
-      const { count, until, more = 0, listedSince } = await makeOwed(operator, client_token, span);
+      const owed = await operator.change((db) => makeOwed(db, client_token, span, operator.warn));
+      const { count, until, more = 0, listedSince } = owed;
       if (!dry_run) {
         const times = { since: presentTime(since), until: presentTime(until) };
         await operator.record(`notification ${verb}`, client_token, times, { count });

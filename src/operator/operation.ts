@@ -96,7 +96,7 @@ export interface Operator {
   wake(clientToken: string): Promise<boolean>;
 }
 
-const log = createLogger('silent', 'operator');
+export const log = createLogger('silent', 'operator');
 
 type Own = Omit<Operator, 'change' | 'record' | 'wake'>;
 

@@ -3,18 +3,15 @@ import { hostname, userInfo } from 'node:os';
 import type { Client as TemporalClient } from '@temporalio/client';
 import { withoutPassword } from '../addresses.js';
 import { type Config, isRedisGiven, isTemporalGiven, readConfig, redisOptions } from '../config.js';
-import { createLogger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
 import { explainRefusals, ignore } from '../redis/connection/unavailable.js';
 import { personName } from './input.js';
 import { projectDir, readRunState } from './npmStart.js';
-import { createOperator, Refused } from './operation.js';
+import { createOperator, log, Refused } from './operation.js';
 
 /** A person waits: after 5 s the command says that a server does not answer. */
 const patienceMs = 5000;
-
-const log = createLogger('silent', 'operator');
 
 /** An operator on the stores may do everything. @throws Refused if the given operator's name is not valid */
 export function openSession({ as, reason }: { as?: string; reason?: string }) {
