@@ -191,7 +191,8 @@ describe('console: links and sessions', () => {
     assert.deepEqual(rows.flat(), [client_token, ...names]);
     assert.equal(rows[0]?.length, 50);
     assert.ok(!first.html.includes('<b>') && first.html.includes('&#60;b&#62;'));
-    const lead = await visitor.get(`/console?site=${names[59]}`);
+    const pasted = encodeURIComponent(`"${names[59]}"\u200b,`);
+    const lead = await visitor.get(`/console?site=${pasted}`);
     assert.equal(lead.headers.get('location'), `/console/sites/${names[59]}`);
     const without = await visitor.get('/console?state=not_registered');
     assert.match(without.html, /href="\/console\?state=not_registered&#38;cursor=/);

@@ -356,6 +356,8 @@ describe('operations of operators', () => {
       `/desk/clients/${client}/asset?platform_id=${encodeURIComponent(asset)}`,
     );
     assert.match((await find('nothing')).html, /whose workflow Temporal no longer keeps/);
+    const { account_id } = await createAccount(scene.h.db, { name: 'Cr\u00e8me Odd' });
+    assert.equal((await find('cre\u0300me odd')).headers.get('location'), `/desk/accounts/${account_id}`);
     const pageOfAsset = (id: string) => `/desk/clients/${client}/asset?platform_id=${encodeURIComponent(id)}`;
     const odd = ['caf\u00e9 "1"', "it's", ' blank ', '%2e', '..', 'a/', 'caf\u00e9', '“x”'];
     for (const id of odd) await scene.h.publish({ client, asset: id });

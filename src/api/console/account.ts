@@ -13,7 +13,7 @@ import type { ApiDeps } from '../step.js';
 import { redirect, type Visit } from './door.js';
 import { html, type Piece } from './html.js';
 import { actionForm, noResult, type Page, table } from './page.js';
-import { given, type Site, shownUrl, siteUrl } from './site.js';
+import { bare, given, type Site, shownUrl, siteUrl } from './site.js';
 import {
   badge,
   exactly,
@@ -31,8 +31,8 @@ const perPage = 50;
 /** GET /console: every site of the account, page by page; a client token as `site` leads to its page. */
 export async function sitesPage({ ctx, session }: Visit<ConsoleSession>, { db }: ApiDeps) {
   const { accountId } = session;
-  const asked = given(ctx, 'site');
-  const found = asked !== undefined && isClientToken(asked) ? await getClient(db, asked) : undefined;
+  const asked = bare(given(ctx, 'site') ?? '');
+  const found = isClientToken(asked) ? await getClient(db, asked) : undefined;
   if (found?.accountId === accountId) return redirect(ctx, siteUrl(found.clientToken));
   return { title: 'Sites', isLive: true, body: await sitesPart(ctx, db, accountId) };
 }
@@ -48,7 +48,7 @@ export async function sitesPart(
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
   const matching = async (client: Client) => {
     const { clientToken, name } = client;
-    if (isNoticesClient(clientToken) || !hasPart(`${name}\n${clientToken}`, part)) return undefined;
+    if (isNoticesClient(clientToken) || !hasPart(`${name}\n${clientToken}`, bare(part))) return undefined;
     const site = await readSite(db, client);
     return wanted === undefined || site.state === wanted ? site : undefined;
   };
