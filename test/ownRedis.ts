@@ -1,42 +1,22 @@
 /** Servers of one suite, which it may break: a Redis or a Redis Cluster, and slots that move. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startRedis } from '../local/redis.js';
 import { type ClusterNode, type RedisCluster, startCluster } from '../local/redisCluster.js';
-import { quiet, servers } from './servers.js';
+import { newFolder, quiet, servers } from './servers.js';
 
-/** Starts a Redis in a folder that its `stop` removes. */
 export async function startOwnRedis(
   args: readonly string[] = [],
   port?: number,
   binary = servers().redisServerBinary,
 ) {
-  const dir = await mkdtemp(join(tmpdir(), 'asset-update-redis-'));
-  const server = await startRedis({ dir, binary, args, port });
-  return {
-    ...server,
-    dir,
-    async stop() {
-      await server.stop();
-      await rm(dir, { recursive: true, force: true });
-    },
-  };
+  const dir = await newFolder();
+  return { ...(await startRedis({ dir, binary, args, port })), dir };
 }
 
-/** Starts a Redis Cluster of three primaries in a folder that its `stop` removes. */
+/** Starts a Redis Cluster of three primaries. */
 export async function startOwnCluster(nodeTimeoutMs = quiet.nodeTimeoutMs): Promise<RedisCluster> {
-  const dir = await mkdtemp(join(tmpdir(), 'asset-update-cluster-'));
-  const binary = servers().redisServerBinary;
-  const cluster = await startCluster({ dir, binary, replicasOfEach: 0, nodeTimeoutMs });
-  return {
-    ...cluster,
-    async stop() {
-      await cluster.stop();
-      await rm(dir, { recursive: true, force: true });
-    },
-  };
+  const { redisServerBinary: binary } = servers();
+  return await startCluster({ dir: await newFolder(), binary, replicasOfEach: 0, nodeTimeoutMs });
 }
 
 /** Moves a slot some keys at a time, as `redis-cli --cluster reshard` does. @param onKeys is awaited after each piece */

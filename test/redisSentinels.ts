@@ -10,8 +10,7 @@ import { until } from './receiver.js';
 export const name = 'the-primary';
 const downAfterMs = 2000;
 
-export async function startSentinels(options: { dir: string; binary: string }) {
-  const { dir, binary } = options;
+export async function startSentinels(dir: string, binary: string) {
   const start = (n: number, args: readonly string[] = []): Promise<RedisServer> =>
     startRedis({ dir: join(dir, `redis-${n}`), binary, args: ['--repl-diskless-sync-delay', '0', ...args] });
   const primary = await start(0);

@@ -30,12 +30,14 @@ interface Run {
   endings?: (() => Promise<void>)[];
   /** What ends what the running test has opened. */
   ofTest: (() => unknown)[];
+  /** Those of `newFolder`. */
+  folders: string[];
   timeSkipping?: Promise<TestWorkflowEnvironment>;
 }
 
 /** mocha may load this module once by `require` and once by `import`: both must see the same servers. */
 const held = globalThis as typeof globalThis & { assetUpdateTestRun?: Run };
-held.assetUpdateTestRun ??= { ofTest: [] };
+held.assetUpdateTestRun ??= { ofTest: [], folders: [] };
 const run: Run = held.assetUpdateTestRun;
 
 export interface Servers {
@@ -126,6 +128,13 @@ export function atEnd(end: () => Promise<void>): void {
   run.endings = [...(run.endings ?? []), end];
 }
 
+/** Makes a folder, which is removed after the last test of this process. */
+export async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
+  run.folders.push(folder);
+  return folder;
+}
+
 /** Has this done after the running test, the last one first. */
 export function afterTest(end: () => unknown): void {
   run.ofTest.push(end);
@@ -176,6 +185,7 @@ export const mochaHooks = {
     const { timeSkipping } = run;
     run.timeSkipping = undefined;
     await (await timeSkipping?.catch(() => undefined))?.teardown();
+    for (const folder of run.folders.splice(0)) await rm(folder, { recursive: true, force: true });
   },
 };
 

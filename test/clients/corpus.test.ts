@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { promisify } from 'node:util';
 import { type Customer, newCustomer, startHarness } from '../service.js';
+import { run } from '../tools.js';
 import { languages } from './corpus.js';
-
-const run = promisify(execFile);
 
 describe('real clients', function () {
   this.timeout(300_000);

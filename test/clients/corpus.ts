@@ -1,13 +1,7 @@
 /** The programs of test/clients/corpus: real clients of each language, each run as `<program> <client>`. */
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { cp, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { cached } from '../../local/cached.js';
-import { makeVenv } from '../pythonPackages.js';
+import { installed, makeVenv, run } from '../tools.js';
 
-const run = promisify(execFile);
 const folder = join(import.meta.dirname, 'corpus');
 
 export interface Language {
@@ -33,9 +27,9 @@ export const languages: Language[] = [
     name: 'Node',
     runtime: ['npm', '--version'],
     async prepare() {
-      const home = await made('node', ['package.json', 'package-lock.json', 'callers.mjs'], async (cwd) => {
-        await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd });
-      });
+      const home = await made('node', ['package.json', 'package-lock.json', 'callers.mjs'], (cwd) =>
+        run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd }),
+      );
       return [process.execPath, join(home, 'callers.mjs')];
     },
     http: ['fetch', 'node:http', 'axios', 'got', 'node-fetch', 'superagent'],
@@ -45,9 +39,8 @@ export const languages: Language[] = [
     name: 'Python',
     runtime: ['python3', '-c', 'import sys; sys.exit(sys.version_info < (3, 11))'],
     async prepare() {
-      const home = await made('.', ['requirements.txt'], (cwd) =>
-        makeVenv(cwd, join(folder, 'requirements.txt')),
-      );
+      const requirements = join(folder, 'requirements.txt');
+      const home = await installed('clients-python', [requirements], (cwd) => makeVenv(cwd, requirements));
       return [join(home, 'bin/python3'), join(folder, 'callers.py')];
     },
     http: ['urllib', 'Requests', 'httpx', 'aiohttp'],
@@ -57,9 +50,9 @@ export const languages: Language[] = [
     name: 'Go',
     runtime: ['go', 'version'],
     async prepare() {
-      const home = await made('go', ['go.mod', 'go.sum', 'callers.go'], async (cwd) => {
-        await run('go', ['build', '-mod=readonly', '-o', 'callers', '.'], { cwd });
-      });
+      const home = await made('go', ['go.mod', 'go.sum', 'callers.go'], (cwd) =>
+        run('go', ['build', '-mod=readonly', '-o', 'callers', '.'], { cwd }),
+      );
       return [join(home, 'callers')];
     },
     http: ['net/http', 'net/http, Expect'],
@@ -99,15 +92,9 @@ function inBothWays(...clients: string[]): string[] {
   return clients.flatMap((one) => [`${one}, Basic`, `${one}, fields`]);
 }
 
-/** A folder under `.cache/` with these files and what `install` adds, once for each content. */
-async function made(name: string, files: string[], install: (cwd: string) => Promise<void>): Promise<string> {
-  const hash = createHash('sha256').update(`${name} ${process.version}`);
-  for (const file of files) hash.update(await readFile(join(folder, name, file)));
-  return cached(
-    `clients-${process.platform}-${process.arch}-${hash.digest('hex').slice(0, 12)}`,
-    async (home) => {
-      for (const file of files) await cp(join(folder, name, file), join(home, file));
-      await install(home);
-    },
+const made = (name: string, files: string[], install: (home: string) => Promise<unknown>): Promise<string> =>
+  installed(
+    `clients-${name}-${process.version}`,
+    files.map((file) => join(folder, name, file)),
+    install,
   );
-}

@@ -1,15 +1,14 @@
 /** What is given away of the clients, in a folder or a virtual environment that has nothing else. */
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { spawnSync } from 'node:child_process';
+import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { startProgram } from '../program.js';
+import { newFolder } from '../servers.js';
+import { run } from '../tools.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
-const run = promisify(execFile);
 const npmInstall = ['install', '--ignore-scripts', '--no-audit', '--no-fund'];
 
 describe('the packages of the clients', function () {
@@ -17,13 +16,10 @@ describe('the packages of the clients', function () {
   let dir: string;
   let to: PublishedTo;
   before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'client-packages-'));
+    dir = await newFolder();
     to = await startPublishedTo();
   });
-  after(async () => {
-    await to?.close();
-    await rm(dir, { recursive: true, force: true });
-  });
+  after(() => to?.close());
 
   /** Copies a client without what others have made in its folder. @returns the copy, and an empty folder */
   async function copied(name: string): Promise<[copy: string, empty: string]> {

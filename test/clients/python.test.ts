@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { portOf, startReceiver, until } from '../receiver.js';
 import { afterTest, opened } from '../servers.js';
+import { run as runTool } from '../tools.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
-const execute = promisify(execFile);
 const source = join(import.meta.dirname, '../../clients/python/src');
 
 interface Result {
@@ -171,7 +170,7 @@ describe('clients/python', () => {
 time.sleep = print
 list(client.Publisher("${address}", "a", "b").publish([{}]))`;
       const env = { PYTHONPATH: source, TZ: 'Asia/Tokyo' };
-      const { stdout } = await execute('python3', ['-B', '-c', program], { env });
+      const { stdout } = await runTool('python3', ['-B', '-c', program], { env });
       assert.ok(Number(stdout) >= least && Number(stdout) <= most, stdout);
     }
   });

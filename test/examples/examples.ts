@@ -1,16 +1,10 @@
 /** How each receiver under `examples/` is prepared and run, as its first line says, beside what the tests need. */
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { cached } from '../../local/cached.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { makeVenv } from '../pythonPackages.js';
-import { atEnd } from '../servers.js';
+import { newFolder } from '../servers.js';
+import { installed, makeVenv, run } from '../tools.js';
 
-const run = promisify(execFile);
 const examples = join(projectDir, 'examples');
 
 export interface Example {
@@ -29,9 +23,9 @@ export const allExamples: Example[] = [
     source: 'receiver.mjs',
     runtime: ['npm', '--version'],
     async prepare() {
-      const cwd = await installed('node', ['package.json', 'package-lock.json'], async (home) => {
-        await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: home });
-      });
+      const cwd = await made('node', ['package.json', 'package-lock.json'], (home) =>
+        run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: home }),
+      );
       // Node looks for packages beside the file.
       await cp(join(examples, 'node/receiver.mjs'), join(cwd, 'receiver.mjs'));
       return { command: process.execPath, args: ['receiver.mjs'], cwd };
@@ -43,7 +37,7 @@ export const allExamples: Example[] = [
     runtime: ['python3', '-c', 'import sys; sys.exit(sys.version_info < (3, 11))'],
     async prepare(port) {
       const requirements = '../../test/examples/requirements.txt';
-      const home = await installed('python', [requirements], (home) =>
+      const home = await made('python', [requirements], (home) =>
         makeVenv(home, join(examples, 'python', requirements)),
       );
       const args = ['-B', '-m', 'uvicorn', 'receiver:app', '--port', String(port)];
@@ -55,7 +49,7 @@ export const allExamples: Example[] = [
     source: 'receiver.go',
     runtime: ['go', 'version'],
     async prepare() {
-      const cwd = await temporary('example-go');
+      const cwd = await newFolder();
       const program = join(cwd, 'receiver');
       await run('go', ['build', '-mod=readonly', '-o', program, '.'], { cwd: join(examples, 'go') });
       return { command: program, args: [], cwd };
@@ -66,7 +60,7 @@ export const allExamples: Example[] = [
     source: 'receiver.php',
     runtime: ['php', '-r', "exit(extension_loaded('pdo_sqlite') ? 0 : 1);"],
     async prepare(port) {
-      const cwd = await temporary('example-php');
+      const cwd = await newFolder();
       const args = ['-S', `127.0.0.1:${port}`, join(examples, 'php/receiver.php')];
       return { command: 'php', args, cwd };
     },
@@ -84,7 +78,7 @@ export const allExamples: Example[] = [
     source: 'Receiver.cs',
     runtime: ['dotnet', '--version'],
     async prepare(port) {
-      const cwd = await temporary('example-csharp');
+      const cwd = await newFolder();
       await run('dotnet', [
         'publish',
         join(examples, 'csharp'),
@@ -101,7 +95,7 @@ export const allExamples: Example[] = [
     source: 'receiver.js',
     runtime: ['node', 'test/examples/isInstalled.mjs', 'next', 'npm'],
     async prepare(port) {
-      const cwd = await installed(
+      const cwd = await made(
         'next',
         ['../../test/examples/next/package.json', 'receiver.js'],
         async (home) => {
@@ -124,9 +118,9 @@ export const allExamples: Example[] = [
     source: 'Receiver.java',
     runtime: ['node', 'test/examples/isInstalled.mjs', 'spring', 'mvn', 'javac'],
     async prepare() {
-      const cwd = await installed('spring', ['pom.xml', 'Receiver.java'], async (home) => {
-        await run('mvn', ['-q', '-B', 'package'], { cwd: home });
-      });
+      const cwd = await made('spring', ['pom.xml', 'Receiver.java'], (home) =>
+        run('mvn', ['-q', '-B', 'package'], { cwd: home }),
+      );
       return { command: 'java', args: ['-jar', 'target/receiver.jar'], cwd };
     },
   },
@@ -135,7 +129,7 @@ export const allExamples: Example[] = [
     source: 'receiver.php',
     runtime: ['php', '-r', "exit(file_exists('/usr/share/php/Illuminate/autoload.php') ? 0 : 1);"],
     async prepare(port) {
-      const cwd = await temporary('example-laravel');
+      const cwd = await newFolder();
       await cp(join(projectDir, 'test/examples/laravel/index.php'), join(cwd, 'index.php'));
       await cp(join(examples, 'laravel/receiver.php'), join(cwd, 'NotificationController.php'));
       return { command: 'php', args: ['-S', `127.0.0.1:${port}`, 'index.php'], cwd };
@@ -143,24 +137,9 @@ export const allExamples: Example[] = [
   },
 ];
 
-/** A folder that is removed after the last test. */
-async function temporary(name: string): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), `${name}-`));
-  atEnd(() => rm(dir, { recursive: true, force: true }));
-  return dir;
-}
-
-/** A folder under `.cache/` with the files of an example and what `install` puts there, once for each content. */
-async function installed(
-  name: string,
-  files: string[],
-  install: (home: string) => Promise<void>,
-): Promise<string> {
-  const hash = createHash('sha256');
-  for (const file of files) hash.update(await readFile(join(examples, name, file)));
-  const key = `${process.platform}-${process.arch}-${hash.digest('hex').slice(0, 8)}`;
-  return cached(`example-${name}-${key}`, async (home) => {
-    for (const file of files) await cp(join(examples, name, file), join(home, file.split('/').at(-1) ?? ''));
-    await install(home);
-  });
-}
+const made = (name: string, files: string[], install: (home: string) => Promise<unknown>): Promise<string> =>
+  installed(
+    `example-${name}`,
+    files.map((file) => join(examples, name, file)),
+    install,
+  );

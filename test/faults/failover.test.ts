@@ -1,8 +1,5 @@
 /** Slots of a Redis Cluster that move, and primaries that are killed or hang, while events are accepted and delivered. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
@@ -10,7 +7,7 @@ import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { moveSlot, moveSlotsAtOnce } from '../ownRedis.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { startSentinels } from '../redisSentinels.js';
-import { afterTest, opened, servers } from '../servers.js';
+import { newFolder, opened, servers } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 
 /** A busy machine needs longer than the seconds of docs/reliability.md: Sentinels do nothing for 30 s after a pause of their own. */
@@ -60,19 +57,16 @@ function publishAllTheTime(h: Harness, clients: readonly string[]) {
 
 describe('Failover', function () {
   this.timeout(180_000);
-  let dir: string;
   let receiver: Receiver;
   let h: Harness;
 
   beforeEach(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-failover-'));
-    afterTest(() => rm(dir, { recursive: true, force: true }));
     receiver = await startReceiver();
   });
 
   async function start(replicasOfEach: number, settings = {}): Promise<RedisCluster> {
     const { redisServerBinary: binary } = servers();
-    const cluster = opened(await startCluster({ dir, binary, replicasOfEach }));
+    const cluster = opened(await startCluster({ dir: await newFolder(), binary, replicasOfEach }));
     h = opened(await startHarness({ REDIS_URL: cluster.url, ...settings }, 'worker'));
     return cluster;
   }
@@ -180,7 +174,7 @@ describe('Failover', function () {
   });
 
   it('a killed primary that Sentinels watch, REDIS_ACK_REPLICAS=1: no confirmed event is lost', async () => {
-    const set = opened(await startSentinels({ dir, binary: servers().redisServerBinary }));
+    const set = opened(await startSentinels(await newFolder(), servers().redisServerBinary));
     h = opened(await startHarness({ REDIS_URL: set.url, REDIS_ACK_REPLICAS: '1' }, 'worker'));
     const clients = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
     const published = publishAllTheTime(h, clients);

@@ -1,17 +1,13 @@
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { spawnSync } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { cached } from '../../local/cached.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
-import { makeVenv } from '../pythonPackages.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
+import { newFolder } from '../servers.js';
+import { installed, makeVenv, run } from '../tools.js';
 
-const run = promisify(execFile);
 /** The short form is that of CI; FUZZ_FORM=long tries more. */
 const isLong = process.env.FUZZ_FORM === 'long';
 /** Made-up calls of each kind for each operation. */
@@ -22,15 +18,12 @@ describe('every call of the OpenAPI description, fuzzed', function () {
   let service: Service;
   let receiver: Receiver;
   let publisher: Publisher;
-  let dir: string | undefined;
-
   let st: readonly [program: string, ...args: string[]];
 
   before(async function () {
     const is311 = ['-c', 'import sys; sys.exit(sys.version_info < (3, 11))'];
     if (spawnSync('python3', is311).status !== 0) this.skip();
     st = await fuzzer();
-    dir = await mkdtemp(join(tmpdir(), 'fuzz-'));
     receiver = await startReceiver();
     let answered = 0;
     receiver.answer = () => (answered++ % 3 === 0 ? 500 : 200);
@@ -42,10 +35,7 @@ describe('every call of the OpenAPI description, fuzzed', function () {
     });
     publisher = await newPublisher(service);
   });
-  after(async () => {
-    await service?.stop();
-    if (dir) await rm(dir, { recursive: true, force: true });
-  });
+  after(() => service?.stop());
 
   it('answers as described: no 5xx but a documented 503, no crash, no stack trace', async () => {
     const { account, token } = publisher;
@@ -69,7 +59,7 @@ describe('every call of the OpenAPI description, fuzzed', function () {
     }
     await until('the first notifications were sent', () => receiver.received.length >= 4);
 
-    assert.ok(dir);
+    const dir = await newFolder();
     const config = join(dir, 'schemathesis.toml');
     const settings = await readFile(join(import.meta.dirname, 'schemathesis.toml'), 'utf8');
     const existing: Record<string, unknown> = {
@@ -125,13 +115,7 @@ interface Har {
 /** Returns Schemathesis as a program and its first arguments; pip installs it under `.cache/` at first use. */
 async function fuzzer(): Promise<[program: string, ...args: string[]]> {
   const requirements = join(import.meta.dirname, 'requirements.txt');
-  const hash = createHash('sha256')
-    .update(await readFile(requirements))
-    .digest('hex')
-    .slice(0, 8);
-  const home = await cached(`schemathesis-${process.platform}-${process.arch}-${hash}`, (home) =>
-    makeVenv(home, requirements),
-  );
+  const home = await installed('schemathesis', [requirements], (home) => makeVenv(home, requirements));
   // Not bin/st: a script names its interpreter by an absolute path, and the folder was moved into place.
   return [join(home, 'bin', 'python3'), '-m', 'schemathesis.cli'];
 }

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { demoAccount } from '../../local/demoAccount.js';
 import { startProgram } from '../program.js';
 import { until } from '../receiver.js';
 import { afterTest, opened } from '../servers.js';
+import { run } from '../tools.js';
 import { newProject, ownPorts } from './startedProject.js';
 
 const operatorProgram = 'dist/src/operator/main.js';
 
 const node = async (args: string[], environment?: NodeJS.ProcessEnv) =>
-  (await promisify(execFile)(process.execPath, args, { env: { ...process.env, ...environment } })).stdout;
+  (await run(process.execPath, args, { env: { ...process.env, ...environment } })).stdout;
 
 describe('npm start', () => {
   const open = async (ports?: NodeJS.ProcessEnv) => {

@@ -1,13 +1,12 @@
 /** `npm start` with a data folder of its own, as a second clone would have. */
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { isSameProcess, type ProcessMark } from '../../local/processMark.js';
 import type { RunState } from '../../local/runState.js';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { type Program, startProgram } from '../program.js';
+import { newFolder } from '../servers.js';
 
 /** Ports of its own, because another test may be about to start on the usual ones. */
 export async function ownPorts(): Promise<NodeJS.ProcessEnv> {
@@ -18,7 +17,7 @@ export async function ownPorts(): Promise<NodeJS.ProcessEnv> {
 export type Project = Awaited<ReturnType<typeof newProject>>;
 
 export async function newProject(ports: NodeJS.ProcessEnv = {}) {
-  const dir = await mkdtemp(join(tmpdir(), 'asset-update-start-'));
+  const dir = await newFolder();
   const port = await freePort();
   const programs: Program[] = [];
   const seen: ProcessMark[] = [];
@@ -50,7 +49,6 @@ export async function newProject(ports: NodeJS.ProcessEnv = {}) {
     stillRunning: () => seen.filter(isSameProcess),
     async remove(): Promise<void> {
       await Promise.all(programs.map((program) => program.stop()));
-      await rm(dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
     },
   };
 }

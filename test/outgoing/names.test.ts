@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type NameSettings, SystemNames } from '../../src/outgoing/names.js';
+import { newFolder } from '../servers.js';
 import type { DnsServer } from './dnsServer.js';
 import { requestTo, until, useNetwork } from './rawReceiver.js';
 
@@ -10,11 +10,9 @@ describe('a name', () => {
   const { start, startQuick, startDns, sending } = useNetwork();
   let folder: string;
 
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'names-'));
+  before(async () => {
+    folder = await newFolder();
   });
-
-  afterEach(() => rmSync(folder, { recursive: true }));
 
   const hostsFile = (text: string): string => {
     const path = join(folder, 'hosts');

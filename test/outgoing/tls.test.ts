@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { rootCertificates, type TlsOptions } from 'node:tls';
 import type { AttemptDetail } from '../../src/outgoing/details.js';
 import { readTrustedRoots } from '../../src/outgoing/trust.js';
 import { portOf } from '../receiver.js';
+import { newFolder } from '../servers.js';
 import { type Certificate, issueCertificate } from './certificates.js';
 import { loopbackNames } from './dnsServer.js';
 import { noContent, requestTo, useNetwork } from './rawReceiver.js';
@@ -155,8 +155,10 @@ describe('a receiver over TLS', () => {
 
 describe('The trusted roots', () => {
   const { start, sending } = useNetwork();
-  const folder = mkdtempSync(join(tmpdir(), 'trust-'));
-  after(() => rmSync(folder, { recursive: true }));
+  let folder: string;
+  before(async () => {
+    folder = await newFolder();
+  });
   const roots = ['A', 'B'].map((name) => issueCertificate({ name, isAuthority: true }));
   const fingerprint = (pem = '') => new X509Certificate(pem).fingerprint256.replaceAll(':', '').toLowerCase();
   const fileOf = (text: string) => {

@@ -2,16 +2,14 @@
  * The stack of docker-compose.yml in a Docker engine, as a project of its own beside others. An override adds a receiver in
  * a container, and lets the service send to it. Without an image registry the engine uses the images that it has.
  */
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
+import { newFolder } from '../servers.js';
+import { run } from '../tools.js';
 
-const run = promisify(execFile);
 const longest = 15 * 60_000;
 
 /** Answers 200 to each POST, keeps the webhook-ids on a volume, and lists them on GET. */
@@ -39,7 +37,7 @@ export function hasEngine(): Promise<boolean> {
 
 /** Prepares a project with random secrets. Nothing runs yet. */
 export async function prepareStack() {
-  const dir = await mkdtemp(join(tmpdir(), 'asset-update-compose-'));
+  const dir = await newFolder();
   const ports = { api: await freePort(), receiver: await freePort() };
   const settings = {
     POSTGRES_PASSWORD: randomBytes(24).toString('hex'),
@@ -115,9 +113,6 @@ export async function prepareStack() {
     /** The next `up` runs the service's image under this tag. */
     tag: writeOverride,
     set,
-    async remove(): Promise<void> {
-      await shell('docker compose --profile observe down --volumes --remove-orphans --timeout 5');
-      await rm(dir, { recursive: true, force: true });
-    },
+    remove: () => shell('docker compose --profile observe down --volumes --remove-orphans --timeout 5'),
   };
 }

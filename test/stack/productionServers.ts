@@ -3,22 +3,19 @@
  * server once, in the version of docker-compose.yml; PostgreSQL comes from the system. `deploy/temporal` has schema,
  * namespace and limits.
  */
-import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import { findOnPath, isExecutable, temporalBinary } from '../../local/binaries.js';
 import { type Child, startChild, waitUntilReady } from '../../local/child.js';
 import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { goTools } from '../goTools.js';
 import { succeeds } from '../receiver.js';
+import { goTools, run } from '../tools.js';
 
-const run = promisify(execFile);
 const scripts = join(projectDir, 'deploy/temporal');
 const compose = readFileSync(join(projectDir, 'docker-compose.yml'), 'utf8');
 const version = `v${/temporalio\/server:([\d.]+)/.exec(compose)?.[1]}`;

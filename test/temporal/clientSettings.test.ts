@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, readConfig } from '../../src/config.js';
 import { createLogger } from '../../src/log.js';
 import { connect } from '../../src/temporal/connection.js';
 import { connectNative } from '../../src/worker.js';
 import { type GrpcProxy, startGrpcProxy } from '../grpcProxy.js';
-import { opened, servers } from '../servers.js';
+import { newFolder, opened, servers } from '../servers.js';
 
 const certificate = join(import.meta.dirname, 'certificate/certificate.pem');
 
@@ -18,7 +17,7 @@ describe("Temporal's standard client settings", () => {
   let file: string;
 
   before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
+    dir = await newFolder();
     file = join(dir, 'temporal.toml');
     await writeFile(
       file,
@@ -31,7 +30,6 @@ describe("Temporal's standard client settings", () => {
        `,
     );
   });
-  after(() => rm(dir, { recursive: true }));
 
   it('come from a profile: address, namespace and key; a key means TLS; variables take precedence', () => {
     const named = { TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'cloud' };

