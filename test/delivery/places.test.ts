@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
-import { setClient } from '../../src/redis/records/clients.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { describeWithOneRedis, servers, useOpened } from '../servers.js';
@@ -107,24 +106,6 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     assert.ok(at - givenAt < h.deps.settings.leaseMs / 2, `after ${at - givenAt} ms`);
     await h.noneOwed(client);
     assert.equal(receiver.received.length, 1);
-  });
-
-  it('to a turn: it is repeated, and the assets that it took are sent once, long before a lease could end', async () => {
-    await setClient(h.db, client, { maxInFlight: 1 });
-    const gate = closeGate(receiver);
-    await h.publish({ client, asset: 'holds' });
-    await until('the place is taken', () => receiver.received.length === 1);
-    await h.publish({ client, asset: 'lost-answer' });
-    // The turn that settles the first and takes the next.
-    const lost = line.cutBeforeReply('holds');
-    const releasedAt = Date.now();
-    gate.open();
-    await lost;
-    const { at } = await until('the next is sent', () => receiver.received[1]);
-    assert.ok(at - releasedAt < h.deps.settings.leaseMs / 2, `after ${at - releasedAt} ms`);
-    await h.noneOwed(client);
-    const isFirst = receiver.received.map(({ body }) => body.includes('"holds"'));
-    assert.deepEqual(isFirst, [true, false]);
   });
 
   it('to verdicts, for 7 s: what was answered 200 is posted once', async () => {

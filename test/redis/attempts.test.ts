@@ -103,16 +103,6 @@ describe('An attempt', () => {
     }
   });
 
-  it('follows a successful probe soon, although it would wait for hours', async () => {
-    const client = await newDeliveryClient({ failingAfter: 2, retryScheduleMs: [4 * hour] });
-    for (const asset of ['refused', 'refused too', 'probe']) await client.owe(asset);
-    for (const one of await client.take(2)) await client.settle(one, fail);
-    client.pass(minute);
-    assert.equal((await attempt(client, ok)).change?.to, 'active');
-    await client.plan();
-    assert.equal((await client.take()).length, 1, 'the first place after the recovery');
-  });
-
   it('waits for its quiet period at most, although Redis’ clock was set back by an hour', async () => {
     const client = await newDeliveryClient();
     const { db, clientToken } = client;
