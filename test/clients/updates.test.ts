@@ -3,6 +3,7 @@ import { type UpdatePage, UpdatesClient } from '../../clients/node/src/client.js
 import { waitForRedis } from '../../src/redis/connection/db.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { until } from '../receiver.js';
+import { opened } from '../servers.js';
 import { type PublishedTo, startPublishedTo } from './service.js';
 
 type Options = Partial<ConstructorParameters<typeof UpdatesClient>[0]>;
@@ -10,12 +11,10 @@ type Options = Partial<ConstructorParameters<typeof UpdatesClient>[0]>;
 describe('clients/node: updates', () => {
   let to: PublishedTo;
   let published: number;
-  const startedAt = Date.now();
   beforeEach(async () => {
-    to = await startPublishedTo();
+    to = opened(await startPublishedTo());
     published = 0;
   });
-  afterEach(() => to.close());
 
   function open(options: Options = {}): UpdatesClient {
     const { client_id: clientId, client_secret: clientSecret } = to.account;
@@ -28,20 +27,8 @@ describe('clients/node: updates', () => {
   });
 
   async function publish(count: number): Promise<void> {
-    const { hands } = to.api.apiDeps;
-    for (let i = 0; i < count; i++) {
-      const n = published++;
-      await hands.accept({
-        clientToken: to.clientToken,
-        platformId: `vid-${n}`,
-        eventId: `event-${n}`,
-        segments: ['iab:17'],
-        notificationId: `msg_${String(n).padStart(22, 'A')}`,
-        priority: 'live',
-        notify: true,
-        acceptedAt: startedAt + n,
-      });
-    }
+    for (let i = 0; i < count; i++)
+      await to.api.publish({ client: to.clientToken, asset: `vid-${published++}` });
   }
   const assetsOf = (pages: readonly UpdatePage[]) =>
     pages.flatMap(({ updates }) => updates.map(({ platform_id }) => platform_id));

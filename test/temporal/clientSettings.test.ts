@@ -7,7 +7,7 @@ import { ConfigError, readConfig } from '../../src/config.js';
 import { createLogger } from '../../src/log.js';
 import { connect } from '../../src/temporal/connection.js';
 import { connectNative } from '../../src/worker.js';
-import { type GrpcProxy, startGrpcProxy } from '../grpcProxy.js';
+import { startGrpcProxy } from '../grpcProxy.js';
 import { newFolder, opened, servers } from '../servers.js';
 
 const certificate = join(import.meta.dirname, 'certificate/certificate.pem');
@@ -126,33 +126,26 @@ describe("Temporal's standard client settings", () => {
     }
   });
 
-  describe('on the connection', () => {
-    let proxy: GrpcProxy;
-    before(async () => {
-      proxy = await startGrpcProxy(servers().temporalAddress, true);
+  it('on the connection use TLS with a given name and authority, and send the key and the metadata with every call, of API and worker', async () => {
+    const proxy = opened(await startGrpcProxy(servers().temporalAddress, true));
+    const config = readConfig({
+      TEMPORAL_ADDRESS: proxy.address,
+      TEMPORAL_API_KEY: 'the-key',
+      TEMPORAL_TLS_SERVER_CA_CERT_PATH: certificate,
+      TEMPORAL_TLS_SERVER_NAME: 'temporal.test',
+      TEMPORAL_GRPC_META_TEAM: 'video',
     });
-    after(() => proxy.close());
-
-    it('use TLS with a given name and authority, and send the key and the metadata with every call, of API and worker', async () => {
-      const config = readConfig({
-        TEMPORAL_ADDRESS: proxy.address,
-        TEMPORAL_API_KEY: 'the-key',
-        TEMPORAL_TLS_SERVER_CA_CERT_PATH: certificate,
-        TEMPORAL_TLS_SERVER_NAME: 'temporal.test',
-        TEMPORAL_GRPC_META_TEAM: 'video',
-      });
-      const lazy = opened(connect(config));
-      const { signal: ended } = new AbortController();
-      const log = createLogger('silent', 'test');
-      const native = opened(await connectNative({ config, log, ended, begun: () => {} }));
-      for (const connection of [lazy, native]) {
-        const before = proxy.calls.length;
-        await connection.workflowService.getSystemInfo({});
-        const [call] = proxy.calls.slice(before);
-        assert.ok(call);
-        assert.equal(call.headers.authorization, 'Bearer the-key');
-        assert.equal(call.headers.team, 'video');
-      }
-    });
+    const lazy = opened(connect(config));
+    const { signal: ended } = new AbortController();
+    const log = createLogger('silent', 'test');
+    const native = opened(await connectNative({ config, log, ended, begun: () => {} }));
+    for (const connection of [lazy, native]) {
+      const before = proxy.calls.length;
+      await connection.workflowService.getSystemInfo({});
+      const [call] = proxy.calls.slice(before);
+      assert.ok(call);
+      assert.equal(call.headers.authorization, 'Bearer the-key');
+      assert.equal(call.headers.team, 'video');
+    }
   });
 });
