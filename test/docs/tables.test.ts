@@ -1,8 +1,11 @@
-/** The settings in docs/reference and .env.example are those of the code. */
+/** The settings, commands and details of failures that the pages and .env.example name are those of the code. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { environmentSchema, readConfig } from '../../src/config.js';
+import { createProgram } from '../../src/operator/program.js';
+import { allDetails, explainFailure } from '../../src/outgoing/details.js';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -68,6 +71,59 @@ describe('.env.example', () => {
     assert.deepEqual(set, ['POSTGRES_PASSWORD=', 'REDIS_PASSWORD=', 'SECRETS_KEY=']);
   });
 });
+
+const program = createProgram(() => {
+  throw new Error('runs nothing');
+});
+
+it('docs/reference/commands.md has each command and its options, and no other', () => {
+  const rows = rowsOf(section(read('docs/reference/commands.md'), 'All commands')).map(
+    ([command, , options = '']) => [
+      // Without its arguments.
+      codeOf(command)?.replace(/ [<[].*$/, ''),
+      (options.match(/--[a-z-]+/g) ?? []).toSorted(),
+    ],
+  );
+  assert.deepEqual(rows.toSorted(), commandsOf(program).toSorted());
+});
+
+it('every command of an operator that a page names is one of them, with its options', () => {
+  const everywhere = ['--help', ...program.options.map(({ long }) => long ?? '')];
+  const pages = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' });
+  const named = pages
+    .filter((name) => name.endsWith('.md'))
+    .flatMap((name) => {
+      const texts = read(join('docs', name)).matchAll(
+        /(?:`operator|operator --|operator\/main\.js) (\w[^`\n#|]*)/g,
+      );
+      return [...texts].map(([, words = '']) => ({ name, words }));
+    });
+  assert.ok(named.length > 40);
+  for (const { name, words } of named.filter((one) => !one.words.startsWith('COMMAND'))) {
+    const found = commandsOf(program).find(([command]) => `${words} `.startsWith(`${command} `));
+    assert.ok(found, `${name}: ${words}`);
+    for (const option of words.match(/--[a-z][a-z-]+/g) ?? [])
+      assert.ok([...everywhere, ...found[1]].includes(option), `${name}: ${words}: ${option}`);
+  }
+});
+
+it('docs/guides/receivers.md gives each detail of a failed attempt the remedy that check and console give', () => {
+  const page = read('docs/guides/receivers.md').split('| `detail` | remedy |')[1] ?? '';
+  const rows = [...page.matchAll(/^\| (`.*) \| (.*) \|$/gm)].flatMap(([, details = '', remedy = '']) =>
+    details.split(', ').map((detail) => [detail.replaceAll('`', ''), remedy.replace(/\[(.*)\]\(.*\)/, '$1')]),
+  );
+  const told = allDetails.map((detail) => [detail, explainFailure({ detail }).advice.replaceAll('’', "'")]);
+  assert.deepEqual(Object.fromEntries(rows), Object.fromEntries(told));
+  assert.equal(rows.length, told.length);
+});
+
+function commandsOf(parent: Command, before = ''): [string, string[]][] {
+  return parent.commands.flatMap((command) => {
+    const name = `${before}${command.name()}`;
+    if (command.commands.length > 0) return commandsOf(command, `${name} `);
+    return [[name, command.options.map(({ long }) => long ?? '').toSorted()]];
+  });
+}
 
 /** The text of a page below one of its headings, up to the next heading of any depth. */
 function section(page: string, heading: string): string {
