@@ -1,9 +1,7 @@
 /** A publisher of a service in a process of its own, who may also publish events. */
 import assert from 'node:assert/strict';
-import { createLogger } from '../src/log.js';
-import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createClient } from '../src/redis/records/clients.js';
-import { atEnd, bounds, redisPatience, servers } from './servers.js';
+import { atEnd, connectDb, servers } from './servers.js';
 import { newCustomer } from './service.js';
 
 export type Publisher = Awaited<ReturnType<typeof newPublisher>>;
@@ -12,9 +10,7 @@ export async function newPublisher(
   { url, prefix }: { url: string; prefix: string },
   redisUrl = servers().redisUrl,
 ) {
-  const log = createLogger('silent', 'test');
-  const db = openDb({ url: redisUrl, prefix, bounds, log, ...redisPatience(redisUrl) });
-  await waitForRedis(db, 5000);
+  const db = await connectDb(redisUrl, prefix);
   atEnd(async () => db.redis.disconnect());
   const account = await newCustomer({ url, db }, ['push_notifications', 'enrichments']);
 

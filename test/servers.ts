@@ -15,6 +15,7 @@ import { startCluster } from '../local/redisCluster.js';
 import { startTemporal } from '../local/temporal.js';
 import { readConfig, redisOptions } from '../src/config.js';
 import { createLogger } from '../src/log.js';
+import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { searchAttributeTypes } from '../src/temporal/searchAttributes.js';
 import { installRuntime } from '../src/worker.js';
 
@@ -63,6 +64,18 @@ export const { bounds } = redisOptions(readConfig({}));
  */
 export function redisPatience(url = servers().redisUrl): { commandTimeoutMs?: number } {
   return url === servers().redisUrl ? { commandTimeoutMs: 10_000 } : {};
+}
+
+/** Connects a test to a Redis as the service does, without a log. @param given what differs */
+export async function connectDb(
+  url: string,
+  prefix: string,
+  given: Partial<Parameters<typeof openDb>[0]> = {},
+): Promise<Db> {
+  const log = createLogger('silent', 'test');
+  const db = openDb({ url, prefix, bounds, log, ...redisPatience(url), ...given });
+  await waitForRedis(db, 10_000);
+  return db;
 }
 
 /**

@@ -99,6 +99,17 @@ export function keptLog(level = 'trace') {
   return { lines, log: pino({ level }, { write }) };
 }
 
+/** Calls the API. A text is sent as it is. */
+export async function callApi(token: string, method: string, url: string | URL, body?: unknown) {
+  const answer = await fetch(url, {
+    method,
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: body === undefined || typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) as Json };
+}
+
 /** Calls that are about no client. */
 const ofAccount = /^\/(clients|notices|console_sessions|enrichments|nowhere)/;
 
@@ -121,13 +132,7 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
       const asked = new URL(path, url);
       if (!ofAccount.test(path) && !asked.searchParams.has('client_token'))
         asked.searchParams.set('client_token', customer.client_token);
-      const answer = await fetch(asked, {
-        method,
-        headers: { authorization: `Bearer ${customer.token}`, 'content-type': 'application/json' },
-        body: body === undefined || typeof body === 'string' ? body : JSON.stringify(body),
-      });
-      const text = await answer.text();
-      return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) as Json };
+      return await callApi(customer.token, method, asked, body);
     },
     async register(url: string): Promise<void> {
       const query = new URLSearchParams({ url });

@@ -2,6 +2,7 @@ import { mapInPages } from '../../src/promises.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { getNotification, type NotificationRecord } from '../../src/redis/notifications/notifications.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
+import { callApi } from '../service.js';
 import type { Acknowledged, Registered } from './load.js';
 import type { Receiver } from './receiver.js';
 
@@ -64,9 +65,8 @@ export async function refusedTokens<T extends { value: string }>(
 ): Promise<T[]> {
   const url = `${apiUrl}/push_notifications?client_token=${clientToken}`;
   const refused = await mapInPages(tokens, 4, async (token) => {
-    const answer = await fetch(url, { headers: { authorization: `Bearer ${token.value}` } });
-    await answer.body?.cancel();
-    return answer.ok ? [] : [token];
+    const { status } = await callApi(token.value, 'GET', url);
+    return status === 200 ? [] : [token];
   });
   return refused.flat();
 }

@@ -10,7 +10,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { until } from '../receiver.js';
-import { newToken } from '../service.js';
+import { callApi, newToken } from '../service.js';
 import { type FaultScene, publishAll, register, setScene } from './scene.js';
 import { walk, withTemporal } from './walk.js';
 
@@ -222,9 +222,8 @@ const closed = (scene: FaultScene, clientToken: string, notificationId: string):
     await comesTrue(async () => (await run.describe()).status.name === 'COMPLETED');
   });
 
-async function statusOf({ system }: FaultScene, token: string, path: string): Promise<number> {
-  return (await fetch(system.apiUrl + path, { headers: { authorization: `Bearer ${token}` } })).status;
-}
+const statusOf = async ({ system }: FaultScene, token: string, path: string): Promise<number> =>
+  (await callApi(token, 'GET', system.apiUrl + path)).status;
 
 /** Returns what does not agree in Redis and Temporal. */
 const unaccounted = (scene: FaultScene): Promise<string[]> =>

@@ -6,6 +6,7 @@ import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { startReceiver, until } from '../receiver.js';
+import { callApi } from '../service.js';
 import { form } from './form.js';
 import { type FaultScene, publishAll, setScene } from './scene.js';
 
@@ -29,15 +30,8 @@ describe('out of reach', function () {
   });
   after(() => scene?.stop());
 
-  async function call(method: string, path: string, body?: object) {
-    const { system, cast } = scene;
-    const answer = await fetch(system.apiUrl + path, {
-      method,
-      headers: { authorization: `Bearer ${cast.publisherToken}`, 'content-type': 'application/json' },
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
-  }
+  const call = (method: string, path: string, body?: object) =>
+    callApi(scene.cast.publisherToken, method, scene.system.apiUrl + path, body);
 
   /** Publishes new events of assets `<name>-0`, `<name>-1`, ... @returns their notifications */
   async function publish(clientToken: string, name: string, count: number): Promise<string[]> {

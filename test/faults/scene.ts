@@ -1,13 +1,12 @@
 /** A running system, with a publisher whose clients are registered, and the platform; nothing is going on yet. */
 import { readConfig } from '../../src/config.js';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import type { Db } from '../../src/redis/connection/db.js';
 import { createAccount, platformScope } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/secrets.js';
-import { bounds } from '../servers.js';
-import { newToken } from '../service.js';
+import { connectDb } from '../servers.js';
+import { callApi, newToken } from '../service.js';
 import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 
 export type FaultScene = Awaited<ReturnType<typeof setScene>>;
@@ -24,10 +23,8 @@ export async function setScene(options: FaultSceneOptions = {}) {
     const usual = options.together ? partsTogether : parts;
     await Promise.all((options.parts ?? usual).map((part) => system.start(part)));
     await system.receiver.open();
-    const log = createLogger('silent', 'faults');
     // The harness waits for a busy machine; the parts under test have their own patience.
-    const db = openDb({ url: system.redisUrl, prefix: '', bounds, log, commandTimeoutMs: 10_000 });
-    await waitForRedis(db, 10_000);
+    const db = await connectDb(system.redisUrl, '', { commandTimeoutMs: 10_000 });
     return {
       system,
       db,
@@ -62,15 +59,10 @@ async function createCast(system: System, db: Db, clientCount: number) {
 
 /** Sends events in one call. @returns the status, and what is said of each event */
 export async function publishAll({ system, cast }: Pick<FaultScene, 'system' | 'cast'>, events: object[]) {
-  const answer = await fetch(`${system.apiUrl}/enrichments`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ events }),
-  });
-  const { results = [] } = (await answer.json()) as {
-    results?: { notification_id?: string; code?: string }[];
-  };
-  return { status: answer.status, results };
+  const url = `${system.apiUrl}/enrichments`;
+  const { status, body } = await callApi(cast.platformToken, 'POST', url, { events });
+  const { results = [] } = body as { results?: { notification_id?: string; code?: string }[] };
+  return { status, results };
 }
 
 export async function register(
@@ -80,10 +72,6 @@ export async function register(
   url: string,
 ): Promise<void> {
   const query = new URLSearchParams({ client_token: clientToken, url });
-  const response = await fetch(`${apiUrl}/register_push_notifications?${query}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}` },
-  });
-  if (response.status !== 200) throw new Error(`not registered: ${response.status} ${await response.text()}`);
-  await response.body?.cancel();
+  const { status, text } = await callApi(token, 'POST', `${apiUrl}/register_push_notifications?${query}`);
+  if (status !== 200) throw new Error(`not registered: ${status} ${text}`);
 }

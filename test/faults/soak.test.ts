@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
+import { callApi } from '../service.js';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
 import { form } from './form.js';
 import { startLoop } from './load.js';
@@ -88,8 +89,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
     const { system, cast } = run;
     const client = cast.clientTokens[asked++ % clients];
     const path = ['/push_notifications', '/notifications', '/assets/video-1'][asked % 3];
-    const headers = { authorization: `Bearer ${cast.publisherToken}` };
-    await (await fetch(`${system.apiUrl}${path}?client_token=${client}`, { headers })).body?.cancel();
+    await callApi(cast.publisherToken, 'GET', `${system.apiUrl}${path}?client_token=${client}`);
   }
 
   /** Until every client has as many notifications as are kept. */

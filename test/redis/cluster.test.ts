@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
-import { createLogger } from '../../src/log.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
 import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
@@ -9,11 +8,9 @@ import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { bounds, opened } from '../servers.js';
+import { bounds, connectDb, opened } from '../servers.js';
 import { keptLog } from '../service.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
-
-const log = createLogger('silent', 'test');
 
 describe('A Redis Cluster', () => {
   let cluster: RedisCluster;
@@ -96,7 +93,7 @@ describe('A Redis Cluster', () => {
 
   it('is opened at the first try, and each node answers then', async () => {
     for (let i = 0; i < 20; i++) {
-      const db = opened(openDb({ url: cluster.url, prefix: 'test-', bounds, log }), closeDb);
+      const db = opened(openDb({ url: cluster.url, prefix: 'test-', bounds, log: keptLog().log }), closeDb);
       let closed = 0;
       db.redis.on('close', () => closed++);
       await waitForRedis(db, 10_000);
@@ -108,8 +105,7 @@ describe('A Redis Cluster', () => {
     const { log, lines } = keptLog('info');
     const [hanging, other] = await clientOfEachNode();
     const { clientToken, db: its } = other?.client ?? assert.fail();
-    const db = opened(openDb({ url: cluster.url, prefix: its.prefix, bounds, log }), closeDb);
-    await waitForRedis(db, 10_000);
+    const db = opened(await connectDb(cluster.url, its.prefix, { log }), closeDb);
     const { signal } = new AbortController();
     const waits = createUpdateWaits(db);
     const waiting = waits.next(clientToken, '0-0', 20_000, signal);

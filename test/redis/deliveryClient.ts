@@ -4,8 +4,7 @@
  */
 import { type DeliverySettings, deliverySettings, readConfig } from '../../src/config.js';
 import { notificationId } from '../../src/ids.js';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import type { Db } from '../../src/redis/connection/db.js';
 import {
   type ArrivedEvent,
   type Claim,
@@ -34,7 +33,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { atEnd, bounds, servers, uniquePrefix } from '../servers.js';
+import { atEnd, bounds, connectDb, servers, uniquePrefix } from '../servers.js';
 
 export const second = 1000;
 export const minute = 60 * second;
@@ -65,17 +64,13 @@ export async function newDeliveryClient(
 ) {
   let offsetMs = 0;
   let setBackMs = 0;
-  const db = openDb({
-    url,
-    prefix: uniquePrefix(),
+  const db = await connectDb(url, uniquePrefix(), {
     bounds: { ...bounds, ...own },
-    log: createLogger('silent', 'test'),
     clockOffsetMs: () => offsetMs,
     // A busy machine must fail no test.
     commandTimeoutMs: 10_000,
   });
   atEnd(async () => db.redis.disconnect());
-  await waitForRedis(db, 5000);
   const account = await createAccount(db, { name: 'A media company', scopes: ['push_notifications'] });
   const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'A site' });
   const box = createSecretBox(undefined);

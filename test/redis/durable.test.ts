@@ -3,11 +3,11 @@ import type { RedisServer } from '../../local/redis.js';
 import type { Durability } from '../../src/config.js';
 import type { Logger } from '../../src/log.js';
 import { createMetrics, watchStoreHealth } from '../../src/metrics.js';
-import { closeDb, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { closeDb, type Db } from '../../src/redis/connection/db.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { bounds, opened } from '../servers.js';
+import { connectDb, opened } from '../servers.js';
 
 describe('a durable write', () => {
   const start = async (args: readonly string[], port?: number) => opened(await startOwnRedis(args, port));
@@ -18,8 +18,7 @@ describe('a durable write', () => {
     const say = (...told: unknown[]) => said.push(String(told.at(-1)));
     const log = { warn: say, info: say } as unknown as Logger;
     const own = { durability: { trusted: false, ackReplicas: 0, ...durability } };
-    const db = opened(openDb({ url: server.url, prefix: 'test-', bounds, log, ...own }), closeDb);
-    await waitForRedis(db, 5000);
+    const db = opened(await connectDb(server.url, 'test-', { log, ...own }), closeDb);
     /** How often the server was asked to confirm since it started. */
     const confirmations = async () => {
       const stats = await db.redis.info('commandstats');

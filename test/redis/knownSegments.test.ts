@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { assetSlot, segmentFingerprints } from '../../src/ids.js';
-import { createLogger } from '../../src/log.js';
-import { closeDb, openDb } from '../../src/redis/connection/db.js';
+import { closeDb } from '../../src/redis/connection/db.js';
 import { untilServed } from '../../src/redis/connection/needs.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { bounds, opened } from '../servers.js';
+import { connectDb, opened } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
@@ -167,9 +166,7 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     const { signal } = new AbortController();
     await untilServed(client.db, 'here', signal);
     const old = opened(await startOwnRedis(['--rename-command', 'HEXPIRE', '']));
-    const log = createLogger('silent', 'test');
-    const own = { url: old.url, prefix: '', bounds, log, keepSegmentsSeconds: keepSeconds };
-    const db = opened(openDb(own), closeDb);
+    const db = opened(await connectDb(old.url, '', { keepSegmentsSeconds: keepSeconds }), closeDb);
     await assert.rejects(untilServed(db, 'here', signal), /refuses HEXPIRE: .*SEGMENT_RETENTION_DAYS/);
   });
 });

@@ -2,15 +2,14 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import type { Db } from '../../src/redis/connection/db.js';
 import { library, runScript } from '../../src/redis/connection/library.js';
 import { markStore } from '../../src/redis/connection/mark.js';
 import { explainRefusals, refusalOf } from '../../src/redis/connection/unavailable.js';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { bounds } from '../servers.js';
+import { connectDb } from '../servers.js';
 import { type DeliveryClient, leaseMs, newDeliveryClient, ok } from './deliveryClient.js';
 
 const saysFull = (err: unknown): boolean =>
@@ -101,11 +100,9 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
   });
 
   async function open(settings: { commandTimeoutMs?: number } = {}): Promise<Db> {
-    const opened = openDb({
-      url: server.url,
-      prefix: '',
-      bounds,
-      log: createLogger('silent', 'test'),
+    const answers = () => told.filter((refused) => refused === undefined).length;
+    const before = answers();
+    const opened = await connectDb(server.url, '', {
       ...settings,
       observe: {
         answered(milliseconds) {
@@ -115,10 +112,8 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
         refused: (reason) => void told.splice(-1, 1, reason),
       },
     });
-    const answered = told.filter((refused) => refused === undefined).length;
-    await waitForRedis(opened, 5000);
     // The answer that this waited for, and the greeting of the connection.
-    while (told.filter((refused) => refused === undefined).length < answered + 2) await sleep(5);
+    while (answers() < before + 2) await sleep(5);
     return opened;
   }
 

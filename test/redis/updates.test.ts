@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { createLogger } from '../../src/log.js';
-import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { closeDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
 import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
 import { startProxy } from '../proxy.js';
-import { bounds, itWithOneRedis, opened, servers } from '../servers.js';
+import { connectDb, itWithOneRedis, opened, servers } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 describe('the feed of updates', () => {
@@ -54,9 +53,7 @@ describe('the feed of updates', () => {
     const proxy = opened(await startProxy(servers().redisUrl));
     const { clientToken } = client;
     const { prefix } = client.db;
-    const log = createLogger('silent', 'test');
-    const db = opened(openDb({ url: proxy.url, prefix, bounds, log, commandTimeoutMs: 2000 }), closeDb);
-    await waitForRedis(db, 10_000);
+    const db = opened(await connectDb(proxy.url, prefix, { commandTimeoutMs: 2000 }), closeDb);
     const waits = createUpdateWaits(db);
     const isWoken = () => waits.next(clientToken, '0-0', 20_000, new AbortController().signal);
     assert.equal(await waits.next(clientToken, '0-0', 1, new AbortController().signal), false);
