@@ -21,7 +21,7 @@ const deployment = 'deploy/helm/asset-update/templates/deployment.yaml';
 const compose = readCompose(required);
 const ours = compose.services.all;
 const environment = Object.fromEntries(
-  Object.entries(ours?.environment ?? {}).map(([name, value]) => [name, String(value)]),
+  Object.entries(ours?.environment ?? {}).map(([name, value]) => [name, String(value ?? '')]),
 );
 
 describe('docker-compose.yml', () => {
@@ -165,11 +165,11 @@ interface Compose {
   >;
 }
 
-/** `docker-compose.yml` as Compose sees it: anchors merged, variables put in. */
+/** `docker-compose.yml` as Compose sees it: variables put in, anchors merged. */
 function readCompose(variables: Record<string, string>): Compose {
-  const text = readFileSync('docker-compose.yml', 'utf8');
-  const document: unknown = parse(text, { merge: true });
-  return interpolate(document, variables) as Compose;
+  return parse(interpolate(readFileSync('docker-compose.yml', 'utf8'), variables), {
+    merge: true,
+  }) as Compose;
 }
 
 class MissingVariable extends Error {
@@ -177,21 +177,14 @@ class MissingVariable extends Error {
 }
 
 /** The forms of Compose's interpolation that the file uses: `${A}`, `${A:-default}`, `${A:?message}`, and one in the default of another. */
-function interpolate(node: unknown, variables: Record<string, string>): unknown {
-  if (typeof node === 'string') {
-    return node.replace(
-      /\$\{([A-Z_]+)(?:(:[-?])((?:[^{}]|\$\{[^{}]*\})*))?\}/g,
-      (_, name: string, form?: string, rest = '') => {
-        const value = variables[name];
-        if (value) return value;
-        if (form === ':?') throw new MissingVariable(`${name}: ${rest}`);
-        return form === ':-' ? String(interpolate(rest, variables)) : '';
-      },
-    );
-  }
-  if (Array.isArray(node)) return node.map((item) => interpolate(item, variables));
-  if (node !== null && typeof node === 'object') {
-    return Object.fromEntries(Object.entries(node).map(([k, v]) => [k, interpolate(v, variables)]));
-  }
-  return node;
+function interpolate(text: string, variables: Record<string, string>): string {
+  return text.replace(
+    /\$\{([A-Z_]+)(?:(:[-?])((?:[^{}]|\$\{[^{}]*\})*))?\}/g,
+    (_, name: string, form?: string, rest = '') => {
+      const value = variables[name];
+      if (value) return value;
+      if (form === ':?') throw new MissingVariable(`${name}: ${rest}`);
+      return form === ':-' ? interpolate(rest, variables) : '';
+    },
+  );
 }

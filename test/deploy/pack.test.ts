@@ -1,8 +1,9 @@
-/** The tarball of a release: what is in it, and that the service runs from it. */
+/** What a release consists of, and that the service runs from its tarball. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { copyFile, symlink } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { findOnPath } from '../../local/binaries.js';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { userAgent } from '../../src/outgoing/notification.js';
 import { allExamples } from '../examples/examples.js';
@@ -102,3 +103,30 @@ describe('the version of package.json', () => {
     assert.equal(userAgent, `${manifest.name}/${manifest.version}`);
   });
 });
+
+/** `npm run release -- --dry-run`, without programs that a machine may lack. */
+it('a dry run makes the files of a release, names what it leaves out, and its checksums hold', async () => {
+  const dir = await newFolder();
+  const bin = join(dir, 'bin');
+  await mkdir(bin);
+  for (const program of ['sh', 'env', 'tar', 'gzip', 'node', 'npm'])
+    await symlink(findOnPath(program) ?? '', join(bin, program));
+  const env = { ...process.env, PATH: bin };
+  const out = join(dir, 'out');
+  const args = ['.ci/release.mjs', '--dry-run', '--out', out];
+  const { stdout } = await run(process.execPath, args, { cwd: root, env });
+  assert.match(stdout, /left out: .* docker/);
+  const files = await readdir(out);
+  for (const name of ['service', 'client', 'listen']
+    .map((one) => `asset-update-${one}`)
+    .concat('asset-update'))
+    assert.ok(files.includes(`${name}-${manifest.version}.tgz`), `${name} in ${files}`);
+  assert.match(await readFile(join(out, 'NOTES.md'), 'utf8'), /### Added/);
+  await run('sha256sum', ['--check', '--strict', 'SHA256SUMS'], { cwd: out });
+  const chart = (await run('tar', ['-tzf', join(out, `asset-update-${manifest.version}.tgz`)])).stdout;
+  assert.match(chart, /^asset-update\/Chart\.yaml$/m);
+  assert.doesNotMatch(chart, /examples/);
+  const client = (await run('tar', ['-tzf', join(out, `asset-update-client-${manifest.version}.tgz`)]))
+    .stdout;
+  assert.match(client, /^package\/dist\/client\.js$/m);
+}).timeout(120_000);

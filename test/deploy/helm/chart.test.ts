@@ -21,6 +21,9 @@ const inNamespace = (name: string) => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
 });
 
+/** What the NetworkPolicy allows. */
+const policyOf = async (...args: string[]) => ofKind(await rendered(...args), 'NetworkPolicy')[0]?.spec;
+
 /** The files of a volume: the service checks a certificate and its key. */
 function withFiles(environment: Record<string, string>): Record<string, string> {
   const given = Object.entries(environment);
@@ -159,8 +162,7 @@ describe('the Helm chart', function () {
     ];
     for (const [given, expected] of cases) {
       const args = given.flatMap((one) => one.split(' '));
-      const [policy] = ofKind(await rendered(...args), 'NetworkPolicy');
-      const peers = policy?.spec.egress.slice(1, 3).map(({ to }) => to[0]);
+      const peers = (await policyOf(...args))?.egress.slice(1, 3).map(({ to }) => to[0]);
       assert.deepEqual(peers, expected, String(given));
     }
   });
@@ -185,8 +187,7 @@ describe('the Helm chart', function () {
       ['config.REDIS_URL=redis+sentinel://a:26379\\,b:26379/main/0', [6379, 7233]],
       ['config.REDIS_URL=null,networkPolicy.temporalPort=7000', [6379, 7000]],
     ] as const) {
-      const [policy] = ofKind(await rendered('--set', value), 'NetworkPolicy');
-      const named = policy?.spec.egress.slice(1, 3).map((rule) => rule.ports?.[0]?.port);
+      const named = (await policyOf('--set', value))?.egress.slice(1, 3).map((rule) => rule.ports?.[0]?.port);
       assert.deepEqual(named, ports, value);
     }
   });
@@ -213,16 +214,13 @@ describe('the Helm chart', function () {
   });
 
   it('allows connections to the addresses that an operator allowed, and from the peers that they name', async () => {
-    const [policy] = ofKind(
-      await rendered(
-        '--set=config.ALLOWED_TARGET_CIDRS=10.1.0.0/16\\, 10.2.0.0/16',
-        '--set=networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus',
-      ),
-      'NetworkPolicy',
+    const policy = await policyOf(
+      '--set=config.ALLOWED_TARGET_CIDRS=10.1.0.0/16\\, 10.2.0.0/16',
+      '--set=networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus',
     );
-    const receivers = policy?.spec.egress.at(-1)?.to.map((to) => to.ipBlock?.cidr);
+    const receivers = policy?.egress.at(-1)?.to.map((to) => to.ipBlock?.cidr);
     assert.deepEqual(receivers, ['0.0.0.0/0', '2000::/3', '64:ff9b::/96', '10.1.0.0/16', '10.2.0.0/16']);
-    assert.deepEqual(policy?.spec.ingress.at(-1), {
+    assert.deepEqual(policy?.ingress.at(-1), {
       ports: [{ port: 'admin', protocol: 'TCP' }],
       from: [{ podSelector: { matchLabels: { app: 'prometheus' } } }],
     });
