@@ -3,7 +3,7 @@ import type { Role } from '../../src/compose.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { uniquePrefix } from '../servers.js';
+import { uniquePrefix, useOpened } from '../servers.js';
 import { type Collector, type Span, startCollector } from './collector.js';
 
 const caller = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
@@ -14,11 +14,11 @@ describe('Tracing', function () {
   let receiver: Receiver;
   /** One process for the tests that need no other. */
   let shared: Service;
-  const running: Service[] = [];
   let env: Record<string, string>;
 
+  const ofSuite = useOpened();
   before(async () => {
-    collector = await startCollector();
+    collector = ofSuite(await startCollector());
     const prefix = uniquePrefix();
     env = {
       KEY_PREFIX: prefix,
@@ -34,10 +34,6 @@ describe('Tracing', function () {
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     };
     shared = await start();
-  });
-  after(async () => {
-    await Promise.all(running.map((service) => service.stop()));
-    await collector.close();
   });
   beforeEach(async () => {
     receiver = await startReceiver();
@@ -157,11 +153,8 @@ describe('Tracing', function () {
     assert.doesNotMatch(all + sampler, /a-secret|\n +at /);
   });
 
-  async function start(more: Record<string, string> = {}, role: Role = 'all') {
-    const service = await startService({ ...env, ...more }, role);
-    running.push(service);
-    return service;
-  }
+  const start = async (more: Record<string, string> = {}, role: Role = 'all') =>
+    ofSuite(await startService({ ...env, ...more }, role));
 
   /** Creates a registered client and its publisher. */
   async function setUp(service: Service) {
