@@ -19,8 +19,8 @@ type Answer = number | 'hang' | 'cut' | { status: number; headers?: Record<strin
 
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
-/** It stays until the process ends, and keeps none from its end. */
-export async function startReceiver() {
+/** It stays until the process ends, and keeps none from its end. @param port a free one without it */
+export async function startReceiver(port?: number) {
   let inFlight = 0;
   const server = createServer((req, res) => {
     receiver.mostInFlight = Math.max(receiver.mostInFlight, ++inFlight);
@@ -50,7 +50,7 @@ export async function startReceiver() {
   });
   server.on('connection', (socket) => socket.unref()).unref();
   const receiver = {
-    url: `http://127.0.0.1:${await portOf(server)}/hook`,
+    url: `http://127.0.0.1:${await portOf(server, port)}/hook`,
     received: [] as Received[],
     /** Does something before a body is read, which it may answer. */
     onHeaders: (_request: IncomingMessage, _response: ServerResponse): void => undefined,

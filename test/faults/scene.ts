@@ -1,12 +1,12 @@
 /** A running system, with a publisher whose clients are registered, and the platform; nothing is going on yet. */
 import { readConfig } from '../../src/config.js';
 import type { Db } from '../../src/redis/connection/db.js';
-import { createAccount, platformScope } from '../../src/redis/records/accounts.js';
+import { platformScope } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/secrets.js';
 import { connectDb } from '../servers.js';
-import { callApi, newToken } from '../service.js';
+import { callApi, newCustomer } from '../service.js';
 import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 
 export type FaultScene = Awaited<ReturnType<typeof setScene>>;
@@ -42,19 +42,17 @@ export async function setScene(options: FaultSceneOptions = {}) {
 
 async function createCast(system: System, db: Db, clientCount: number) {
   const box: SecretBox = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
-  const publisher = await createAccount(db, { name: 'A media company' });
-  const platform = await createAccount(db, { name: 'The platform', scopes: ['enrichments'] });
-  const api = { url: system.apiUrl };
-  const publisherToken = await newToken(api, publisher);
+  const service = { url: system.apiUrl, db };
+  const publisher = await newCustomer(service);
+  const { token: platformToken } = await newCustomer(service, [platformScope]);
   const clientTokens: string[] = [];
   for (let i = 0; i < clientCount; i++) {
     const { clientToken } = await createClient(db, { accountId: publisher.account_id, name: `Site ${i}` });
     await createSigningSecret(db, box, clientToken);
-    await register(system.apiUrl, publisherToken, clientToken, `${system.receiverUrl}/${clientToken}`);
+    await register(system.apiUrl, publisher.token, clientToken, `${system.receiverUrl}/${clientToken}`);
     clientTokens.push(clientToken);
   }
-  const platformToken = await newToken(api, { ...platform, scopes: [platformScope] });
-  return { publisher, publisherToken, clientTokens, platformToken };
+  return { publisher, publisherToken: publisher.token, clientTokens, platformToken };
 }
 
 /** Sends events in one call. @returns the status, and what is said of each event */
