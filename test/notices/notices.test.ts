@@ -144,8 +144,9 @@ describe('Notices', () => {
     );
   });
 
-  it('the sweep claims the notice of a process that ended right after rotating a secret', async () => {
+  it('the sweep claims the notice of a process that ended right after rotating a secret, also after a count by a clock that was an hour ahead', async () => {
     const site = await scene.newSite();
+    await runSweep({ ...h.deps, db: { ...h.db, clockOffsetMs: () => 3_600_000 } });
     await rotateSigningSecret(h.db, box, site.client);
     assert.equal((await unclaimedNotices(h.db, site.client)).length, 1);
     await h.sweep();
@@ -155,14 +156,6 @@ describe('Notices', () => {
       ['the signing secret was rotated', 0, 0],
     );
     assert.equal(rotated?.since, rotated?.at);
-    assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
-  });
-
-  it('the sweep claims notices although the last count was made by a clock that was an hour ahead', async () => {
-    const site = await scene.newSite();
-    await runSweep({ ...h.deps, db: { ...h.db, clockOffsetMs: () => 3_600_000 } });
-    await rotateSigningSecret(h.db, box, site.client);
-    await h.sweep();
     assert.deepEqual(await unclaimedNotices(h.db, site.client), []);
   });
 
