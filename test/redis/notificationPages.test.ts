@@ -1,58 +1,11 @@
 import assert from 'node:assert/strict';
-import fc from 'fast-check';
-import { askScript } from '../../src/redis/connection/library.js';
 import {
-  beginning,
-  byFallingScore,
   listNotifications,
   newestNotifications,
   type Position,
 } from '../../src/redis/notifications/notificationPages.js';
 import { redeliver } from '../../src/redis/notifications/redeliver.js';
 import { type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
-
-describe('a page after a place of a sorted set', () => {
-  const member = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 4 });
-  const places = fc.uniqueArray(fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true }), {
-    selector: (place) => place.member,
-    maxLength: 30,
-  });
-
-  it('has the members of the sorted set there, also if the place is no longer in it', async () => {
-    const { db, clientToken } = await newDeliveryClient();
-    const keys = db.client(clientToken);
-    const wanted = fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true });
-    const read = async ({ score, member }: Position) => {
-      const args = ['accepted', score, member, 5, 0, '', '', ''];
-      const answer = await askScript<{ entries?: Position[]; last?: Position }>(
-        db,
-        'listPage',
-        clientToken,
-        args,
-      );
-      const found = (answer.entries ?? []).map((one) => ({ score: one.score, member: one.member }));
-      assert.deepEqual(answer.last, found.length === 5 ? found.at(-1) : undefined, 'the next begins');
-      return found;
-    };
-    await fc.assert(
-      fc.asyncProperty(places, wanted, fc.nat({ max: 29 }), async (all, other, n) => {
-        await db.redis.del(keys.notifications);
-        const adding = db.redis.pipeline();
-        for (const { score, member } of all) {
-          adding.zadd(keys.notifications, score, member).hset(keys.notification(member), { asset: 'video' });
-        }
-        await adding.exec();
-        const falling = [...all].sort(byFallingScore);
-        for (const place of [other, all[n] ?? other]) {
-          const behind = falling.filter((one) => byFallingScore(one, place) > 0);
-          assert.deepEqual(await read(place), behind.slice(0, 5));
-        }
-        assert.deepEqual(await read(beginning), falling.slice(0, 5));
-      }),
-      { numRuns: 100 },
-    );
-  });
-});
 
 describe('the notifications of a client', () => {
   let client: DeliveryClient;
@@ -88,6 +41,17 @@ describe('the notifications of a client', () => {
     assert.deepEqual(await listed({ platformId: 'beyond' }), beyond, 'it is owed');
     assert.deepEqual(await listed({ platformId: 'video' }), ids);
     assert.deepEqual(await listed({ platformId: 'another' }), []);
+  });
+
+  it('go on behind a place that has left the list', async () => {
+    const ids = await owe('video', 5);
+    const page = async (behind?: Position) =>
+      await listNotifications(client.db, client.clientToken, { platformId: 'video', limit: 2, behind });
+    const { next } = await page();
+    await client.db.redis.zrem(keys().notifications, ids[1] ?? '');
+    const { notifications } = await page(next);
+    const listed = notifications.map((one) => one.notificationId);
+    assert.deepEqual(listed, ids.slice(2, 4));
   });
 
   it('that are owed include those in flight, and compare since with the acceptance', async () => {

@@ -18,8 +18,6 @@ describe('the feed of updates', () => {
     assert.ok(found, 'the place is known');
     return found;
   }
-  const assetsOf = ({ updates }: { updates: { platformId: string }[] }) =>
-    updates.map(({ platformId }) => platformId);
   const key = () => client.db.client(client.clientToken).updates;
 
   it('accepts a place until 100,000 updates follow it, then refuses it', async () => {
@@ -64,18 +62,5 @@ describe('the feed of updates', () => {
     await ended;
     await waitForRedis(db, 10_000);
     assert.equal(await isWoken(), true, 'nothing tells that the line is dead');
-  });
-
-  it('refuses a place that Redis has lost, so that its successors are not skipped', async () => {
-    await client.owe('kept');
-    const { end: kept } = await page();
-    await client.owe('lost');
-    const { end } = await page();
-    await client.db.redis.xdel(key(), end);
-    assert.equal(await read(end), undefined);
-    await client.owe('after');
-    assert.equal(await read(end), undefined);
-    assert.deepEqual(assetsOf(await page(kept)), ['after']);
-    assert.deepEqual(assetsOf(await page()), ['kept', 'after']);
   });
 });

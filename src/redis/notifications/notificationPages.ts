@@ -18,7 +18,7 @@ export interface Position {
 }
 
 /** The position before every member, by falling score. */
-export const beginning: Position = { score: Number.MAX_SAFE_INTEGER, member: '' };
+const beginning: Position = { score: Number.MAX_SAFE_INTEGER, member: '' };
 
 export interface NotificationFilter {
   state?: NotificationState;
@@ -209,5 +209,5 @@ const isBehind = (one: Position, after: Position): boolean =>
   (after.member === '' && one.score === after.score) || byFallingScore(one, after) > 0;
 
 /** Sorts by falling scores, and members of one score as the sorted set does. */
-export const byFallingScore = (a: Position, b: Position): number =>
+const byFallingScore = (a: Position, b: Position): number =>
   b.score - a.score || Buffer.compare(Buffer.from(b.member), Buffer.from(a.member));
