@@ -16,6 +16,16 @@ process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
+/** Does something while a process is stopped and answers nothing. */
+export async function whileStopped<T>(pid: number, work: () => Promise<T>): Promise<T> {
+  process.kill(pid, 'SIGSTOP');
+  try {
+    return await work();
+  } finally {
+    process.kill(pid, 'SIGCONT');
+  }
+}
+
 /** @param env all of its environment beside PATH */
 export function startProgram(
   command: string,

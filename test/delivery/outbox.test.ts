@@ -8,8 +8,9 @@ import { joinProcesses, silentAfterMs } from '../../src/redis/records/processes.
 import { platformIdKey } from '../../src/temporal/workflowIds.js';
 import { StartBudget } from '../../src/temporal/workflowStarts.js';
 import { enrichmentIds } from '../faults/walk.js';
+import { whileStopped } from '../program.js';
 import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
-import { newFolder, opened, uniquePrefix, useOpened } from '../servers.js';
+import { afterTest, newFolder, opened, uniquePrefix, useOpened } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
 import { newOutbox } from './newOutbox.js';
 
@@ -225,15 +226,12 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
   }
 
   it('when it is stopped: events are answered and delivered, and in workflows once it continues', async () => {
-    process.kill(temporal.pid, 'SIGSTOP');
     const published: string[] = [];
-    try {
+    await whileStopped(temporal.pid, async () => {
       for (let i = 0; i < 30; i++) published.push(...(await h.publishAll(client, `stopped-${i}`, 2)));
       for (const id of published) await h.delivered(client, id);
       assert.ok(h.delivering.outbox.waiting() > 0);
-    } finally {
-      process.kill(temporal.pid, 'SIGCONT');
-    }
+    });
     await inWorkflows(published);
     assert.equal(receiver.received.length, published.length, 'each once');
   });
@@ -242,22 +240,20 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
     const { outbox } = h.delivering;
     await until('nothing waits', () => outbox.waiting() === 0);
     const gate = closeGate(receiver);
-    process.kill(temporal.pid, 'SIGSTOP');
+    afterTest(gate.open);
     const given = Array.from({ length: 12 }, (_, i) => ({
       client,
       asset: `again-${i}`,
       eventId: `again-${i}`,
       segments: ['x'],
     }));
-    let published: string[];
-    try {
-      published = await Promise.all(given.map(async (one) => (await h.publish(one)).id));
+    const published = await whileStopped(temporal.pid, async () => {
+      const ids = await Promise.all(given.map(async (one) => (await h.publish(one)).id));
       for (let i = 0; i < 3; i++) for (const one of given) await h.publish(one);
       assert.equal(outbox.waiting(), given.length);
-    } finally {
-      process.kill(temporal.pid, 'SIGCONT');
-      gate.open();
-    }
+      return ids;
+    });
+    gate.open();
     await inWorkflows(published);
     const times = async (asset: string) =>
       [...(await assetsByWorkflow(h)).values()].flat().filter((other) => other === asset).length;
@@ -290,17 +286,14 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
     });
     const hands = new Hands({ ...h.delivering.hands.deps, outbox });
     const events = Array.from({ length: 12 }, (_, i) => arrivedEvent(client, `beyond-${i}`));
-    process.kill(temporal.pid, 'SIGSTOP');
-    try {
+    await whileStopped(temporal.pid, async () => {
       const claims = await Promise.all(events.map((event) => hands.accept(event)));
       assert.deepEqual(new Set(claims.map(({ kind }) => kind)), new Set(['claimed']));
       for (const { platformId } of events) {
         await until(`${platformId} is received`, () => receiver.idsOf(platformId).length === 1);
       }
       assert.deepEqual([outbox.waiting(), without], [5, 7]);
-    } finally {
-      process.kill(temporal.pid, 'SIGCONT');
-    }
+    });
     await until('the others are in workflows', () => outbox.waiting() === 0, 60_000);
     assert.equal(without, 7);
     await outbox.close();

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -8,8 +7,9 @@ import { freePort } from '../../local/ports.js';
 import { ApiError, presentProblem } from '../../src/api/apiError.js';
 import { type ErrorCode, errors } from '../../src/api/errors.js';
 import { callRaw } from '../api/rawCaller.js';
+import { startProgram } from '../program.js';
 import { portOf, until } from '../receiver.js';
-import { afterTest, newFolder } from '../servers.js';
+import { newFolder, opened } from '../servers.js';
 import { run } from '../tools.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
@@ -24,17 +24,10 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     const [port, healthPort, adminPort] = [await freePort(), await freePort(), await freePort()] as const;
     const file = join(await newFolder(), 'haproxy.cfg');
     await writeFile(file, changed(await configFor([port, healthPort, adminPort], services)));
-    const balancer = spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] });
-    afterTest(async () => {
-      balancer.kill();
-      if (balancer.exitCode === null) await once(balancer, 'exit');
-    });
-    let log = '';
-    balancer.stdout.on('data', (chunk: Buffer) => (log += chunk));
-    balancer.stderr.resume();
+    const balancer = opened(startProgram('haproxy', ['-db', '-f', file]));
     const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
     await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
-    return { port, healthPort, adminPort, health, said: () => log };
+    return { port, healthPort, adminPort, health, said: () => balancer.stdout };
   }
 
   it('is accepted by HAProxy', async () => {

@@ -1,16 +1,15 @@
 /** The metrics of a running service, and the rules and the dashboards on a real Prometheus that it feeds. */
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { type Service, startService } from '../program.js';
+import { type Service, startProgram, startService } from '../program.js';
 import { until } from '../receiver.js';
-import { afterTest, newFolder, opened } from '../servers.js';
+import { newFolder, opened } from '../servers.js';
 
 const read = (file: string): string => readFileSync(join(projectDir, 'deploy', file), 'utf8');
 
@@ -98,19 +97,12 @@ async function startPrometheus(dir: string, url: string, target: string): Promis
   };
   // JSON is YAML, too.
   await writeFile(join(dir, 'prometheus.yml'), JSON.stringify(config));
-  const child = spawn(
-    'prometheus',
-    [
-      `--config.file=${join(dir, 'prometheus.yml')}`,
-      `--storage.tsdb.path=${join(dir, 'data')}`,
-      `--web.listen-address=${new URL(url).host}`,
-    ],
-    { stdio: 'ignore' },
-  );
-  afterTest(async () => {
-    child.kill();
-    await once(child, 'close');
-  });
+  const args = [
+    `--config.file=${join(dir, 'prometheus.yml')}`,
+    `--storage.tsdb.path=${join(dir, 'data')}`,
+    `--web.listen-address=${new URL(url).host}`,
+  ];
+  opened(startProgram('prometheus', args));
   await until('Prometheus is ready', async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.ok);
 }
 

@@ -89,33 +89,23 @@ interface KeyValue {
   key: string;
   value: Record<string, unknown>;
 }
-interface Decoded {
-  resourceSpans: {
-    resource: { attributes: KeyValue[] };
-    scopeSpans: {
-      spans: {
-        traceId: Uint8Array;
-        spanId: Uint8Array;
-        parentSpanId: Uint8Array;
-        name: string;
-        kind: string;
-        attributes: KeyValue[];
-        status: { code: string } | null;
-      }[];
-    }[];
-  }[];
+/** As protobufjs reads it. */
+type Decoded = Pick<Span, 'name' | 'kind'> & {
+  [Id in 'traceId' | 'spanId' | 'parentSpanId']: Uint8Array;
+} & { attributes: KeyValue[]; status: { code: string } | null };
+interface Sent {
+  resourceSpans: { resource: { attributes: KeyValue[] }; scopeSpans: { spans: Decoded[] }[] }[];
 }
 
 function spansOf(body: Buffer): Span[] {
   const options = { enums: String, longs: Number, defaults: true, arrays: true };
-  const { resourceSpans } = request.toObject(request.decode(body), options) as unknown as Decoded;
+  const { resourceSpans } = request.toObject(request.decode(body), options) as unknown as Sent;
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
   return resourceSpans.flatMap(({ resource, scopeSpans }) =>
     scopeSpans
       .flatMap(({ spans }) => spans)
       .map((span) => ({
-        name: span.name,
-        kind: span.kind,
+        ...span,
         traceId: hex(span.traceId),
         spanId: hex(span.spanId),
         parentSpanId: hex(span.parentSpanId),

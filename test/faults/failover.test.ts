@@ -5,6 +5,7 @@ import { type ClusterNode, type RedisCluster, startCluster } from '../../local/r
 import { slotOf } from '../../src/redis/connection/keys.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { moveSlot, moveSlotsAtOnce } from '../ownRedis.js';
+import { whileStopped } from '../program.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { startSentinels } from '../redisSentinels.js';
 import { newFolder, opened, servers } from '../servers.js';
@@ -161,12 +162,7 @@ describe('Failover', function () {
     const [on] = await newClients(cluster, victim);
     const published = publishAllTheTime(h, on);
     await accepted(published);
-    process.kill(victim.server.pid, 'SIGSTOP');
-    try {
-      await published.servedAgain(on);
-    } finally {
-      process.kill(victim.server.pid, 'SIGCONT');
-    }
+    await whileStopped(victim.server.pid, () => published.servedAgain(on));
     await until('it is a replica', async () => /role:slave/.test(await victim.redis.info('replication')));
     await published.servedAgain(on);
     await published.stop();

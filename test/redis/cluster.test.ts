@@ -7,8 +7,9 @@ import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
+import { whileStopped } from '../program.js';
 import { until } from '../receiver.js';
-import { bounds, connectDb, opened } from '../servers.js';
+import { afterTest, bounds, connectDb, opened } from '../servers.js';
 import { keptLog } from '../service.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
@@ -117,14 +118,11 @@ describe('A Redis Cluster', () => {
       () => Promise.allSettled(db.nodes.primaries().map((node) => node.echo(''))),
       100,
     );
-    process.kill(pid, 'SIGSTOP');
-    try {
+    afterTest(() => clearInterval(asking));
+    await whileStopped(pid, async () => {
       await until('its connection has ended again and again', () => ended > 2);
       assert.deepEqual(db.health.reasons(), ['timeout']);
-    } finally {
-      process.kill(pid, 'SIGCONT');
-      clearInterval(asking);
-    }
+    });
     await until('it is back', () => db.health.reasons().length === 0);
     const told = lines.map(({ msg }) => String(msg).replace(/:.*/, ''));
     assert.deepEqual(told, ['redis is away', 'redis is back']);

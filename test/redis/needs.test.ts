@@ -23,6 +23,7 @@ import { explainRefusals, type RedisReason } from '../../src/redis/connection/un
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
+import { whileStopped } from '../program.js';
 import { startReceiver, until } from '../receiver.js';
 import { type RespProxy, startRespProxy, type Words } from '../respProxy.js';
 import { bounds, opened, useOpened } from '../servers.js';
@@ -469,14 +470,9 @@ describe('A store that refuses writes', () => {
     await set('maxmemory', 1_000_000);
     await until('it is known', async () => (await tryNeeds(db)).some(({ reason }) => reason === 'full'));
     lines.length = 0;
-    process.kill(server.pid, 'SIGSTOP');
-    try {
-      await tryNeeds(db);
-      assert.ok(db.health.reasons().includes('full'));
-      assert.doesNotMatch(JSON.stringify(lines), /no longer refuses/);
-    } finally {
-      process.kill(server.pid, 'SIGCONT');
-    }
+    await whileStopped(server.pid, () => tryNeeds(db));
+    assert.ok(db.health.reasons().includes('full'));
+    assert.doesNotMatch(JSON.stringify(lines), /no longer refuses/);
     await until('it has memory', () => set('maxmemory', 0).catch(() => false));
     await until('it accepts them', isWell);
     assert.match(JSON.stringify(lines), /no longer refuses/);
