@@ -41,7 +41,8 @@ export interface Answers {
 
 /** Publishes random events; one that gets 503 or no answer is sent again until it is acknowledged. */
 export function startPublisher(
-  options: Options & {
+  options: Omit<Options, 'cast'> & {
+    cast: Pick<Cast, 'clientTokens' | 'platformToken'>;
     assetsPerClient: number;
     publishers: number;
     /** Each publisher's pause between two events is random, up to this. */
