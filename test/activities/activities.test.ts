@@ -9,23 +9,24 @@ import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import type { Waiting } from '../../src/redis/owed/standing.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
+import type { Drained } from '../../src/upkeep/drain.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { opened } from '../servers.js';
 import { arrivedEvent, type Harness, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
-describe('The activity awaitDelivery', () => {
+describe('Activities', () => {
   let h: Harness;
   let receiver: Receiver;
   let client: string;
+  let env: MockActivityEnvironment;
 
-  before(async () => {
-    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'worker');
-  });
-  after(() => h.close());
   beforeEach(async () => {
+    h = opened(await startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'worker'));
     receiver = await startReceiver();
     client = await h.newClient(receiver.url);
+    const logger = new DefaultLogger('ERROR');
+    env = new MockActivityEnvironment({ startToCloseTimeoutMs: 600_000 }, { logger });
   });
 
   async function claimed(platformId: string, priority: ClaimedEvent['priority'] = 'live') {
@@ -33,10 +34,9 @@ describe('The activity awaitDelivery', () => {
     return { ...arrivedEvent(client, platformId, { notificationId: id, priority }), claim: 1 };
   }
 
-  it('tells Temporal how many wait, and why, while a receiver is slow', async () => {
+  it('awaitDelivery tells Temporal how many wait, and why, while a receiver is slow', async () => {
     const gate = closeGate(receiver);
     const event = await claimed('slow');
-    const env = new MockActivityEnvironment();
     const heartbeat = once(env, 'heartbeat');
     const report = env.run(() => createActivities(h.deps).awaitDelivery([event], false));
     assert.deepEqual(await heartbeat, [{ delivered: 0, waiting: 1, reason: 'in_flight' }]);
@@ -45,7 +45,7 @@ describe('The activity awaitDelivery', () => {
     assert.deepEqual({ delivered, status, rest }, { delivered: 1, status: 200, rest: [] });
   });
 
-  it('is not needed where backfill has all of its places: catch-up is woken', async () => {
+  it('awaitDelivery is not needed where backfill has all of its places: catch-up is woken', async () => {
     await setClient(h.db, client, { maxInFlight: 4 });
     const gate = closeGate(receiver);
     for (const asset of ['a', 'b', 'c']) await claimed(asset, 'backfill');
@@ -61,10 +61,9 @@ describe('The activity awaitDelivery', () => {
     await h.delivered(client, event.notificationId);
   });
 
-  it('ends within a second when it is cancelled; the attempt under way goes on', async () => {
+  it('awaitDelivery ends within a second when it is cancelled; the attempt under way goes on', async () => {
     const gate = closeGate(receiver);
     const events = [await claimed('slow'), await claimed('slow too')];
-    const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
     const left = env
       .run(() => createActivities(h.deps).awaitDelivery(events, false))
       .catch((err: unknown) => err);
@@ -77,39 +76,22 @@ describe('The activity awaitDelivery', () => {
     for (const { notificationId } of events) await h.delivered(client, notificationId);
   });
 
-  it('finishes without a client whose keys are broken', async () => {
+  it('awaitDelivery finishes without a client whose keys are broken', async () => {
     const good = await claimed('good');
     client = await h.newClient(receiver.url);
     const broken = await claimed('broken');
     await h.db.redis.set(h.db.client(client).flight, 'no hash');
-    const env = new MockActivityEnvironment();
     const report = await env.run(() => createActivities(h.deps).awaitDelivery([good, broken], false));
     const { delivered, rest } = report as Report;
     assert.equal(delivered, 1);
     const reasons = rest.map(({ outcome }) => outcome.state === 'waiting' && outcome.reason);
     assert.deepEqual(reasons, ['own_failure']);
   });
-});
-
-/** Activities as they are, on a real Redis; no worker runs, so that nothing else delivers. */
-describe('Activities of upkeep', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  let env: MockActivityEnvironment;
-
-  beforeEach(async () => {
-    h = opened(await startHarness({}, 'worker'));
-    receiver = await startReceiver();
-    env = new MockActivityEnvironment({ startToCloseTimeoutMs: 600_000 });
-  });
-
-  const inActivity = <T>(work: () => Promise<T>) => env.run(work) as Promise<T>;
 
   it('a cancelled drain reports what is left; attempts under way are delivered', async () => {
-    const client = await h.newClient(receiver.url);
     const gate = closeGate(receiver);
     await h.publishAll(client, 'begun', 3);
-    const result = inActivity(() => createActivities(h.deps).drain(client));
+    const result: Promise<Drained> = env.run(() => createActivities(h.deps).drain(client));
     await until('three POSTs are under way', () => receiver.received.length === 3);
     env.cancel();
     assert.equal((await result).owed, 3);
@@ -120,7 +102,6 @@ describe('Activities of upkeep', () => {
 
   it('a sweep reports its progress to Temporal, also while one of its steps takes long', async () => {
     const heartbeat = once(env, 'heartbeat');
-    const client = await h.newClient(receiver.url);
     await setPaused(h.db, client, true);
     await h.publishAll(client, 'paused', 1);
     const zrange = async () => {
@@ -128,7 +109,7 @@ describe('Activities of upkeep', () => {
       return [];
     };
     const redis = Object.assign(Object.create(h.db.redis), { zrange });
-    const sweeping = inActivity(() =>
+    const sweeping = env.run(() =>
       createActivities({ ...h.deps, db: { ...h.db, redis } }).sweepOwedClients(),
     );
     assert.deepEqual(await heartbeat, [{ looked: 1, woken: 0, replaced: 0 }]);
