@@ -96,5 +96,13 @@ function bytesOf(address: string): number[] {
 /** Names by a test's own lookup, whose resolver is never to blame. */
 export const namesBy = (lookup: Lookup): Names => ({ lookup, isResolverSilent: async () => false });
 
+/** Every name has these addresses; of several lists each lookup gets the next, up to the last. */
+export const answering =
+  (...answers: string[][]): Lookup =>
+  async () => {
+    const addresses = answers.length > 1 ? answers.shift() : answers[0];
+    return (addresses ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+  };
+
 /** Every name is 127.0.0.1. */
-export const loopbackNames = namesBy(async () => [{ address: '127.0.0.1', family: 4 }]);
+export const loopbackNames = namesBy(answering(['127.0.0.1']));

@@ -3,18 +3,11 @@ import type { TargetPolicy } from '../../src/outgoing/address.js';
 import type { Lookup } from '../../src/outgoing/names.js';
 import type { PostResult } from '../../src/outgoing/post.js';
 import { checkTarget } from '../../src/outgoing/target.js';
-import { namesBy } from './dnsServer.js';
+import { answering, namesBy } from './dnsServer.js';
 import { loopbackPolicy, type RawReceiver, requestTo, useNetwork } from './rawReceiver.js';
 
 /** http is allowed, so that nothing but the address can be what refuses. */
 const publicOnly: TargetPolicy = { allowHttp: true, allowedCidrs: [], ownPorts: [] };
-
-const answering =
-  (...answers: string[][]): Lookup =>
-  async () => {
-    const addresses = answers.length > 1 ? answers.shift() : answers[0];
-    return (addresses ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
-  };
 
 describe('outgoing guard: at connect time', () => {
   const { startQuick, sending } = useNetwork();

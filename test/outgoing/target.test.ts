@@ -9,6 +9,7 @@ import {
   type TargetRefusal,
   TargetRefused,
 } from '../../src/outgoing/target.js';
+import { answering } from './dnsServer.js';
 
 const publicOnly: TargetPolicy = { allowHttp: false, allowedCidrs: [], ownPorts: [3000] };
 const local: TargetPolicy = { allowHttp: true, allowedCidrs: ['127.0.0.0/8', '::1/128'], ownPorts: [3000] };
@@ -29,11 +30,6 @@ const refusedForms: [TargetRefusal, string[]][] = [
   ['not_public', ['https://①②⑦.0.0.1/', 'https://%31%32%37.0.0.1/', 'https://10.1:8443/']],
   ['not_public', ['https://[::1]/', 'https://[::ffff:7f00:1]/']],
 ];
-
-const answering =
-  (...addresses: string[]): Lookup =>
-  async () =>
-    addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
 
 const failing =
   (code: string): Lookup =>
@@ -129,6 +125,34 @@ describe('registration: the url', () => {
   });
 });
 
+/** By name or address (OWN_ADDRESSES), behind a NAT or a balancer. */
+const behindNat: TargetPolicy = {
+  ...publicOnly,
+  ownAddresses: ['api.example.com', '93.184.216.34', '198.41.0.0/24', '2606:2800::/32'],
+};
+const answers: Record<string, string> = {
+  'api.example.com': '8.8.4.4',
+  'alias.example.net': '8.8.4.4',
+  'hooks.example': '8.8.8.8',
+  'inside.example': '198.41.0.9',
+};
+const byTable: Lookup = async (host) => {
+  const address = answers[host];
+  if (address === undefined) throw Object.assign(new Error('none'), { code: 'ENOTFOUND' });
+  return [{ address, family: 4 }];
+};
+const itself = [
+  ['the name', 'https://api.example.com/hook'],
+  ['the name in another case and with a dot at its end', 'https://API.Example.com./hook'],
+  ['the name, on any port', 'https://api.example.com:8443/hook'],
+  ['another name that leads to the same address', 'https://alias.example.net/hook'],
+  ['the address that the name has', 'https://8.8.4.4/hook'],
+  ['an address, on any port', 'https://93.184.216.34:8443/hook'],
+  ['an address in its mapped form', 'https://[64:ff9b::5db8:d822]/hook'],
+  ['an address within a range', 'https://[2606:2800::9]/hook'],
+  ['a name that leads into a range', 'https://inside.example/hook'],
+] as const;
+
 describe('registration: the name in the url', () => {
   const check = (lookup: Lookup, policy = publicOnly) =>
     checkTarget('https://hooks.example/', policy, { lookup });
@@ -136,21 +160,30 @@ describe('registration: the name in the url', () => {
   const name = 'https://hooks.example/';
 
   for (const [what, reason, url, lookup, policy = publicOnly] of [
-    ['has public addresses', 'fine', name, answering('93.184.216.34', '2606:4700::1111')],
-    ['also has an address of loopback', 'not_public', name, answering('93.184.216.34', '127.0.0.1')],
-    ['also has one of IPv6', 'not_public', name, answering('93.184.216.34', '::1')],
-    ['also has a private one behind NAT64', 'not_public', name, answering('8.8.8.8', '64:ff9b::10.0.0.1')],
-    ['leads to the service', 'own_address', 'https://hooks.example:3000/', answering('127.0.0.1'), local],
-    ['leads to port 80 of it, by http', 'own_address', 'http://a.example/', answering('::1'), withPort(80)],
-    ['leads to another port, by http', 'fine', 'http://a.example/', answering('::1'), withPort(443)],
-    ['leads to port 443 of it', 'own_address', name, answering('127.0.0.1'), withPort(443)],
-    ['leads to another port', 'fine', name, answering('127.0.0.1'), withPort(80)],
+    ['has public addresses', 'fine', name, answering(['93.184.216.34', '2606:4700::1111'])],
+    ['also has an address of loopback', 'not_public', name, answering(['93.184.216.34', '127.0.0.1'])],
+    ['also has one of IPv6', 'not_public', name, answering(['93.184.216.34', '::1'])],
+    ['also has a private one behind NAT64', 'not_public', name, answering(['8.8.8.8', '64:ff9b::10.0.0.1'])],
+    ['leads to the service', 'own_address', 'https://hooks.example:3000/', answering(['127.0.0.1']), local],
+    ['leads to port 80 of it, by http', 'own_address', 'http://a.example/', answering(['::1']), withPort(80)],
+    ['leads to another port, by http', 'fine', 'http://a.example/', answering(['::1']), withPort(443)],
+    ['leads to port 443 of it', 'own_address', name, answering(['127.0.0.1']), withPort(443)],
+    ['leads to another port', 'fine', name, answering(['127.0.0.1']), withPort(80)],
     ['does not exist', 'unknown_host', name, failing('ENOTFOUND')],
     ['has no address', 'unknown_host', name, failing('ENODATA')],
     ['is reserved', 'unknown_host', 'https://nowhere.invalid/'],
     ['means localhost', 'not_public', 'https://localhost/'],
     ['means localhost, with a dot', 'not_public', 'https://localhost./'],
     ['means localhost, where that is allowed', 'fine', 'https://localhost/', undefined, local],
+    ...itself.map(([what, url]) => [`is the service’s: ${what}`, 'own_address', url, byTable, behindNat]),
+    ['is of others, behind a NAT', 'fine', name, byTable, behindNat],
+    [
+      'is of others while the service’s own name does not resolve',
+      'fine',
+      name,
+      byTable,
+      { ...behindNat, ownAddresses: ['gone.example.com'] },
+    ],
   ] as [string, TargetRefusal | 'fine', string, Lookup?, TargetPolicy?][])
     it(`that ${what}: ${reason}`, async () => {
       const checked = checkTarget(url, policy, lookup && { lookup });
@@ -172,48 +205,5 @@ describe('registration: the name in the url', () => {
         check(failed),
         (err) => err instanceof ResolverUnavailable && says.test(err.message),
       );
-  });
-});
-
-describe('the service’s own names and addresses, behind a NAT or a balancer (OWN_ADDRESSES)', () => {
-  const policy: TargetPolicy = {
-    ...publicOnly,
-    ownAddresses: ['api.example.com', '93.184.216.34', '198.41.0.0/24', '2606:2800::/32'],
-  };
-  const answers: Record<string, string> = {
-    'api.example.com': '8.8.4.4',
-    'alias.example.net': '8.8.4.4',
-    'hooks.example': '8.8.8.8',
-    'inside.example': '198.41.0.9',
-  };
-  const lookup: Lookup = async (host) => {
-    const address = answers[host];
-    if (address === undefined) throw Object.assign(new Error('none'), { code: 'ENOTFOUND' });
-    return [{ address, family: 4 }];
-  };
-
-  for (const [what, url] of [
-    ['the name', 'https://api.example.com/hook'],
-    ['the name in another case and with a dot at its end', 'https://API.Example.com./hook'],
-    ['the name, on any port', 'https://api.example.com:8443/hook'],
-    ['another name that leads to the same address', 'https://alias.example.net/hook'],
-    ['the address that the name has', 'https://8.8.4.4/hook'],
-    ['an address, on any port', 'https://93.184.216.34:8443/hook'],
-    ['an address in its mapped form', 'https://[64:ff9b::5db8:d822]/hook'],
-    ['an address within a range', 'https://[2606:2800::9]/hook'],
-    ['a name that leads into a range', 'https://inside.example/hook'],
-  ] as const) {
-    it(`refused as own_address: ${what}`, async () => {
-      await assert.rejects(checkTarget(url, policy, { lookup }), refusedAs('own_address'));
-    });
-  }
-
-  it('other URLs are accepted, also while the service’s own name does not resolve', async () => {
-    await checkTarget('https://hooks.example/', policy, { lookup });
-    await checkTarget(
-      'https://hooks.example/',
-      { ...policy, ownAddresses: ['gone.example.com'] },
-      { lookup },
-    );
   });
 });

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
-import type { Db } from '../../src/redis/connection/db.js';
+import { closeDb, type Db } from '../../src/redis/connection/db.js';
 import { library, runScript } from '../../src/redis/connection/library.js';
 import { markStore } from '../../src/redis/connection/mark.js';
 import { explainRefusals, refusalOf } from '../../src/redis/connection/unavailable.js';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { connectDb } from '../servers.js';
+import { connectDb, useOpened } from '../servers.js';
 import { type DeliveryClient, leaseMs, newDeliveryClient, ok } from './deliveryClient.js';
 
 const saysFull = (err: unknown): boolean =>
@@ -87,16 +87,13 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
   let server: RedisServer;
   let db: Db;
   const told: (string | undefined)[] = [];
+  const ofSuite = useOpened();
   before(async () => {
-    server = await startOwnRedis();
-    db = await open();
+    server = ofSuite(await startOwnRedis());
+    db = ofSuite(await open(), closeDb);
   });
   beforeEach(() => {
     told.length = 0;
-  });
-  after(async () => {
-    db.redis.disconnect();
-    await server.stop();
   });
 
   async function open(settings: { commandTimeoutMs?: number } = {}): Promise<Db> {

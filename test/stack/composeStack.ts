@@ -7,6 +7,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
+import { succeeds } from '../receiver.js';
 import { newFolder } from '../servers.js';
 import { run } from '../tools.js';
 
@@ -26,14 +27,8 @@ process.on('SIGTERM', () => process.exit());
 export type Stack = Awaited<ReturnType<typeof prepareStack>>;
 
 /** True if the engine of `docker` answers. */
-export function hasEngine(): Promise<boolean> {
-  return run('docker', ['compose', 'version'])
-    .then(() => run('docker', ['info', '--format', '{{.ServerVersion}}']))
-    .then(
-      () => true,
-      () => false,
-    );
-}
+export const hasEngine = (): Promise<boolean> =>
+  succeeds(run('docker', ['compose', 'version']).then(() => run('docker', ['info'])));
 
 /** Prepares a project with random secrets. Nothing runs yet. */
 export async function prepareStack() {
