@@ -4,7 +4,8 @@ import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { closeGate, type Receiver, startGate, startReceiver, until } from '../receiver.js';
-import { type Harness, startHarness } from '../service.js';
+import { afterTest, opened } from '../servers.js';
+import { type Given, startHarness } from '../service.js';
 
 const within5s = (what: Promise<unknown>) =>
   withTimeout(
@@ -14,22 +15,16 @@ const within5s = (what: Promise<unknown>) =>
   );
 
 describe('A stopping process', () => {
-  let h: Harness;
   let receiver: Receiver;
-  let gate: ReturnType<typeof startGate>;
 
   beforeEach(async () => {
     receiver = await startReceiver();
-    gate = startGate();
-  });
-  afterEach(async () => {
-    gate.open();
-    await h.close();
   });
 
   it('ends with its attempts under way, and leaves to others what waits for a place', async () => {
-    h = await startHarness();
-    gate = closeGate(receiver);
+    const h = opened(await startHarness());
+    const gate = closeGate(receiver);
+    afterTest(gate.open);
     const client = await h.newClient(receiver.url);
     await setClient(h.db, client, { maxInFlight: 1 });
     await h.publish({ client, asset: 'held' });
@@ -43,7 +38,7 @@ describe('A stopping process', () => {
   });
 
   it('takes nothing for a drain that begins later', async () => {
-    h = await startHarness({}, 'worker');
+    const h = opened(await startHarness({}, 'worker'));
     const client = await h.newClient(receiver.url);
     await h.publish({ client, asset: 'waits' });
     await h.delivering.close();
@@ -58,7 +53,7 @@ describe('A stopping process', () => {
     const secretBox = { ...createSecretBox(undefined), open: unreadable };
     const failed: string[] = [];
     const metrics = { ownFailure: (cause: string) => failed.push(cause) };
-    h = await startHarness({}, 'all', { secretBox, metrics });
+    const h = opened(await startHarness({}, 'all', { secretBox, metrics }));
     await h.publish({ client: await h.newClient(receiver.url), asset: 'a' });
     await until('an attempt could not begin', () => failed.includes('secrets'));
     await h.delivering.close();
@@ -66,12 +61,13 @@ describe('A stopping process', () => {
   });
 
   it('ends its worker before that is stopped by force, though an attempt waits for its connection longer than that', async () => {
-    h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '1' }, 'all', {
-      permit: async (real, ...asked) => {
-        await gate.closed;
-        return await real.permit(...asked);
-      },
-    });
+    const gate = startGate();
+    const permit: Given['permit'] = async (real, ...asked) => {
+      await gate.closed;
+      return await real.permit(...asked);
+    };
+    const h = opened(await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '1' }, 'all', { permit }));
+    afterTest(gate.open);
     await h.startWorker();
     const client = await h.newClient(receiver.url);
     const { id } = await h.publish({ client, asset: 'a' });
@@ -87,7 +83,7 @@ describe('A stopping process', () => {
   });
 
   it('ends its drains once nothing more is taken', async () => {
-    h = await startHarness();
+    const h = opened(await startHarness());
     await h.startWorker();
     const client = await h.newClient(receiver.url);
     await setClient(h.db, client, { maxInFlight: 1 });
