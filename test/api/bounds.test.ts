@@ -5,12 +5,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { keysMatching } from '../keysMatching.js';
 import { type Receiver, startReceiver } from '../receiver.js';
 import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
-import { paths } from './reference/watchAnswers.js';
-
-interface Operation {
-  parameters: { name: string; in: string; example: unknown }[];
-  requestBody?: { content: Record<string, { examples: Record<string, { value: Record<string, unknown> }> }> };
-}
+import { type Call, calls, requestOf } from './everyCall.js';
 
 interface Bound {
   atMost: { count: number; isEntries: boolean; of: string } | undefined;
@@ -75,73 +70,42 @@ describe('a flood of every call that /openapi.json describes', function () {
   after(() => h.close());
 
   /** Other values in each round: of a stranger in every fourth, else of the customer. */
-  function inRound(name: string, example: unknown, round: number): string {
-    const client = clients[round % clients.length] ?? '';
-    const known: Record<string, string | undefined> = {
-      client_id: customer.client_id,
-      client_secret: customer.client_secret,
-      client_token: client,
-      url: `${receiver.url}?${round}`,
-      notification_id: notifications[round % clients.length],
-      id: notifications[round % clients.length],
-      scope: 'push_notifications',
-      token: tokens[0],
-      platform_id: `asset-${round % 50}`,
-      event_id: `event-${round}`,
-      since: '2026-01-01T00:00:00Z',
-      until: new Date().toISOString(),
-      limit: '2',
-      cursor: '',
-    };
-    if (round % 4 === 3 && typeof example === 'string' && !/_at$|since|until/.test(name))
-      return `made-up-${round}`;
-    return known[name] ?? String(example);
-  }
-
-  async function call(method: string, path: string, operation: Operation, round: number): Promise<void> {
-    const url = new URL(h.url);
+  async function call(asked: Call, round: number): Promise<void> {
+    const of = (own = '') => (round % 4 === 3 ? `made-up-${round}` : own);
+    const n = round % clients.length;
     // What a call reads was there before; what the flood makes is also removed by the flood.
-    url.pathname = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
-      method === 'GET' && /^(platform|event)_id$/.test(name) ? 'first' : inRound(name, 'x', round),
-    );
-    for (const { name, in: where, example } of operation.parameters) {
-      const value = where === 'query' && inRound(name, example, round);
-      if (value) url.searchParams.set(name, value);
-    }
-    const [[type = '', { examples }] = ['', { examples: {} }]] = Object.entries(
-      operation.requestBody?.content ?? {},
-    );
-    const [example] = Object.values<{ value: Record<string, unknown> }>(examples);
-    const given = Object.entries(example?.value ?? {}).map(([name, value]) => [
-      name,
-      typeof value === 'string' ? inRound(name, value, round) : name === 'segments' ? [`s-${round}`] : value,
-    ]);
-    const body = Object.fromEntries(given) as Record<string, string>;
-    const answer = await fetch(url, {
-      method,
+    const isRead = asked.method === 'get';
+    const subject = {
+      client_token: of(clients[n]),
+      id: of(notifications[n]),
+      platform_id: of(isRead ? 'first' : `asset-${round % 50}`),
+      event_id: of('first'),
+    };
+    const { client_id, client_secret } = customer;
+    const owner = { ...customer, client_id: of(client_id), client_secret: of(client_secret) };
+    const url = `${receiver.url}?${round}`;
+    const { filled, query, json, form } = requestOf(asked, subject, { url, owner });
+    const body = json && JSON.stringify({ ...json, ...('segments' in json && { segments: [`s-${round}`] }) });
+    const answer = await fetch(`${h.url}${filled}?${query}`, {
+      method: asked.method.toUpperCase(),
       redirect: 'manual',
       headers: {
-        ...(path.startsWith('/oauth') ? {} : { authorization: `Bearer ${tokens[round % tokens.length]}` }),
+        ...(!form && { authorization: `Bearer ${tokens[round % tokens.length]}` }),
         'x-forwarded-for': round % 2 ? `2001:db8:${round}::${round}` : `2001:db8::${round}`,
-        ...(example && { 'content-type': type }),
+        ...(json && { 'content-type': 'application/json' }),
       },
-      ...(example && { body: type.includes('json') ? JSON.stringify(body) : new URLSearchParams(body) }),
-    });
+      body: form ? new URLSearchParams({ ...form, token: of(tokens[0]) }) : body,
+    } as RequestInit);
     await answer.arrayBuffer();
-    const seen = statuses.get(`${method} ${path}`) ?? new Map<number, number>();
-    statuses.set(`${method} ${path}`, seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1));
+    const seen = statuses.get(asked.name) ?? new Map<number, number>();
+    statuses.set(asked.name, seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1));
   }
 
   it('leaves no key without a bound, and none beyond it', async () => {
-    const calls = Object.entries(paths).flatMap(([path, methods]) =>
-      Object.entries(methods).map(([method, operation]) => [method.toUpperCase(), path, operation] as const),
-    );
     for (let round = 0; round < rounds; round++) {
       // A token that is revoked would end the flood of the others.
       if (round % 10 === 0) tokens[0] = await newToken(h, customer);
-      await Promise.all(
-        calls.map(([method, path, of]) => call(method, path, of as unknown as Operation, round)),
-      );
+      await Promise.all(calls.map((one) => call(one, round)));
     }
     const failed = [...statuses].filter(
       ([, seen]) => ![...seen.keys()].some((status) => status < 400 || status === 429),

@@ -21,16 +21,10 @@ type Case = [what: string, attempt: Attempt, status: number, says: RegExp];
 const jsonType = 'application/json';
 const formType = 'application/x-www-form-urlencoded';
 const mib = 1024 * 1024;
-const quotedPrintable = (fields: Record<string, string>): Attempt => ({
+const quotedPrintable = {
   type: 'multipart/form-data; boundary=b',
-  body: Object.entries(fields)
-    .map(
-      ([name, value]) =>
-        `--b\r\nContent-Disposition: form-data; name=${name}\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n${value}\r\n`,
-    )
-    .join('')
-    .concat('--b--\r\n'),
-});
+  body: '--b\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nx\r\n--b--\r\n',
+};
 const quoted = (text: string) => text.replaceAll(/[^\w ]/g, '\\$&');
 
 describe('every call, asked nearly right', () => {
@@ -157,7 +151,7 @@ describe('every call, asked nearly right', () => {
         ['no parts', { type: 'multipart/form-data; boundary=b', body: fields }, 400, /boundary that/],
         ['no UTF-8', { type, body: Buffer.from(`${fields}&a=\xe9`, 'latin1') }, 400, /UTF-8: see byte \d+/],
         ['UTF-16', { type, body: Buffer.from(fields, 'utf16le') }, 400, /bytes 0, as UTF-16/],
-        ['quoted-printable', quotedPrintable(form), 400, /is quoted-printable/],
+        ['quoted-printable', quotedPrintable, 400, /is quoted-printable/],
         ['gzip', { type, body: gzipSync(fields) }, 400, /is gzip/],
         ['gzip, as said', { type, body: gzipSync(fields), headers: encoded('gzip') }, 415, /Encoding/],
         ['another charset', { type: `${type}; charset=utf-16`, body: fields }, 415, /charset/],

@@ -102,6 +102,8 @@ describe('bad input on a raw socket', () => {
     'an expectation': [() => head('GET /healthz', 'expect: a miracle'), 417],
     'a header of 40 KiB': [() => head('GET /healthz', `x-long: ${'x'.repeat(40_000)}`), 431],
     '6,000 parameters': [() => get(`/clients?${numbered(6_000)}`), 400],
+    // Node by itself leaves out all after 2,000.
+    'a token behind 3,000 headers': [() => head('GET /clients', ...Array(3_000).fill('x:'), bearer), 200],
     'a path of dots': [() => head('GET /../../etc/passwd'), 404],
     CONNECT: [() => head('CONNECT elsewhere.example:443'), 400],
     'Expect: 100-continue': [() => post(event(''), 'expect: 100-continue'), 404],
@@ -266,12 +268,6 @@ describe('bad input on a raw socket', () => {
         assert.ok(heard.includes(named), JSON.stringify([broken, heard]));
         assert.ok(!heard.includes(publisher.token));
       }
-  });
-
-  it('reads a token behind thousands of headers, of which Node by itself leaves out all after 2,000', async () => {
-    const many = Array.from({ length: 3_000 }, (_, i) => `x${i}:`);
-    const heard = await callRaw(service.url, head('GET /clients', ...many, bearer)).closed;
-    assert.match(heard, /^HTTP\/1.1 200 /);
   });
 
   it('answers others beside 500 idle connections, 100 half requests and 100 slow bodies', async () => {
