@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createFailureLimits } from '../../src/api/steps/limits.js';
 import { findAccessToken, mintAccessToken } from '../../src/redis/records/accessTokens.js';
-import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, opened, servers } from '../servers.js';
 import { type Customer, type Harness, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
-import { credentialsOf, isTaken } from './credentials.js';
+import { credentialsOf } from './credentials.js';
 
 type Body = string | URLSearchParams | FormData | Uint8Array | ReadableStream;
 type Case = [what: string, body: () => Body, headers?: Record<string, string>, says?: RegExp];
@@ -80,53 +80,51 @@ describe('POST /oauth/access_token', () => {
   });
 
   it('gives the subset of the scopes asked for, and ends no older token', async () => {
-    const answer = await post(fields({ scope: 'reports' }));
-    const { access_token: token, scope } = (await answer.json()) as { access_token: string; scope: string };
-    assert.equal(scope, 'reports');
+    const token = await newToken(h, { ...account, scopes: ['reports'] });
     assert.deepEqual((await findAccessToken(h.db, token))?.scopes, ['reports']);
     assert.ok(await findAccessToken(h.db, account.token));
   });
 
+  const basic = (pair: string | Buffer) => `Basic ${Buffer.from(pair).toString('base64')}`;
+
   it('takes the credentials as Authorization: Basic, as RFC 6749 encodes them', async () => {
     const { client_id: id, client_secret: secret, ...others } = tokenFields(account);
-    const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
+    const ask = (pair: string, more = {}) =>
+      post(new URLSearchParams({ ...others, ...more }), { authorization: basic(pair) });
     // Percent-encoded more than it need be, as some libraries do.
     const encoded = secret.replaceAll(/[-_]/g, (one) => `%${one.charCodeAt(0).toString(16)}`);
-    assert.equal((await post(new URLSearchParams(others), basic(`${id}:${encoded}`))).status, 200);
-    const wrong = await post(new URLSearchParams(others), basic(`${id}:${secret}x`));
+    const padded = ['\n', '\r\n', ' '].flatMap((blank) => [
+      `${id}:${secret}${blank}`,
+      `${blank}${id}${blank}:${blank}${secret}`,
+    ]);
+    for (const pair of [`${id}:${encoded}`, ...padded])
+      assert.equal((await ask(pair)).status, 200, JSON.stringify(pair));
+    const pair = `${id}:${secret}`;
+    assert.equal((await ask(pair, { client_id: id })).status, 200);
+    const wrong = await ask(`${pair}x`);
     assert.match(wrong.headers.get('www-authenticate') ?? '', /^Basic /);
     await assertError(wrong, 401, 'invalid_client');
-    await assertError(await post(fields(), basic(`${id}:${secret}`)), 400, 'invalid_request', /not as both/);
-    for (const around of ['\n', '\r\n', ' '])
-      for (const pair of [`${id}:${secret}${around}`, `${around}${id}${around}:${around}${secret}`]) {
-        const { status } = await post(new URLSearchParams(others), basic(pair));
-        assert.equal(status, 200, JSON.stringify(pair));
-      }
-    const withId = (client_id: string) =>
-      post(new URLSearchParams({ ...others, client_id }), basic(`${id}:${secret}`));
-    assert.equal((await withId(id)).status, 200);
-    await assertError(await withId(`${id}x`), 400, 'invalid_request', /is not that of the header/);
+    for (const [more, says] of [
+      [{ client_id: id, client_secret: secret }, /not as both/],
+      [{ client_id: `${id}x` }, /is not that of the header/],
+    ] as const)
+      await assertError(await ask(pair, more), 400, 'invalid_request', says);
   });
 
   it('says what is wrong with a header that is not Basic, and counts no guess', async () => {
-    const customer = await newCustomer(h);
+    const { client_id: id, client_secret: secret } = await newCustomer(h);
     const fields = new URLSearchParams({ grant_type: 'none', scope: 'push_notifications' });
-    const pair = Buffer.from(`${customer.client_id}:${customer.client_secret}`).toString('base64');
-    const broken = `Basic ${pair.slice(0, 76)} ${pair.slice(76)}`;
-    const wrong = [broken, 'Basic %%%', 'Basic', 'Basic  ', 'basic a"b"'];
-    const utf16 = Buffer.from(`${customer.client_id}:${customer.client_secret}`, 'utf16le');
-    for (const [authorization, says] of [
-      ...Array(4)
-        .fill(wrong)
-        .flat()
-        .map((one) => [one, /one piece of base64/] as const),
-      ...[Buffer.from(customer.client_id), utf16, Buffer.from(utf16).swap16()].map(
-        (bytes) => [`Basic ${bytes.toString('base64')}`, /<client_id>:<client_secret> in UTF-8/] as const,
-      ),
-      ['Bearer abc', /client_id/],
-    ] as [string, RegExp][])
-      await assertError(await post(fields, { authorization }), 400, 'invalid_request', says);
-    assert.equal((await post(fields, { authorization: `BASIC  ${pair}` })).status, 200);
+    const right = basic(`${id}:${secret}`);
+    const utf16 = Buffer.from(`${id}:${secret}`, 'utf16le');
+    const wrong: [RegExp, ...string[]][] = [
+      [/one piece of base64/, right.replace(/.{8}$/, ' $&'), 'Basic %%%', 'Basic', 'Basic  ', 'basic a"b"'],
+      [/<client_id>:<client_secret> in UTF-8/, basic(id), basic(utf16), basic(Buffer.from(utf16).swap16())],
+      [/client_id/, 'Bearer abc'],
+    ];
+    for (const [says, ...headers] of [...wrong, ...wrong])
+      for (const authorization of headers)
+        await assertError(await post(fields, { authorization }), 400, 'invalid_request', says);
+    assert.equal((await post(fields, { authorization: right.replace('Basic', 'BASIC ') })).status, 200);
   });
 
   it('takes a form that begins with a byte order mark, UTF-8, an empty Content-Encoding, an unknown parameter', async () => {
@@ -241,24 +239,20 @@ describe('POST /oauth/access_token', () => {
       assert.equal((await ask(tokenFields(customer))).status, 503);
       for (let i = 0; i < 3; i++) assert.equal((await guess(refused)).status, 429);
       assert.equal((await ask(tokenFields(refused))).status, 429);
+      // As if the look-up had been answered, and the count of the failure was lost on its way.
+      const limits = createFailureLimits(api.db);
+      const count = Array.from({ length: 15 }, () => limits.count('somebody', '203.0.113.7'));
+      const lost = (await Promise.allSettled(count)).filter((one) => one.status === 'rejected');
+      assert.deepEqual(
+        lost.map(({ reason }) => reason.status),
+        Array(5).fill(429),
+      );
       proxy.release();
       while ((await fetch(`${api.url}/readyz`)).status !== 200);
       assert.equal((await guess(refused)).status, 429);
       assert.equal((await ask(tokenFields(customer))).status, 200);
     },
   );
-
-  itWithOneRedis('counts failures in memory when the count is lost on its way to Redis', async () => {
-    const proxy = opened(await startProxy(servers().redisUrl));
-    const api = opened(await startHarness({ REDIS_URL: proxy.url }, 'api'));
-    const limits = createFailureLimits(api.db);
-    proxy.hang();
-    const counted = await Promise.allSettled(
-      Array.from({ length: 15 }, () => limits.count('somebody', '203.0.113.7')),
-    );
-    const statuses = counted.map((one) => (one.status === 'rejected' ? one.reason.status : 401));
-    assert.deepEqual(statuses, [...Array(10).fill(401), ...Array(5).fill(429)]);
-  });
 
   it('counts failures of an IPv6 caller over all addresses of its /64', async () => {
     const customer = await newCustomer(h);
@@ -301,53 +295,35 @@ describe('POST /oauth/access_token', () => {
     assert.ok(await findAccessToken(h.db, await newToken(h, customer)));
   });
 
-  it('24 h after a rotation the old secret has ended', async () => {
-    const customer = await newCustomer(h);
-    await rotateSecret(h.db, customer.account_id);
-    const tomorrow = { ...h.db, clockOffsetMs: () => 24 * 3_600_000 + 1000 };
-    assert.ok(!(await isTaken(tomorrow, customer.client_id, customer.client_secret)));
-  });
-
   describe('POST /oauth/revoke', () => {
-    const revoke = (more: Record<string, string>, headers?: Record<string, string>) =>
-      fetch(`${h.url}/oauth/revoke`, {
-        method: 'POST',
-        body: new URLSearchParams({
-          client_id: account.client_id,
-          client_secret: account.client_secret,
-          ...more,
-        }),
-        ...(headers && { headers }),
-      });
+    const revoke = (more: Record<string, string>) => {
+      const { client_id, client_secret } = account;
+      const body = new URLSearchParams({ client_id, client_secret, ...more });
+      return fetch(`${h.url}/oauth/revoke`, { method: 'POST', body });
+    };
     const works = async (token: string) => (await findAccessToken(h.db, token)) !== undefined;
     const entries = async () =>
       (await listCalls(h.db)).filter(
         ({ accountId, what }) => accountId === account.account_id && what === 'access token revoked',
       ).length;
 
-    it('ends the token immediately, and no other, and is in the audit once', async () => {
+    it('ends the token immediately, and no other, and is in the audit once; it answers 200 to any other token', async () => {
       const token = await newToken(h, account);
       const answer = await revoke({ token, token_type_hint: 'access_token' });
       assert.deepEqual([answer.status, await answer.json()], [200, {}]);
       assert.equal(answer.headers.get('cache-control'), 'no-store');
       assert.deepEqual([await works(token), await works(account.token)], [false, true]);
-      assert.equal((await revoke({ token })).status, 200);
+      const ofAnother = (await newCustomer(h)).token;
+      for (const other of [token, 'unknown', ofAnother])
+        assert.equal((await revoke({ token: other })).status, 200);
+      assert.equal(await works(ofAnother), true);
       assert.equal(await entries(), 1);
     });
 
-    it('answers 200 for an unknown token and one of another account, which stays valid', async () => {
-      const { token } = await newCustomer(h);
-      const before = await entries();
-      for (const given of ['unknown', token]) assert.equal((await revoke({ token: given })).status, 200);
-      assert.equal(await works(token), true);
-      assert.equal(await entries(), before);
-    });
-
-    it('refuses as POST /oauth/access_token does: wrong credentials, a missing field, packed bodies', async () => {
+    it('refuses as POST /oauth/access_token does: wrong credentials, a missing field', async () => {
       const { token } = account;
       await assertError(await revoke({ token, client_secret: 'wrong' }), 401, 'invalid_client');
       await assertError(await revoke({}), 400, 'invalid_request');
-      await assertError(await revoke({ token }, { 'content-encoding': 'gzip' }), 415, 'invalid_request');
       assert.equal(await works(token), true);
       const statuses: number[] = [];
       for (let i = 0; i < 12; i++) statuses.push((await revoke({ token, client_secret: 'wrong' })).status);

@@ -39,14 +39,14 @@ describe('operator: account', () => {
     assert.equal(await findAccessToken(cli.db, token), undefined);
   });
 
-  it('rotate-secret ID keeps the old one valid; with --now it ends', async () => {
+  it('rotate-secret ID keeps the old one valid for 24 h; with --now it ends', async () => {
     const made = await cli.json('account', 'create', '--name', 'R');
+    const tomorrow = { ...cli.db, clockOffsetMs: () => 24 * 3_600_000 + 1000 };
+    const taken = ({ client_secret } = made, db = cli.db) => isTaken(db, made.client_id, client_secret);
     const second = await cli.json('account', 'rotate-secret', made.account_id);
-    assert.ok(await isTaken(cli.db, made.client_id, made.client_secret));
+    assert.deepEqual([await taken(), await taken(made, tomorrow)], [true, false]);
     const third = await cli.json('account', 'rotate-secret', made.account_id, '--now');
-    assert.ok(!(await isTaken(cli.db, made.client_id, made.client_secret)));
-    assert.ok(!(await isTaken(cli.db, made.client_id, second.client_secret)));
-    assert.ok(await isTaken(cli.db, made.client_id, third.client_secret));
+    assert.deepEqual([await taken(), await taken(second), await taken(third)], [false, false, true]);
   });
 
   it('disable ID and enable ID are recorded: who, when, what, before and after', async () => {
