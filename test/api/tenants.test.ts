@@ -1,5 +1,6 @@
 /** Every call of the description: the rules that all have in common, and every wrong token. */
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import type { Schema } from '../../src/api/reference/schemas.js';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
@@ -296,32 +297,44 @@ describe('every call', () => {
     });
   }
 
-  it('is in the audit if it reads a secret, changes or sends something, and was not refused', async () => {
+  it('is in the audit if it reads a secret, changes or sends something, and was not refused: by whom, from where, about what', async () => {
     const audited = await listCalls(h.db);
     const done = audited.filter(({ accountId }) => accountId === owner.account_id);
-    assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
-      'check',
-      'console link',
-      'first token of the day',
-      'notices url removed',
-      'notices url set',
-      'notification recover',
-      'notification redeliver',
-      'notification replay',
-      'quiet period set',
-      'registration',
-      'request headers set',
-      'resume',
-      'signing secret read',
-      'signing secret rotate',
-      'test',
-    ]);
-    const ofNoClient = ['console link', 'first token of the day', 'asset forget'];
-    for (const { accountId, clientToken, what } of audited) {
-      if (ofNoClient.includes(what)) continue;
-      const by = [owner, stranger].find(({ account_id }) => account_id === accountId);
-      assert.ok([by?.client_token, `notices:${accountId}`].includes(clientToken), clientToken);
-    }
+    const first = 'first token of the day';
+    const [url, since] = [{ url: new URL(receiver.url).origin }, { since: '2026-01-01T00:00:00.000Z' }];
+    const ofNotices = ` notices:${owner.account_id}`;
+    assert.deepEqual(
+      Object.fromEntries(
+        done.map(({ what, clientToken, about }) => [
+          `${what} ${clientToken}`.replace(owner.client_token, '').trim(),
+          about,
+        ]),
+      ),
+      {
+        check: url,
+        'console link': { access: 'full' },
+        [first]: { client_id: owner.client_id },
+        [`notices url removed${ofNotices}`]: url,
+        [`notices url set${ofNotices}`]: url,
+        'notification recover': since,
+        'notification redeliver': { notification_id: mine.id },
+        'notification replay': since,
+        'quiet period set': { seconds: 0 },
+        registration: url,
+        'request headers set': { header_names: [] },
+        resume: {},
+        'signing secret read': {},
+        'signing secret rotate': {},
+        [`signing secret read${ofNotices}`]: {},
+        [`signing secret rotate${ofNotices}`]: {},
+        test: url,
+      },
+    );
+    const fingerprint = hash('sha256', owner.token).slice(0, 12);
+    for (const { what, address, tokenFingerprint } of done)
+      assert.deepEqual([address, tokenFingerprint], ['127.0.0.1', what === first ? '' : fingerprint], what);
+    const ofStranger = audited.filter(({ accountId }) => accountId === stranger.account_id);
+    assert.deepEqual(ofStranger.map(({ what }) => what).sort(), [first, 'registration']);
   });
 
   it('needs the scope signing_secrets once the account has it if it reads or rotates a secret, or sets headers or a notices URL; no other call does', async () => {
