@@ -45,63 +45,51 @@ describe('console: in a browser', () => {
   const notices = () =>
     scene.receiver.received.filter(({ headers }) => isNotice(headers['webhook-client-token']));
 
-  /** Reaches an element with the Tab key alone, and sees that the focus shows there. */
-  async function tabTo(page: Page, element: Locator): Promise<void> {
+  /** Reaches an element with the Tab key alone, sees that the focus shows there, and presses Enter. */
+  async function press(page: Page, element: Locator): Promise<void> {
     await element.waitFor();
     for (let i = 0; i < 80; i++) {
       await page.keyboard.press('Tab');
       if ((await element.and(page.locator(':focus')).count()) === 0) continue;
       const outline = await page.evaluate('getComputedStyle(document.activeElement).outlineStyle');
       assert.equal(outline, 'solid', await element.innerText());
-      return;
+      return await page.keyboard.press('Enter');
     }
     assert.fail(`Tab does not reach ${element}`);
   }
 
-  const byMouse = (_: Page, element: Locator) => element.click();
-  async function byKeyboard(page: Page, element: Locator): Promise<void> {
-    await tabTo(page, element);
-    await page.keyboard.press('Enter');
-  }
+  it('leads from a link to what fails and what to do, at a phone’s width, with the keyboard alone', async () => {
+    await fail();
+    const { receiver } = scene;
+    const { page, complaints } = await comeIn(screens.phone);
+    const link = (name: string) => page.getByRole('link', { name, exact: true });
+    const button = (name: string) => page.getByRole('button', { name, exact: true });
 
-  for (const [how, press, viewport] of [
-    ['with a mouse', byMouse, { width: 1280, height: 900 }],
-    ['at a phone’s width, with the keyboard alone', byKeyboard, { width: 390, height: 844 }],
-  ] as const) {
-    it(`leads from a link to what fails and what to do, ${how}`, async () => {
-      await fail();
-      const { receiver } = scene;
-      const { page, complaints } = await comeIn({ viewport });
-      const link = (name: string) => page.getByRole('link', { name, exact: true });
-      const button = (name: string) => page.getByRole('button', { name, exact: true });
-
-      await page.getByText('answers 503').waitFor();
-      await press(page, link('Example Site'));
-      await page.getByText(/Your server answers 503 since .* 3 videos wait\. We try one of them/).waitFor();
-      await press(page, link('answers 503'));
-      await page.getByText('when a probe succeeds').first().waitFor();
-      await press(page, link('vid-2'));
-      await page.getByText('It waits').waitFor();
-      await press(page, page.locator('#attempt-1 summary'));
-      await page.getByText('webhook-client-token').waitFor();
-      receiver.answer = () => 200;
-      await press(page, button('Send it again now'));
-      await page.getByText('It is due now').waitFor();
-      await page.getByText('You did get it').waitFor();
-      await press(page, page.getByRole('link', { name: '‹ Example Site' }));
-      await page.getByText('Your server accepts what we send').waitFor();
-      await press(page, link('Notices'));
-      await page.getByText('endpoint.failing').waitFor();
-      const before = notices().length;
-      await press(page, button('Send a test'));
-      await page.getByText('Your endpoint answered 200').waitFor();
-      assert.equal(JSON.parse(notices()[before]?.body ?? '').event, 'test');
-      await press(page, button('Sign out'));
-      await page.getByText('You are not signed in').waitFor();
-      assert.deepEqual(complaints, []);
-      await page.context().close();
-    });
-  }
+    await page.getByText('answers 503').waitFor();
+    await press(page, link('Example Site'));
+    await page.getByText(/Your server answers 503 since .* 3 videos wait\. We try one of them/).waitFor();
+    await press(page, link('answers 503'));
+    await page.getByText('when a probe succeeds').first().waitFor();
+    await press(page, link('vid-2'));
+    await page.getByText('It waits').waitFor();
+    await press(page, page.locator('#attempt-1 summary'));
+    await page.getByText('webhook-client-token').waitFor();
+    receiver.answer = () => 200;
+    await press(page, button('Send it again now'));
+    await page.getByText('It is due now').waitFor();
+    await page.getByText('You did get it').waitFor();
+    await press(page, page.getByRole('link', { name: '‹ Example Site' }));
+    await page.getByText('Your server accepts what we send').waitFor();
+    await press(page, link('Notices'));
+    await page.getByText('endpoint.failing').waitFor();
+    const before = notices().length;
+    await press(page, button('Send a test'));
+    await page.getByText('Your endpoint answered 200').waitFor();
+    assert.equal(JSON.parse(notices()[before]?.body ?? '').event, 'test');
+    await press(page, button('Sign out'));
+    await page.getByText('You are not signed in').waitFor();
+    assert.deepEqual(complaints, []);
+  });
 
   it('carries out each button in place, and shows changes without a reload', async () => {
     const { receiver, site } = scene;
@@ -136,7 +124,6 @@ describe('console: in a browser', () => {
     await page.getByRole('button', { name: 'Copy Python' }).click();
     await page.getByText(/Copied|Selected/).waitFor();
     assert.deepEqual(complaints, []);
-    await page.context().close();
   });
 
   it('makes one secret of a double click, and says while a page is not updated, as after its site is deleted', async () => {
@@ -165,7 +152,6 @@ describe('console: in a browser', () => {
     await isStale.waitFor();
     await page.reload();
     await page.getByText('The client token is not valid for this account').waitFor();
-    await page.context().close();
   }).timeout(60_000);
 
   it('keeps nobody out of a page: axe finds nothing and nothing scrolls sideways, on any screen', async () => {
@@ -188,7 +174,6 @@ describe('console: in a browser', () => {
       const { page } = await comeIn(options);
       for (const [name, path] of Object.entries(paths))
         await visit(page, scene.h.url + path, `console-${name}-${screen}`);
-      await page.context().close();
     }
 
     /** Attempts of the hours before this test, for the plots. */

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { findOnPath } from '../../local/binaries.js';
+import { opened } from '../servers.js';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
 
@@ -16,9 +17,9 @@ export async function startChromium(): Promise<Browser | undefined> {
   return await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
 }
 
-/** Opens a page, with a list of what the browser complains of. */
+/** Opens a page for the running test, with a list of what the browser complains of. */
 export async function openWatchedPage(browser: Browser, options: Parameters<Browser['newContext']>[0] = {}) {
-  const context = await browser.newContext(options);
+  const context = opened(await browser.newContext(options));
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on(

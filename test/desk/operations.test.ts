@@ -413,17 +413,20 @@ describe('operations of operators', () => {
       );
     });
 
-  it('recover what failed, which every page of its site says first', async () => {
+  it('recover what failed, which every page of its site says first; to the role look it shows no path of a URL and no form that changes something', async () => {
     const { client, id } = await pausedSite();
     const keys = scene.h.db.client(client);
     await scene.h.db.redis.hset(keys.failed, 'vid-2', `${id} expired L ${Date.now()} an-2`);
     await scene.h.db.redis.zadd(keys.failedAt, Date.now(), 'vid-2');
-    for (const tab of ['', '/notifications', '/asset', '/actions', '/audit'])
+    for (const tab of ['', '/notifications', '/asset', '/actions', '/audit']) {
+      const { html } = await visitors.look.get(`/desk/clients/${client}${tab}`);
       assert.match(
-        (await visitors.look.get(`/desk/clients/${client}${tab}`)).html,
+        html,
         /<main[^>]*>(?:(?!badge).)*1 video ended as .*failed.* since .*To recover.*deliveries are paused/s,
         tab,
       );
+      assert.doesNotMatch(html, /url-secret|<form [^>]*method="post" action="(?!\/desk\/sign_out)/, tab);
+    }
   });
 
   it('are there while Redis is full, and say why when it does not answer: to programs, commands and people', async () => {
