@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createFailureLimits } from '../../src/api/steps/limits.js';
-import { findAccessToken, mintAccessToken } from '../../src/redis/records/accessTokens.js';
+import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, opened, servers } from '../servers.js';
 import { type Customer, type Harness, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
-import { credentialsOf } from './credentials.js';
+import { mintToken } from './credentials.js';
 
 type Body = string | URLSearchParams | FormData | Uint8Array | ReadableStream;
 type Case = [what: string, body: () => Body, headers?: Record<string, string>, says?: RegExp];
@@ -279,11 +279,7 @@ describe('POST /oauth/access_token', () => {
     const customer = await newCustomer(h);
     const inThatMoment: Promise<string | undefined>[] = [];
     for (let i = 0; i < 20; i++) {
-      const minted = mintAccessToken(h.db, credentialsOf(customer), ['push_notifications'], {
-        ttlSeconds: 60,
-        perSecond: 100,
-      });
-      inThatMoment.push(minted.then((m) => (m.outcome === 'minted' ? m.token : undefined)));
+      inThatMoment.push(mintToken(h.db, customer, ['push_notifications']));
       if (i === 10) inThatMoment.push(setDisabled(h.db, customer.account_id, true).then(() => undefined));
     }
     const tokens = [customer.token, ...(await Promise.all(inThatMoment))].filter((t) => t !== undefined);

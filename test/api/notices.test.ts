@@ -4,8 +4,7 @@ import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { setScopes } from '../../src/redis/records/accounts.js';
 import { toldOf } from '../notices/scene.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, type Json, newCustomer, sharedHarness } from '../service.js';
-import { mintedToken } from './credentials.js';
+import { type Customer, type Harness, type Json, newCustomer, newToken, sharedHarness } from '../service.js';
 
 describe('PUT, GET and DELETE /notices', () => {
   let h: Harness;
@@ -58,7 +57,7 @@ describe('PUT, GET and DELETE /notices', () => {
 
   it('of a platform need a token with its scope', async () => {
     const platform = await newCustomer(h, ['push_notifications', 'enrichments']);
-    platform.token = await mintedToken(h.db, platform, ['push_notifications'], 60);
+    platform.token = await newToken(h, { ...platform, scopes: ['push_notifications'] });
     for (const [method, path] of [['PUT', '/notices'] as const, ...others]) {
       const body = method === 'PUT' ? { url: receiver.url } : undefined;
       const { status, headers, body: said } = await platform.call(method, path, body);
@@ -146,7 +145,7 @@ describe('PUT, GET and DELETE /notices', () => {
     await setScopes(h.db, customer.account_id, ['push_notifications', 'enrichments']);
     await put(receiver.url);
     await setScopes(h.db, customer.account_id, ['push_notifications']);
-    customer.token = await mintedToken(h.db, customer, ['push_notifications'], 60);
+    customer.token = await newToken(h, customer);
     assert.equal((await call('GET', '/notices')).status, 404, 'its own went first');
     customer = await newCustomer(h, ['enrichments']);
     assert.equal((await call('GET', '/notices')).status, 404, 'the other went with the scope');

@@ -7,7 +7,7 @@ import { listCalls } from '../../src/redis/records/audit.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
-import { mintedToken } from './credentials.js';
+import { mintToken } from './credentials.js';
 import { type Call, calls, everything, requestOf, type Subject } from './everyCall.js';
 
 let receiver: Receiver;
@@ -66,7 +66,7 @@ describe('every call', () => {
     for (const { account_id } of [disabled, enabledAgain]) await setDisabled(h.db, account_id, true);
     await setDisabled(h.db, enabledAgain.account_id, false);
     await rotateSecret(h.db, rotated.account_id, { now: true });
-    const expired = await mintedToken(h.db, owner, ['push_notifications'], 0.05);
+    const expired = String(await mintToken(h.db, owner, ['push_notifications'], 0.05));
     const statusOf = async () => (await ask('GET /clients', mine, bearer(expired))).status;
     await until('it has expired', async () => (await statusOf()) === 401);
     return {
@@ -259,32 +259,24 @@ describe('every call', () => {
     }
   }
 
-  it('POST /enrichments answers 403 without its scope, the same for every client token, also if the account has the scope', async () => {
-    const both = await newCustomer(h, ['enrichments', 'push_notifications']);
-    const narrow = await newToken(h, { ...both, scopes: ['push_notifications'] });
-    await assertChangesNothing(async () => {
-      const answers: Answer[] = [];
-      for (const client_token of [mine.client_token, theirs.client_token, 'SITE-of-nobody', 'no token!']) {
-        for (const token of [owner.token, narrow])
-          answers.push(await ask('POST /enrichments', { ...mine, client_token }, bearer(token)));
-      }
-      for (const answer of answers) assert.deepEqual(answer, answers[0]);
-      assert.equal(answers[0]?.status, 403);
-      assert.match(answers[0]?.headers['www-authenticate'] ?? '', /error="insufficient_scope"/);
+  for (const call of calls.filter(({ isPublishing }) => isPublishing))
+    it(`${call.name}: answers 403 without its scope, the same for every client token, also if the account has the scope; a deleted client is unknown`, async () => {
+      const both = await newCustomer(h, ['enrichments', 'push_notifications']);
+      const narrow = await newToken(h, { ...both, scopes: ['push_notifications'] });
+      const gone = await newCustomer(h);
+      await deleteClient(h.db, gone.client_token);
+      const of = (client_token: string, token: string) => ask(call, { ...mine, client_token }, bearer(token));
+      await assertChangesNothing(async () => {
+        const refused = await of('SITE-of-nobody', owner.token);
+        assert.equal(refused.status, 403);
+        assert.match(refused.headers['www-authenticate'] ?? '', /error="insufficient_scope"/);
+        for (const client_token of [mine.client_token, theirs.client_token, 'no token!'])
+          for (const token of [owner.token, narrow]) assert.deepEqual(await of(client_token, token), refused);
+      });
+      const unknown = await of('SITE-of-nobody', platform.token);
+      assert.deepEqual([unknown.status, unknown.body.code], [404, 'unknown_client']);
+      assert.deepEqual(await of(gone.client_token, platform.token), unknown);
     });
-  });
-
-  it('POST /enrichments treats a deleted client as unknown', async () => {
-    const gone = await newCustomer(h);
-    await deleteClient(h.db, gone.client_token);
-    const [ofGone, ofNone] = await Promise.all(
-      [gone.client_token, 'SITE-of-nobody'].map((client_token) =>
-        ask('POST /enrichments', { ...mine, client_token }, bearer(platform.token)),
-      ),
-    );
-    assert.deepEqual(ofGone, ofNone);
-    assert.deepEqual([ofGone?.status, ofGone?.body.code], [404, 'unknown_client']);
-  });
 
   for (const call of calls.filter(({ needsToken }) => needsToken)) {
     it(`${call.name}: is answered to the owner`, async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
-import { isTaken, mintedToken } from '../api/credentials.js';
+import { mintToken } from '../api/credentials.js';
 import { arrivedEvent } from '../service.js';
 import { type Cli, openCli, registeredClient } from './cli.js';
 
@@ -24,7 +24,7 @@ describe('operator: account', () => {
 
   it('set ID --scope S ends every token if a scope is removed, otherwise none; an unknown scope changes nothing', async () => {
     const made = await cli.json('account', 'create', '--name', 'S');
-    const token = await mintedToken(cli.db, made, ['push_notifications'], 60);
+    const token = String(await mintToken(cli.db, made, ['push_notifications']));
     const scopes = ['--scope', 'push_notifications', '--scope', 'signing_secrets'];
     assert.deepEqual(await cli.json('account', 'set', made.account_id, ...scopes), {
       account_id: made.account_id,
@@ -42,7 +42,8 @@ describe('operator: account', () => {
   it('rotate-secret ID keeps the old one valid for 24 h; with --now it ends', async () => {
     const made = await cli.json('account', 'create', '--name', 'R');
     const tomorrow = { ...cli.db, clockOffsetMs: () => 24 * 3_600_000 + 1000 };
-    const taken = ({ client_secret } = made, db = cli.db) => isTaken(db, made.client_id, client_secret);
+    const taken = async ({ client_secret } = made, db = cli.db) =>
+      (await mintToken(db, { ...made, client_secret })) !== undefined;
     const second = await cli.json('account', 'rotate-secret', made.account_id);
     assert.deepEqual([await taken(), await taken(made, tomorrow)], [true, false]);
     const third = await cli.json('account', 'rotate-secret', made.account_id, '--now');
@@ -51,17 +52,18 @@ describe('operator: account', () => {
 
   it('disable ID and enable ID are recorded: who, when, what, before and after', async () => {
     const begun = Date.now() - 1000;
-    const { account_id, client_id, client_secret } = await cli.json('account', 'create', '--name', 'D');
+    const made = await cli.json('account', 'create', '--name', 'D');
+    const { account_id, client_id, client_secret } = made;
     assert.equal((await cli.json('account', 'disable', account_id)).disabled, true);
-    assert.ok(!(await isTaken(cli.db, client_id, client_secret)));
+    assert.equal(await mintToken(cli.db, made), undefined);
     assert.equal((await cli.json('account', 'enable', account_id, '--as', 'Ada')).disabled, false);
     const since = new Date(begun).toISOString();
     const audit = await cli.json('audit', '--since', since, '--of', account_id);
     const login = userInfo().username;
-    const made = { name: 'D', client_id, scopes: ['push_notifications'] };
+    const created = { name: 'D', client_id, scopes: ['push_notifications'] };
     const changes = audit.map((one: Record<string, unknown>) => [one.who, one.what, one.before, one.after]);
     assert.deepEqual(changes, [
-      [login, 'account create', null, made],
+      [login, 'account create', null, created],
       [login, 'account disable', { disabled: false }, { disabled: true }],
       [`Ada (${login})`, 'account enable', { disabled: true }, { disabled: false }],
     ]);
