@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Server } from 'node:net';
+import { Webhook } from 'standardwebhooks';
 import { freePort } from '../local/ports.js';
 
 export interface Received {
@@ -71,6 +72,18 @@ export async function startReceiver(port?: number) {
   };
   return receiver;
 }
+
+/** Answers as a receiver should: 204 to what a public library verifies with the secret, else 401. */
+export const verifies =
+  (secret: string) =>
+  ({ body, headers }: Pick<Received, 'body' | 'headers'>): 204 | 401 => {
+    try {
+      new Webhook(secret).verify(body, headers as Record<string, string>);
+      return 204;
+    } catch {
+      return 401;
+    }
+  };
 
 /** Has a server listen on this machine. @returns its port */
 export async function portOf(server: Server, given?: number): Promise<number> {

@@ -68,100 +68,93 @@ describe('calls for the publisher’s engineers', () => {
     });
   });
 
-  describe('/push_notifications/signing_secret', () => {
-    const path = '/push_notifications/signing_secret';
+  const secretPath = '/push_notifications/signing_secret';
 
-    it('GET answers it before a URL exists; POST makes a new one, and the previous one still signs', async () => {
-      const old = String((await read(path)).signing_secret);
-      assert.match(old, /^whsec_/);
-      await register();
-      assert.equal((await read(path)).signing_secret, old);
-      const { body } = await call('POST', path);
-      assert.ok(Date.parse(String(body.previous_valid_until)) > Date.now());
-      await delivered('vid-1');
-      const [{ body: sent, headers } = assert.fail()] = receiver.received;
-      for (const secret of [old, String(body.signing_secret)])
-        new Webhook(secret).verify(sent, headers as Record<string, string>);
-    });
-
-    it('POST answers 429 with Retry-After while ten previous ones still sign, and loses no secret', async () => {
-      await read(path);
-      let last: unknown;
-      for (let i = 0; i < previousSigningSecretsAtMost; i++)
-        last = (await call('POST', path)).body.signing_secret;
-      const refused = await call('POST', path);
-      assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
-      const waitSeconds = Number(refused.headers.get('retry-after'));
-      assert.ok(waitSeconds > 23 * 3600 && waitSeconds <= 24 * 3600, String(waitSeconds));
-      assert.equal((await read(path)).signing_secret, last);
-    });
+  it('GET /push_notifications/signing_secret answers it before a URL exists; POST makes a new one, and the previous one still signs', async () => {
+    const old = String((await read(secretPath)).signing_secret);
+    assert.match(old, /^whsec_/);
+    await register();
+    assert.equal((await read(secretPath)).signing_secret, old);
+    const { body } = await call('POST', secretPath);
+    assert.ok(Date.parse(String(body.previous_valid_until)) > Date.now());
+    await delivered('vid-1');
+    const [{ body: sent, headers } = assert.fail()] = receiver.received;
+    for (const secret of [old, String(body.signing_secret)])
+      new Webhook(secret).verify(sent, headers as Record<string, string>);
   });
 
-  describe('POST /push_notifications/test', () => {
-    const path = '/push_notifications/test';
-
-    it('sends to the registered URL, answers the request and its result, and is limited to bursts of 5', async () => {
-      await register();
-      const { body } = await call('POST', path);
-      const [got] = receiver.received;
-      assert.equal(got?.body, '{"event":"test","platform_id":"test"}');
-      const request = body.request as { headers: Record<string, string>; body: string };
-      assert.equal(request.body, got?.body);
-      assert.equal(request.headers['webhook-id'], got?.headers['webhook-id']);
-      assert.deepEqual([body.status, typeof body.milliseconds], [200, 'number']);
-      assert.equal((await read('/push_notifications')).last_success_at, null);
-      receiver.answer = () => 302;
-      const failed = (await call('POST', path)).body;
-      assert.deepEqual([failed.status, failed.error], [302, 'redirect']);
-      const statuses: number[] = [];
-      for (let i = 0; i < 4; i++) statuses.push((await call('POST', path)).status);
-      assert.deepEqual(statuses, [200, 200, 200, 429]);
-    });
+  it('POST /push_notifications/signing_secret answers 429 with Retry-After while ten previous ones still sign, and loses no secret', async () => {
+    await read(secretPath);
+    let last: unknown;
+    for (let i = 0; i < previousSigningSecretsAtMost; i++)
+      last = (await call('POST', secretPath)).body.signing_secret;
+    const refused = await call('POST', secretPath);
+    assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
+    const waitSeconds = Number(refused.headers.get('retry-after'));
+    assert.ok(waitSeconds > 23 * 3600 && waitSeconds <= 24 * 3600, String(waitSeconds));
+    assert.equal((await read(secretPath)).signing_secret, last);
   });
 
-  describe('GET /notifications', () => {
-    it('lists newest first, page by page, with filters; one by its id, with its attempts and the URL’s scheme and host', async () => {
-      await customer.register(`${receiver.url}?secret=1`);
-      const [id = ''] = [await delivered('vid-1'), await delivered('vid-2'), await delivered('vid-3')];
-      const assets = async (query: string) => {
-        const { notifications, next_cursor } = await read(`/notifications?${query}`);
-        return [(notifications as Json[]).map((n) => n.platform_id).join(), next_cursor];
-      };
-      const [first, cursor] = await assets('limit=2');
-      assert.equal(first, 'vid-3,vid-2');
-      for (const [query, expected] of [
-        [`limit=2&cursor=${cursor}`, 'vid-1'],
-        ['platform_id=vid-2', 'vid-2'],
-        ['state=failed', ''],
-        ['since=2020-01-01', 'vid-3,vid-2,vid-1'],
-        ['until=2020-01-01T00:00:00Z', ''],
-      ] as const) {
-        assert.equal((await assets(query))[0], expected, query);
-      }
-      const { attempts } = await read(`/notifications/${id}`);
-      const [{ url, status } = assert.fail()] = attempts as Json[];
-      assert.deepEqual([url, status], [new URL(receiver.url).origin, 200]);
-    });
+  it('POST /push_notifications/test sends to the registered URL, answers the request and its result, and is limited to bursts of 5', async () => {
+    await register();
+    const test = () => call('POST', '/push_notifications/test');
+    const { body } = await test();
+    const [got] = receiver.received;
+    assert.equal(got?.body, '{"event":"test","platform_id":"test"}');
+    const request = body.request as { headers: Record<string, string>; body: string };
+    assert.equal(request.body, got?.body);
+    assert.equal(request.headers['webhook-id'], got?.headers['webhook-id']);
+    assert.deepEqual([body.status, typeof body.milliseconds], [200, 'number']);
+    assert.equal((await read('/push_notifications')).last_success_at, null);
+    receiver.answer = () => 302;
+    const failed = (await test()).body;
+    assert.deepEqual([failed.status, failed.error], [302, 'redirect']);
+    const statuses: number[] = [];
+    for (let i = 0; i < 4; i++) statuses.push((await test()).status);
+    assert.deepEqual(statuses, [200, 200, 200, 429]);
+  });
 
-    it('answers 400 naming the parameter', async () => {
-      for (const wrong of [
-        'state=odd',
-        'since=yesterday',
-        'since=2026-01-02&until=2026-01-01',
-        'limit=0',
-        'limit=1000',
-        'limit=1e2',
-        'cursor=x',
-        'cursor=a.1.msg_3q2-7wABAgMEBQYHCAkKCw.ANOTHER',
-        'state=',
-        'platform_id=vid-9%0A',
-        `platform_id=${'x'.repeat(257)}`,
-      ]) {
-        const { status, body } = await call('GET', `/notifications?${wrong}`);
-        assert.equal(status, 400, wrong);
-        assert.match(String(body.msg), new RegExp(wrong.split('=')[0] ?? ''));
-      }
-    });
+  it('GET /notifications lists newest first, page by page, with filters; one by its id, with its attempts and the URL’s scheme and host', async () => {
+    await customer.register(`${receiver.url}?secret=1`);
+    const [id = ''] = [await delivered('vid-1'), await delivered('vid-2'), await delivered('vid-3')];
+    const assets = async (query: string) => {
+      const { notifications, next_cursor } = await read(`/notifications?${query}`);
+      return [(notifications as Json[]).map((n) => n.platform_id).join(), next_cursor];
+    };
+    const [first, cursor] = await assets('limit=2');
+    assert.equal(first, 'vid-3,vid-2');
+    for (const [query, expected] of [
+      [`limit=2&cursor=${cursor}`, 'vid-1'],
+      ['platform_id=vid-2', 'vid-2'],
+      ['state=failed', ''],
+      ['since=2020-01-01', 'vid-3,vid-2,vid-1'],
+      ['until=2020-01-01T00:00:00Z', ''],
+    ] as const) {
+      assert.equal((await assets(query))[0], expected, query);
+    }
+    const { attempts } = await read(`/notifications/${id}`);
+    const [{ url, status } = assert.fail()] = attempts as Json[];
+    assert.deepEqual([url, status], [new URL(receiver.url).origin, 200]);
+  });
+
+  it('GET /notifications answers 400 naming the parameter', async () => {
+    for (const wrong of [
+      'state=odd',
+      'since=yesterday',
+      'since=2026-01-02&until=2026-01-01',
+      'limit=0',
+      'limit=1000',
+      'limit=1e2',
+      'cursor=x',
+      'cursor=a.1.msg_3q2-7wABAgMEBQYHCAkKCw.ANOTHER',
+      'state=',
+      'platform_id=vid-9%0A',
+      `platform_id=${'x'.repeat(257)}`,
+    ]) {
+      const { status, body } = await call('GET', `/notifications?${wrong}`);
+      assert.equal(status, 400, wrong);
+      assert.match(String(body.msg), new RegExp(wrong.split('=')[0] ?? ''));
+    }
   });
 
   it('GET /notifications/{id} says that one waits for a place, where every client has the default number', async () => {

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
-import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
-import { startReceiver, until } from '../receiver.js';
+import { startReceiver, until, verifies } from '../receiver.js';
 import { newToken } from '../service.js';
 import { type ConsoleScene, startScene } from './scene.js';
 import { formTokenIn, signedIn } from './visitor.js';
@@ -65,15 +64,7 @@ describe('console: actions', () => {
     assert.equal(receiver.received.length, 5);
 
     await customer.forgetSends();
-    const webhook = new Webhook(await signingSecret());
-    receiver.answer = ({ body, headers }) => {
-      try {
-        webhook.verify(body, headers as Record<string, string>);
-        return 204;
-      } catch {
-        return 401;
-      }
-    };
+    receiver.answer = verifies(await signingSecret());
     const good = await submit('check');
     assert.match(good.html, /notice good[\s\S]*Your receiver passes every check/);
     assert.match(good.html, /A repeat of the first one: 204 after \d+ ms, then 204 after \d+ ms/);
