@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { until } from '../receiver.js';
 import { type Harness, newCustomer, sharedHarness } from '../service.js';
 import { callRaw } from './rawCaller.js';
 
@@ -30,7 +31,8 @@ describe('token requests of other ecosystems, answered 200', () => {
       // A machine that is busy with other work may answer 503: sending it again is always safe.
       for (let tries = 0; tries < 5 && (heard === '' || heard.includes(' 503 ')); tries++) {
         const caller = callRaw(h.url, Buffer.from(bytes, 'latin1'));
-        heard = await answerOf(caller);
+        // Its end is that of its JSON: the connection may stay.
+        heard = await until('it is answered', () => caller.heard().endsWith('}') && caller.heard());
         caller.socket.destroy();
       }
       assert.match(heard, /^(HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 200 OK\r\n/);
@@ -42,15 +44,3 @@ describe('token requests of other ecosystems, answered 200', () => {
     assert.ok(files.length >= 41, `${files.length} files`);
   });
 });
-
-/** Its end is that of its JSON: the connection may stay. */
-async function answerOf({ socket, heard, closed }: ReturnType<typeof callRaw>): Promise<string> {
-  for (;;) {
-    if (heard().endsWith('}')) return heard();
-    const ended = await Promise.race([
-      new Promise<false>((resolve) => socket.once('data', () => resolve(false))),
-      closed.then(() => true),
-    ]);
-    if (ended) return heard();
-  }
-}

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Client, Connection } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { formTokenIn, newLink, Visitor } from '../console/visitor.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
@@ -66,6 +67,17 @@ describe('No secret, token or signing key is ever visible', () => {
     await call('PUT', 'notices', {}, { url: `${receiver.url}?notices=${querySecret}` });
     const ofNotices = await call('GET', 'notices/signing_secret');
     secrets.set("the notices' signing secret", String(ofNotices.signing_secret).slice('whsec_'.length));
+
+    const link = await newLink(service, token);
+    const visitor = new Visitor(service.url);
+    await visitor.open(link);
+    const page = await visitor.get('/console');
+    secrets.set("a link's token", new URL(link).hash.slice(1));
+    secrets.set("a session's cookie", visitor.secret);
+    secrets.set("a form's token", formTokenIn(page.html));
+    await visitor.get(`/console/sites/${client_token}?x=${formTokenIn(page.html)}`);
+    await visitor.open(link);
+    await visitor.submit(page, '/console/sign_out');
 
     const show = async (id: string) =>
       (await call('GET', `notifications/${id}`, { client_token })) as { state: string; attempts: unknown[] };
