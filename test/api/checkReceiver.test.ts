@@ -145,16 +145,6 @@ describe('POST /push_notifications/check', () => {
     assert.equal(await h.db.redis.exists(h.db.client(customer.client_token).notifications), 0);
   });
 
-  it('sends a test to another URL than the registered one, without the request headers of the client', async () => {
-    await customer.call('PUT', '/push_notifications/headers', { headers: { 'x-key': 'gate' } });
-    await customer.register(`${url}&now`);
-    for (const other of [undefined, `${url}&now`, url]) {
-      assert.equal((await call('POST', 'test', other ? { url: other } : {})).body.status, 204);
-    }
-    const keys = receiver.received.map(({ headers }) => headers['x-key']);
-    assert.deepEqual(keys, ['gate', 'gate', undefined]);
-  });
-
   it('refuses a url in a private network, and answers 400 without a url', async () => {
     const inside = await call('POST', 'check', { url: 'http://10.0.0.1/' });
     assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);

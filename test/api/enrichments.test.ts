@@ -146,9 +146,10 @@ describe('POST /enrichments', () => {
       await until('all have arrived', () => new Set(receiver.received.map((r) => r.body)).size === 500);
     });
 
-    it('reads a body with a byte order mark, gzip under each of its names, and a Content-Encoding with empty members', async () => {
+    it('reads a body of 1 MiB, with a byte order mark, gzip under each of its names, and a Content-Encoding with empty members', async () => {
       const silent = JSON.stringify(event({ notify: false }));
-      assert.equal((await call(`\ufeff${silent}`)).status, 202);
+      for (const body of [silent.padEnd(1024 * 1024, ' '), `\ufeff${silent}`])
+        assert.equal((await call(body)).status, 202);
       for (const name of ['gzip', 'GZIP', 'x-gzip', ' X-GZip', 'gzip,', ', gzip ,,', 'identity', '', ',']) {
         const answer = await fetch(`${h.url}/enrichments`, {
           method: 'POST',
@@ -161,11 +162,6 @@ describe('POST /enrichments', () => {
         });
         assert.equal(answer.status, 202, name);
       }
-    });
-
-    it('reads a body of 1 MiB', async () => {
-      const text = JSON.stringify({ events: [event({ notify: false })] });
-      assert.equal((await call(text.padEnd(1024 * 1024, ' '))).status, 202);
     });
   });
 

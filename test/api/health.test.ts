@@ -7,14 +7,16 @@ import { opened } from '../servers.js';
 
 const never = () => new Promise<never>(() => undefined);
 const immediately = async () => undefined;
+const readinessOf = (given: Partial<Parameters<typeof createReadiness>[0]> = {}) =>
+  createReadiness({ redis: immediately, temporal: immediately, ending: () => false, ...given });
+const admin = async (host: string, readiness = readinessOf()) =>
+  opened(await listenAdmin({ ADMIN_HOST: host, ADMIN_PORT: 0 }, createMetrics(), readiness)).port;
 
 describe('GET /healthz, GET /readyz', () => {
   it('answers 503 once the process was told to stop, also on the admin port', async () => {
     let isEnding = false;
-    const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => isEnding });
-    const where = { ADMIN_HOST: '127.0.0.1', ADMIN_PORT: 0 };
-    const admin = opened(await listenAdmin(where, createMetrics(), readiness));
-    const status = async () => (await fetch(`http://127.0.0.1:${admin.port}/readyz`)).status;
+    const port = await admin('127.0.0.1', readinessOf({ ending: () => isEnding }));
+    const status = async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).status;
     assert.equal(await status(), 200);
     isEnding = true;
     assert.equal(await status(), 503);
@@ -22,10 +24,9 @@ describe('GET /healthz, GET /readyz', () => {
 
   it('shares one check among all callers within a second', async () => {
     const looks = { redis: 0, temporal: 0 };
-    const readiness = createReadiness({
+    const readiness = readinessOf({
       redis: async () => looks.redis++,
       temporal: async () => looks.temporal++,
-      ending: () => false,
     });
     const began = performance.now();
     const answers = await Promise.all(Array.from({ length: 1000 }, readiness));
@@ -45,7 +46,7 @@ describe('GET /healthz, GET /readyz', () => {
       calls++;
       return never();
     };
-    const readiness = createReadiness({ redis: silent, temporal: immediately, ending: () => false });
+    const readiness = readinessOf({ redis: silent });
     for (let i = 0; i < 3; i++) {
       assert.deepEqual(await readiness(), { status: 'not ready', redis: false, temporal: true });
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
@@ -56,11 +57,9 @@ describe('GET /healthz, GET /readyz', () => {
   it('listens with the admin port only on ADMIN_HOST', async function () {
     // Another process may have the same port of 127.0.0.1.
     this.retries(3);
-    const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => false });
-    const where = { ADMIN_HOST: '127.0.0.2', ADMIN_PORT: 0 };
-    const admin = opened(await listenAdmin(where, createMetrics(), readiness));
-    assert.equal((await fetch(`http://127.0.0.2:${admin.port}/healthz`)).status, 200);
-    const other = createServer().listen(admin.port, '127.0.0.1');
+    const port = await admin('127.0.0.2');
+    assert.equal((await fetch(`http://127.0.0.2:${port}/healthz`)).status, 200);
+    const other = createServer().listen(port, '127.0.0.1');
     await new Promise((resolve, reject) => other.once('listening', resolve).once('error', reject));
     other.close();
   });

@@ -231,20 +231,6 @@ describe('every call, asked nearly right', () => {
     const answer = await fetch(`${h.url}/register_push_notifications?${asked}`, { method: 'POST' });
     assert.match(((await answer.json()) as { msg: string }).msg, /has the character U\+000D/);
   });
-
-  it('counts no token call of these as a guess', async () => {
-    const answers = await Promise.all(
-      calls
-        .filter(({ isForm }) => isForm)
-        .map(async (call) => {
-          const { form } = requestOf(call, mine, { url: receiver.url, owner });
-          const body = new URLSearchParams(form);
-          return (await fetch(h.url + call.path, { method: 'POST', body })).status;
-        }),
-    );
-    assert.deepEqual(answers, [200, 200]);
-    there = await everything(h);
-  });
 });
 
 /** JSON with one mistake, and where it is. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
@@ -45,6 +46,26 @@ describe('calls for the publisher’s engineers', () => {
     await register();
     const registered = [{ ...one, state: 'active', url: receiver.url, owed: 0 }];
     assert.deepEqual(await read('/clients'), { clients: registered, has_more: false });
+  });
+
+  it('GET /clients lists every client once, by client token, 50 by default, also while clients come and go', async () => {
+    const { account_id: accountId } = customer;
+    const create = (clientToken: string) => createClient(h.db, { accountId, name: 'Site', clientToken });
+    const names = Array.from({ length: 55 }, (_, i) => `page-${accountId}-${String(i).padStart(2, '0')}`);
+    for (const clientToken of names) await create(clientToken);
+    const seen: string[] = [];
+    const sizes: number[] = [];
+    for (let query = '?limit=5'; query !== ''; ) {
+      const { clients, next_cursor: cursor } = await read(`/clients${query}`);
+      const tokens = (clients as Json[]).map(({ client_token }) => String(client_token));
+      sizes.push(tokens.length);
+      seen.push(...tokens);
+      query = cursor === undefined ? '' : `?cursor=${cursor}`;
+      // In front of the cursor: it moves nothing that is still to come.
+      await create(`0${seen.length}-${accountId}`);
+    }
+    assert.deepEqual(sizes, [5, 50, 1]);
+    assert.deepEqual(seen, [customer.client_token, ...names].sort());
   });
 
   it('GET /push_notifications answers 404 when nothing is registered, then the registration and its state', async () => {

@@ -62,7 +62,7 @@ describe('PUT /push_notifications/headers', () => {
     assert.deepEqual([arrived()[3]?.headers.apikey, await names()], [undefined, []]);
   });
 
-  it('sends the headers with a test and a check, and their answers do not show the values', async () => {
+  it('sends the headers with a test and a check, but to another URL than the registered one, and their answers do not show the values', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     for (const what of ['test', 'check']) {
       await customer.forgetSends();
@@ -74,6 +74,12 @@ describe('PUT /push_notifications/headers', () => {
     }
     assert.equal(arrived().length, 6);
     for (const { headers } of arrived()) assert.equal(headers.authorization, `Bearer ${secret}`);
+    await customer.forgetSends();
+    await h.registerUrl(customer.client_token, receiver.url);
+    for (const query of ['', `?url=${receiver.url}`, `?url=${receiver.url}-2`])
+      await call('POST', `/push_notifications/test${query}`);
+    const sent = arrived().map(({ headers }) => headers.authorization !== undefined);
+    assert.deepEqual(sent.slice(-3), [true, true, false]);
   });
 
   it('hides the values in an attempt’s record if the receiver’s error page shows them', async () => {

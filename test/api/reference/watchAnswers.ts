@@ -5,7 +5,7 @@ import { openapi } from '../../../src/api/reference/openapi.js';
 import type { Schema } from '../../../src/api/reference/schemas.js';
 
 const watched = new Set<string>();
-const underWay: Promise<Error | undefined>[] = [];
+const underWay: Promise<unknown>[] = [];
 
 /** @param url where the API listens; what it answers from now on is checked, and a test that got another answer fails */
 export function watchAnswers(url: string): void {
@@ -20,20 +20,17 @@ globalThis.fetch = async (input, init) => {
   if (!watched.has(origin) || /^\/console(\/|$)/.test(pathname)) return answer;
   const method = (init?.method ?? (input instanceof Request ? input.method : 'GET')).toUpperCase();
   const { status, headers } = answer;
-  underWay.push(check({ method, path: pathname, status, headers }, answer.clone()));
+  const checked = answer
+    .clone()
+    .text()
+    .then(
+      (text) => assertDescribed({ method, path: pathname, status, headers, text }),
+      // A test may break off what it reads, or end the service.
+      () => undefined,
+    );
+  underWay.push(checked.catch((err: Error) => err));
   return answer;
 };
-
-async function check(head: Omit<Answer, 'text'>, copy: Response): Promise<Error | undefined> {
-  // A test may break off what it reads, or end the service.
-  const text = await copy.text().catch(() => undefined);
-  try {
-    if (text !== undefined) assertDescribed({ ...head, text });
-    return undefined;
-  } catch (err) {
-    return err as Error;
-  }
-}
 
 // Outside of mocha (examples, recorders) nobody asks.
 if (typeof afterEach === 'function')
