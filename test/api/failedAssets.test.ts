@@ -62,19 +62,17 @@ describe('failed assets', () => {
     const { last_event: event, last_notification: notification } = await read('/assets/lost-7');
     assert.equal((event as Json).event_id, 'an-7');
     assert.deepEqual([(notification as Json).state, (notification as Json).reason], ['failed', 'expired']);
-    const newer = await h.publish({ client: customer.client_token, asset: 'lost-8' });
-    assert.equal((await read('/push_notifications')).failed, 449, 'a newer event takes its place');
     await pause(false);
     const at = new Date(Date.now() + 31 * days).toISOString();
     for (const outside of [{ until: '2026-01-02T00:00:00Z' }, { since: at }])
       assert.deepEqual(await recover(outside), { count: 0, more: 0 });
-    assert.deepEqual(await recover({ dry_run: true }), { count: 449, more: 0 });
-    assert.equal((await read('/push_notifications')).failed, 449, 'a dry run changes nothing');
-    assert.deepEqual(await recover(), { count: 449, more: 0 });
+    await h.publish({ client: customer.client_token, asset: 'lost-8' });
+    assert.equal((await read('/push_notifications')).failed, 449, 'a newer event takes its place');
+    for (const dry_run of [true, false])
+      assert.deepEqual(await recover({ dry_run }), { count: 449, more: 0 });
     await until('each arrived', () => receiver.received.length === 450, 60_000);
     assert.equal((await read('/push_notifications')).failed, 0);
     assert.deepEqual(receiver.idsOf('lost-7'), [one?.notification_id], 'its id is the same');
-    assert.deepEqual(receiver.idsOf('lost-8'), [newer.id]);
   });
 
   it('make one notice with their count, however many steps they end in, and are counted for the alert', async () => {
@@ -114,9 +112,5 @@ describe('failed assets', () => {
     assert.deepEqual((await read('/notifications?state=failed')).notifications, []);
     assert.deepEqual(await recover(), { count: 0, more: 0 });
     assert.equal((await read('/push_notifications')).failed, 0);
-    await h.publish({ client: customer.client_token, asset: 'new' });
-    await h.wake(customer.client_token);
-    const { failed } = h.db.client(customer.client_token);
-    await until('they are removed', async () => (await h.db.redis.exists(failed)) === 0);
   });
 });
