@@ -94,51 +94,38 @@ describe('operator: secrets', () => {
     assert.match(String(await h.db.redis.hget(h.db.client(kept).signingSecrets, 'current')), /^k2:/);
   });
 
-  it('rotate T makes a new one; the old one also signs for 24 h, and with --now every earlier one ends', async () => {
-    const box = createSecretBox([newer]);
-    const client = await h.newClient();
-    await h.db.redis.del(h.db.client(client).signingSecrets);
-    const first = await createSigningSecret(h.db, box, client);
-    assert.ok((await cli.json('secrets', 'rotate', client)).previous_valid_until);
-    const { signing: secrets } = await readSecrets(h.db, box, client);
-    assert.deepEqual([secrets.length, secrets[1]], [2, first]);
-    for (let i = 1; i < previousSigningSecretsAtMost; i++) await rotateSigningSecret(h.db, box, client);
-    const refused = await cli.refused('secrets', 'rotate', client);
-    assert.match(refused, /Ten earlier signing secrets .* With --now all of them end immediately/);
-    const shown = await cli.run(['secrets', 'rotate', client, '--now', '--json']);
-    const [only = '', ...more] = (await readSecrets(h.db, box, client)).signing;
-    assert.deepEqual(more, []);
-    assert.equal(secrets.includes(only) || shown.stdout.includes(only), false);
-  });
+  for (const whose of ['client', 'notices'])
+    it(`rotate T makes a new one; the old ones also sign for 24 h, until there are ten, and with --now every earlier one ends (${whose})`, async () => {
+      const { account_id } = await createAccount(h.db, { name: 'Acme' });
+      const client = whose === 'notices' ? noticesClient(account_id) : await h.newClient();
+      const before = createSecretBox([older]);
+      if (whose === 'notices') await setNoticesUrl(h.db, before, account_id, 'http://127.0.0.1:4997/');
+      await h.db.redis.del(h.db.client(client).signingSecrets);
+      const first = await createSigningSecret(h.db, before, client);
+      assert.ok((await cli.json('secrets', 'rotate', client)).previous_valid_until);
+      // Another client's secret has no key.
+      await cli.run(['secrets', 'reencrypt']);
+      const read = async () => (await readSecrets(h.db, createSecretBox([newer]), client)).signing;
+      const secrets = await read();
+      assert.deepEqual([secrets.length, secrets[1]], [2, first]);
+      for (let i = 1; i < previousSigningSecretsAtMost; i++)
+        await rotateSigningSecret(h.db, createSecretBox([newer]), client);
+      const refused = await cli.refused('secrets', 'rotate', client);
+      assert.match(refused, /Ten earlier signing secrets .* With --now all of them end immediately/);
+      const { stdout } = await cli.run(['secrets', 'rotate', client, '--now']);
+      const call = whose === 'notices' ? 'notices' : 'push_notifications';
+      assert.match(stdout, new RegExp(`GET /${call}/signing_secret\\. Every earlier one has ended`));
+      const [only = '', ...more] = await read();
+      assert.deepEqual(more, []);
+      assert.equal(secrets.includes(only) || stdout.includes(only), false);
+      const audit: { what: string; after: unknown }[] = await cli.json('audit', '--of', client);
+      const rotations = audit.filter(({ what }) => what === 'secrets rotate').map(({ after }) => after);
+      assert.deepEqual(rotations, [{ old_ones_end: 'in 24 h' }, { old_ones_end: 'now' }]);
+    });
 
   it('are refused without SECRETS_KEY', async () => {
     const ran = await cli.run(['secrets', 'reencrypt'], { env: { SECRETS_KEY: '' } });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /SECRETS_KEY is not set/);
-  });
-});
-
-describe('operator: the client of notices', () => {
-  it('secrets rotate is for it too, and its account is told how to read it; the audit has both; reencrypt takes it', async () => {
-    const cli = await openCli({ SECRETS_KEY: setting(newer, older) });
-    const { account_id } = await createAccount(cli.db, { name: 'Acme' });
-    const client = noticesClient(account_id);
-    const url = 'http://127.0.0.1:4997/notices?key=hush';
-    await setNoticesUrl(cli.db, createSecretBox([older]), account_id, url);
-    const read = async (...keys: (typeof older)[]) =>
-      (await readSecrets(cli.db, createSecretBox(keys), client)).signing;
-    await cli.json('secrets', 'rotate', client);
-    const both = await read(newer, older);
-    assert.ok((await cli.json('secrets', 'reencrypt')).reencrypted >= 1);
-    assert.deepEqual(await read(newer), both);
-    const ended = await cli.run(['secrets', 'rotate', client, '--now']);
-    assert.match(ended.stdout, /reads it with GET \/notices\/signing_secret\. Every earlier one has ended/);
-    assert.equal((await read(newer)).length, 1);
-    const audit: { what: string; after: unknown }[] = await cli.json('audit', '--of', client);
-    const rotations = audit.slice(-2).map(({ what, after }) => ({ what, after }));
-    assert.deepEqual(
-      rotations,
-      ['in 24 h', 'now'].map((end) => ({ what: 'secrets rotate', after: { old_ones_end: end } })),
-    );
   });
 });
