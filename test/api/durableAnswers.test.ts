@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RedisServer } from '../../local/redis.js';
-import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
+import type { RedisCluster } from '../../local/redisCluster.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { openCli } from '../operator/cli.js';
@@ -78,7 +78,10 @@ describe('In a cluster, while the node of the account is unavailable', function 
     const platform = await newCustomer(api, ['enrichments']);
     const [used, unused] = [platform.token, await newToken(api, platform)];
     const away = await cluster.ownerOf(slotOf(db.global.account(platform.account_id)));
-    const client = await clientBeside(away);
+    // The client is on another node; the account of its owner may be anywhere.
+    let site = 0;
+    while ((await cluster.ownerOf(slotOf(db.client(`SITE-${site}`).base))).id === away.id) site++;
+    const client = await api.newClient(url, `SITE-${site}`);
     const statusOf = async (token: string, n: number) => {
       platform.token = token;
       const event = { client_token: client, event_id: `event-${n}`, segments: [`segment-${n}`] };
@@ -90,12 +93,4 @@ describe('In a cluster, while the node of the account is unavailable', function 
     await until('a token that was not used is refused', async () => (await statusOf(unused, 2)) === 503);
     for (let n = 3; n < 8; n++) assert.equal(await statusOf(used, n), 202);
   });
-
-  /** A client on another node; the account of its owner may be anywhere. */
-  async function clientBeside(away: ClusterNode): Promise<string> {
-    for (let n = 0; ; n++) {
-      const { base } = api.db.client(`SITE-${n}`);
-      if ((await cluster.ownerOf(slotOf(base))).id !== away.id) return await api.newClient(url, `SITE-${n}`);
-    }
-  }
 });
