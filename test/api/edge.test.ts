@@ -158,6 +158,9 @@ describe('the HTTP edge', () => {
       setNoticesUrl setQuietPeriod setRequestHeaders Accepted AttemptDetail EnrichmentEvent ErrorCode
       NotAccepted Notification NotificationWithAttempts OAuthProblem Problem`;
     assert.deepEqual(names, kept.trim().split(/\s+/));
+    // A health check is never refused for its number.
+    for (const path of ['/healthz', '/readyz'])
+      assert.ok(!('429' in (openapi.paths[path]?.get?.responses ?? assert.fail())));
   });
 
   it('answers /openapi.json packed to who takes it', async () => {

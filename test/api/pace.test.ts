@@ -92,7 +92,7 @@ describe('the pace of calls in one process', () => {
       assert.ok(carriedOut <= 40 + weight + 20 * seconds, `${carriedOut} in ${seconds} s`);
       // From the same network, as behind a proxy that is not trusted.
       const known = await flood(5, '/enrichments', { method: 'POST', headers: bearer(platform.token) }, from);
-      const health = await flood(5, '/readyz', {}, from);
+      const health = await flood(100, '/readyz', {}, from);
       assert.deepEqual(refusedOf([...known.answers, ...health.answers]), []);
       const elsewhere = await flood(weight === 1 ? 5 : 1, path, init);
       assert.deepEqual(refusedOf(elsewhere.answers), []);
@@ -154,13 +154,6 @@ describe('the pace of calls in one process', () => {
       });
       for (const { headers } of answers) assert.ok(Number(headers.get('retry-after')) <= 60);
     });
-
-  it('refuses no health check, as /openapi.json has it', async () => {
-    for (const path of ['/healthz', '/readyz'])
-      assert.ok(!('429' in (paths[path]?.get?.responses ?? assert.fail())));
-    const { answers } = await flood(100, '/readyz');
-    assert.deepEqual([...new Set(answers.map((one) => one.status))], [200]);
-  });
 
   it('answers a refused call late', async () => {
     const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.1' };

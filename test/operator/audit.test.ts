@@ -24,16 +24,6 @@ import {
 } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
-interface Entry {
-  what: string;
-  target: string;
-  after: Record<string, unknown> | null;
-  account_id?: string;
-  address?: string;
-  token_fingerprint?: string;
-  request_id?: string;
-}
-
 const fingerprint = (token: string) => createHash('sha256').update(token).digest('hex').slice(0, 12);
 
 /** Of every account: accessToken.test.ts has its test. */
@@ -53,9 +43,9 @@ describe('audit: calls of the API', () => {
   after(() => h.close());
 
   const from = '127.0.0.1';
-  const ofAccount = async (accountId: string): Promise<Entry[]> =>
+  const ofAccount = async (accountId: string): Promise<Json[]> =>
     (await cli.json('audit')).filter(
-      ({ account_id, what }: Entry) => account_id === accountId && what !== firstToken,
+      ({ account_id, what }: Json) => account_id === accountId && what !== firstToken,
     );
 
   it('shows and logs each with account, client, address and token, and no secret', async () => {
@@ -73,9 +63,10 @@ describe('audit: calls of the API', () => {
     const expected = calls.map(([what], i) => [what, client_token, from, fingerprint(token), ids[i]]);
     const recorded = entries.map((e) => [e.what, e.target, e.address, e.token_fingerprint, e.request_id]);
     assert.deepEqual(recorded, expected);
-    assert.equal(entries[1]?.after?.url, new URL(receiver.url).origin);
-    const [asked] = (await cli.json('audit', '--of', customer.account_id)) as Entry[];
-    assert.deepEqual([asked?.what, Object.keys(asked?.after ?? {})], [firstToken, ['client_id']]);
+    const { origin } = new URL(receiver.url);
+    assert.deepEqual(entries[1]?.after, { url: origin, token: fingerprint(token) });
+    const [asked] = await cli.json('audit', '--of', customer.account_id);
+    assert.deepEqual([asked.what, Object.keys(asked.after)], [firstToken, ['client_id']]);
     const isCall = (l: Json) => l.msg === 'audited call' && l.what !== firstToken;
     const logged = lines.filter((l) => isCall(l) && l.account_id === customer.account_id);
     const said = logged.map((l) => [l.what, l.client_token, l.address, l.token_fingerprint, l.request_id]);
