@@ -20,6 +20,7 @@ import { startReceiver, until } from './receiver.js';
 import { startSentinel } from './redisSentinels.js';
 import { startRespProxy } from './respProxy.js';
 import { opened, servers, uniquePrefix, useOpened } from './servers.js';
+import type { Json } from './service.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
 
@@ -306,4 +307,25 @@ describe('A process whose Temporal', () => {
     assert.equal(await service.stop(), 0);
     for (const line of service.stdout.trim().split('\n')) JSON.parse(line);
   });
+
+  it('begins to refuse a process: /readyz says so, and a worker that fails names the reason', async () => {
+    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
+    let code = status.ok;
+    // A server tells its version to everybody. The library repeats a call that finds the server unavailable.
+    proxy.answer = (path) =>
+      ({ GetSystemInfo: 0, PollActivityTaskQueue: 14 })[path.replace(/.*\//, '')] ?? code;
+    const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
+    const isServed = async () => ((await (await fetch(`${service.url}/readyz`)).json()) as Json).temporal;
+    for (const refusal of [5, 8, 16, 7]) {
+      code = status.ok;
+      await service.until('it is served', isServed);
+      code = refusal;
+      await service.until(`it is refused: gRPC ${code}`, async () => !(await isServed()));
+    }
+    assert.equal(await service.ended, 1);
+    const retries = [...service.stdout.matchAll(/retried (\d+) times/g)].map(([, count]) => Number(count));
+    assert.equal(Math.max(...retries), 6, 'the library repeats a call in vain, and says so');
+    const says = 'cannot serve: Temporal refuses this caller the call (PERMISSION_DENIED). Give it rights';
+    assert.ok(service.stderr.startsWith(`Temporal at ${proxy.address} ${says}`), service.stderr);
+  }).timeout(150_000);
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type NameSettings, SystemNames } from '../../src/outgoing/names.js';
 import { newFolder } from '../servers.js';
@@ -93,6 +93,7 @@ describe('a name', () => {
     // Docker makes a folder where it is told to mount a file that does not exist.
     mkdirSync(join(folder, 'hosts'));
     await assert.rejects(names.lookup('hooks.example'), { code: 'ENOTFOUND' });
+    rmdirSync(join(folder, 'hosts'));
   });
 
   it('that means this host is loopback, for any answer of DNS', async () => {

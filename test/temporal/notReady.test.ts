@@ -6,7 +6,6 @@ import { startGrpcProxy, status } from '../grpcProxy.js';
 import { beginService, startService } from '../program.js';
 import { portOf } from '../receiver.js';
 import { opened, servers } from '../servers.js';
-import type { Json } from '../service.js';
 
 describe('A Temporal', () => {
   it('that accepts connections and answers nothing in time counts as away', async () => {
@@ -42,27 +41,6 @@ describe('A Temporal', () => {
         `Temporal at ${proxy.address} cannot serve: Temporal refuses a call (gRPC ${code}). Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.\n`,
       );
     });
-
-  it('that begins to refuse a process is false in /readyz, and named with its reason when a worker fails', async () => {
-    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-    let code = status.ok;
-    // A server tells its version to everybody. The library repeats a call that finds the server unavailable.
-    proxy.answer = (path) =>
-      ({ GetSystemInfo: 0, PollActivityTaskQueue: 14 })[path.replace(/.*\//, '')] ?? code;
-    const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
-    const isServed = async () => ((await (await fetch(`${service.url}/readyz`)).json()) as Json).temporal;
-    for (const refusal of [5, 8, 16, 7]) {
-      code = status.ok;
-      await service.until('it is served', isServed);
-      code = refusal;
-      await service.until(`it is refused: gRPC ${code}`, async () => !(await isServed()));
-    }
-    assert.equal(await service.ended, 1);
-    const retries = [...service.stdout.matchAll(/retried (\d+) times/g)].map(([, count]) => Number(count));
-    assert.equal(Math.max(...retries), 6, 'the library repeats a call in vain, and says so');
-    const says = 'cannot serve: Temporal refuses this caller the call (PERMISSION_DENIED). Give it rights';
-    assert.ok(service.stderr.startsWith(`Temporal at ${proxy.address} ${says}`), service.stderr);
-  }).timeout(150_000);
 
   it('that answers only with its frontend is waited for by a process with a worker, which says so', async () => {
     const unavailable = 14;
