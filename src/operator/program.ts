@@ -126,7 +126,7 @@ function addInput(command: Command, operation: Operation): Command {
     if (takes !== '') option.default(absent.data);
     // The help names them; the schema refuses others.
     if (words) option.argChoices = words as string[];
-    if (type === 'array') option.argParser((text, earlier: string[] = []) => [...earlier, text]);
+    if (type === 'array') option.argParser((text, earlier = '') => `${earlier} ${text}`.trim());
     command.addOption(option);
   }
   return command;
@@ -147,7 +147,6 @@ function readInput(command: Command, operation: Operation, given: readonly unkno
   const [issue] = parsed.error.issues;
   const [member = ''] = (issue?.path ?? []) as string[];
   // What was typed stands first: `--state x: ...`.
-  const typed = [input[member]].flat().at(issue?.path[1] === undefined ? 0 : Number(issue.path[1]));
-  const where = member === '' ? '' : `${args.has(member) ? '' : `${longOption(member)} `}${typed}: `;
+  const where = member === '' ? '' : `${args.has(member) ? '' : `${longOption(member)} `}${input[member]}: `;
   return command.error(`error: ${where}${issue?.message}`);
 }

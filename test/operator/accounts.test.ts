@@ -16,7 +16,7 @@ describe('operator: account', () => {
     assert.deepEqual((await cli.json('account', 'create', '--name', 'A')).scopes, ['push_notifications']);
     const platform = await cli.json('account', 'create', '--name', 'P', '--scope', 'enrichments');
     assert.deepEqual(platform.scopes, ['enrichments']);
-    const scopes = ['--scope', 'push_notifications', '--scope', 'signing_secrets'];
+    const scopes = ['--scope', 'push_notifications signing_secrets', '--scope', 'push_notifications'];
     const second = await cli.run(['account', 'create', '--name', 'P', ...scopes, '--json']);
     assert.deepEqual(JSON.parse(second.stdout).scopes, ['push_notifications', 'signing_secrets']);
     assert.match(second.stderr, new RegExp(`of this name was there before: ${platform.account_id}`));

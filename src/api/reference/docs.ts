@@ -76,7 +76,8 @@ export function packedFile(type: string, read: () => string | Promise<Buffer>) {
     const { plain, zipped, etag } = await packed;
     ctx.set({ ...pageHeaders, 'Cache-Control': 'no-cache' });
     ctx.type = type;
-    ctx.etag = etag;
+    // One for both codings, so a weak one.
+    ctx.etag = `W/"${etag}"`;
     ctx.vary('Accept-Encoding');
     ctx.status = 200;
     if (ctx.fresh) {
