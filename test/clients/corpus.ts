@@ -65,7 +65,7 @@ export const languages: Language[] = [
       const home = await made('java', ['pom.xml', 'Callers.java'], async (cwd) => {
         const copy = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies';
         await run('mvn', ['-q', '-B', copy, '-DoutputDirectory=lib'], { cwd });
-        await run('javac', ['-cp', 'lib/*', '-d', 'lib', 'Callers.java'], { cwd });
+        await run('javac', ['-encoding', 'UTF-8', '-cp', 'lib/*', '-d', 'lib', 'Callers.java'], { cwd });
       });
       return ['java', '-cp', `${home}/lib/*:${home}/lib`, 'Callers'];
     },
