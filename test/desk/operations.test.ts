@@ -359,7 +359,7 @@ describe('operations of operators', () => {
     const { account_id } = await createAccount(scene.h.db, { name: 'Cr\u00e8me Odd' });
     assert.equal((await find('cre\u0300me odd')).headers.get('location'), `/desk/accounts/${account_id}`);
     const pageOfAsset = (id: string) => `/desk/clients/${client}/asset?platform_id=${encodeURIComponent(id)}`;
-    const odd = ['caf\u00e9 "1"', "it's", ' blank ', '%2e', '..', 'a/', 'caf\u00e9', '“x”'];
+    const odd = ['caf\u00e9 "1"', "it's", ' blank ', '%2e', '..', 'a/', 'caf\u00e9', '“vid-q”'];
     for (const id of odd) await scene.h.publish({ client, asset: id });
     const last = await scene.h.publish({ client, asset: 'vid-z', eventId: 'an-z' });
     await until('Temporal lists them', async () => (await find('vid-z')).status === 303);
