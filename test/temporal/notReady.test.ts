@@ -19,19 +19,22 @@ describe('A Temporal', () => {
     assert.deepEqual(errors, [['start', 'away']]);
   });
 
-  for (const role of ['worker', 'all'] as const)
-    it(`that is silent while a process starts is told, stops no API and no end: ${role}`, async () => {
-      const frozen = opened(createServer((socket) => socket.on('error', () => {}).resume()));
-      const service = await beginService({ TEMPORAL_ADDRESS: `127.0.0.1:${await portOf(frozen)}` }, role);
+  it('that is silent while a process starts is told, stops no API and no end', async () => {
+    const frozen = opened(createServer((socket) => socket.on('error', () => {}).resume()));
+    const TEMPORAL_ADDRESS = `127.0.0.1:${await portOf(frozen)}`;
+    const endsBy = async (role: 'worker' | 'all') => {
+      const service = await beginService({ TEMPORAL_ADDRESS }, role);
       await service.says(/waiting for Temporal: Temporal does not answer/);
       if (role === 'all')
         await service.until('it serves', async () => (await fetch(`${service.url}/readyz`)).ok);
-      assert.equal(await service.stop(), 0);
-      // The library itself gives up after 30 s.
-    }).timeout(29_000);
+      assert.equal(await service.stop(), 0, role);
+    };
+    await Promise.all([endsBy('worker'), endsBy('all')]);
+    // The library itself gives up after 30 s.
+  }).timeout(29_000);
 
-  for (const code of [3, 6, 9, 11, 12, 15])
-    it(`that refuses every call in words of its own ends a start, which names where it is: gRPC ${code}`, async () => {
+  it('that refuses every call in words of its own ends a start, which names where it is', async () => {
+    const endsBy = async (code: number) => {
       const proxy = opened(await startGrpcProxy(servers().temporalAddress));
       proxy.answer = (path) => (path.endsWith('/GetSystemInfo') ? status.ok : code);
       const service = await beginService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
@@ -40,7 +43,9 @@ describe('A Temporal', () => {
         service.stderr,
         `Temporal at ${proxy.address} cannot serve: Temporal refuses a call (gRPC ${code}). Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.\n`,
       );
-    });
+    };
+    await Promise.all([3, 6, 9, 11, 12, 15].map(endsBy));
+  });
 
   it('that answers only with its frontend is waited for by a process with a worker, which says so', async () => {
     const unavailable = 14;
