@@ -1,6 +1,6 @@
 /** The rules of the tree (docs/architecture.md, "The tree"): who may import whom, and how crowded a folder may be. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { importsOf } from './imports.mjs';
 
@@ -86,6 +86,14 @@ describe('the tree', () => {
     const isTied = (file: string) => imported.has(file) || entries.some((entry) => entry.test(file));
     const untied = files.filter((file) => !isTied(file));
     assert.deepEqual(untied, []);
+  });
+
+  it('has each test file that local/launch.mjs names: Mocha leaves out, with a warning, what it does not find', () => {
+    const named = [...textOf('local/launch.mjs').matchAll(/'(test\/[^'*$]+)'/g)].map(([, file = '']) => file);
+    assert.deepEqual(
+      named.filter((file) => !existsSync(join(project, file))),
+      [],
+    );
   });
 
   it('has no cycle of imports', () => {
