@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { messageOf } from '../src/log.js';
 import { dataDir, readRunState } from '../src/operator/npmStart.js';
 import { sign } from '../src/outgoing/notification.js';
+import { accountIdOf } from '../src/redis/records/accounts.js';
 import { type Credentials, demoAccount, runOperator } from './demoAccount.js';
 import type { RunState } from './runState.js';
 
@@ -32,7 +33,7 @@ try {
 async function play(apiUrl: string, environment: Record<string, string>): Promise<void> {
   const { publisher, platform } = await demoAccount(dataDir(), apiUrl, environment, detail);
   const client = `demo-${randomBytes(4).toString('hex')}`;
-  const owner = ['--account', publisher.client_id.replace('cid_', 'acc_')];
+  const owner = ['--account', accountIdOf(publisher.client_id)];
   await runOperator(environment, ['client', 'create', ...owner, '--name', 'Demo site', '--token', client]);
   step(`An operator creates a client of the demo account: ${client}`);
 

@@ -143,7 +143,8 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
       })
       .catch(refusal(services));
     const given = claimIn(claims, claim);
-    const role = roles.findLast(([value]) => valuesOf(given).includes(value))?.[1];
+    const values = valuesOf(given);
+    const role = roles.findLast(([value]) => values.includes(value))?.[1];
     const name = nameIn(claims);
     if (role !== undefined) {
       const person: Person = { name, role, how: 'signed in', subject: claims.sub };

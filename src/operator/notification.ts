@@ -3,10 +3,12 @@ import { z } from 'zod';
 import { stateSentence } from '../api/console/words.js';
 import { presentTime } from '../api/endpoints/present.js';
 import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
+import type { Db } from '../redis/connection/db.js';
 import { listedSince, newestNotifications, type Position } from '../redis/notifications/notificationPages.js';
 import { findNotification, getNotification } from '../redis/notifications/notifications.js';
 import {
   cancelNotification,
+  type Range,
   recoverFailed,
   redeliver as redeliverNotification,
   replayDelivered,
@@ -149,7 +151,10 @@ export const notificationReplay = range('replay', {
 
 interface RangeOperation extends Record<'does' | 'ended' | 'untilDefault', string> {
   makeOwed(
-    ...of: [...Parameters<typeof replayDelivered>, warn: Operator['warn']]
+    db: Db,
+    clientToken: string,
+    range: Range,
+    warn: Operator['warn'],
   ): Promise<{ count: number; until: number; more?: number; listedSince?: number }>;
 }
 

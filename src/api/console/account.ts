@@ -46,9 +46,10 @@ export async function sitesPart(
 ): Promise<Piece> {
   const [cursor, wanted, part = ''] = ['cursor', 'state', 'site'].map((name) => given(ctx, name));
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
+  const meant = bare(part);
   const matching = async (client: Client) => {
     const { clientToken, name } = client;
-    if (isNoticesClient(clientToken) || !hasPart(`${name}\n${clientToken}`, bare(part))) return undefined;
+    if (isNoticesClient(clientToken) || !hasPart(`${name}\n${clientToken}`, meant)) return undefined;
     const site = await readSite(db, client);
     return wanted === undefined || site.state === wanted ? site : undefined;
   };

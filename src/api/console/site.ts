@@ -107,10 +107,11 @@ export const bare = (pasted: string): string =>
  */
 export function readingsOf(pasted: string): string[] {
   const text = pasted.slice(0, textAtMost).replaceAll(/\p{Cc}/gu, '');
-  const forms = ['NFC', 'NFD'].map((form) => bare(text).normalize(form));
+  const inner = bare(text);
+  const forms = ['NFC', 'NFD'].map((form) => inner.normalize(form));
   const named = [...text.matchAll(namedIds)].map(([, value, part]) =>
     bare(querystring.unescape(value ?? part ?? '')),
   );
-  const all = new Set([text, text.trim(), bare(text), ...forms, ...named]);
+  const all = new Set([text, text.trim(), inner, ...forms, ...named]);
   return [...all].filter((one) => one.trim() !== '').slice(0, 10);
 }

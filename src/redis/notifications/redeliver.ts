@@ -26,7 +26,7 @@ export async function redeliver(
 }
 
 /** A span of time. `dryRun` only counts. Times are ms. */
-interface Range {
+export interface Range {
   since: number;
   until?: number | undefined;
   dryRun: boolean;
