@@ -33,7 +33,7 @@ export interface ApiDeps extends Services {
   auditedTokens: Remembered<true>;
 }
 
-export interface ApiState {
+interface ApiState {
   requestId: string;
   /** For how long the call waited because its caller asked for that. */
   waitedMs?: number;
@@ -44,12 +44,9 @@ export interface ApiState {
 }
 
 /** Koa's context of a request and its answer, with the state so far and the parameters of the path. */
-export type StepContext<State> = ParameterizedContext<
-  ApiState & State,
+export type ApiContext = ParameterizedContext<
+  ApiState,
   { params: Readonly<Record<string, string | undefined>>; _matchedRoute?: string | RegExp }
 >;
 
-export type ApiContext = StepContext<unknown>;
-
-/** A middleware whose type says what it reads from the state and adds to it. */
-export type Step<State = unknown> = (ctx: StepContext<State>, next: Next) => unknown;
+export type Step = (ctx: ApiContext, next: Next) => unknown;

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import type { Middleware } from 'koa';
 import type { ApiError } from '../apiError.js';
 import { packedFile } from '../reference/docs.js';
-import type { StepContext } from '../step.js';
+import type { ApiContext } from '../step.js';
 import { type Html, html, type Piece, pageHeaders } from './html.js';
 
 export interface Link {
@@ -22,7 +22,7 @@ export interface Frame {
   session?: { links: readonly Link[]; who: Piece; signOut: string; formToken: string };
 }
 
-export type PageContext = StepContext<{ frame: Frame }>;
+export type PageContext = ApiContext & { state: { frame: Frame } };
 
 export interface Page {
   title: string;
