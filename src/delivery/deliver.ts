@@ -121,9 +121,7 @@ class ClientEvents {
         continue;
       }
       if (claim.kind === 'not_needed') metrics.ended('not_needed');
-      const state =
-        claim.kind === 'ended' ? claim.state : claim.kind === 'not_needed' ? claim.kind : undefined;
-      this.#note(notificationId, ended(state));
+      this.#note(notificationId, ended(claim.kind === 'ended' ? claim.state : 'not_needed'));
     }
   }
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Db, nowOf } from '../../redis/connection/db.js';
+import { nowOf } from '../../redis/connection/db.js';
 import { getNotification } from '../../redis/notifications/notifications.js';
 import { recoverFailed, redeliver, replayDelivered } from '../../redis/notifications/redeliver.js';
 import { waitReasons } from '../../redis/owed/standing.js';
@@ -43,17 +43,12 @@ export const redeliverNotificationEndpoint = clientEndpoint({
 /** About 1 s of work for Redis, in steps over 3 s. */
 const recoveredAtMost = 20_000;
 
-interface RangeCall extends Pick<Description, 'route' | 'summary' | 'after503' | 'result'> {
-  description: string;
+interface RangeCall extends Pick<Description, 'route' | 'summary' | 'description' | 'after503' | 'result'> {
   ended: 'Failed' | 'Delivered';
   defaultUntil: string;
   /** For the audit. */
   what: string;
-  makeOwed: (
-    db: Db,
-    clientToken: string,
-    range: { since: number; until: number | undefined; dryRun: boolean },
-  ) => Promise<{ count: number }>;
+  makeOwed: (...of: Parameters<typeof replayDelivered>) => Promise<{ count: number }>;
 }
 
 /** Declares a call that makes notifications which ended in a span of time owed again. */

@@ -117,18 +117,15 @@ export async function readStandings(
   clientToken: string,
   asked: readonly Asked[],
 ): Promise<Standing[]> {
+  const { maxInFlight, drainPerSecond } = db.bounds;
   const found: Standing[] = [];
   for (let i = 0; i < asked.length; i += perCall) {
     const args = asked.slice(i, i + perCall).flatMap(({ notificationId, platformId, claim = 0 }) => {
       const { bucket, field } = assetSlot(platformId);
       return [notificationId, platformId, bucket, field, idToBytes(notificationId), claim];
     });
-    const { maxInFlight, drainPerSecond } = db.bounds;
-    const answers = await askScript<Answer[]>(db, 'look', clientToken, [
-      maxInFlight,
-      drainPerSecond,
-      ...args,
-    ]);
+    const given = [maxInFlight, drainPerSecond, ...args];
+    const answers = await askScript<Answer[]>(db, 'look', clientToken, given);
     found.push(...answers.map(parseStanding));
   }
   return found;

@@ -4,7 +4,7 @@
  * a hash for each hour, `{T}:attempts-by:<hour>`, whose fields are `<step>:<what>`: `d` delivered, `f.<error>` failed,
  * `l<i>` attempts that took up to `latencyBoundsMs[i]`.
  */
-import type { Logger } from '../../log.js';
+import { type Logger, messageOf } from '../../log.js';
 import { mapInPages } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
 
@@ -58,8 +58,7 @@ export function countAttempts(db: Db, log: Logger) {
       );
     } catch (err) {
       // It is unknown which were added: missing a few attempts in a plot is better than showing some twice.
-      const reason = err instanceof Error ? err.message : 'unknown';
-      log.debug({ reason }, 'counts of attempts were not written');
+      log.debug({ reason: messageOf(err) }, 'counts of attempts were not written');
     }
   }
 
