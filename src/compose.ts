@@ -7,7 +7,7 @@ import type { Metrics } from './metrics.js';
 import { createNotices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
-import { createUpdateWaits } from './redis/notifications/updateWaits.js';
+import { createUpdateWaits } from './redis/notifications/updates.js';
 import { noteGroup } from './redis/owed/claim.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
 import { joinProcesses } from './redis/records/processes.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
+import { createUpdateWaits } from '../../src/redis/notifications/updates.js';
 import { claimOnly } from '../../src/redis/owed/claim.js';
 import { until } from '../receiver.js';
 import { afterTest } from '../servers.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
-import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
+import { createUpdateWaits } from '../../src/redis/notifications/updates.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { closeDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
-import { createUpdateWaits } from '../../src/redis/notifications/updateWaits.js';
+import { createUpdateWaits, keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
 import { startProxy } from '../proxy.js';
 import { connectDb, itWithOneRedis, opened, servers } from '../servers.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';

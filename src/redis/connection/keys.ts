@@ -42,7 +42,7 @@ import { Command } from 'ioredis';
  *   leases_end                    when the first lease ended or ends, as of the last look at all of them
  *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate
  *   secrets_at                    the version of the client's secrets: when the last of them changed, s and us
- *   updates_awaited_until         until when a caller of GET /updates waits (updateWaits.ts)
+ *   updates_awaited_until         until when a caller of GET /updates waits (updates.ts)
  *   state_notice, secret_notice, failed_notice  JSON of a notice that is not claimed yet (records/notices.ts)
  *   notice_number                 of the last notice
  *   missing_until                 when the last of the deliveries ended that the list of notifications no longer has
