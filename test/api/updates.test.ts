@@ -158,6 +158,8 @@ describe('GET /updates', () => {
       const others = [await newCustomer(own), await newCustomer(own)];
       const calls = Array.from({ length: 20 }, (_, i) => others[i % 2]?.call('GET', '/updates?wait=20'));
       await until('all wait', () => own.apiDeps.updateWaits.waiting() === 20);
+      // Redis has answered what each of them asked before.
+      for (const { client_token } of others) await own.endpoint(client_token);
       assert.equal(listening(), before);
       const closed = own.close();
       await new Promise<void>((resolve) => process.nextTick(resolve));
