@@ -63,11 +63,7 @@ export function lookupFailed(error: unknown): AttemptFailed {
  * - there is no route to anywhere, in either family: ours
  * @param tried all addresses that were tried
  */
-export async function connectFailed(
-  error: unknown,
-  tried: readonly LookupAddress[],
-  hasRoute: HasRoute,
-): Promise<AttemptFailed> {
+export async function connectFailed(error: unknown, tried: readonly LookupAddress[], hasRoute: HasRoute) {
   const codes: string[] = (error instanceof AggregateError ? error.errors : [error]).map(codeOf);
   // Of several addresses, the receiver's code takes precedence over one that this host may have caused.
   const code = codes.find((code) => !routeCodes.has(code) && !oursByCode(code)) ?? codes[0] ?? '';

@@ -2,7 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { addAbortSignal } from 'node:stream';
-import { checkServerIdentity, type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import { checkServerIdentity, type SecureContext, connect as tlsConnect } from 'node:tls';
 import { withTimeout } from '../promises.js';
 import { judgeAddress, type TargetPolicy, withOwnNames } from './address.js';
 import { type DetailOf, tlsDetail } from './details.js';
@@ -101,11 +101,7 @@ const askedWithinMs = 250;
  * once for all connections of the origin. A name server that is silent or broken changes nothing.
  * @param address undefined if a proxy resolved the name
  */
-export async function isCurrent(
-  address: string | undefined,
-  to: Destination,
-  guard: Guard,
-): Promise<boolean> {
+export async function isCurrent(address: string | undefined, to: Destination, guard: Guard) {
   const { found } = to;
   if (found === undefined) return true;
   if (performance.now() > found.untilMs) {
@@ -171,12 +167,7 @@ async function connectTcp(
   return { tcp: socket, address };
 }
 
-async function startTls(
-  tcp: Socket,
-  to: Destination,
-  { trust }: Guard,
-  session: Buffer | undefined,
-): Promise<TLSSocket> {
+async function startTls(tcp: Socket, to: Destination, { trust }: Guard, session: Buffer | undefined) {
   const name = to.host.replace(/\.$/, '');
   const socket = tlsConnect({
     socket: tcp,

@@ -42,11 +42,7 @@ export class OutgoingProxy {
    * Opens a tunnel to the first of these hosts that the proxy reaches.
    * @throws AttemptFailed: the receiver's failure if the proxy says that it found no way there, else `ours`
    */
-  async connect(
-    hosts: readonly string[],
-    port: number,
-    signal: AbortSignal,
-  ): Promise<{ socket: Socket; host: string }> {
+  async connect(hosts: readonly string[], port: number, signal: AbortSignal) {
     for (const host of hosts) {
       const { status, socket } = await this.#ask(host, port, signal);
       if (isTunnel(status)) return { socket, host };

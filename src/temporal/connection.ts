@@ -1,10 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  Client,
-  Connection,
-  type WorkflowClientInterceptor,
-  WorkflowNotFoundError,
-} from '@temporalio/client';
+import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import { type Config, ConfigError } from '../config.js';
@@ -86,10 +81,7 @@ export interface Waiting {
  * server that is silent: the library gives up such a connection after 30 s.
  * @throws ConfigError for any other answer; other failures of the call; AbortError
  */
-export async function untilAvailable<T>(
-  { config, log, ended, begun }: Waiting,
-  call: () => Promise<T>,
-): Promise<T> {
+export async function untilAvailable<T>({ config, log, ended, begun }: Waiting, call: () => Promise<T>) {
   const say = async (err?: unknown) => {
     begun();
     const { reason, says, todo, lasts } = await explainTemporal(err, config.temporalConnection);
@@ -112,10 +104,7 @@ export async function untilAvailable<T>(
 }
 
 /** Returns the error with which a start ends: the text of a server's answer stays with the server. */
-export async function inWords(
-  err: unknown,
-  { temporalConnection, TEMPORAL_ADDRESS: address }: Config,
-): Promise<unknown> {
+export async function inWords(err: unknown, { temporalConnection, TEMPORAL_ADDRESS: address }: Config) {
   if (grpcCodeOf(err) === undefined) return err;
   const { says, todo } = await explainTemporal(err, temporalConnection);
   return new ConfigError(`Temporal at ${address} cannot serve: ${says} ${todo}`);
@@ -138,11 +127,7 @@ export type CallObserver = (call: ObservedCall, milliseconds: number, error?: Te
 const answerWithinMs = 10_000;
 
 /** Bounds and times the calls of a client. "Not found" and "already started" are answers, not failures. */
-function observeCalls(
-  connection: Connection | NativeConnection,
-  observe: CallObserver,
-  withinMs: number,
-): WorkflowClientInterceptor {
+function observeCalls(connection: Connection | NativeConnection, observe: CallObserver, withinMs: number) {
   const timed =
     (call: ObservedCall) =>
     async <Input, Answer>(input: Input, next: (input: Input) => Promise<Answer>): Promise<Answer> => {

@@ -30,11 +30,7 @@ const noOperator = new Set<number | undefined>([7, 12]);
  *
  * @throws ConfigError naming the attributes that are missing or of another type, and cannot be added from here
  */
-export async function ensureSearchAttributes(
-  connection: Servers,
-  namespace: string,
-  log: Logger,
-): Promise<void> {
+export async function ensureSearchAttributes(connection: Servers, namespace: string, log: Logger) {
   const { amiss, found } = await findAmiss(connection, namespace);
   if (amiss.length === 0) return;
   if (found === undefined || amiss.some((name) => name in found)) throw cannotAdd(namespace, amiss);
@@ -59,10 +55,7 @@ export async function ensureSearchAttributes(
  * Finds the search attributes that the namespace lacks, or has with another type.
  * @returns `found`: all that it has, with their types; undefined if the server does not list them
  */
-export async function findAmiss(
-  connection: Servers,
-  namespace: string,
-): Promise<{ amiss: Name[]; found?: Record<string, number> }> {
+export async function findAmiss(connection: Servers, namespace: string) {
   const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
   if (listed === 'denied') return { amiss: await findMissingByQuery(connection, namespace) };
   const found = listed.customAttributes;

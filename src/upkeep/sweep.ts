@@ -58,10 +58,7 @@ export interface Swept {
  * interrupted deletions, and writes the counts for the metrics. A part of Redis that does not answer is left out.
  * @param counts gets the progress
  */
-export async function runSweep(
-  deps: SweepDeps,
-  counts: Swept = { looked: 0, woken: 0, replaced: 0 },
-): Promise<Swept> {
+export async function runSweep(deps: SweepDeps, counts: Swept = { looked: 0, woken: 0, replaced: 0 }) {
   const sweep = new Sweep(deps, counts);
   await sweep.superviseCatchUps();
   await sweep

@@ -61,11 +61,7 @@ async function accept(deps: ApiDeps, { req }: ApiContext, left: Left) {
  * or the body.
  * @param work gets the traceparent of the span
  */
-async function traced<T>(
-  { tracing }: ApiDeps,
-  ctx: ApiContext,
-  work: (trace?: Traceparent) => Promise<T>,
-): Promise<T> {
+async function traced<T>({ tracing }: ApiDeps, ctx: ApiContext, work: (trace?: Traceparent) => Promise<T>) {
   const span = tracing?.begin('POST /enrichments', {
     kind: 'SERVER',
     traces: [ctx.req.headers.traceparent?.toString()],

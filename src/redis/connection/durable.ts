@@ -211,12 +211,7 @@ class DurableServer {
    * Writes a small key before it asks: WAITAOF waits for the connection's own last write, and an answer may rely on an earlier
    * write of another connection.
    */
-  async #confirmAll(
-    redis: Redis,
-    writes: readonly Write[],
-    answers: Promise<unknown>[],
-    endsAt: number,
-  ): Promise<void> {
+  async #confirmAll(redis: Redis, writes: readonly Write[], answers: Promise<unknown>[], endsAt: number) {
     const { nodes, mark } = this.settings;
     const own = { redis, nodes, clockOffsetMs: () => 0 };
     const marks = writes.map(({ command }) => markBeside(mark, keyOf(command)));

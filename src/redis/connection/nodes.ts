@@ -32,10 +32,7 @@ export interface Nodes {
 }
 
 /** Resolves once a server answers. @throws the error of the first server if none answers */
-export async function firstAnswer(
-  { primaries }: Nodes,
-  ask: (server: Redis) => Promise<unknown>,
-): Promise<unknown> {
+export async function firstAnswer({ primaries }: Nodes, ask: (server: Redis) => Promise<unknown>) {
   try {
     return await Promise.any(primaries().map(ask));
   } catch (err) {

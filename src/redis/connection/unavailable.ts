@@ -286,10 +286,7 @@ export function ignore(): void {}
  * @returns the result of the work; undefined if it threw
  * @throws if Redis is unavailable
  */
-export async function unlessBroken<T>(
-  work: () => Promise<T>,
-  onBroken: (err: unknown) => unknown,
-): Promise<T | undefined> {
+export async function unlessBroken<T>(work: () => Promise<T>, onBroken: (err: unknown) => unknown) {
   try {
     return await work();
   } catch (err) {

@@ -48,10 +48,7 @@ export async function getNotification(
 }
 
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
-export async function findNotification(
-  db: Db,
-  notificationId: string,
-): Promise<NotificationRecord | undefined> {
+export async function findNotification(db: Db, notificationId: string) {
   for await (const page of clientTokens(db)) {
     const keys = page.map((token) => db.client(token).notification(notificationId));
     const found = await Promise.all(keys.map((key) => db.redis.exists(key)));
@@ -65,11 +62,7 @@ export async function findNotification(
  * Reads records without their attempts, in the order of the ids; undefined for an id without a record. Waiting ones say when they are
  * attempted next, and why then.
  */
-export async function readRecords(
-  db: Db,
-  clientToken: string,
-  ids: readonly string[],
-): Promise<(ListedNotification | undefined)[]> {
+export async function readRecords(db: Db, clientToken: string, ids: readonly string[]) {
   const records = await Promise.all(ids.map((id) => readRecord(db, clientToken, id)));
   const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');
   const standings = await readStandings(db, clientToken, waiting);

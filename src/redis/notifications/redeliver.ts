@@ -15,11 +15,7 @@ export const cancelNotification = async (db: Db, clientToken: string, notificati
  * The caller wakes catch-up.
  * @returns the id of the notification that is due now; undefined if there is no record
  */
-export async function redeliver(
-  db: Db,
-  clientToken: string,
-  notificationId: string,
-): Promise<string | undefined> {
+export async function redeliver(db: Db, clientToken: string, notificationId: string) {
   // From here on the sweep knows this client, even if the rest fails.
   await announceClaims(db, clientToken);
   return (await runScript<string>(db, 'redeliver', clientToken, [notificationId])) || undefined;
@@ -72,11 +68,7 @@ export async function recoverFailed(
  * caller wakes catch-up.
  * @returns `listedSince`: set if deliveries of that time may be missing
  */
-export async function replayDelivered(
-  db: Db,
-  clientToken: string,
-  range: Range,
-): Promise<{ count: number; until: number; listedSince?: number }> {
+export async function replayDelivered(db: Db, clientToken: string, range: Range) {
   const { since, until = await firstEnd(db, clientToken, range), dryRun } = range;
   if (!dryRun) await announceClaims(db, clientToken);
   const seen = new Set<string>();

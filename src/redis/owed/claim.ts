@@ -81,11 +81,7 @@ export const claimOnly = (db: Db, clientToken: string, events: readonly Claimabl
   db.durably((own) => claimEvents(own, clientToken, events)).safe;
 
 /** Claims events of one client again, durably, because Redis may have lost their claims. */
-export async function claimAgain(
-  db: Db,
-  clientToken: string,
-  events: readonly ClaimedEvent[],
-): Promise<Claims> {
+export async function claimAgain(db: Db, clientToken: string, events: readonly ClaimedEvent[]) {
   // Redis may have lost more than the claims.
   await checkMarks(db);
   requireData(db);

@@ -112,11 +112,7 @@ type Answer =
 const perCall = 100;
 
 /** Reads how notifications of one client stand, in the order asked. */
-export async function readStandings(
-  db: Db,
-  clientToken: string,
-  asked: readonly Asked[],
-): Promise<Standing[]> {
+export async function readStandings(db: Db, clientToken: string, asked: readonly Asked[]) {
   const { maxInFlight, drainPerSecond } = db.bounds;
   const found: Standing[] = [];
   for (let i = 0; i < asked.length; i += perCall) {
@@ -153,13 +149,8 @@ export interface Plan {
  * Plans catch-up: ends what was owed for too long, and notes until when catch-up sleeps.
  * @param leastMs how long it sleeps at least
  */
-export function planCatchUp(
-  db: Db,
-  clientToken: string,
-  retentionMs: number,
-  leastMs: number,
-): Promise<Plan> {
+export function planCatchUp(db: Db, clientToken: string, retentionMs: number, leastMs: number) {
   const { maxInFlight, drainPerSecond } = db.bounds;
   const args = [retentionMs, maxInFlight, drainPerSecond, leastMs, db.keepFailedMs];
-  return askScript(db, 'plan', clientToken, args);
+  return askScript<Plan>(db, 'plan', clientToken, args);
 }

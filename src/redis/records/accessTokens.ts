@@ -53,11 +53,7 @@ export async function findAccessToken(db: Db, token: string) {
 }
 
 /** Returns the fingerprint of a token that this account has; undefined if it has no such token. */
-export async function fingerprintOfOwn(
-  db: Db,
-  accountId: string,
-  token: string,
-): Promise<string | undefined> {
+export async function fingerprintOfOwn(db: Db, accountId: string, token: string) {
   const exists = await db.redis.exists(db.global.accessToken(accountId, secretHash(token)));
   return exists === 1 ? fingerprintOf(token) : undefined;
 }

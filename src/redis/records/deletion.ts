@@ -33,10 +33,7 @@ export async function deleteClient(db: Db, clientToken: string): Promise<void> {
 }
 
 /** Lists the first clients whose deletion is under way; `at`: ms. */
-export async function deletionsUnderWay(
-  db: Db,
-  limit: number,
-): Promise<{ clientToken: string; at: number }[]> {
+export async function deletionsUnderWay(db: Db, limit: number) {
   const flat = await db.redis.zrange(db.global.deletedClients, '0', String(limit - 1), 'WITHSCORES');
   return toPairs(flat).map(([clientToken, at]) => ({ clientToken, at: Number(at) }));
 }

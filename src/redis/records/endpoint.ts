@@ -91,11 +91,7 @@ export async function setHeld(db: Db, clientToken: string, held: boolean): Promi
  * drain. An active endpoint only forgets Retry-After.
  * @returns false for an active endpoint
  */
-export async function resumeEndpoint(
-  db: Db,
-  clientToken: string,
-  by: 'operator' | 'publisher' = 'operator',
-): Promise<boolean> {
+export async function resumeEndpoint(db: Db, clientToken: string, by: 'operator' | 'publisher' = 'operator') {
   return (await runScript(db, 'resumeEndpoint', clientToken, [by])) === 1;
 }
 

@@ -105,12 +105,7 @@ export async function rotationWaitMs(db: Db, clientToken: string): Promise<numbe
 export const newSigningSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
 
 /** Replaces all of the client's headers. The next attempt that is taken sends them. */
-export async function setRequestHeaders(
-  db: Db,
-  box: SecretBox,
-  clientToken: string,
-  wanted: RequestHeaders,
-): Promise<void> {
+export async function setRequestHeaders(db: Db, box: SecretBox, clientToken: string, wanted: RequestHeaders) {
   const headers = Object.entries(wanted).flatMap(([name, value]) => {
     const field = headerPrefix + name;
     return [field, box.seal(value, ownerOf(clientToken, field))];
