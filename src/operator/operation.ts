@@ -71,8 +71,7 @@ export function cutPage<T>(all: readonly T[], { limit, after }: Page, idOf: (one
   return { page, next: from + limit < all.length && last !== undefined ? idOf(last) : undefined };
 }
 
-export const notACursor = (): Refused =>
-  new Refused('cursor is not a next_cursor of this call', 'invalid_request');
+export const notACursor = () => new Refused('cursor is not a next_cursor of this call', 'invalid_request');
 
 /** What an operation works with. */
 export interface Operator {

@@ -20,7 +20,7 @@ export interface TargetPolicy {
   namesByProxy?: boolean;
 }
 
-export type AddressVerdict = 'allowed' | 'not_public' | 'own_address';
+type AddressVerdict = 'allowed' | 'not_public' | 'own_address';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Cidr = [Address, number];
@@ -78,8 +78,7 @@ function formsOf(address: Address): Address[] {
 
 const wellKnownNat64: Cidr = ipaddr.parseCIDR('64:ff9b::/96');
 
-const isPublic = (address: Address): boolean =>
-  isInside(address, publicRanges) && !isInside(address, refusedRanges);
+const isPublic = (address: Address) => isInside(address, publicRanges) && !isInside(address, refusedRanges);
 
 /** Where public addresses are. IANA has assigned only 2000::/3 of IPv6 as global unicast. */
 export const publicRanges: readonly Cidr[] = [

@@ -43,8 +43,7 @@ const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
 const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
 
 /** Returns whether a lookup failed because the name has no address, rather than because there was no answer. */
-export const saysUnknownHost = ({ detail }: Failure): boolean =>
-  detail === 'no_such_name' || detail === 'no_address';
+export const saysUnknownHost = ({ detail }: Failure) => detail === 'no_such_name' || detail === 'no_address';
 
 /** Translates the error of a lookup. */
 export function lookupFailed(error: unknown): AttemptFailed {

@@ -1,14 +1,7 @@
 import { isIP } from 'node:net';
 import { domainToUnicode } from 'node:url';
 import { withTimeout } from '../promises.js';
-import {
-  type AddressVerdict,
-  comparableName,
-  judgeAddress,
-  ownNames,
-  type TargetPolicy,
-  withOwnNames,
-} from './address.js';
+import { comparableName, judgeAddress, ownNames, type TargetPolicy, withOwnNames } from './address.js';
 import { explainFailure } from './details.js';
 import { lookupFailed, saysUnknownHost } from './failures.js';
 import { type Lookup, systemNames } from './names.js';
@@ -53,7 +46,7 @@ export function checkTargetForm(url: string, policy: TargetPolicy): URL {
   if (withCredentials.test(url)) throw new TargetRefused('credentials', policy);
   if (url.includes('#')) throw new TargetRefused('fragment', policy);
   const host = hostOf(parsed);
-  if (isIP(host) !== 0) refuseUnlessAllowed(judgeAddress(host, portOf(parsed), policy), policy);
+  if (isIP(host) !== 0) refuseUnlessAllowed(host, portOf(parsed), policy);
   if (ownNames(policy).includes(comparableName(host))) throw new TargetRefused('own_address', policy);
   if (isRepaired(url, host)) throw new TargetRefused('repaired', policy);
   return parsed;
@@ -94,7 +87,7 @@ export async function checkTarget(
     isIP(host) === 0 ? ask(host) : [{ address: host }],
     withOwnNames(policy, ask),
   ]);
-  for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, known), policy);
+  for (const { address } of found) refuseUnlessAllowed(address, port, known);
 }
 
 /** Returns whether the check of this URL looks up a name: not for an address, nor for text that is not a URL. */
@@ -149,7 +142,8 @@ const messages = {
   own_address: () => 'The url must not lead to this service itself',
 };
 
-function refuseUnlessAllowed(verdict: AddressVerdict, policy: TargetPolicy): void {
+function refuseUnlessAllowed(address: string, port: number, policy: TargetPolicy): void {
+  const verdict = judgeAddress(address, port, policy);
   if (verdict !== 'allowed') throw new TargetRefused(verdict, policy);
 }
 

@@ -159,8 +159,7 @@ const shownRequest = ({ headers, body }: Sent): Html =>
 
 type Check = z.output<typeof oneCheck>;
 
-const failedChecks = (answer: Answer): Check[] =>
-  (answer.checks as Check[]).filter(({ verdict }) => verdict !== 'ok');
+const failedChecks = (answer: Answer) => (answer.checks as Check[]).filter(({ verdict }) => verdict !== 'ok');
 
 const checkTitles: Record<Check['name'], string> = {
   good: 'A good notification',

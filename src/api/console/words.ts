@@ -51,8 +51,7 @@ export const hasPart = (text: string, part: string): boolean => plain(text).incl
 
 const plain = (text: string): string => text.normalize('NFC').toLowerCase();
 
-export const badge = (state: string): Html =>
-  html`<span class="badge ${state}">${stateInWords(state)}</span>`;
+export const badge = (state: string) => html`<span class="badge ${state}">${stateInWords(state)}</span>`;
 
 export const stateInWords = (state: string): string =>
   state === 'not_registered' ? 'no URL' : state.replace('_', ' ');

@@ -119,8 +119,7 @@ async function subscribe(db: Db, redis: Redis): Promise<void> {
   await own.psubscribe(db.client('*').updates).finally(() => own.disconnect());
 }
 
-const isEmpty = (answer: unknown): boolean =>
-  answer === null || (Array.isArray(answer) && answer.length === 0);
+const isEmpty = (answer: unknown) => answer === null || (Array.isArray(answer) && answer.length === 0);
 
 /**
  * Waits until every server serves: logs why it waits. A full Redis serves: it delivers.

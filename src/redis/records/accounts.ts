@@ -145,6 +145,5 @@ export const fingerprintOf = (secret: string): string => secretHash(secret).slic
 
 const clientIdOf = (accountId: string): string => accountId.replace(/^acc_/, 'cid_');
 /** A malformed client id belongs to no account. */
-export const accountIdOf = (clientId: string): string =>
-  isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
+export const accountIdOf = (clientId: string) => (isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_');
 export const isClientId = (text: string): boolean => /^cid_[A-Za-z0-9_-]{1,64}$/.test(text);

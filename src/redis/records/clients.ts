@@ -1,11 +1,5 @@
 /** Clients: the children of an account, each named by its client token. */
-import {
-  type AccountId,
-  type ClientToken,
-  isClientToken,
-  isNoticesClient,
-  newClientToken,
-} from '../../ids.js';
+import { type AccountId, isClientToken, isNoticesClient, newClientToken } from '../../ids.js';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { setHeld } from './endpoint.js';
@@ -54,7 +48,7 @@ export async function getClient(db: Db, clientToken: string) {
   const record = await db.redis.hgetall(db.client(clientToken).client);
   if (!record.account_id || record.deleted) return undefined;
   return {
-    clientToken: clientToken as ClientToken,
+    clientToken,
     accountId: record.account_id as AccountId,
     name: record.name ?? '',
     ...(record.max_in_flight && { maxInFlight: Number(record.max_in_flight) }),

@@ -22,8 +22,7 @@ const headerPrefix = 'header:';
 
 type Fields = Readonly<Record<string, string>>;
 
-const readFields = (db: Db, clientToken: string): Promise<Fields> =>
-  db.redis.hgetall(db.client(clientToken).signingSecrets);
+const readFields = (db: Db, clientToken: string) => db.redis.hgetall(db.client(clientToken).signingSecrets);
 
 /** Names in lower case, and values. */
 export type RequestHeaders = Readonly<Record<string, string>>;

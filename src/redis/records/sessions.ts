@@ -31,8 +31,7 @@ export const useKept = async <Value>(db: Db, keyOf: KeyOf, secret: string): Prom
 /** Only a value in the form of `randomSecret` becomes part of a key. */
 const isSecret = (text: string): boolean => /^[A-Za-z0-9_-]{43}$/.test(text);
 
-const parse = <Value>(text: string | null): Value | undefined =>
-  text === null ? undefined : (JSON.parse(text) as Value);
+const parse = <Value>(text: string | null) => (text === null ? undefined : (JSON.parse(text) as Value));
 
 export type Sessions<Grant, Session> = ReturnType<typeof sessionsOf<Grant, object, Session>>;
 
