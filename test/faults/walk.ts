@@ -1,4 +1,5 @@
 /** Reads all that Redis and Temporal have, and names what does not agree: an oracle beside publishers and receivers. */
+import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import type { ChainableCommander } from 'ioredis';
@@ -57,7 +58,7 @@ async function eventsOf(temporal: Client, workflowId: string): Promise<Enrichmen
 
 /** Returns whether the sweep knows that this client may be owed something. */
 export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
-  for await (const page of indexedClients(db)) if (page.includes(clientToken)) return true;
+  for await (const page of indexedClients(db, assert.ifError)) if (page.includes(clientToken)) return true;
   return false;
 }
 

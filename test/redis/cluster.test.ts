@@ -42,7 +42,7 @@ describe('A Redis Cluster', () => {
     const tokens = Array.from({ length: 200 }, (_, i) => `SITE-${i}`);
     await Promise.all(tokens.map((token) => announceClaims(db, token)));
     const found: string[] = [];
-    for await (const page of indexedClients(db)) found.push(...page);
+    for await (const page of indexedClients(db, assert.ifError)) found.push(...page);
     assert.deepEqual(found.sort(), tokens.sort());
     for (const { redis } of cluster.nodes) {
       const parts = (await redis.keys('*')).filter((key) => key.startsWith(`${db.prefix}owed-clients:`));
@@ -54,7 +54,7 @@ describe('A Redis Cluster', () => {
     const { db } = await newClient();
     await db.redis.zadd(db.global.owedClients, Date.now(), 'SITE-OLD');
     const found: string[] = [];
-    for await (const page of indexedClients(db)) found.push(...page);
+    for await (const page of indexedClients(db, assert.ifError)) found.push(...page);
     assert.deepEqual(found, ['SITE-OLD']);
   });
 

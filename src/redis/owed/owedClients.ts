@@ -45,13 +45,8 @@ export async function forgetOwedClient(db: Db, clientToken: string, steadyMs: nu
   }
 }
 
-/** Reads every client of the index, in pages. @param onError called for each part of the index that cannot be read; throws by default */
-export async function* indexedClients(
-  db: Db,
-  onError: (err: unknown) => void = (err) => {
-    throw err;
-  },
-): AsyncGenerator<string[]> {
+/** Reads every client of the index, in pages. @param onError called for each part of the index that cannot be read */
+export async function* indexedClients(db: Db, onError: (err: unknown) => void) {
   const { owedClients, owedClientsBeside } = db.global;
   const keys = db.nodes.isCluster ? [owedClients, ...rangeTags.map(owedClientsBeside)] : [owedClients];
   for (const key of keys) {
