@@ -3,7 +3,6 @@
  * `/docs/errors` explains it. A new error is a new row here, and its code is named in docs/reference/calls.md.
  */
 
-/** By status, each with its meaning and its remedy. */
 const byStatus = {
   400: {
     invalid_request: [

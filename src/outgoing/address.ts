@@ -153,7 +153,6 @@ export async function withOwnNames(
   return { ...policy, ownAddresses };
 }
 
-/** Returns a name in the form in which names are compared. */
 export function comparableName(name: string): string {
   return name.toLowerCase().replace(/\.$/, '');
 }

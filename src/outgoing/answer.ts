@@ -2,7 +2,6 @@ import { brotliDecompressSync, constants, unzipSync } from 'node:zlib';
 import { type AnswerReader, excerptBytes } from './answerReader.js';
 import type { Failure } from './failures.js';
 
-/** The result of an attempt. */
 export interface PostResult extends Partial<Failure> {
   ok: boolean;
   status?: number;

@@ -18,7 +18,6 @@ export interface Request {
 
 /** What becomes of a request; after `onEnd` or `onError` nothing follows. */
 export interface ExchangeEvents {
-  /** More of the answer has come. */
   onRead(answer: AnswerReader): void;
   /** @param isReusable the connection is open and between two requests */
   onEnd(isReusable: boolean): void;
@@ -54,7 +53,6 @@ export class Connection {
   phase: Phase = 'during_lookup';
   readonly #closing = new AbortController();
   readonly signal = this.#closing.signal;
-  /** The open socket. */
   #socket: Socket | undefined;
   #wasUsed = false;
   /** The TLS session that was offered, and once the socket is open, that was resumed. */

@@ -45,7 +45,6 @@ const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
 /** Returns whether a lookup failed because the name has no address, rather than because there was no answer. */
 export const saysUnknownHost = ({ detail }: Failure) => detail === 'no_such_name' || detail === 'no_address';
 
-/** Translates the error of a lookup. */
 export function lookupFailed(error: unknown): AttemptFailed {
   if (error instanceof AttemptFailed) return error;
   const code = codeOf(error);

@@ -7,7 +7,6 @@ import type { Config } from '../config.js';
 import { withTimeout } from '../promises.js';
 import { AttemptFailed, codeOf, type Ours, oursByCode } from './failures.js';
 
-/** Makes the way out through a proxy, if the settings have one. */
 export const readProxy = ({ OUTGOING_PROXY: url, OUTGOING_PROXY_RESOLVES: resolves }: Config) =>
   url === undefined ? undefined : new OutgoingProxy(url, resolves);
 

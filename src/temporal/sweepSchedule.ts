@@ -95,7 +95,6 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   };
 }
 
-/** Names the parts of a schedule that differ. */
 function differences(
   { spec, policies, action, state }: ScheduleDescription,
   wanted: ReturnType<typeof wantedSchedule>,

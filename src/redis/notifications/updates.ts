@@ -7,7 +7,6 @@ import { ignore } from '../connection/unavailable.js';
 
 /** The newest updates of a client that are kept. */
 export const keptUpdates = 100_000;
-/** The position before every entry. */
 const feedBeginning = '0-0';
 
 /**

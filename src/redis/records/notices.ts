@@ -11,7 +11,6 @@ import { setHeld } from './endpoint.js';
 import { changeRegistration, markAnswered, register } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
 
-/** Returns the client that gets the notices of an account. */
 export const noticesRecipient = ({ accountId, scopes }: Pick<Account, 'accountId' | 'scopes'>): ClientToken =>
   noticesClient(scopes.includes(platformScope) ? 'platform' : accountId);
 
