@@ -47,7 +47,7 @@ export const tokenCreate = operation({
     .pick({ name: true, role: true, expires_at: true })
     .extend({ token: text('crm.Zx0…', 'Shown only once.') }),
   async run(operator, { name, role, expires: forMs }) {
-    const token = await operator.change((db) => createOperatorToken(db, { name, role, forMs }));
+    const token = await operator.change((db) => createOperatorToken(db, name, role, forMs));
     if (token === undefined)
       throw new Refused(`There is a token ${name}: revoke it first, or choose another name.`);
     const expires_at = presentTime(forMs && Date.now() + forMs);

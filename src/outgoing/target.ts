@@ -75,13 +75,13 @@ function isRepaired(url: string, host: string): boolean {
 export async function checkTarget(
   url: string,
   policy: TargetPolicy,
-  opts: { lookup?: Lookup; timeoutMs?: number } = {},
-): Promise<void> {
+  lookup = systemNames.lookup,
+  timeoutMs = 5_000,
+) {
   const parsed = checkTargetForm(url, policy);
   const host = hostOf(parsed);
   const port = portOf(parsed);
   if (policy.namesByProxy && isIP(host) === 0) return;
-  const { lookup = systemNames.lookup, timeoutMs = 5_000 } = opts;
   const ask = (name: string) => lookUp(name, policy, lookup, timeoutMs);
   const [found, known] = await Promise.all([
     isIP(host) === 0 ? ask(host) : [{ address: host }],

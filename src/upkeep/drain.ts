@@ -1,6 +1,6 @@
 import type { DeliverDeps } from '../delivery/deliver.js';
 import { soonMs } from '../delivery/hand.js';
-import type { DeliveryMetrics } from '../delivery/send.js';
+import type { SendDeps } from '../delivery/send.js';
 import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 
@@ -16,10 +16,7 @@ const flowMs = 5000;
 const lookAgainMs = 15_000;
 
 /** Has a client's hand send what is due, for a while, and plans when to look again. @throws errors of Redis */
-export async function drainClient(
-  deps: DeliverDeps & { metrics: Pick<DeliveryMetrics, 'ended'> },
-  clientToken: string,
-): Promise<Drained> {
+export async function drainClient(deps: DeliverDeps & Pick<SendDeps, 'metrics'>, clientToken: string) {
   const { hands, db, log, metrics, settings } = deps;
   const begunAt = performance.now();
   const leastMs = (await hands.idle(clientToken, flowMs)) ? soonMs : lookAgainMs;

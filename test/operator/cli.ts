@@ -94,7 +94,7 @@ export async function registeredClient(
   url: string,
 ): Promise<ClientToken> {
   const client = await createClient(db, { accountId, name: `Site of ${clientToken}`, clientToken });
-  const result = await register(db, createSecretBox(undefined), { clientToken, url });
+  const result = await register(db, createSecretBox(undefined), clientToken, url);
   if (result.outcome !== 'stored') throw new Error(`${clientToken} already has a URL`);
   await markAnswered(db, clientToken, result.nonce);
   return client.clientToken;

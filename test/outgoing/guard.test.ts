@@ -44,7 +44,7 @@ describe('outgoing guard: at connect time', () => {
   it('blocks a name that changes its answer between the check and the connection', async () => {
     const lookup = answering(['93.184.216.34'], ['127.0.0.1']);
     const url = `http://hooks.example:${receiver.port}/`;
-    await checkTarget(url, publicOnly, { lookup });
+    await checkTarget(url, publicOnly, lookup);
     assertBlocked(await post(url, publicOnly, lookup));
   });
 
@@ -55,7 +55,7 @@ describe('outgoing guard: at connect time', () => {
       { address: name === 'api.example.com' ? '127.0.0.9' : String(hooks.shift()), family: 4 },
     ];
     const url = `http://hooks.example:${receiver.port}/`;
-    await checkTarget(url, policy, { lookup });
+    await checkTarget(url, policy, lookup);
     assertBlocked(await post(url, policy, lookup));
     assertBlocked(await post(`http://127.0.0.9:${receiver.port}/`, policy, lookup));
   });

@@ -145,7 +145,7 @@ const itself = [
 
 describe('registration: the name in the url', () => {
   const check = (lookup: Lookup, policy = publicOnly) =>
-    checkTarget('https://hooks.example/', policy, { lookup });
+    checkTarget('https://hooks.example/', policy, lookup);
   const withPort = (port: number): TargetPolicy => ({ ...local, ownPorts: [port] });
   const name = 'https://hooks.example/';
 
@@ -176,13 +176,13 @@ describe('registration: the name in the url', () => {
     ],
   ] as [string, TargetRefusal | 'fine', string, Lookup?, TargetPolicy?][])
     it(`that ${what}: ${reason}`, async () => {
-      const checked = checkTarget(url, policy, lookup && { lookup });
+      const checked = checkTarget(url, policy, lookup);
       await (reason === 'fine' ? checked : assert.rejects(checked, refusedAs(reason)));
     });
 
   it('is not judged when the resolver does not answer', async () => {
     const silent: Lookup = () => new Promise(() => undefined);
-    const asked = checkTarget('https://hooks.example/', publicOnly, { lookup: silent, timeoutMs: 20 });
+    const asked = checkTarget('https://hooks.example/', publicOnly, silent, 20);
     await assert.rejects(asked, ResolverUnavailable);
     const ours = new AttemptFailed({ error: 'dns', detail: 'name_server_silent', ours: 'resolver' });
     for (const [failed, says] of [

@@ -137,7 +137,7 @@ export async function newDeliveryClient(
     /** Stores a URL where there is none. */
     async register(): Promise<void> {
       const url = `https://receiver.example/${++count}`;
-      const stored = await register(db, box, { clientToken, url });
+      const stored = await register(db, box, clientToken, url);
       if (stored.outcome !== 'stored') throw new Error('it has a URL already');
     },
     endpoint: (): Promise<Record<string, string>> => db.redis.hgetall(db.client(clientToken).endpoint),

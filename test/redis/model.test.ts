@@ -677,7 +677,7 @@ async function lossIsFound(model: Model, accepted: Model['accepted'][0] | undefi
 async function readsOn(model: Model): Promise<void> {
   const { db, clientToken } = model.client;
   for (let found = 1; found > 0; ) {
-    const page = await readUpdates(db, clientToken, { limit: 2, after: model.position });
+    const page = await readUpdates(db, clientToken, 2, model.position);
     assert.ok(page, 'the position is known');
     model.position = page.end;
     found = page.updates.length;

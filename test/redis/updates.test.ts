@@ -11,7 +11,7 @@ describe('the feed of updates', () => {
     client = await newDeliveryClient();
   });
 
-  const read = (after?: string, limit = 200) => readUpdates(client.db, client.clientToken, { limit, after });
+  const read = (after?: string, limit = 200) => readUpdates(client.db, client.clientToken, limit, after);
   async function page(after?: string, limit?: number) {
     const found = await read(after, limit);
     assert.ok(found, 'the place is known');

@@ -50,7 +50,7 @@ export const registerPushNotificationsEndpoint = endpoint({
     await checkUrl(deps, url, ctx.querystring);
     const about = { url: originOf(url) };
     await auditCall(deps, { ctx, token, client }, 'registration', { security: 'change', about });
-    const nonce = await storeUrl(deps, { clientToken, url });
+    const nonce = await storeUrl(deps, clientToken, url);
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, nonce));
     return { success: true, url };
   },
@@ -60,10 +60,9 @@ const alreadyRegistered = (contact: string): ApiError =>
   new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
 
 /** Stores a registration. @returns its nonce @throws ApiError 400, 503 */
-async function storeUrl(deps: ApiDeps, wanted: Parameters<typeof register>[2]): Promise<string> {
+async function storeUrl(deps: ApiDeps, clientToken: string, url: string): Promise<string> {
   const { db, secretBox, config, catchUps } = deps;
-  const { clientToken } = wanted;
-  const stored = db.durably((own) => register(own, secretBox, wanted));
+  const stored = db.durably((own) => register(own, secretBox, clientToken, url));
   const result = await stored.answer;
   if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
   // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { fingerprintOfOwn, mintAccessToken, revokeAccessToken } from '../../redis/records/accessTokens.js';
-import { accountIdOf, areCredentials, isClientId } from '../../redis/records/accounts.js';
+import { accountIdOf, areCredentials, type Credentials, isClientId } from '../../redis/records/accounts.js';
 import { ApiError, badParameter, tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import { type Description, endpoint } from '../endpoint.js';
@@ -106,7 +106,7 @@ interface CredentialCall {
   ctx: ApiContext;
   /** Has every field that the call declares. */
   form: Parameters;
-  credentials: { clientId: string; clientSecret: string };
+  credentials: Credentials;
   address: string;
 }
 

@@ -47,12 +47,11 @@ export const listUpdatesEndpoint = clientEndpoint({
   rate: 'records',
   answer: async (deps, { ctx, client, query: { cursor: after, limit, wait } }) => {
     const read = async (position?: string) => {
-      const from = { limit, after: position };
       // A crash of Redis must not lose an update that this reader has seen: the reader's position would be gone.
       const page = await deps.inTurn(
         ctx,
         `${client.accountId} updates`,
-        () => deps.db.durably((own) => readUpdates(own, client.clientToken, from)).safe,
+        () => deps.db.durably((own) => readUpdates(own, client.clientToken, limit, position)).safe,
       );
       if (page === undefined) throw new ApiError('cursor_expired', expired);
       return page;

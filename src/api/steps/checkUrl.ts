@@ -19,7 +19,7 @@ export async function checkUrl(
   query = '',
 ): Promise<void> {
   try {
-    await checkTarget(url, targetPolicy, lookup && { lookup });
+    await checkTarget(url, targetPolicy, lookup);
   } catch (err) {
     if (!(err instanceof TargetRefused)) throw err;
     const hasLostAPlus = err.reason === 'not_absolute' && url.includes(' ') && query.includes('+');

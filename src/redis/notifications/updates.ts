@@ -14,11 +14,7 @@ const feedBeginning = '0-0';
  * a position it begins with the oldest kept one. The page is empty if nothing is new. `updatedAt`: when the event was claimed, ms.
  * @returns undefined if updates after the position may be gone: 100,000 have followed, or Redis has lost the position
  */
-export async function readUpdates(
-  db: Db,
-  clientToken: string,
-  { after, limit }: { after?: string; limit: number },
-) {
+export async function readUpdates(db: Db, clientToken: string, limit: number, after?: string) {
   const { updates: key } = db.client(clientToken);
   const begin = after ?? feedBeginning;
   const entries = await db.redis.xrange(key, begin, '+', 'COUNT', limit + 2);

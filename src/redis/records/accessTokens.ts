@@ -6,7 +6,7 @@
 import type { AccountId } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
-import { accountIdOf, fingerprintOf, randomSecret, secretHash } from './accounts.js';
+import { accountIdOf, type Credentials, fingerprintOf, randomSecret, secretHash } from './accounts.js';
 
 export type AccessToken = NonNullable<Awaited<ReturnType<typeof findAccessToken>>>;
 
@@ -24,7 +24,7 @@ type Outcome = 'minted' | 'invalid_client' | 'invalid_scope' | 'too_many';
  */
 export async function mintAccessToken(
   db: Db,
-  credentials: { clientId: string; clientSecret: string },
+  credentials: Credentials,
   scopes: readonly string[],
   { ttlSeconds, perSecond }: { ttlSeconds: number; perSecond: number },
 ) {

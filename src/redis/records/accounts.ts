@@ -11,6 +11,7 @@ import { ChangeRefused, getClient, listClients, readEach } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
 import { setHeld } from './endpoint.js';
 
+export type Credentials = { clientId: string; clientSecret: string };
 export type Account = NonNullable<Awaited<ReturnType<typeof getAccount>>>;
 
 /** How long a rotated client secret stays valid. */
@@ -120,10 +121,7 @@ async function changeAccount(db: Db, script: string, accountId: string, args: Sc
 }
 
 /** Returns whether credentials are right; false for a disabled account. It does the same work for every wrong one. */
-export async function areCredentials(
-  db: Db,
-  { clientId, clientSecret }: { clientId: string; clientSecret: string },
-): Promise<boolean> {
+export async function areCredentials(db: Db, { clientId, clientSecret }: Credentials) {
   const given = secretHash(clientSecret);
   const key = db.global.account(accountIdOf(clientId));
   const fields = ['secret_hash', 'previous_secrets', 'disabled'] as const;

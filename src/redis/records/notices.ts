@@ -25,7 +25,7 @@ export async function setNoticesUrl(db: Db, box: SecretBox, accountId: string, u
   await makeClient(db, clientToken, accountId);
   for (;;) {
     if ((await changeRegistration(db, clientToken, url, 'publisher')) !== undefined) return;
-    const registered = await register(db, box, { clientToken, url });
+    const registered = await register(db, box, clientToken, url);
     if (registered.outcome === 'stored') return await markAnswered(db, clientToken, registered.nonce);
     // Another call has registered a URL meanwhile.
   }

@@ -17,10 +17,7 @@ export const tokenNamePattern = /^[A-Za-z0-9_-]{1,64}$/;
 type StoredToken = { role: Role; createdAtMs: number; expiresAtMs?: number; hash: string };
 
 /** Makes a token, which is only in the answer; undefined if there is one of this name. */
-export async function createOperatorToken(
-  db: Db,
-  { name, role, forMs }: { name: string; role: Role; forMs?: number },
-): Promise<string | undefined> {
+export async function createOperatorToken(db: Db, name: string, role: Role, forMs?: number) {
   const token = `${name}.${randomSecret()}`;
   const createdAtMs = nowOf(db);
   const expiresAtMs = forMs && createdAtMs + forMs;

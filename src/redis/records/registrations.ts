@@ -25,11 +25,7 @@ const pollMs = 50;
  * @returns `taken`: the client already has a URL; `stored`: by this call, sent to Redis at `storingSinceMs`; call `markAnswered` with the
  * nonce once the 200 is sent
  */
-export async function register(
-  db: Db,
-  box: SecretBox,
-  { clientToken, url }: { clientToken: string; url: string },
-) {
+export async function register(db: Db, box: SecretBox, clientToken: string, url: string) {
   const sealed = box.seal(newSigningSecret(), ownerOf(clientToken, 'current'));
   const nonce = randomUUID();
   for (;;) {
