@@ -93,11 +93,7 @@ export interface Service extends Program {
  * `node dist/src/main.js <role>`, ready; `npm test` has built it before.
  * @param folder where the service is, built
  */
-export async function startService(
-  env: Record<string, string> = {},
-  role: Role = 'all',
-  folder?: string,
-): Promise<Service> {
+export async function startService(env: Record<string, string> = {}, role: Role = 'all', folder?: string) {
   const service = await beginService(env, role, folder);
   const at = role === 'worker' ? service.adminUrl : service.url;
   await service.until('the service is ready', async () => (await fetch(`${at}/readyz`)).ok);

@@ -203,9 +203,7 @@ export const mochaHooks = {
 };
 
 /** @param temporalArgs added to those of the service */
-export async function startServers(
-  temporalArgs: readonly string[] = [],
-): Promise<{ servers: Servers; stop: () => Promise<void> }> {
+export async function startServers(temporalArgs: readonly string[] = []) {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
   const [redis, temporal] = await Promise.all([
     isCluster ? startCluster({ dir: join(dir, 'redis'), ...quiet }) : startRedis({ dir: join(dir, 'redis') }),

@@ -120,10 +120,7 @@ function isProblem(answer: string, code: ErrorCode, status: number = errors[code
 }
 
 /** Returns the configuration with processes of this machine instead of Docker's names. */
-async function configFor(
-  [port, healthPort, adminPort]: readonly number[],
-  services: readonly number[],
-): Promise<string> {
+async function configFor([port, healthPort, adminPort]: readonly number[], services: readonly number[]) {
   const servers = services.map((one, i) => `server service-${i + 1} 127.0.0.1:${one}`).join('\n    ');
   return (await readFile(config, 'utf8'))
     .replace('maxconn 16000', 'maxconn 400')

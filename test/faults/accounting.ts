@@ -72,10 +72,7 @@ export async function refusedTokens<T extends { value: string }>(
 }
 
 /** Those that do not have exactly one URL that was answered 200, or have lost it. */
-export async function lostRegistrations(
-  db: Db,
-  registrations: readonly Registered[],
-): Promise<(Registered & { stored: string | undefined })[]> {
+export async function lostRegistrations(db: Db, registrations: readonly Registered[]) {
   const lost = [];
   for (const registered of registrations) {
     const stored = (await getRegistration(db, registered.clientToken))?.url;

@@ -63,12 +63,7 @@ export async function publishAll({ system, cast }: Pick<FaultScene, 'system' | '
   return { status, results };
 }
 
-export async function register(
-  apiUrl: string,
-  token: string,
-  clientToken: string,
-  url: string,
-): Promise<void> {
+export async function register(apiUrl: string, token: string, clientToken: string, url: string) {
   const query = new URLSearchParams({ client_token: clientToken, url });
   const { status, text } = await callApi(token, 'POST', `${apiUrl}/register_push_notifications?${query}`);
   if (status !== 200) throw new Error(`not registered: ${status} ${text}`);
