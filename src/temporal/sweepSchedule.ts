@@ -11,9 +11,14 @@ import { upkeepPriority, workflowIds } from './workflowIds.js';
 
 const note = 'Starts catch-up for clients that are owed something while nothing works on it.';
 
-/** Returns the schedule as it should be. A release that changes it finds the previous release's schedule and repairs it. */
-function wantedSchedule(taskQueue: string) {
-  return {
+/**
+ * Makes the guard of the schedule that starts the sweep every 15 seconds; each worker calls the guard at its start and
+ * every minute. A pause is a person's decision, with a reason in its note: the guard logs the pause and leaves it. It
+ * repairs every other difference (interval, policies, action, a limit of runs), even during a pause.
+ */
+export function createSweepSchedule(temporal: Client, taskQueue: string, log: Logger) {
+  /** A release that changes it finds the previous release's schedule and repairs it. */
+  const wanted = {
     spec: { intervals: [{ every: 15_000, offset: 0 }] },
     policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: 60_000, pauseOnFailure: false },
     action: {
@@ -26,15 +31,6 @@ function wantedSchedule(taskQueue: string) {
       workflowExecutionTimeout: 600_000,
     },
   };
-}
-
-/**
- * Makes the guard of the schedule that starts the sweep every 15 seconds; each worker calls the guard at its start and
- * every minute. A pause is a person's decision, with a reason in its note: the guard logs the pause and leaves it. It
- * repairs every other difference (interval, policies, action, a limit of runs), even during a pause.
- */
-export function createSweepSchedule(temporal: Client, taskQueue: string, log: Logger) {
-  const wanted = wantedSchedule(taskQueue);
   const scheduleId = wanted.action.workflowId;
   const handle = temporal.schedule.getHandle(scheduleId);
   let paused: boolean | undefined;
@@ -81,35 +77,33 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
     log.warn({ outdated }, 'the schedule of the sweep was outdated or changed; it is repaired');
   }
 
+  /** Names the parts that differ. */
+  function differences({ spec, policies, action, state }: ScheduleDescription): string[] {
+    const { calendars = [], intervals = [], skip = [], startAt, endAt, jitter = 0 } = spec;
+    const { workflowType, workflowId, args = [], workflowExecutionTimeout } = action;
+    const same = {
+      interval: isDeepStrictEqual(intervals, wanted.spec.intervals),
+      calendar: calendars.length === 0 && skip.length === 0 && !startAt && !endAt && jitter === 0,
+      policies: isDeepStrictEqual(policies, wanted.policies),
+      workflow: workflowType === wanted.action.workflowType && workflowId === wanted.action.workflowId,
+      'task queue': action.taskQueue === wanted.action.taskQueue,
+      arguments: args.length === 0,
+      timeout: workflowExecutionTimeout === wanted.action.workflowExecutionTimeout,
+      'number of runs': state.remainingActions === undefined,
+    };
+    return Object.entries(same).flatMap(([part, isSame]) => (isSame ? [] : [part]));
+  }
+
   return {
     /** Creates a missing schedule, repairs one that differs, and logs the differences. @throws errors of Temporal */
     async ensure() {
       const found = await describe();
       notePause(found?.state.paused ?? false, found?.state.note);
       if (found === undefined) return await create();
-      const outdated = differences(found, wanted);
+      const outdated = differences(found);
       if (outdated.length > 0) await repair(outdated);
     },
     /** Returns whether somebody had paused the schedule at the last check; undefined if the check failed. */
     isPaused: () => paused,
   };
-}
-
-function differences(
-  { spec, policies, action, state }: ScheduleDescription,
-  wanted: ReturnType<typeof wantedSchedule>,
-): string[] {
-  const { calendars = [], intervals = [], skip = [], startAt, endAt, jitter = 0 } = spec;
-  const { workflowType, workflowId, args = [], workflowExecutionTimeout } = action;
-  const same = {
-    interval: isDeepStrictEqual(intervals, wanted.spec.intervals),
-    calendar: calendars.length === 0 && skip.length === 0 && !startAt && !endAt && jitter === 0,
-    policies: isDeepStrictEqual(policies, wanted.policies),
-    workflow: workflowType === wanted.action.workflowType && workflowId === wanted.action.workflowId,
-    'task queue': action.taskQueue === wanted.action.taskQueue,
-    arguments: args.length === 0,
-    timeout: workflowExecutionTimeout === wanted.action.workflowExecutionTimeout,
-    'number of runs': state.remainingActions === undefined,
-  };
-  return Object.entries(same).flatMap(([part, isSame]) => (isSame ? [] : [part]));
 }
