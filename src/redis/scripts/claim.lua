@@ -100,10 +100,9 @@ local function claim_event(e, keep_seconds)
 end
 
 -- Claims events of one client, and takes the oldest due for the places that are free (rule 1 of docs/architecture.md).
--- Arguments: lease, bound, drain rate, nonce, how many to take at most, known version of the secrets, after how long (s) an asset's segments are forgotten (0:
---   never); then of each event: bucket, its asset's field in it (8 bytes), id, the same as 16 bytes, asset, event id, lane, accepted
---   at (ms), '1' if it is silent, group ('': its own workflow), looked-up claim number (-1: not claimed before), fingerprints (6 bytes
---   each), trace, body ('': none)
+-- Arguments: those of `read_bounds`, after how long (s) an asset's segments are forgotten (0: never); then of each event: bucket, its
+--   asset's field in it (8 bytes), id, the same as 16 bytes, asset, event id, lane, accepted at (ms), '1' if it is silent, group ('': its
+--   own workflow), looked-up claim number (-1: not claimed before), fingerprints (6 bytes each), trace, body ('': none)
 -- Answer: JSON of `Claims` of src/redis/owed/claim.ts
 -- Repeat: safe: an event recognises that it claimed its asset last; `turn` finds what was taken, by the nonce
 entry('claim', function(_, ARGV)

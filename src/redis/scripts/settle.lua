@@ -87,9 +87,9 @@ local function give_back(asset, nonce, due)
 end
 -- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
 -- Redis refuses to others: each delivery frees some.
--- Arguments: lease, bound, drain rate, nonce, how many to take at most, known version of the secrets, nonces of calls whose answers were lost, JSON of the settings
---   ('' without a failure), number of verdicts and of each asset, id, nonce, epoch, '1' if it is ok, status, error,
---   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; of each asset given back: asset, nonce, in how many ms it is due
+-- Arguments: those of `read_bounds`, nonces of calls whose answers were lost, JSON of the settings ('' without a failure), number of
+--   verdicts and of each asset, id, nonce, epoch, '1' if it is ok, status, error, Retry-After (ms), JSON of the attempt, a random number
+--   from 0 to 1; of each asset given back: asset, nonce, in how many ms it is due
 -- Answer: JSON of `Turned` of src/redis/owed/turn.ts
 -- Repeat: safe: a verdict counts once, by its nonce; what the lost call has taken is due when its lease ends, or when it is named as lost
 entry('turn', function(_, ARGV)
