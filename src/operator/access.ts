@@ -83,9 +83,10 @@ export const tokenRevoke = operation({
   input: z.object({ name: tokenName }),
   answers: z.object({ name: tokenName, revoked: isSo(true) }),
   async run(operator, { name }) {
-    const isRevoked = await operator.change((db) => revokeOperatorToken(db, name));
-    if (!isRevoked) throw new Refused(`There is no token ${name}.`);
+    const all = await listOperatorTokens(await operator.db());
+    if (!all.some((token) => token.name === name)) throw new Refused(`There is no token ${name}.`);
     await operator.record('token revoke', name, null, { revoked: true });
+    await operator.change((db) => revokeOperatorToken(db, name));
     return answer({ name, revoked: true }, `The token ${name} has ended.`);
   },
 });
@@ -111,7 +112,6 @@ export const deskLink = operation({
       await operator.change(endPersonSessions);
       return answer({ ended: true }, 'Every session and link of people has ended.');
     }
-    // Recorded first, so that no link exists without a record.
     await operator.record('desk', name, null, { role });
     const person = { name, role, how: 'link' as const };
     const { address, expiresAtMs } = await personSessions.createLink(await operator.db(), person);

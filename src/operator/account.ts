@@ -189,7 +189,6 @@ export const consoleLink = operation({
     }
     if (disabled) throw new Refused('The account is disabled.');
     const access = read ? 'read' : 'full';
-    // Recorded first, so that no link exists without a record.
     await operator.record('console', account_id, null, { access });
     const { PUBLIC_URL, HOST, PORT } = operator.config();
     const { origin } = new URL(PUBLIC_URL ?? `http://${hostInUrl(HOST)}:${PORT}`);

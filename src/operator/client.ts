@@ -14,6 +14,7 @@ import {
   createSigningSecret,
   reencryptSigningSecrets,
   rotateSigningSecret,
+  rotationWaitMs,
 } from '../redis/records/secrets.js';
 import {
   accountId,
@@ -138,14 +139,11 @@ export const clientSet = operation({
   async run(operator, { client_token, max_in_flight, max_per_second, quiet_seconds }) {
     const before = present(await requireClient(operator, client_token));
     const stored = (given: typeof max_in_flight) => (given === 'default' ? null : given);
-    const wanted = {
-      maxInFlight: stored(max_in_flight),
-      maxPerSecond: stored(max_per_second),
-      quietSeconds: quiet_seconds === 0 ? null : quiet_seconds,
-    };
-    const after = present(await operator.change((db) => setClient(db, client_token, wanted)));
+    const [maxInFlight, maxPerSecond] = [stored(max_in_flight), stored(max_per_second)];
+    const after = { max_in_flight: maxInFlight, max_per_second: maxPerSecond, quiet_seconds };
     await operator.record('client set', client_token, before, after);
-    return answer(after);
+    const wanted = { maxInFlight, maxPerSecond, quietSeconds: quiet_seconds === 0 ? null : quiet_seconds };
+    return answer(present(await operator.change((db) => setClient(db, client_token, wanted))));
   },
 });
 
@@ -215,14 +213,16 @@ export const secretsRotate = operation({
   async run(operator, { client_token, now }) {
     await requireClient(operator, client_token);
     const box = createSecretBox(operator.config().SECRETS_KEY);
-    const rotated = await operator.change((db) => rotateSigningSecret(db, box, client_token, { now }));
-    if (rotated.outcome === 'too_many') {
-      throw new Refused(
-        `Ten earlier signing secrets of ${client_token} still sign; the oldest ends in ${span(rotated.waitMs)}. ` +
+    const tooMany = (waitMs: number) =>
+      new Refused(
+        `Ten earlier signing secrets of ${client_token} still sign; the oldest ends in ${span(waitMs)}. ` +
           'With --now all of them end immediately.',
       );
-    }
+    const waitMs = now ? 0 : await rotationWaitMs(await operator.db(), client_token);
+    if (waitMs > 0) throw tooMany(waitMs);
     await operator.record('secrets rotate', client_token, null, { old_ones_end: now ? 'now' : 'in 24 h' });
+    const rotated = await operator.change((db) => rotateSigningSecret(db, box, client_token, { now }));
+    if (rotated.outcome === 'too_many') throw tooMany(rotated.waitMs);
     const call = isNoticesClient(client_token)
       ? '/notices/signing_secret'
       : '/push_notifications/signing_secret';

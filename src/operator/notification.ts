@@ -93,10 +93,10 @@ export const notificationRedeliver = operation({
     if ((await getRegistration(db, clientToken)) === undefined) {
       throw new Refused(`${clientToken} has no URL, so nothing can be sent.`, 'not_registered');
     }
+    await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: 'now' });
     const dueId = await operator.change((own) => redeliverNotification(own, clientToken, id));
     if (dueId === undefined)
       throw new Refused(`The record of ${id} has just expired.`, 'unknown_notification');
-    await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: dueId });
     await operator.wake(clientToken);
     const due = await getNotification(db, clientToken, dueId);
     const reason = due?.waitingReason;
@@ -116,16 +116,14 @@ export const notificationCancel = operation({
   answers: z.object({ notification_id: notificationId, client_token: anyClient, state: text('cancelled') }),
   async run(operator, { notification_id: id }) {
     const { clientToken, state, platformId } = await requireNotification(operator, id);
-    if (!(await operator.change((db) => cancelNotification(db, clientToken, id)))) {
-      const now = await requireNotification(operator, id);
-      throw new Refused(`${id} no longer waits: it is ${now.state}.`);
-    }
+    const noLongerWaits = (now: string) => new Refused(`${id} no longer waits: it is ${now}.`);
+    if (state !== 'waiting') throw noLongerWaits(state);
     const before = { client_token: clientToken, platform_id: platformId, state };
-    await operator.record('notification cancel', id, before, { state: 'cancelled' });
-    return answer(
-      { notification_id: id, client_token: clientToken, state: 'cancelled' },
-      `${id} is cancelled.`,
-    );
+    const after = { state: 'cancelled' };
+    await operator.record('notification cancel', id, before, after);
+    if (!(await operator.change((db) => cancelNotification(db, clientToken, id))))
+      throw noLongerWaits((await requireNotification(operator, id)).state);
+    return answer({ notification_id: id, client_token: clientToken, ...after }, `${id} is cancelled.`);
   },
 });
 
@@ -155,7 +153,7 @@ interface RangeOperation extends Record<'does' | 'ended' | 'untilDefault', strin
     clientToken: string,
     range: Range,
     warn: Operator['warn'],
-  ): Promise<{ count: number; until: number; more?: number; listedSince?: number }>;
+  ): Promise<{ count: number; more?: number; listedSince?: number }>;
 }
 
 /** Declares an operation that makes notifications which ended in a span of time owed again. */
@@ -183,13 +181,11 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
     async run(operator, { client_token, since, until: asked, dry_run }) {
       await requireClient(operator, client_token);
       const span = { since, until: asked, dryRun: dry_run };
+      const times = { since: presentTime(since), until: presentTime(asked) };
+      if (!dry_run) await operator.record(`notification ${verb}`, client_token, null, times);
       const owed = await operator.change((db) => makeOwed(db, client_token, span, operator.warn));
-      const { count, until, more = 0, listedSince } = owed;
-      if (!dry_run) {
-        const times = { since: presentTime(since), until: presentTime(until) };
-        await operator.record(`notification ${verb}`, client_token, times, { count });
-        if (count > 0) await operator.wake(client_token);
-      }
+      const { count, more = 0, listedSince } = owed;
+      if (!dry_run && count > 0) await operator.wake(client_token);
       const listed_since = presentTime(listedSince);
       const left = more > 0 ? ` ${more} are left: repeat it.` : '';
       const short = listed_since ? ` What was accepted before ${listed_since} may be missing.` : '';

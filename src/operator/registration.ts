@@ -24,6 +24,14 @@ import { tableOf } from './terminal.js';
 const input = z.object({ client_token: anyClient });
 const noUrl = (token: string, then = '') => new Refused(`${token} has no URL${then}.`, 'not_registered');
 
+/** @throws Refused */
+async function requireUrl(operator: Operator, token: string, then?: string) {
+  const { accountId } = await requireClient(operator, token);
+  const found = await getRegistration(await operator.db(), token);
+  if (found === undefined) throw noUrl(token, then);
+  return { accountId, ...found };
+}
+
 export const registrationShow = operation({
   command: 'registration show <token>',
   does: "show a client's URL, its state and its owed notifications",
@@ -38,9 +46,7 @@ export const registrationShow = operation({
     in_flight: whole(1),
   }),
   async run(operator, { client_token }) {
-    const { accountId: account_id } = await requireClient(operator, client_token);
-    const found = await getRegistration(await operator.db(), client_token);
-    if (found === undefined) throw noUrl(client_token);
+    const { accountId: account_id, ...found } = await requireUrl(operator, client_token);
     const endpoint = await getEndpoint(await operator.db(), client_token);
     const url = shownUrl(operator, found.url);
     return answer({
@@ -62,14 +68,12 @@ export const registrationReset = operation({
   input,
   answers: z.object({ client_token: anyClient, removed_url: url, owed: whole(12) }),
   async run(operator, { client_token }) {
-    await requireClient(operator, client_token);
+    const before = { url: originOf((await requireUrl(operator, client_token)).url) };
+    await operator.record('registration reset', client_token, before, { url: null });
     const removed = await operator.change((db) => resetRegistration(db, client_token));
     if (removed === undefined) throw noUrl(client_token);
-    const { removed_url, owed } = removed;
-    const before = { url: originOf(removed_url) };
-    await operator.record('registration reset', client_token, before, { url: null, owed });
     await operator.wake(client_token);
-    return answer({ client_token, removed_url, owed });
+    return answer({ client_token, ...removed });
   },
 });
 
@@ -80,14 +84,14 @@ export const registrationChange = operation({
   input: input.extend({ url: url.describe('the new URL') }),
   answers: z.object({ client_token: anyClient, previous_url: url, url }),
   async run(operator, { client_token, url }) {
-    await requireClient(operator, client_token);
+    const none = ' to change; its publisher registers one';
+    const before = { url: originOf((await requireUrl(operator, client_token, none)).url) };
     await checkTarget(url, readTargetPolicy(operator.config()));
+    await operator.record('registration change', client_token, before, { url: originOf(url) });
     const changed = await operator.change((db) => changeRegistration(db, client_token, url));
-    if (changed === undefined) throw noUrl(client_token, ' to change; its publisher registers one');
-    const before = { url: originOf(changed.previous_url) };
-    await operator.record('registration change', client_token, before, { url: originOf(changed.url) });
+    if (changed === undefined) throw noUrl(client_token, none);
     await operator.wake(client_token);
-    return answer({ client_token, previous_url: changed.previous_url, url: changed.url });
+    return answer({ client_token, ...changed });
   },
 });
 
@@ -113,12 +117,13 @@ function switched(verb: 'pause' | 'resume', does: string) {
       await requireClient(operator, client_token);
       const db = await operator.db();
       const before = await getEndpoint(db, client_token);
+      const after = { paused: verb === 'pause' };
+      await operator.record(`registration ${verb}`, client_token, { state: before.state }, after);
       await operator.change(async (own) => {
-        await setPaused(own, client_token, verb === 'pause');
+        await setPaused(own, client_token, after.paused);
         if (verb === 'resume') await resumeEndpoint(own, client_token);
       });
       const { state, owed, held } = await getEndpoint(db, client_token);
-      await operator.record(`registration ${verb}`, client_token, { state: before.state }, { state });
       const isAwake = await operator.wake(client_token);
       const value = { client_token, previous_state: before.state, state, owed };
       if ((await getRegistration(db, client_token)) === undefined) {

@@ -195,7 +195,7 @@ describe('operations of operators', () => {
     const { who, what, before, after, why } = body.entries.at(-1);
     assert.deepEqual(
       [who, what, before, after, why],
-      ['support (token)', 'registration resume', { state: 'paused' }, { state: 'active' }, 'ticket 4711'],
+      ['support (token)', 'registration resume', { state: 'paused' }, { paused: false }, 'ticket 4711'],
     );
     const text = JSON.stringify((await scene.call('look', 'GET', '/operator/audit')).body);
     for (const secret of ['url-secret', 'new-secret', 'whsec_', ...Object.values(scene.tokens)])
@@ -300,8 +300,8 @@ describe('operations of operators', () => {
   it('are recorded when they look further back than there are dates', async () => {
     const { client } = await pausedSite();
     await scene.cli.json('notification', 'recover', client, '--since', '9999999999d');
-    const { what, before } = (await scene.cli.json('audit', '--of', client)).at(-1);
-    assert.deepEqual([what, before.since], ['notification recover', '1970-01-01T00:00:00.000Z']);
+    const { what, after } = (await scene.cli.json('audit', '--of', client)).at(-1);
+    assert.deepEqual([what, after.since], ['notification recover', '1970-01-01T00:00:00.000Z']);
   });
 
   it('list page by page, in an order in which nothing is left out', async () => {

@@ -215,29 +215,6 @@ describe('audit: calls of the API', () => {
   });
 });
 
-describe('audit: a change that is known before it is made', () => {
-  for (const command of [
-    'account set ACCOUNT --scope enrichments',
-    'account disable ACCOUNT',
-    'account enable ACCOUNT',
-    'account rotate-secret ACCOUNT',
-    'account rotate-secret ACCOUNT --now',
-    'client delete CLIENT',
-  ])
-    it(`is recorded first, so without an entry nothing changes: ${command}`, async () => {
-      const { db, json, refused } = await openCli();
-      const { account_id } = await json('account', 'create', '--name', 'Media');
-      const { client_token } = await json('client', 'create', '--account', account_id, '--name', 'Site');
-      if (/enable/.test(command)) await json('account', 'disable', account_id);
-      const keys = [db.global.account(account_id), db.client(client_token).client];
-      const read = () => Promise.all(keys.map((key) => db.redis.hgetall(key)));
-      const before = await read();
-      await db.redis.set(db.global.audit, 'no stream');
-      await refused(...command.replace('ACCOUNT', account_id).replace('CLIENT', client_token).split(' '));
-      assert.deepEqual(await read(), before);
-    });
-});
-
 it('audit: what names one account or client reads no changes of state of others', async () => {
   const cli = await openCli();
   const { account_id } = await cli.json('account', 'create', '--name', 'Media');

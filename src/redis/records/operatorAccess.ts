@@ -40,10 +40,9 @@ export async function listOperatorTokens(db: Db) {
     });
 }
 
-/** @returns false if there is no token of this name */
-export async function revokeOperatorToken(db: Db, name: string): Promise<boolean> {
+export async function revokeOperatorToken(db: Db, name: string): Promise<void> {
   await db.redis.hdel(db.global.operatorTokensUsed, name);
-  return (await db.redis.hdel(db.global.operatorTokens, name)) === 1;
+  await db.redis.hdel(db.global.operatorTokens, name);
 }
 
 const usedEveryMs = 60_000;

@@ -1,0 +1,106 @@
+/** What an operator changes is in the audit before: a command that ends midway leaves no change without an entry. */
+import assert from 'node:assert/strict';
+import type { DeliverySettings } from '../../src/config.js';
+import { nameOf } from '../../src/operator/operation.js';
+import { operations } from '../../src/operator/operations.js';
+import { claimAgain } from '../../src/redis/owed/claim.js';
+import { planCatchUp } from '../../src/redis/owed/standing.js';
+import { newNonce, runTurn } from '../../src/redis/owed/turn.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { keysMatching } from '../keysMatching.js';
+import { arrivedEvent } from '../service.js';
+import { type Cli, openCli, registeredClient } from './cli.js';
+
+const commands = [
+  'account set ACCOUNT --scope enrichments',
+  'account disable ACCOUNT',
+  'account enable ACCOUNT',
+  'account rotate-secret ACCOUNT',
+  'account rotate-secret ACCOUNT --now',
+  'console SITE',
+  'console SITE --end',
+  'client set SITE --max-in-flight 3 --quiet-seconds 60',
+  'client delete SITE',
+  'secrets rotate SITE',
+  'secrets rotate SITE --now',
+  'registration reset SITE',
+  'registration change SITE --url http://127.0.0.1:4998/hook',
+  'registration pause SITE',
+  'registration resume SITE',
+  'registration test SITE',
+  'registration check SITE',
+  'notification redeliver WAITING',
+  'notification cancel WAITING',
+  'notification recover SITE --since 1d',
+  'notification replay SITE --since 1d',
+  'token revoke crm',
+  'desk --role look',
+  'desk --end',
+];
+/**
+ * What they make is shown to nobody before it is recorded; the same secrets, encrypted with another key, are recorded last, which
+ * confirms them; a store that is not empty cannot be accepted as empty.
+ */
+const others = ['account create', 'client create', 'secrets reencrypt', 'store accept-empty', 'token create'];
+
+describe('audit: what an operator changes is recorded first', () => {
+  /** A site with a notification of each kind that a command can change. */
+  async function newSite(cli: Cli) {
+    const { db, json } = cli;
+    const { account_id } = await json('account', 'create', '--name', 'Media');
+    await registeredClient(cli, account_id, 'SITE', 'http://127.0.0.1:4997/hook');
+    await json('token', 'create', '--name', 'crm', '--role', 'look');
+    const claim = (event: ReturnType<typeof arrivedEvent>) =>
+      claimAgain(db, 'SITE', [{ ...event, claim: 1 }]);
+    await claim(arrivedEvent('SITE', 'failed'));
+    await planCatchUp(db, 'SITE', 0, 0);
+    await claim(arrivedEvent('SITE', 'delivered'));
+    const turn = { settings: { leaseMs: 60_000 } as DeliverySettings, nonce: newNonce(), most: 1 };
+    const attempt = { at: Date.now(), url: 'http://127.0.0.1:4997', milliseconds: 1 };
+    const { taken } = await runTurn(db, 'SITE', turn);
+    await runTurn(db, 'SITE', {
+      ...turn,
+      most: 0,
+      verdicts: taken.map((one) => ({ taken: one, ok: true, attempt })),
+    });
+    const waiting = arrivedEvent('SITE', 'waiting');
+    await claim(waiting);
+    return { ACCOUNT: account_id, WAITING: waiting.notificationId };
+  }
+
+  async function stored({ db, prefix }: Cli): Promise<Record<string, string | undefined>> {
+    const keys = await keysMatching(db, `${prefix}*`);
+    const kept = keys.filter((key) => !key.startsWith(db.global.diskMark)).sort();
+    const values = await Promise.all(kept.map((key) => db.redis.dumpBuffer(key)));
+    return Object.fromEntries(kept.map((key, i) => [key, values[i]?.toString('base64')]));
+  }
+
+  it('by every operation', () => {
+    const changing = operations.filter(({ changes }) => changes).map(nameOf);
+    const isTried = (name: string) => commands.some((one) => one === name || one.startsWith(`${name} `));
+    assert.deepEqual(
+      changing.filter((name) => !isTried(name)),
+      others,
+    );
+  });
+
+  for (const command of commands)
+    it(`so without an entry nothing changes, and with one something does: ${command}`, async () => {
+      const cli = await openCli();
+      const names: Record<string, string> = await newSite(cli);
+      const args = command.split(' ').map((word) => names[word] ?? word);
+      if (command.startsWith('account enable')) await cli.json('account', 'disable', names.ACCOUNT ?? '');
+      await setPaused(cli.db, 'SITE', !command.startsWith('registration pause'));
+      const { audit } = cli.db.global;
+      await cli.db.redis.set(audit, 'no stream');
+      const before = await stored(cli);
+      await cli.refused(...args);
+      assert.deepEqual(await stored(cli), before);
+      await cli.db.redis.del(audit);
+      await cli.run(args);
+      const after = await stored(cli);
+      assert.notEqual(after[audit], undefined);
+      const isOnlySent = /^registration (test|check)/.test(command);
+      assert[isOnlySent ? 'deepEqual' : 'notDeepEqual']({ ...after, [audit]: before[audit] }, before);
+    });
+});
