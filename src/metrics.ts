@@ -165,7 +165,7 @@ export function createMetrics() {
       firstAttempts.observe({ priority }, Math.max(0, milliseconds) / 1000),
     delivered: (priority: string, milliseconds: number) =>
       deliveries.observe({ priority }, Math.max(0, milliseconds) / 1000),
-    ended: (state: string) => ended.inc({ state }),
+    ended: (state: string, count = 1) => ended.inc({ state }, count),
     entered: (state: string) => entered.inc({ state }),
     answered: (request: { method: string; route: string; status: number }, milliseconds: number) =>
       requests.observe(request, milliseconds / 1000),

@@ -8,7 +8,6 @@ import { originOf } from '../outgoing/target.js';
 import { type Client, createClient, getClient, pageOfClients, setClient } from '../redis/records/clients.js';
 import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
 import { readSite, siteStates } from '../redis/records/endpoint.js';
-import { getRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
 import {
   createSigningSecret,
@@ -159,11 +158,12 @@ export const clientDelete = operation({
     cancelled: whole(2),
   }),
   async run(operator, { client_token }) {
-    const before = present(await requireClient(operator, client_token));
+    const client = await requireClient(operator, client_token);
     const db = await operator.db();
-    const registration = await getRegistration(db, client_token);
+    const { registration, health } = await readSite(db, client);
     const url = registration && originOf(registration.url);
-    await operator.record('client delete', client_token, { ...before, url }, null);
+    const before = { ...present(client), url, owed: health?.owed };
+    await operator.record('client delete', client_token, before, null);
     await operator.change((own) => deleteClient(own, client_token));
     // If this fails, the sweep finishes the deletion.
     const { cancelled } = await clearDeletedClient(db, client_token);

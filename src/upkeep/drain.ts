@@ -29,7 +29,7 @@ export async function drainClient(deps: DeliverDeps & Pick<SendDeps, 'metrics'>,
   } while (planned.expired > 0 && performance.now() < endsAt);
   if (expired > 0)
     log.warn({ client_token: clientToken, expired }, 'notifications failed: owed for too long');
-  for (let i = 0; i < expired; i++) metrics.ended('failed');
+  metrics.ended('failed', expired);
   const { expired: _, ...plan } = planned;
   const endpoint = plan.owed > 0 ? await getEndpoint(db, clientToken) : undefined;
   const { lastError, lastDetail, lastStatus } = endpoint ?? {};

@@ -143,6 +143,7 @@ class Sweep {
       for (const { who, what, target, before, after } of changes.slice(at, at + changesPerStep)) {
         log.info({ who, what, target, before, after }, 'an operator made a change');
         if (what === 'notification cancel') metrics.ended('cancelled');
+        if (what === 'client delete') metrics.ended('cancelled', (before as { owed?: number }).owed ?? 0);
       }
       await restSince(begunAt);
     }
@@ -153,13 +154,12 @@ class Sweep {
 
   /** Continues interrupted deletions, and clears keys that others wrote during a deletion. */
   async clearDeletedClients(): Promise<void> {
-    const { db, log, metrics } = this.deps;
+    const { db, log } = this.deps;
     for (const { clientToken, at } of await deletionsUnderWay(db, maxDeletions)) {
       await this.#workOn(clientToken, async () => {
         const { cancelled } = await clearDeletedClient(db, clientToken);
         const names = { client_token: clientToken, cancelled };
         if (cancelled > 0) log.info(names, 'cancelled the owed notifications of a deleted client');
-        for (let i = 0; i < cancelled; i++) metrics.ended('cancelled');
         if (nowOf(db) - at > clearedAgainMs) await endDeletion(db, clientToken);
       });
     }

@@ -10,7 +10,9 @@ import { type Cli, openCli } from './cli.js';
 const keptSeconds = 14 * 86_400;
 
 describe('operator: client delete T', () => {
-  const scene = useHarness();
+  /** What the counter of ends counts, in turn. */
+  const ended: (number | string)[] = [];
+  const scene = useHarness({}, { metrics: { ended: (state, count = 1) => void ended.push(state, count) } });
   let { h, receiver } = scene;
   let cli: Cli;
   beforeEach(async () => {
@@ -51,15 +53,18 @@ describe('operator: client delete T', () => {
   const states = (client: string, ids: string[]) =>
     Promise.all(ids.map(async (id) => (await h.notification(client, id))?.state));
 
-  it('ends its owed notifications as cancelled, says how many, and keeps only its token and keys that expire within 14 days', async () => {
+  it('ends its owed notifications as cancelled, says and counts how many, and keeps only its token and keys that expire within 14 days', async () => {
     const { client, owed } = await busyClient();
     assert.ok((await keysOf(client)).includes('known-beside'));
+    ended.length = 0;
     const { removed_url, cancelled } = await cli.json('client', 'delete', client);
     assert.deepEqual([removed_url, cancelled], [receiver.url, 2]);
     assert.deepEqual(await states(client, owed), ['cancelled', 'cancelled']);
     assert.equal((await h.notification(client, owed[0] ?? ''))?.reason, 'client_deleted');
     assert.equal((await getEndpoint(h.db, client)).owed, 0);
     assert.deepEqual(await staying(client), ['client']);
+    await h.sweep();
+    assert.deepEqual(ended, ['cancelled', 2]);
   });
 
   it('is finished by the sweep, or by repeating its steps, after a failure', async () => {

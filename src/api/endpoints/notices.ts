@@ -107,7 +107,8 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
     const { clientToken, url } = await requireRegistration(deps.db, call.client);
     await admitSend(deps, call, 'notices url removed', { security: 'change', about: { url: originOf(url) } });
     await sendFarewell(deps, call.client, url, 'removed');
-    await deps.db.durably((own) => removeNoticesUrl(own, clientToken)).safe;
+    const removing = deps.db.durably((own) => removeNoticesUrl(own, clientToken));
+    deps.metrics.ended('cancelled', await removing.safe);
     return { removed_url: url };
   },
 });

@@ -62,10 +62,9 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   return { cancelled };
 }
 
-/** Cancels what a client of notices is owed; the last step removes its URL and its signing secrets. Safe to repeat. */
-export async function removeNoticesUrl(db: Db, clientToken: string): Promise<void> {
-  await repeat(db, 'cancelOwed', clientToken);
-}
+/** Cancels what a client of notices is owed, and returns how many; the last step removes its URL and secrets. Safe to repeat. */
+export const removeNoticesUrl = (db: Db, clientToken: string): Promise<number> =>
+  repeat(db, 'cancelOwed', clientToken);
 
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
 async function repeat(db: Db, step: 'cancelOwed' | 'unlinkBeside', clientToken: string): Promise<number> {
