@@ -275,7 +275,7 @@ describe('POST /oauth/access_token', () => {
     );
   });
 
-  it('disabling the account ends its tokens immediately, also one minted at that moment, and enabling revives none', async () => {
+  it('disabling the account ends its tokens immediately, also one minted at that moment; enabling revives none, and repeated ends none', async () => {
     const customer = await newCustomer(h);
     const inThatMoment: Promise<string | undefined>[] = [];
     for (let i = 0; i < 20; i++) {
@@ -288,7 +288,9 @@ describe('POST /oauth/access_token', () => {
     assert.ok((await found()).every((t) => t === undefined));
     await setDisabled(h.db, customer.account_id, false);
     assert.ok((await found()).every((t) => t === undefined));
-    assert.ok(await findAccessToken(h.db, await newToken(h, customer)));
+    const token = await newToken(h, customer);
+    await setDisabled(h.db, customer.account_id, false);
+    assert.ok(await findAccessToken(h.db, token));
   });
 
   describe('POST /oauth/revoke', () => {

@@ -91,8 +91,8 @@ export async function rotateSecret(db: Db, accountId: string, { now = false }: {
 const atOnce = 50;
 
 /**
- * Disables or enables an account. Either way the generation rises, which ends every token; its clients'
- * deliveries are held while it is disabled.
+ * Disables an account, which raises the generation and so ends every token for good, or enables it. Its clients' deliveries are held
+ * while it is disabled.
  * @throws ChangeRefused
  */
 export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<void> {

@@ -55,15 +55,15 @@ entry('rotateSecret', function(KEYS, ARGV)
   redis.call('HSET', A, 'secret_hash', ARGV[2])
   return 1
 end)
--- Disables or enables an account, or replaces its scopes. Ends all of its tokens, unless scopes were only added.
+-- Disables or enables an account, or replaces its scopes. Ends all of its tokens, unless it is enabled or only gets more scopes.
 -- KEYS: the account
 -- Arguments: field ('disabled' or 'scopes'), value
 -- Answer: 1, or 0 if there is no such account
 entry('changeAccount', function(KEYS, ARGV)
   local A, field, value = KEYS[1], ARGV[2], ARGV[3]
-  local before, ends = redis.call('HGET', A, 'scopes'), field == 'disabled'
+  local before, ends = redis.call('HGET', A, 'scopes'), field == 'disabled' and value == '1'
   if not before then return 0 end
-  for scope in string.gmatch(before, '%S+') do
+  for scope in string.gmatch(field == 'scopes' and before or '', '%S+') do
     ends = ends or not string.find(' ' .. value .. ' ', ' ' .. scope .. ' ', 1, true)
   end
   redis.call('HSET', A, field, value)
