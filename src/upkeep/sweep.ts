@@ -11,7 +11,7 @@ import { noteOwed } from '../redis/records/attemptHistory.js';
 import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
-import { clearDeletedClient, deletionsUnderWay, endDeletion } from '../redis/records/deletion.js';
+import { clearDeletedClient, deletionsUnderWay } from '../redis/records/deletion.js';
 import { getEndpoint, listStateChanges, reportStateChange, setHeld } from '../redis/records/endpoint.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
@@ -160,7 +160,7 @@ class Sweep {
         const { cancelled } = await clearDeletedClient(db, clientToken);
         const names = { client_token: clientToken, cancelled };
         if (cancelled > 0) log.info(names, 'cancelled the owed notifications of a deleted client');
-        if (nowOf(db) - at > clearedAgainMs) await endDeletion(db, clientToken);
+        if (nowOf(db) - at > clearedAgainMs) await db.redis.zrem(db.global.deletedClients, clientToken);
       });
     }
   }

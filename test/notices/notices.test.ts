@@ -7,6 +7,7 @@ import { createAccount, setDisabled, setScopes } from '../../src/redis/records/a
 import { deleteClient, removeNoticesUrl } from '../../src/redis/records/deletion.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { dropNotice, type Notice, setNoticesUrl, unclaimedNotices } from '../../src/redis/records/notices.js';
+import { getRegistration } from '../../src/redis/records/registrations.js';
 import { createSigningSecret, readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { startReceiver, until } from '../receiver.js';
@@ -103,6 +104,14 @@ describe('Notices', () => {
     const disable = () => setDisabled(h.db, third, true);
     await setNoticesUrl(dbThat(disable, 'hget'), box, third, platform.url);
     assert.equal((await getEndpoint(h.db, notices)).held, true, 'disabled while it sets the URL');
+    const { account_id: fourth } = await createAccount(h.db, wanted);
+    const degrade = () => setScopes(h.db, fourth, ['push_notifications']);
+    await setNoticesUrl(dbThat(degrade, 'hget'), box, fourth, platform.url);
+    const urls = [notices, noticesClient(fourth)].map((client) => getRegistration(h.db, client));
+    assert.deepEqual(
+      (await Promise.all(urls)).map((one) => one?.url),
+      [undefined, platform.url],
+    );
   });
 
   it('an endpoint is one asset and its secret another: of several changes that wait, the newest is sent', async () => {

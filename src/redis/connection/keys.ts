@@ -14,7 +14,7 @@ import { Command } from 'ioredis';
  *   console_generation            raised to end all links and sessions of the console
  *   disabled                      '1' or '0'
  * client
- *   account_id, name, created_at, max_in_flight, max_per_second, quiet_seconds
+ *   account_id, name, max_in_flight, max_per_second, quiet_seconds
  *   deleted                       '1' once it was deleted
  * registration
  *   url, registered_at

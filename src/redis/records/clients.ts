@@ -34,7 +34,6 @@ export async function createClient(
   }
   await Promise.all([
     db.redis.hsetnx(key, 'name', wanted.name),
-    db.redis.hsetnx(key, 'created_at', Date.now()),
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),
   ]);

@@ -38,11 +38,6 @@ export async function deletionsUnderWay(db: Db, limit: number) {
   return toPairs(flat).map(([clientToken, at]) => ({ clientToken, at: Number(at) }));
 }
 
-/** Forgets a cleared client: no more keys are written for it. */
-export async function endDeletion(db: Db, clientToken: string): Promise<void> {
-  await db.redis.zrem(db.global.deletedClients, clientToken);
-}
-
 /**
  * Clears a deleted client's keys; changes nothing for a client that is not deleted.
  * @returns how many notifications were still owed, and are cancelled

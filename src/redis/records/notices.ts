@@ -3,10 +3,11 @@
  * secrets and owed assets like any client, but no customer can name them.
  */
 import { type ClientToken, noticesClient } from '../../ids.js';
-import { type Db, nowOf } from '../connection/db.js';
+import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { type Account, getAccount, platformScope } from './accounts.js';
 import { ChangeRefused } from './clients.js';
+import { removeNoticesUrl } from './deletion.js';
 import { setHeld } from './endpoint.js';
 import { changeRegistration, markAnswered, register } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
@@ -19,15 +20,22 @@ export const noticesRecipient = ({ accountId, scopes }: Pick<Account, 'accountId
  * repeat. The caller sets the alarm of catch-up. @throws ChangeRefused
  */
 export async function setNoticesUrl(db: Db, box: SecretBox, accountId: string, url: string): Promise<void> {
-  const account = await getAccount(db, accountId);
-  if (account === undefined) throw new ChangeRefused('there is no such account');
-  const clientToken = noticesRecipient(account);
-  await makeClient(db, clientToken, accountId);
-  for (;;) {
-    if ((await changeRegistration(db, clientToken, url, 'publisher')) !== undefined) return;
-    const registered = await register(db, box, clientToken, url);
-    if (registered.outcome === 'stored') return await markAnswered(db, clientToken, registered.nonce);
-    // Another call has registered a URL meanwhile.
+  for (let set: ClientToken | undefined; ; ) {
+    const account = await getAccount(db, accountId);
+    if (account === undefined) throw new ChangeRefused('there is no such account');
+    const clientToken = noticesRecipient(account);
+    // Read last, too: an operator who disables the account or changes its scopes later finds the client.
+    if (account.disabled) await setHeld(db, clientToken, true);
+    if (set === clientToken) return;
+    if (set !== undefined) await removeNoticesUrl(db, set);
+    await makeClient(db, clientToken, accountId);
+    if ((await changeRegistration(db, clientToken, url, 'publisher')) === undefined) {
+      const registered = await register(db, box, clientToken, url);
+      // Another call has registered a URL meanwhile.
+      if (registered.outcome === 'taken') continue;
+      await markAnswered(db, clientToken, registered.nonce);
+    }
+    set = clientToken;
   }
 }
 
@@ -41,13 +49,9 @@ async function makeClient(db: Db, clientToken: string, accountId: string): Promi
   }
   await Promise.all([
     db.redis.hset(client, { account_id: accountId, name: 'Notices' }),
-    db.redis.hsetnx(client, 'created_at', nowOf(db)),
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(accountId), clientToken),
   ]);
-  // Read last: an operator who disables the account later finds the client in the list, and holds it.
-  const disabled = await db.redis.hget(db.global.account(accountId), 'disabled');
-  if (disabled === '1') await setHeld(db, clientToken, true);
 }
 
 export const noticeKinds = [
