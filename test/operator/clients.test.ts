@@ -24,6 +24,18 @@ describe('operator: client, registration', () => {
     assert.equal(await cli.refused(...create, 'acc_nobody'), 'There is no account acc_nobody.\n');
   });
 
+  it('client create completes a client whose creation was cut off, for its account and one caller only', async () => {
+    await cli.db.redis.hset(cli.db.client('CUT-OFF').client, 'account_id', account);
+    const other = (await cli.json('account', 'create', '--name', 'Other')).account_id;
+    const create = (owner: string) =>
+      cli.run(['client', 'create', '--account', owner, '--name', 'Site', '--token', 'CUT-OFF']);
+    assert.match((await create(other)).stderr, /given out before/);
+    const both = await Promise.all([create(account), create(account)]);
+    assert.deepEqual(both.map(({ status }) => status).sort(), [0, 1]);
+    const [{ name }] = await cli.json('client', 'list', '--account', account, '--name', 'CUT-OFF');
+    assert.equal(name, 'Site');
+  });
+
   it('client list [--account ID] shows bounds, which set T sets and removes, with before and after in the audit', async () => {
     const other = (await cli.json('account', 'create', '--name', 'Other')).account_id;
     await cli.json('client', 'create', '--account', other, '--name', 'Bounded', '--token', 'BOUNDED');

@@ -13,7 +13,7 @@ export class ChangeRefused extends Error {
 
 /**
  * Creates a client. A client token is never given out twice, not even after its client was deleted.
- * @param wanted.ifAbsent a client of this account with this token is left as it is, or completed
+ * @param wanted.ifAbsent a client of this account with this token is left as it is
  * @throws ChangeRefused, RangeError for a malformed token
  */
 export async function createClient(
@@ -27,16 +27,17 @@ export async function createClient(
   const account = db.global.account(wanted.accountId);
   if ((await db.redis.exists(account)) === 0) throw new ChangeRefused('there is no such account');
   const key = db.client(clientToken).client;
-  const isNew = (await db.redis.hsetnx(key, 'account_id', wanted.accountId)) === 1;
-  const [owner, deleted] = isNew ? [wanted.accountId] : await db.redis.hmget(key, 'account_id', 'deleted');
-  if (!isNew && (!wanted.ifAbsent || owner !== wanted.accountId || deleted)) {
-    throw new ChangeRefused('this client token was given out before');
-  }
-  await Promise.all([
-    db.redis.hsetnx(key, 'name', wanted.name),
+  await db.redis.hsetnx(key, 'account_id', wanted.accountId);
+  const [owner, deleted] = await db.redis.hmget(key, 'account_id', 'deleted');
+  const isTaken = new ChangeRefused('this client token was given out before');
+  if (owner !== wanted.accountId || deleted) throw isTaken;
+  const [, , isNew] = await Promise.all([
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),
+    // Written last: a repeat completes a client without a name, whose creation was cut off.
+    db.redis.hsetnx(key, 'name', wanted.name),
   ]);
+  if (isNew === 0 && !wanted.ifAbsent) throw isTaken;
   if ((await db.redis.hget(account, 'disabled')) === '1') await setHeld(db, clientToken, true);
   return { clientToken, accountId: wanted.accountId as AccountId, name: wanted.name };
 }
