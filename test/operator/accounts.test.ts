@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
 import { mintToken } from '../api/credentials.js';
+import { keysMatching } from '../keysMatching.js';
 import { arrivedEvent } from '../service.js';
 import { type Cli, openCli, registeredClient } from './cli.js';
 
@@ -20,6 +22,16 @@ describe('operator: account', () => {
     const second = await cli.run(['account', 'create', '--name', 'P', ...scopes, '--json']);
     assert.deepEqual(JSON.parse(second.stdout).scopes, ['push_notifications', 'signing_secrets']);
     assert.match(second.stderr, new RegExp(`of this name was there before: ${platform.account_id}`));
+  });
+
+  it('create leaves no account that list does not show, wherever it is cut off', async () => {
+    for (const cut of ['hsetnx', 'call', 'sadd']) {
+      const gone = () => Promise.reject(new Error('cut off'));
+      const redis = Object.assign(Object.create(cli.db.redis), { [cut]: gone });
+      await assert.rejects(createAccount({ ...cli.db, redis }, { name: cut }), /cut off/);
+    }
+    const made = await keysMatching(cli.db, cli.db.global.account('*'));
+    assert.equal((await cli.json('account', 'list')).length, made.length);
   });
 
   it('set ID --scope S ends every token if a scope is removed, otherwise none; an unknown scope changes nothing', async () => {

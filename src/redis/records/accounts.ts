@@ -41,8 +41,8 @@ export async function createAccount(
   const secret = randomSecret();
   const fields = { secret_hash: secretHash(secret), name, scopes: scopes.join(' '), generation: 1 };
   const given = Object.entries({ ...fields, created_at: Date.now() }).flat();
-  const isNew = (await evaluate(db, 'createAccount', [db.global.account(accountId)], given)) === 1;
   await db.redis.sadd(db.global.accounts, accountId);
+  const isNew = (await evaluate(db, 'createAccount', [db.global.account(accountId)], given)) === 1;
   return {
     account_id: accountId,
     name,
