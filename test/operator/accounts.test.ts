@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
+import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { mintToken } from '../api/credentials.js';
 import { keysMatching } from '../keysMatching.js';
 import { arrivedEvent } from '../service.js';
@@ -84,6 +85,22 @@ describe('operator: account', () => {
     const { stdout } = await cli.run(['audit', '--of', account_id]);
     assert.match(stdout, / account disable +acc_\S+ +disabled=false +disabled=true/);
   });
+
+  for (const disabled of [true, false])
+    it(`holds the clients by the last of two operators, who ${disabled ? 'disables' : 'enables'} it while another does the opposite`, async () => {
+      const { account_id } = await cli.json('account', 'create', '--name', 'H');
+      const site = await registeredClient(cli, account_id, `HELD-${disabled}`, 'http://127.0.0.1:4999/hook');
+      await setDisabled(cli.db, account_id, disabled);
+      const redis = Object.create(cli.db.redis);
+      redis.call = async (...args: [string, string[]]) => {
+        // The first has changed the account, and is about to hold the client.
+        if (args[1]?.[0]?.startsWith('stopEndpoint') && delete redis.call)
+          await setDisabled(cli.db, account_id, disabled);
+        return await cli.db.redis.call(...args);
+      };
+      await setDisabled({ ...cli.db, redis }, account_id, !disabled);
+      assert.equal((await getEndpoint(cli.db, site)).held, disabled);
+    });
 
   it('enable ID says once that no catch-up could be woken, however many clients are owed something', async () => {
     const { account_id } = await cli.json('account', 'create', '--name', 'E');

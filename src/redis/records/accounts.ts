@@ -87,9 +87,6 @@ export async function rotateSecret(db: Db, accountId: string, { now = false }: {
   return { client_secret: secret };
 }
 
-/** Clients that are held at the same time: one after the other, 5,000 take seconds. */
-const atOnce = 50;
-
 /**
  * Disables an account, which raises the generation and so ends every token for good, or enables it. Its clients' deliveries are held
  * while it is disabled.
@@ -97,9 +94,14 @@ const atOnce = 50;
  */
 export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<void> {
   await changeAccount(db, 'changeAccount', accountId, ['disabled', disabled ? 1 : 0]);
-  await mapInPages(await listClients(db, accountId), atOnce, (client) =>
-    setHeld(db, client.clientToken, disabled),
-  );
+  const clients = await listClients(db, accountId);
+  for (let held = !disabled, wanted = disabled; held !== wanted; ) {
+    held = wanted;
+    // One after the other, 5,000 take seconds.
+    await mapInPages(clients, 50, ({ clientToken }) => setHeld(db, clientToken, held));
+    // Another operator may have enabled or disabled it meanwhile.
+    wanted = (await getAccount(db, accountId))?.disabled === true;
+  }
 }
 
 /**
