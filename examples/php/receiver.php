@@ -1,6 +1,7 @@
 <?php // SIGNING_SECRETS="whsec_..." php -S 127.0.0.1:4000 receiver.php
 declare(strict_types=1);
 
+http_response_code(500); // until it is stored: PHP answers 200 to an error that it displays
 // Several, separated by spaces, while you change from one secret to the next.
 $secrets = explode(' ', getenv('SIGNING_SECRETS'));
 $body = file_get_contents('php://input'); // the bytes as they were sent: what is signed

@@ -61,7 +61,7 @@ export const allExamples: Example[] = [
     runtime: ['php', '-r', "exit(extension_loaded('pdo_sqlite') ? 0 : 1);"],
     async prepare(port) {
       const cwd = await newFolder();
-      const args = ['-S', `127.0.0.1:${port}`, join(examples, 'php/receiver.php')];
+      const args = ['-d', 'display_errors=1', '-S', `127.0.0.1:${port}`, join(examples, 'php/receiver.php')];
       return { command: 'php', args, cwd };
     },
   },

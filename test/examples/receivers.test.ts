@@ -45,6 +45,16 @@ describe('the example receivers', function () {
         }
       });
 
+      if (example.name === 'php')
+        it('answers 500 to what it cannot store, also where PHP displays its errors', async () => {
+          const vector = vectors(Math.floor(Date.now() / 1000)).find(({ valid }) => valid);
+          assert.ok(vector);
+          const { secrets, headers, body } = vector;
+          const receiver = opened(await startExample(example, secrets, { DATABASE: '/none/seen.sqlite' }));
+          const { status } = await fetch(receiver.url, { method: 'POST', headers, body });
+          assert.equal(status, 500, receiver.said());
+        });
+
       it('accepts real notifications, works on each once, and continues while its secret is rotated', async () => {
         const client_token = await publisher.newClient();
         const { signing_secret } = await call('GET', 'push_notifications/signing_secret', { client_token });
@@ -92,10 +102,11 @@ interface RunningExample extends Program {
 }
 
 /** @param secrets what it checks signatures with */
-async function startExample(example: Example, secrets: string[]): Promise<RunningExample> {
+async function startExample(example: Example, secrets: string[], more = {}): Promise<RunningExample> {
   const port = await freePort();
   const { command, args, cwd } = await example.prepare(port);
-  const env = { HOME: process.env.HOME, PORT: String(port), SIGNING_SECRETS: `${secrets.join(' ')}\r` };
+  const { HOME } = process.env;
+  const env = { HOME, PORT: String(port), SIGNING_SECRETS: `${secrets.join(' ')}\r`, ...more };
   const program = startProgram(command, args, { cwd, env });
   const url = `http://127.0.0.1:${port}/notifications`;
   await program.until(
