@@ -10,15 +10,16 @@ export interface PostResult extends Partial<Failure> {
   /** `Retry-After` of a 429 or 503, at most 24 h. */
   retryAfterMs?: number;
   remoteAddress?: string;
-  /** The first 1 KiB of a failed answer, see {@link excerptOf}. */
+  /** The first 1 KiB of a failed answer, or the `Location` of a redirect, see {@link excerptOf}. */
   responseExcerpt?: string;
 }
 
 /** Makes the result of an attempt whose answer has a status. */
 export function resultOf(answer: AnswerReader): Omit<PostResult, 'milliseconds'> {
-  const { status, retryAfter, excerpt } = answer;
+  const { status } = answer;
   if (status < 300) return { ok: true, status };
-  const asked = status === 429 || status === 503 ? retryAfter : undefined;
+  const [asked] = status === 429 || status === 503 ? answer.valuesOf('retry-after') : [];
+  const [location] = status < 400 ? answer.valuesOf('location') : [];
   const waitMs = asked === undefined ? undefined : retryAfterMs(asked);
   return {
     ok: false,
@@ -26,39 +27,43 @@ export function resultOf(answer: AnswerReader): Omit<PostResult, 'milliseconds'>
     error: status < 400 ? 'redirect' : 'http_status',
     detail: asked !== undefined && waitMs === undefined ? 'retry_after_unreadable' : undefined,
     retryAfterMs: waitMs,
-    responseExcerpt: excerpt.length > 0 ? excerptOf(unpacked(answer)) : undefined,
+    responseExcerpt: excerptOf(location === undefined ? textOf(answer) : `Location: ${location}`),
   };
 }
 
-/** Some servers compress for whoever does not ask for it. Of what is packed only the beginning may be there. */
-function unpacked({ contentEncoding, excerpt }: AnswerReader): Buffer {
-  if (contentEncoding === undefined) return excerpt;
+/**
+ * Reads the body. Some servers compress for whoever does not ask for it, and of what is packed only the beginning may be there.
+ * A page in UTF-16, read as UTF-8, would hide what it says from people, and its secrets from `withoutValues`.
+ */
+function textOf(answer: AnswerReader): string {
+  const { excerpt } = answer;
+  const [coding] = answer.valuesOf('content-encoding');
+  const [charset] = /(?<=charset *= *["']?)[\w-]+/i.exec(String(answer.valuesOf('content-type'))) ?? [];
   const maxOutputLength = 64 * 1024;
+  const decoded = (bytes: Buffer, label?: string) =>
+    new TextDecoder(label).decode(bytes.subarray(0, excerptBytes), { stream: true });
   try {
-    return /^br$/i.test(contentEncoding)
+    if (coding === undefined) return decoded(excerpt, charset);
+    const unpacked = /^br$/i.test(coding)
       ? brotliDecompressSync(excerpt, { finishFlush: constants.BROTLI_OPERATION_FLUSH, maxOutputLength })
       : unzipSync(excerpt, { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength });
+    return decoded(unpacked, charset);
   } catch {
-    return excerpt;
+    return decoded(excerpt);
   }
 }
 
-/**
- * Returns the first 1 KiB of an answer as text that is safe to show: valid UTF-8, without a character that is cut at the
- * end, white space as blanks, other control and direction-changing characters as U+FFFD.
- */
-function excerptOf(body: Buffer): string {
-  const start = body.subarray(0, excerptBytes);
-  const text = new TextDecoder('utf-8').decode(start, { stream: true }).replace(/[\t\n\r]+/g, ' ');
+/** Returns at most 1 KiB of a text as it is safe to show: white space as blanks, other control and direction-changing characters as U+FFFD. */
+function excerptOf(text: string): string | undefined {
   let bytes = 0;
   let safe = '';
   // Characters become longer, an invalid byte three bytes, a quotation mark two: the text is cut again.
-  for (const character of text.replace(unsafeCharacters, '\ufffd')) {
+  for (const character of text.replace(/[\t\n\r]+/g, ' ').replace(unsafeCharacters, '\ufffd')) {
     bytes += Buffer.byteLength(JSON.stringify(character)) - 2;
     if (bytes > excerptBytes) break;
     safe += character;
   }
-  return safe;
+  return safe === '' ? undefined : safe;
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
@@ -73,8 +78,10 @@ const zone = /[A-Z]$| [+-]\d{4}$/;
  * Reads `Retry-After` (RFC 9110 section 10.2.3): seconds or any of the three HTTP dates.
  * @returns milliseconds from now, 0 for a date that has passed, at most 24 h; undefined when unreadable
  */
-function retryAfterMs(text: string): number | undefined {
-  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, dayMs);
+function retryAfterMs(header: string): number | undefined {
+  // Proxies join two headers with a comma, which most dates have too.
+  const [text = ''] = /^([a-z]+,)?[^,]*/i.exec(header) ?? [];
+  if (/^\d+ *$/.test(text)) return Math.min(Number(text) * 1000, dayMs);
   if (!weekday.test(text)) return undefined;
   const at = Date.parse(zone.test(text) ? text : `${text} GMT`);
   return Number.isNaN(at) ? undefined : Math.min(Math.max(at - Date.now(), 0), dayMs);

@@ -43,14 +43,6 @@ export class AnswerReader {
   /** Goes on with each `read`, and yields where it needs more. */
   readonly #reading = this.#readAnswer();
 
-  get retryAfter(): string | undefined {
-    return this.#valuesOf('retry-after')[0];
-  }
-
-  get contentEncoding(): string | undefined {
-    return this.#valuesOf('content-encoding')[0];
-  }
-
   /** The answer was read whole and nothing came after it, so that another request may follow. */
   get isReusable(): boolean {
     return this.isOver && this.#isRegular && this.#isPersistent;
@@ -92,13 +84,13 @@ export class AnswerReader {
         this.#takeHeader(line);
     }
     this.hasHeaders = true;
-    const connection = this.#valuesOf('connection').join(', ');
+    const connection = this.valuesOf('connection').join(', ');
     if (/\bclose\b/i.test(connection)) this.#isPersistent = false;
     else if (/\bkeep-alive\b/i.test(connection)) this.#isPersistent = true;
-    const kept = /\btimeout *= *(\d+)/i.exec(this.#valuesOf('keep-alive').join(', '))?.[1];
+    const kept = /\btimeout *= *(\d+)/i.exec(this.valuesOf('keep-alive').join(', '))?.[1];
     if (kept !== undefined) this.keptMs = Number(kept) * 1000;
-    const [length, ...lengths] = this.#valuesOf('content-length');
-    const codings = this.#valuesOf('transfer-encoding');
+    const [length, ...lengths] = this.valuesOf('content-length');
+    const codings = this.valuesOf('transfer-encoding');
     if (lengths.length > 0) this.#isRegular = false;
     if (this.status === 204 || this.status === 304) {
       // Some servers send the body, or the end of a chunked one, all the same and later.
@@ -146,7 +138,8 @@ export class AnswerReader {
     }
   }
 
-  #valuesOf(name: string): string[] {
+  /** @param name in lower case */
+  valuesOf(name: string): string[] {
     return this.#headers.filter((header) => header.name === name).map(({ value }) => value);
   }
 

@@ -60,8 +60,13 @@ const cases: [receiver: string, does: Does, result: Expected][] = [
   ...[300, 301, 302, 303, 304, 307, 308].map((status): (typeof cases)[0] => [
     `redirects to itself with ${status}`,
     says(`HTTP/1.1 ${status} There\r\nlocation: /hook\r\n${empty}`),
-    { ok: false, status, error: 'redirect' },
+    { ok: false, status, error: 'redirect', responseExcerpt: 'Location: /hook' },
   ]),
+  [
+    'answers 304 and nothing else',
+    says('HTTP/1.1 304 X\r\n\r\n'),
+    { ok: false, status: 304, error: 'redirect', responseExcerpt: undefined },
+  ],
   [
     'asks for a Retry-After on 500, where it has no meaning',
     says(`${h500}retry-after: 120\r\n${empty}`),
@@ -186,6 +191,25 @@ describe('an attempt whose receiver', () => {
     assert.equal((await sending().post(requestTo(url))).status, 500);
   });
 
+  it('answers 500 with a page in a charset has its text as the excerpt, and no half of a character', async () => {
+    const text = 'Zugriff verweigert: /hook?key=hidden ';
+    const pages: [charset: string, page: Buffer, excerpt: string][] = [
+      ['utf-16', Buffer.from(`\ufeff${text.repeat(20)}`, 'utf16le'), text.repeat(14).slice(0, 511)],
+      ['UTF-16LE', Buffer.from(text, 'utf16le'), text],
+      ['"utf-16be"', Buffer.from(text, 'utf16le').swap16(), text],
+      ['Shift_JIS', Buffer.from('8347838981', 'hex'), 'エラ'],
+      ['euc-kr', Buffer.from('bfc0b7f9', 'hex'), '오류'],
+      ['iso-8859-1', Buffer.from('Zurück', 'latin1'), 'Zurück'],
+      ['utf-8', Buffer.from('Zurück'), 'Zurück'],
+      ['unknown', Buffer.from('Zurück'), 'Zurück'],
+    ];
+    for (const [charset, page, excerpt] of pages) {
+      const head = `${h500}Content-Type: text/html; charset=${charset}\r\n\r\n`;
+      const { url } = await start({ answer: ends(Buffer.concat([Buffer.from(head), page])) });
+      assert.equal((await sending().post(requestTo(url))).responseExcerpt, excerpt, charset);
+    }
+  });
+
   const day = 86_400_000;
   const inAnHour = () => new Date(Date.now() + 3_600_000).toUTCString();
   const withoutZone = () => inAnHour().replace(/,? (\d+) (\w+) (\d+) (\S+) .*/, ' $2 $1 $4 $3');
@@ -207,13 +231,16 @@ describe('an attempt whose receiver', () => {
   ] as const) {
     it(`asks for a Retry-After of ${what} ends with ${least === undefined ? 'none' : 'that time'}`, async () => {
       const header = typeof value === 'string' ? value : value();
-      const { url } = await start({
-        answer: says(`HTTP/1.1 503 Later\r\nRetry-After: ${header}\r\n${empty}`),
-      });
-      const { status, detail, retryAfterMs: ms } = await sending().post(requestTo(url));
-      assert.deepEqual([status, detail], [503, least === undefined ? 'retry_after_unreadable' : undefined]);
-      if (least === undefined || most === undefined) assert.equal(ms, undefined);
-      else assert.ok(ms !== undefined && ms >= least && ms <= most, `${ms}`);
+      // A proxy may join two of them.
+      for (const sent of [header, `${header}, ${header}`]) {
+        const { url } = await start({
+          answer: says(`HTTP/1.1 503 Later\r\nRetry-After: ${sent}\r\n${empty}`),
+        });
+        const { status, detail, retryAfterMs: ms } = await sending().post(requestTo(url));
+        assert.deepEqual([status, detail], [503, least === undefined ? 'retry_after_unreadable' : undefined]);
+        if (least === undefined || most === undefined) assert.equal(ms, undefined);
+        else assert.ok(ms !== undefined && ms >= least && ms <= most, `${sent}: ${ms}`);
+      }
     });
   }
 

@@ -176,7 +176,7 @@ const attempt = z
     error: attemptError.optional(),
     detail: attemptDetail.optional(),
     remote_address: text('198.51.100.7').optional(),
-    response_excerpt: text('upstream is away', 'The first 1 KiB of a failed answer.').optional(),
+    response_excerpt: text('upstream is away', '1 KiB of a failed answer, or its `Location`.').optional(),
   })
   .meta({
     examples: [
