@@ -6,7 +6,9 @@ const nameServers = 'Repair the domain’s name servers: they must answer to eve
 const firewall = 'Let us in at every firewall; check the address in DNS.';
 const renew = 'Renew the certificate (or its intermediate), and reload the server.';
 const publicAuthority = 'Use a certificate of a public authority.';
-const handshakeLog = 'See the server’s or the load balancer’s log.';
+const byHost = 'Use a certificate that names the URL’s host, and choose it by SNI.';
+const handshakeLog =
+  'See the server’s or load balancer’s log: it may have no certificate for the URL’s host.';
 const brokenLog =
   'See the log of the server and of each proxy before it: something crashed or cut the connection.';
 const finalStatus = 'Answer with a status from 200 on, in HTTP/1.1.';
@@ -34,10 +36,7 @@ const words = {
   tls: {
     certificate_expired: ['has a certificate that has expired', renew],
     certificate_not_yet_valid: ['has a certificate that is not valid yet', renew],
-    certificate_name: [
-      'has a certificate for another name',
-      'Use a certificate that names the URL’s host, and choose it by SNI.',
-    ],
+    certificate_name: ['has a certificate for another name', byHost],
     certificate_incomplete: [
       'sends a certificate without its issuer',
       'Send every intermediate (browsers may have them already), of a public authority.',
@@ -54,11 +53,9 @@ const words = {
       'Require none for this URL: the signature says who sends.',
     ],
     tls_version: ['speaks only old versions of TLS', 'Enable TLS 1.2 or 1.3 with the usual ciphers.'],
-    tls_cipher: ['shares no cipher with us', 'Enable TLS 1.2 or 1.3 with the usual ciphers.'],
-    tls_name_unknown: [
-      'does not know its name in the handshake',
-      'Configure the server for the URL’s host (SNI).',
-    ],
+    // Many servers end so without a certificate for the name.
+    tls_cipher: ['shares no cipher with us', 'Enable usual ciphers, and a certificate for the URL’s host.'],
+    tls_name_unknown: ['does not know its name in the handshake', byHost],
     http2_only: ['speaks HTTP/2 only', 'Enable HTTP/1.1 too.'],
     not_tls: ['does not speak TLS', wrongUrl],
     handshake_broken: ['breaks off TLS', handshakeLog],
@@ -108,6 +105,7 @@ const signature =
 const path =
   'Compare the path of the URL with that of your receiver. If it has moved, your account manager can change the URL.';
 const adviceByStatus: Record<number, string> = {
+  304: 'We ask for nothing that a cache may have: answer 2xx.',
   401: signature,
   403: signature,
   404: path,

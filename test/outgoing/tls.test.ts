@@ -67,6 +67,8 @@ const servers: [what: string, options: TlsOptions, detail: AttemptDetail | undef
     { ...chain(good), maxVersion: 'TLSv1.2', ciphers: 'ECDHE-RSA-AES128-GCM-SHA256' },
     'tls_cipher',
   ],
+  ['is not there', {}, 'tls_cipher'],
+  ['fails to load', { SNICallback: (_name, done) => done(new Error('none')) }, 'handshake_broken'],
   ...(['TLSv1.2', 'TLSv1.3'] as const).map((version): (typeof servers)[0] => [
     `is used by a server that wants one of ours, ${version}`,
     { ...chain(good), ...wantsCertificate, minVersion: version, maxVersion: version },
