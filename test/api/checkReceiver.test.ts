@@ -70,7 +70,7 @@ describe('POST /push_notifications/check', () => {
   const wrong: Record<string, [behaves: Partial<Receiver>, failed: Record<string, RegExp>]> = {
     'verifies nothing': [
       { answer: () => 200 },
-      { wrong_signature: /webhook-signature/, old_timestamp: /webhook-timestamp/ },
+      { wrong_signature: /webhook-signature.* a default page answers/, old_timestamp: /webhook-timestamp/ },
     ],
     'refuses a known webhook-id': [
       { answer: (one) => (receiver.received.filter(isSameAs(one)).length > 1 ? 409 : verify(one)) },

@@ -78,7 +78,7 @@ export async function checkReceiver(sender: Sender, target: Target, slowMs: numb
     sendSigned(sender, target, { inPieces: true }),
   ]);
   const forged =
-    'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.';
+    'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification. If you do, a default page answers at this URL, and takes all notifications.';
   const replayed =
     'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.';
   const repeated =
