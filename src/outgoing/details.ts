@@ -101,7 +101,7 @@ const byDetail: Record<string, Words> = Object.assign({}, ...Object.values(words
 export const allDetails = Object.keys(byDetail) as AttemptDetail[];
 
 const signature =
-  'Compare its signing secret with that of this site, and verify the raw body. If a gateway in front of it asks for a key, set that as a header of your own.';
+  'Compare its signing secret with that of this site, and verify the raw body. If a gateway in front of it asks for a key, set that as a header of your own; if a firewall refuses us, exempt this URL there.';
 const path =
   'Compare the path of the URL with that of your receiver. If it has moved, your account manager can change the URL.';
 const adviceByStatus: Record<number, string> = {
