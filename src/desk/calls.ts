@@ -180,6 +180,7 @@ function callOf(operation: Operation) {
 }
 
 const calls = operations.map(callOf);
+const allGroups = { ...groups, service: 'see how the service is' };
 
 const description = packedFile('json', () =>
   JSON.stringify({
@@ -191,7 +192,7 @@ const description = packedFile('json', () =>
       description:
         'Programs of the company that runs the service. Make a token: `operator token create --name crm --role support`. A role may do what those before it may: `look`, `support`, `admin`. Errors have a `code` for programs.',
     },
-    tags: Object.entries(groups).map(([name, does]) => ({ name, description: does })),
+    tags: Object.entries(allGroups).map(([name, does]) => ({ name, description: does })),
     paths: describe(calls),
     webhooks: undefined,
     components: {

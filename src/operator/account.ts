@@ -120,7 +120,7 @@ export const accountSet = operation({
   }),
   answers: account
     .pick({ account_id: true, scopes: true })
-    .extend({ previous_scopes: z.array(z.string()), tokens_ended: isSo(false) }),
+    .extend({ previous_scopes: account.shape.scopes, tokens_ended: isSo(false) }),
   async run(operator, { account_id, scope: scopes }) {
     const before = await requireAccount(operator, account_id);
     await operator.record('account set', account_id, { scopes: before.scopes }, { scopes });

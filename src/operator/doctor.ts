@@ -2,7 +2,7 @@
 import type { Client, Connection } from '@temporalio/client';
 import { z } from 'zod';
 import { count, span } from '../api/console/words.js';
-import { text } from '../api/reference/schemas.js';
+import { flag as isSo, text } from '../api/reference/schemas.js';
 import type { Config } from '../config.js';
 import { publicAddressBeside } from '../outgoing/address.js';
 import { readProxy } from '../outgoing/proxy.js';
@@ -216,7 +216,7 @@ export const storeAcceptEmpty = operation({
   does: 'say that the store, which has lost its data, is meant to be empty',
   role: 'admin',
   input: z.object({}),
-  answers: z.object({ accepted: z.literal(true) }),
+  answers: z.object({ accepted: isSo(true) }),
   async run(operator) {
     if (!(await operator.change(acceptEmpty))) throw new Refused('The store has not lost its data.');
     await operator.record('store accept-empty', 'store', null, null);

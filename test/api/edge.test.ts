@@ -9,6 +9,7 @@ import { signedIn } from '../console/visitor.js';
 import { startGate, until } from '../receiver.js';
 import { type Harness, keptLog, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
 import { callRaw } from './rawCaller.js';
+import { assertGeneratable } from './reference/madeClients.js';
 
 describe('the HTTP edge', () => {
   let h: Harness;
@@ -160,6 +161,7 @@ describe('the HTTP edge', () => {
       setNoticesUrl setQuietPeriod setRequestHeaders Accepted AttemptDetail EnrichmentEvent ErrorCode
       NotAccepted Notification NotificationWithAttempts OAuthProblem Problem`;
     assert.deepEqual(names, kept.trim().split(/\s+/));
+    assertGeneratable(openapi);
     // A health check is never refused for its number.
     for (const path of ['/healthz', '/readyz'])
       assert.ok(!('429' in (openapi.paths[path]?.get?.responses ?? assert.fail())));

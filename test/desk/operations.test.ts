@@ -7,6 +7,7 @@ import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
+import { assertGeneratable } from '../api/reference/madeClients.js';
 import { Visitor } from '../console/visitor.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
@@ -185,6 +186,7 @@ describe('operations of operators', () => {
     }
     for (const [, kind = '', name = ''] of text.matchAll(/#\/components\/(\w+)\/(\w+)/g))
       assert.ok(components[kind][name], name);
+    assertGeneratable(JSON.parse(text));
   });
 
   it('are recorded with who did it, how the operator came in, and why', async () => {

@@ -45,7 +45,7 @@ describe('operator: usage', () => {
       'audit --since whenever':
         'The time must be a time such as 2026-01-31T12:00:00Z. Or say how long ago: 15m, 2h, 3d.',
       'client set X --max-in-flight 0': 'Give a whole number of at least 1, or "default".',
-      'desk --name a\nb': 'A name has 1 to 64 characters, none of them a control character.',
+      'desk --name a\nb': 'A name is one line of 1 to 64 characters.',
       'client list --name=': '--name : must not be empty',
       'audit --since 1h --until 2h': 'The time of --since must not be later than that of --until, or now.',
       'token create --name x --role look --expires 9999999999d': 'valid, at most 3650d: 12h, 90d.',
@@ -53,7 +53,7 @@ describe('operator: usage', () => {
       'explain X': 'Give <platform-id> or --event.',
       'account set X --scope push_notification': scopes,
       'account create --name X --scope x': scopes,
-      'account list --as=': 'A name has 1 to 64 characters, none of them a control character.',
+      'account list --as=': 'A name is one line of 1 to 64 characters.',
       'account list --as unnamed': 'Give your name.',
       'account list --reason=': 'A reason is one line of 1 to 200 characters.',
       'account disable ': 'error: : must not be empty',

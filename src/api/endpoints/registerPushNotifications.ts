@@ -12,7 +12,7 @@ import {
 } from '../../redis/records/registrations.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
 import { clientParameter, endpoint } from '../endpoint.js';
-import { urlText } from '../reference/schemas.js';
+import { flag, urlText } from '../reference/schemas.js';
 import type { ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
@@ -27,7 +27,7 @@ export const registerPushNotificationsEndpoint = endpoint({
   after503: 'repeat it unchanged: it then answers 200, also if the first call has stored the URL.',
   security: [{ bearer: [] }, { accessToken: [] }],
   query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
-  result: { what: 'Registered.', schema: z.object({ success: z.literal(true), url: urlText }) },
+  result: { what: 'Registered.', schema: z.object({ success: flag(true), url: urlText }) },
   codes: ['already_registered', ...urlCodes, 'invalid_client_token'],
   rate: 'names',
   answer: async (deps, { ctx, parameters }) => {

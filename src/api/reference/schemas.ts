@@ -24,7 +24,7 @@ export const time = (description?: string) =>
 /** A time of RFC 3339 or a day in UTC that a caller sends, read to ms. */
 export const givenTime = (description: string) =>
   text('2026-01-31T12:00:00.000Z', description)
-    .meta({ anyOf: [{ format: 'date-time' }, { format: 'date' }] })
+    .meta({ pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt].+)?$' })
     .transform((given, { addIssue }) => {
       const read = readTime(given);
       if (typeof read === 'number') return read;

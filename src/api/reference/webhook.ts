@@ -31,14 +31,13 @@ export const exampleNotification = (event: 'asset-update' | 'test', platformId: 
 
 interface Webhook extends Pick<Description, 'summary' | 'description'> {
   operationId: string;
-  tag: 'Notifications' | 'Notices';
   schema: z.ZodType;
   /** JSON by what it shows. */
   bodies: Record<string, string>;
 }
 
-function webhook({ operationId, tag, summary, description, schema, bodies }: Webhook) {
-  const isNotice = tag === 'Notices';
+function webhook({ operationId, summary, description, schema, bodies }: Webhook) {
+  const isNotice = operationId !== 'receiveAssetUpdate';
   const to = isNotice ? noticesClient(accountId) : clientToken;
   const [body] = Object.values(bodies);
   const { headers } = notificationRequest(
@@ -63,7 +62,7 @@ function webhook({ operationId, tag, summary, description, schema, bodies }: Web
   return {
     post: {
       operationId,
-      tags: [tag],
+      tags: ['Webhooks'],
       summary,
       description,
       security: [],
@@ -120,7 +119,6 @@ const changedAt = time('The time of the change.');
 export const webhooks = {
   'asset-update': webhook({
     operationId: 'receiveAssetUpdate',
-    tag: 'Notifications',
     summary: 'An asset has new segments',
     description:
       'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
@@ -135,7 +133,6 @@ export const webhooks = {
   }),
   notice: webhook({
     operationId: 'receiveNotice',
-    tag: 'Notices',
     summary: 'An endpoint fails, is suspended or recovers, notifications failed, or a secret was rotated',
     description:
       'Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.',
@@ -160,7 +157,6 @@ export const webhooks = {
   }),
   'notices.changed': webhook({
     operationId: 'receiveNoticesChanged',
-    tag: 'Notices',
     summary: 'This URL gets no more notices',
     description:
       'Sent once, without retries, to the URL that PUT /notices replaced or DELETE /notices removed. If none of your people did it, find out who did.',
