@@ -209,6 +209,7 @@ describe('operations of operators', () => {
     const [pause, set] = ['/operator/registration/pause', '/operator/client/set'];
     const replay = '/operator/notification/replay';
     for (const [method, path, body, status, says] of [
+      ['POST', '/operator/desk', null, 400, 'body: must be an object'],
       ['POST', pause, {}, 400, 'client_token: is missing'],
       ['POST', pause, { ...of, more: 1 }, 400, 'body: the member "more" is unknown'],
       ['POST', pause, { ...of, reason: 'a\nb' }, 400, /reason: A reason is one line/],

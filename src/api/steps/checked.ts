@@ -8,8 +8,8 @@ import type { Places } from './query.js';
  * @param places of the members that belong elsewhere
  * @throws ApiError 400 naming every problem
  */
-export function checked<T>(schema: z.ZodType<T>, input: unknown, places?: Places): T {
-  const result = checkInput(schema, input ?? {}, '', places);
+export function checked<T>(schema: z.ZodType<T>, input: unknown = {}, places?: Places): T {
+  const result = checkInput(schema, input, '', places);
   if ('problem' in result) throw badParameter(result.problem);
   return result.data;
 }
