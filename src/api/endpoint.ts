@@ -221,7 +221,7 @@ export const clientEndpoint = tokenEndpoint<{ client: Subject }>(
 export const noticesEndpoint = tokenEndpoint<{ client: Subject }>(
   async (db, { token }) => ({ client: await findNoticesClient(db, token) }),
   {
-    codes: ['insufficient_scope'],
+    codes: ['insufficient_scope', 'no_notices_url'],
     whose: 'An account with the scope `enrichments` needs a token with that scope.',
   },
 );

@@ -5,6 +5,7 @@ import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { listen } from '../../src/api/server.js';
+import { redisReasons } from '../../src/redis/connection/unavailable.js';
 import { signedIn } from '../console/visitor.js';
 import { startGate, until } from '../receiver.js';
 import { type Harness, keptLog, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
@@ -162,6 +163,12 @@ describe('the HTTP edge', () => {
       NotAccepted Notification NotificationWithAttempts OAuthProblem Problem`;
     assert.deepEqual(names, kept.trim().split(/\s+/));
     assertGeneratable(openapi);
+    // Another call may remove the URL during each of them.
+    for (const [path, methods] of Object.entries(openapi.paths))
+      for (const { responses } of path.startsWith('/notices') ? Object.values(methods) : [])
+        assert.ok('404' in responses, path);
+    const reasons = `"enum":${JSON.stringify(redisReasons)}`;
+    assert.ok(JSON.stringify(openapi.paths['/readyz']).includes(reasons));
     // A health check is never refused for its number.
     for (const path of ['/healthz', '/readyz'])
       assert.ok(!('429' in (openapi.paths[path]?.get?.responses ?? assert.fail())));

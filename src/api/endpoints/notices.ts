@@ -52,14 +52,12 @@ export const getNoticesSecretEndpoint = noticesEndpoint({
   route: 'GET /notices/signing_secret',
   summary: 'Show the signing secret of the notices',
   description: 'Shows the secret that verifies the account’s notices. The first PUT /notices makes it.',
-  codes: ['no_notices_url'],
 });
 
 export const rotateNoticesSecretEndpoint = noticesEndpoint({
   ...rotating,
   route: 'POST /notices/signing_secret',
   summary: 'Make a new signing secret of the notices',
-  codes: ['no_notices_url'],
 });
 
 /**
@@ -90,7 +88,6 @@ export const getNoticesUrlEndpoint = noticesEndpoint({
   summary: 'Show the URL for notices',
   description: 'Shows the URL, and the state of its endpoint.',
   result: { what: 'The URL.', schema: registeredUrl },
-  codes: ['no_notices_url'],
   answer: ({ db }, { client }) => showRegistration(db, client),
 });
 
@@ -102,7 +99,6 @@ export const removeNoticesUrlEndpoint = noticesEndpoint({
   by: 'signingSecrets',
   after503: 'repeat it: 404 then means that the URL is removed.',
   result: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) },
-  codes: ['no_notices_url'],
   answer: async (deps, call) => {
     const { clientToken, url } = await requireRegistration(deps.db, call.client);
     await admitSend(deps, call, 'notices url removed', { security: 'change', about: { url: originOf(url) } });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { redisReasons } from '../../redis/connection/unavailable.js';
 import { endpoint } from '../endpoint.js';
 import { flag, text, time } from '../reference/schemas.js';
 import { presentTime } from './present.js';
@@ -40,7 +41,7 @@ const readiness = z.object({
   status: z.enum(['ready', 'not ready']),
   redis: flag(true),
   temporal: flag(true, 'May be false while the service is ready.'),
-  reasons: z.array(text('right', 'Why Redis does not serve.')).optional(),
+  reasons: z.array(z.enum(redisReasons)).describe('Why Redis does not serve.').optional(),
 });
 
 export const getReadinessEndpoint = endpoint({
