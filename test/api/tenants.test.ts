@@ -230,8 +230,9 @@ describe('every call', () => {
           for (const client_token of [its, 'NOBODY', gone.client_token, 'no token!', '☃'.repeat(65)]) {
             for (const { token } of [stranger, platform]) {
               if (call.isForPlatform && token === platform.token && client_token === its) continue;
-              const { status, body } = await ask(call, { ...mine, client_token }, bearer(token));
+              const { status, headers, body } = await ask(call, { ...mine, client_token }, bearer(token));
               assert.deepEqual([status, body], expected, client_token);
+              assert.equal(headers['www-authenticate'], isRegistration ? 'Bearer' : undefined);
             }
           }
         });

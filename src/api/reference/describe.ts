@@ -103,12 +103,12 @@ function inWords(code: ErrorCode, path: string): string {
 }
 
 function refusalHeaders(status: number, codes: ErrorCode[]): Schema {
-  const isAboutToken = codes.some((code) => code === 'invalid_token' || code === 'insufficient_scope');
+  const isChallenge = status === 401 || codes.includes('insufficient_scope');
   return {
     'X-Request-Id': header('RequestId'),
     ...(status === 429 && rateHeaders),
     ...((status === 429 || status === 503) && { 'Retry-After': header('RetryAfter') }),
-    ...(isAboutToken && { 'WWW-Authenticate': header('WWWAuthenticate') }),
+    ...(isChallenge && { 'WWW-Authenticate': header('WWWAuthenticate') }),
   };
 }
 

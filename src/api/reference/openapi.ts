@@ -31,7 +31,7 @@ const headers = {
   },
   WWWAuthenticate: {
     description:
-      'RFC 6750, section 3. `Bearer` if no token was given, `error="invalid_token"` if it is not valid, `error="insufficient_scope"` with the scope to ask for. Absent if the error is not about the token.',
+      'RFC 6750, section 3. `Bearer` if no token was given or the client token is not valid, `error="invalid_token"` if the token is not, `error="insufficient_scope"` with the scope to ask for. `Basic` for credentials that came so; absent for those that came as fields.',
     schema: toJsonSchema(text('Bearer error="invalid_token"')),
   },
   RateLimit: {

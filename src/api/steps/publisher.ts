@@ -110,7 +110,9 @@ export async function ownClient(
 ): Promise<Client> {
   const client = isClientToken(asked.clientToken) ? await getClient(db, asked.clientToken) : undefined;
   if (client && (asked.isAnyAllowed || client.accountId === asked.accountId)) return client;
-  throw new ApiError(refusal, 'The client token is not valid for this account');
+  // RFC 9110, section 11.6.1: a 401 names a scheme.
+  const challenge = refusal === 'invalid_client_token' ? { 'WWW-Authenticate': 'Bearer' } : undefined;
+  throw new ApiError(refusal, 'The client token is not valid for this account', challenge);
 }
 
 /** Returns the registration of a client, or of the client that gets the account's notices. @throws ApiError 404 */
