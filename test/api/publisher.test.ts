@@ -61,6 +61,8 @@ describe('calls for the publisher’s engineers', () => {
       sizes.push(tokens.length);
       seen.push(...tokens);
       query = cursor === undefined ? '' : `?cursor=${cursor}`;
+      const { status } = await (await newCustomer(h)).call('GET', `/clients${query}`);
+      assert.equal(status, query === '' ? 200 : 400, 'a cursor of another account');
       // In front of the cursor: it moves nothing that is still to come.
       await create(`0${seen.length}-${accountId}`);
     }

@@ -10,6 +10,7 @@ import {
   siteStates,
 } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
+import { badParameter } from '../apiError.js';
 import { accountEndpoint, clientEndpoint } from '../endpoint.js';
 import {
   clientTokenText,
@@ -26,8 +27,8 @@ import { admitSend } from '../steps/auditCall.js';
 import { requireRegistration, type Subject } from '../steps/publisher.js';
 import { presentRegistration } from './present.js';
 
-/** `c` and the last client of the page. */
-const cursor = text('c.SITE0042').regex(/^c[.][A-Za-z0-9_-]{1,64}$/, notACursor);
+/** `c`, the last client of the page, and the account, which earlier versions left out. */
+const cursor = text('c.SITE0042.acc_7Qd2mVx0').regex(/^c([.][A-Za-z0-9_-]{1,64}){1,2}$/, notACursor);
 
 const oneClient = z.object({
   client_token: clientTokenText,
@@ -48,14 +49,15 @@ export const listClientsEndpoint = accountEndpoint({
   result: { what: 'One page.', schema: z.object({ clients: z.array(oneClient), ...pageMembers(cursor) }) },
   rate: 'records',
   isLong: true,
-  answer: async ({ db }, { token, query }) => {
-    const asked = { accountId: token.accountId, after: query.cursor?.slice('c.'.length), limit: query.limit };
-    const { clients, next } = await pageOfClients(db, asked, async (client) => {
+  answer: async ({ db }, { token: { accountId }, query: { cursor: given, limit } }) => {
+    const [, after, owner = accountId] = given?.split('.') ?? [];
+    if (owner !== accountId) throw badParameter(`cursor is of the account ${owner}`);
+    const { clients, next } = await pageOfClients(db, { accountId, after, limit }, async (client) => {
       if (isNoticesClient(client.clientToken)) return undefined;
       const { clientToken, name, state, health, registration } = await readSite(db, client);
       return { client_token: clientToken, name, state, url: registration?.url, owed: health?.owed ?? null };
     });
-    return { clients, has_more: next !== undefined, next_cursor: next && `c.${next}` };
+    return { clients, has_more: next !== undefined, next_cursor: next && `c.${next}.${accountId}` };
   },
 });
 
