@@ -123,8 +123,8 @@ export function portOf(url: URL): number {
 
 const maxUrlBytes = 2_048;
 const absoluteForm = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i;
-/** Controls, and invisible characters that turn or split the URL where a person reads it: they must be percent-encoded. */
-const unusualCharacters = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp} ]|^[^?#]*\\/u;
+/** Controls, halves of surrogate pairs, and invisible characters that turn or split the URL where a person reads it: they must be percent-encoded. */
+const unusualCharacters = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp} ]|^[^?#]*\\/u;
 const withCredentials = /^[^/]*\/\/[^/?#]*@/;
 
 const messages = {

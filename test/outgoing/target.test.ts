@@ -18,7 +18,10 @@ const refusedForms: [TargetRefusal, string[], TargetPolicy?][] = [
   ['not_absolute', ['', 'example.com', '/hook', 'https:', 'https:example.com', 'https:\\\\example.com']],
   ['not_absolute', ['https://example.com\\@10.0.0.1/', 'https://exa mple.com/', ' https://example.com/']],
   ['not_absolute', ['https://example.com/\n', 'ht\ttps://example.com/', 'https://[::1/', 'https://?a']],
-  ['not_absolute', ['https://example.com/\u202egpj.', 'https://example.com/\u2028']],
+  [
+    'not_absolute',
+    ['https://example.com/\u202egpj.', 'https://example.com/\u2028', 'https://example.com/\ud800'],
+  ],
   ['not_absolute', ['https://[fe80::1%25eth0]/', 'https://example.com:99999/']],
   ['scheme', ['http://example.com/', 'ftp://example.com/', 'file://host/etc/passwd']],
   ['scheme', ['javascript://x', 'wss://a.b/']],
