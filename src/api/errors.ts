@@ -22,7 +22,7 @@ const byStatus = {
       'Correct the field that the message names and send this event again.',
     ],
     url_not_absolute: [
-      'The URL is not absolute, or has a space or a backslash.',
+      'The URL is not absolute, has no valid host or port, or has a space or a backslash.',
       'Send the whole address from `https://` on, percent-encoded once: a `+` as `%2B`, a `&` as `%26`.',
     ],
     url_scheme: ['The URL is not `https://`.', 'Send the `https://` address of the same endpoint.'],

@@ -129,7 +129,7 @@ const withCredentials = /^[^/]*\/\/[^/?#]*@/;
 
 const messages = {
   not_absolute: (policy: TargetPolicy) =>
-    `The url must be an absolute ${policy.allowHttp ? 'http or https' : 'https'} URL, without spaces, backslashes and invisible characters`,
+    `The url must be an absolute ${policy.allowHttp ? 'http or https' : 'https'} URL with a valid host and port, without spaces, backslashes and invisible characters`,
   scheme: (policy: TargetPolicy) =>
     `The url must start with ${policy.allowHttp ? 'https:// or http://' : 'https://'}`,
   too_long: () => `The url must not be longer than ${maxUrlBytes} bytes, percent-encoded`,

@@ -98,6 +98,7 @@ describe('POST /register_push_notifications', () => {
   for (const [what, target, code, says] of [
     ['not an absolute URL', '/hook', 'url_not_absolute', /absolute/],
     ['percent-encoded twice', encoded, 'url_not_absolute', /is percent-encoded twice: encode it once/],
+    ['with a port above 65535', 'https://example.com:65536/', 'url_not_absolute', /valid host and port/],
     ['with a space', `${url} d`, 'url_not_absolute', /spaces/],
     ['of another scheme', 'ftp://example.com/', 'url_scheme', /https/],
     ['over 2,048 characters', `https://example.com/${'x'.repeat(2048)}`, 'url_too_long', /2,?048/],
