@@ -50,7 +50,8 @@ export const idToBytes = (id: string): Buffer => Buffer.from(id.slice('msg_'.len
 export const idOfAnswer = (bytes: Buffer): string | undefined =>
   bytes.some((byte) => byte !== 0) ? idFromBytes(bytes) : undefined;
 
-export const isNotificationId = (value: string): boolean => /^msg_[A-Za-z0-9_-]{22}$/.test(value);
+export const notificationIdPattern = /^msg_[A-Za-z0-9_-]{22}$/;
+export const isNotificationId = (value: string): boolean => notificationIdPattern.test(value);
 
 /** 48 bits: with 200 segments on one asset, one new segment in 10^12 would be mistaken for a known one. */
 const fingerprintBytes = 6;

@@ -1,7 +1,7 @@
 /** The inputs of operations. Options of a command, parameters of a call and fields of a form are texts: each schema also takes these. */
 import { z } from 'zod';
 import { text } from '../api/reference/schemas.js';
-import { isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
+import { clientTokenPattern, notificationIdPattern } from '../ids.js';
 import { readTime } from '../times.js';
 
 const texts: Record<string, unknown> = { true: true, false: false, on: true, '': false };
@@ -42,14 +42,11 @@ export const newName = nameText
   );
 
 const tokenMessage = 'A client token is 1 to 64 of A-Z a-z 0-9 _ -.';
-export const clientToken = text('SITE0042').refine(isClientToken, tokenMessage);
+export const clientToken = text('SITE0042').regex(clientTokenPattern, tokenMessage);
 /** The token of any client, including clients of notices. */
-export const anyClient = text('SITE0042').refine(
-  (given) => isNoticesClient(given) || isClientToken(given),
-  tokenMessage,
-);
-export const notificationId = text('msg_3q2-7wABAgMEBQYHCAkKCw').refine(
-  isNotificationId,
+export const anyClient = text('SITE0042').regex(/^(notices:)?[A-Za-z0-9_-]{1,64}$/, tokenMessage);
+export const notificationId = text('msg_3q2-7wABAgMEBQYHCAkKCw').regex(
+  notificationIdPattern,
   'A notification id is msg_ followed by 22 characters.',
 );
 export const filledText = nameText.min(1, 'must not be empty');

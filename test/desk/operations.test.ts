@@ -180,7 +180,12 @@ describe('operations of operators', () => {
     const text = await (await fetch(`${scene.url}/operator/openapi.json`)).text();
     const { paths, components } = JSON.parse(text);
     for (const operation of operations) {
-      const { description, responses } = paths[pathOf(operation)][operation.changes ? 'post' : 'get'];
+      const call = paths[pathOf(operation)][operation.changes ? 'post' : 'get'];
+      const { description, responses, parameters, requestBody } = call;
+      const members = requestBody?.content['application/json'].schema.properties ?? {};
+      for (const { name, schema } of parameters) members[name] = schema;
+      for (const id of ['client_token', 'notification_id'])
+        assert.ok(members[id]?.pattern ?? !(id in members), `${pathOf(operation)}: ${id}`);
       assert.match(description, new RegExp(`Role: \`${operation.role}\``));
       assert.ok(responses[200].content['application/json'].schema);
     }
