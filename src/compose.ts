@@ -28,7 +28,7 @@ export interface Parts {
   log: Logger;
   metrics: Metrics;
   tracing?: Tracing;
-  /** Returns whether a worker of this process is connected to Temporal; absent: always. */
+  /** Returns whether a worker of this process runs; absent: always. */
   isWorking?: () => boolean;
 }
 

@@ -33,8 +33,10 @@ import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule } from './temporal/sweepSchedule.js';
 import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';
 
-/** The longest that a process takes to end after a signal: an attempt under way, its lease, and closing. */
-const endsWithinMs = 40_000;
+/** The longest that a process takes to end, beside its settings: an attempt's lease, and closing. */
+const endsWithinSeconds = 30;
+/** How long Temporal may take what the workers did, after the last attempt: their library waits 30 s for a silent server. */
+const reportWithinMs = 3000;
 
 /**
  * Runs a role until SIGTERM or SIGINT, then stops it in order: accepts no new work, finishes work under way, closes connections.
@@ -44,17 +46,21 @@ export async function serve(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
   // ioredis warns there of a password that the server asked nobody for.
   console.warn = (text) => log.warn(String(text));
-  const ended = stopSignal(log, config);
+  const ending = stopSignal(log, config);
   try {
-    await run(role, config, log, ended);
+    await run(role, config, log, ending);
   } catch (err) {
     // Told to end while it waited for a server.
-    if (!ended.aborted) throw err;
+    if (!ending.signal.aborted) throw err;
   }
+  const { reason } = ending.signal;
+  if (typeof reason !== 'string') throw reason;
   log.info('ended');
 }
 
-async function run(role: Role, config: Config, log: Logger, ended: AbortSignal): Promise<void> {
+async function run(role: Role, config: Config, log: Logger, ending: AbortController): Promise<void> {
+  const ended = ending.signal;
+  const told = once(ended, 'abort');
   const sdkPort = role === 'api' ? undefined : await freeSdkPort();
   installRuntime(log, sdkPort);
   // OpenTelemetry takes memory and time to load.
@@ -84,13 +90,10 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   );
   admin.serve(starting());
 
-  let isWaiting = () => {};
+  const waiting = { config, log, ended, begun() {} };
   const temporalIsAway = new Promise<void>((resolve) => {
-    isWaiting = resolve;
-    // Told to end, a process does not wait for a server that is silent.
-    ended.addEventListener('abort', () => resolve());
+    waiting.begun = resolve;
   });
-  const waiting = { config, log, ended, begun: () => isWaiting() };
   const native = role === 'api' ? undefined : connectNative(waiting);
   // It is waited for below.
   native?.catch(ignore);
@@ -108,8 +111,9 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
     );
   }
 
+  let workers: Awaited<ReturnType<typeof startWorkersAndSweep>> | undefined;
   const parts = { role, config, db, temporal, sender, secretBox, log, metrics, tracing };
-  const delivering = await startDelivering({ ...parts, isWorking: link.isReplaced });
+  const delivering = await startDelivering({ ...parts, isWorking: () => workers !== undefined });
   const { hands, outbox, updateWaits } = delivering;
   watchCounts(metrics, () => readCounts(db));
   metrics.watch('asset_update_clock_seconds', () => Date.now() / 1000);
@@ -123,7 +127,6 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
     isReady = true;
     log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
   };
-  let workers: Awaited<ReturnType<typeof startWorkersAndSweep>> | undefined;
   const startsWorkers = async (connection: Promise<NativeConnection>, deps: ActivityDeps & Parts) => {
     link.replace(await connection);
     workers = await startWorkersAndSweep(await connection, waiting, deps);
@@ -131,7 +134,7 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   };
   const work = native && startsWorkers(native, delivering);
   // Without Temporal an API serves, and its process delivers what it takes; a worker alone waits.
-  await Promise.race([work, temporalIsAway]);
+  await Promise.race([work, temporalIsAway, told]);
   const closing = new AbortController();
   // Every check of a receiver listens: Node warns of more than ten.
   setMaxListeners(0, closing.signal);
@@ -140,28 +143,23 @@ async function run(role: Role, config: Config, log: Logger, ended: AbortSignal):
   admin.serve(createDesk(services));
   if (role !== 'worker') becomeReady();
 
-  const failed = work?.then(() => workers?.ended);
-  failed?.catch(ignore);
-  const told = ended.aborted ? undefined : once(ended, 'abort');
-  await Promise.race([told, ...(failed === undefined ? [] : [failed])]);
+  work?.then(() => workers?.ended).catch((err: unknown) => ending.abort(err));
+  await told;
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
   closing.abort();
   await api?.close();
   await delivering.endStarts();
   workers?.shutdown();
-  // Activities wait for attempts under way. A failure is thrown below.
-  hands.close().catch(() => undefined);
-  try {
-    await workers?.ended;
-  } finally {
-    // Even after the workers were stopped by force, POSTs under way are settled.
-    await delivering.close();
-  }
+  // Activities wait for attempts under way.
+  const closed = delivering.close();
+  const late = closed.then(() => sleep(reportWithinMs, 'late'));
+  if ((await Promise.race([workers?.ended.catch(ignore), late])) === 'late')
+    log.warn('Temporal did not take the last results in time: another worker will look at them');
+  await closed;
   await sender.close();
   watching.stop();
   await admin.close();
-  await link.close();
   closeDb(db);
   await tracing?.close();
 }
@@ -201,19 +199,24 @@ async function startWorkersAndSweep(
   return { shutdown, ended: guarded };
 }
 
-/** Returns the signal that the process was told to end. A process that does not end in its time is ended. */
-function stopSignal(log: Logger, { SHUTDOWN_DELAY_SECONDS, ATTEMPT_TIMEOUT_SECONDS }: Config): AbortSignal {
-  const ended = new AbortController();
-  const withinMs = endsWithinMs + (SHUTDOWN_DELAY_SECONDS + ATTEMPT_TIMEOUT_SECONDS - 10) * 1000;
+/**
+ * Returns what ends the process: a signal aborts it by its name, a worker by its failure. A process that does not end in its time is
+ * ended. A repeated signal changes nothing: npm passes on the Ctrl-C that a terminal has sent already.
+ */
+function stopSignal(log: Logger, config: Config): AbortController {
+  const ending = new AbortController();
+  const seconds = endsWithinSeconds + config.SHUTDOWN_DELAY_SECONDS + config.ATTEMPT_TIMEOUT_SECONDS;
+  ending.signal.addEventListener('abort', () => {
+    setTimeout(() => {
+      log.error({ seconds }, 'the process did not end in time: it is cut off');
+      process.exit(1);
+    }, seconds * 1000).unref();
+  });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.once(signal, () => {
+    process.on(signal, () => {
       log.info({ signal }, 'ending');
-      ended.abort();
-      setTimeout(() => {
-        log.error({ seconds: withinMs / 1000 }, 'the process did not end in time: it is cut off');
-        process.exit(1);
-      }, withinMs).unref();
+      ending.abort(signal);
     });
   }
-  return ended.signal;
+  return ending;
 }

@@ -5,21 +5,24 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { Redis } from 'ioredis';
 import { freePort } from '../local/ports.js';
 import type { RedisCluster } from '../local/redisCluster.js';
+import { startTemporal } from '../local/temporal.js';
 import { projectDir } from '../src/operator/npmStart.js';
+import { getNotification } from '../src/redis/notifications/notifications.js';
 import { startGrpcProxy, status } from './grpcProxy.js';
 import { openCli } from './operator/cli.js';
 import { startOwnCluster, startOwnRedis } from './ownRedis.js';
-import { beginService, type Service, startProgram, startService } from './program.js';
+import { beginService, type Service, startProgram, startService, whileStopped } from './program.js';
 import { startProxy } from './proxy.js';
 import { newPublisher, type Publisher } from './publisher.js';
 import { startReceiver, until } from './receiver.js';
 import { startSentinel } from './redisSentinels.js';
 import { startRespProxy } from './respProxy.js';
-import { opened, servers, uniquePrefix, useOpened } from './servers.js';
+import { newFolder, opened, servers, uniquePrefix, useOpened } from './servers.js';
 import type { Json } from './service.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
@@ -228,19 +231,37 @@ describe('A process whose log', () => {
   for (const [what, output] of Object.entries(outputs)) {
     it(`${what} serves, ends at SIGTERM`, async function () {
       if (!existsSync('/dev/full')) this.skip();
-      const [PORT, ADMIN_PORT] = [String(await freePort()), String(await freePort())];
-      const { redisUrl: REDIS_URL, temporalAddress: TEMPORAL_ADDRESS } = servers();
-      const KEY_PREFIX = uniquePrefix();
-      const env = { PORT, ADMIN_PORT, REDIS_URL, TEMPORAL_ADDRESS, KEY_PREFIX, TASK_QUEUE: KEY_PREFIX };
+      const env = await newEnvironment();
       const run = `mkfifo "$1"; exec ${output}; exec "$0" dist/src/main.js all`;
-      const args = ['-c', run, process.execPath, join(tmpdir(), KEY_PREFIX)];
+      const args = ['-c', run, process.execPath, join(tmpdir(), env.KEY_PREFIX)];
       const service = startProgram('sh', args, { env, cwd: projectDir });
-      const url = `http://127.0.0.1:${PORT}`;
+      const url = `http://127.0.0.1:${env.PORT}`;
       await service.until('it is ready', async () => (await fetch(`${url}/readyz`)).ok);
       // Each is a line of the log: more than a pipe takes.
       for (let i = 0; i < 600; i++) await (await fetch(`${url}/nowhere`)).text();
       assert.equal(await service.stop(), 0);
       assert.equal(service.said(), '');
+    });
+  }
+});
+
+async function newEnvironment() {
+  const { redisUrl: REDIS_URL, temporalAddress: TEMPORAL_ADDRESS } = servers();
+  const [PORT, ADMIN_PORT] = [String(await freePort()), String(await freePort())];
+  const KEY_PREFIX = uniquePrefix();
+  return { PORT, ADMIN_PORT, REDIS_URL, TEMPORAL_ADDRESS, KEY_PREFIX, TASK_QUEUE: KEY_PREFIX };
+}
+
+describe('A process that npm started', () => {
+  for (const role of ['api', 'worker', 'all']) {
+    it(`ends in order when npm is told to end, once or twice: ${role}`, async () => {
+      const env = { ...(await newEnvironment()), SHUTDOWN_DELAY_SECONDS: '1' };
+      const npm = startProgram('npm', ['run', '-s', role], { env, cwd: projectDir });
+      await npm.says(/"ready"/);
+      void npm.stop();
+      await npm.says(/"ending"/);
+      await npm.stop();
+      assert.match(npm.stdout, /"ended"/);
     });
   }
 });
@@ -308,13 +329,30 @@ describe('A process whose Temporal', () => {
     for (const line of service.stdout.trim().split('\n')) JSON.parse(line);
   });
 
-  it('begins to refuse a process: /readyz says so, and a worker that fails names the reason', async () => {
+  it('is silent: a process ends at SIGTERM without its answer, and says so', async () => {
+    const temporal = opened(await startTemporal({ dir: await newFolder() }));
+    const service = await startService({ TEMPORAL_ADDRESS: temporal.address });
+    await untilItWorks(service);
+    assert.equal(await whileStopped(temporal.pid, () => service.stop()), 0);
+    assert.match(service.stdout, /Temporal did not take the last results in time/);
+  });
+
+  it('begins to refuse a process: /readyz says so, and a worker that fails names the reason, and attempts under way end first', async () => {
     const proxy = opened(await startGrpcProxy(servers().temporalAddress));
     let code = status.ok;
     // A server tells its version to everybody. The library repeats a call that finds the server unavailable.
     proxy.answer = (path) =>
       ({ GetSystemInfo: 0, PollActivityTaskQueue: 14 })[path.replace(/.*\//, '')] ?? code;
-    const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
+    const service = await startService({ TEMPORAL_ADDRESS: proxy.address, ATTEMPT_TIMEOUT_SECONDS: '60' });
+    const publisher = await newPublisher(service);
+    const client = await publisher.newClient();
+    const receiver = await startReceiver();
+    const hasFailed = () => /the worker failed/.test(service.stdout);
+    receiver.answer = async () => {
+      while (!hasFailed()) await pause(100);
+      return 200;
+    };
+    await publisher.register(client, receiver.url);
     const isServed = async () => ((await (await fetch(`${service.url}/readyz`)).json()) as Json).temporal;
     for (const refusal of [5, 8, 16, 7]) {
       code = status.ok;
@@ -322,10 +360,14 @@ describe('A process whose Temporal', () => {
       code = refusal;
       await service.until(`it is refused: gRPC ${code}`, async () => !(await isServed()));
     }
+    let id = '';
+    // The library asks for tasks for a minute although it is refused.
+    for (let i = 0; !hasFailed(); i++, await pause(5000)) id = await publisher.publish(client, `vid-${i}`);
     assert.equal(await service.ended, 1);
+    assert.equal((await getNotification(publisher.db, client, id))?.state, 'delivered');
     const retries = [...service.stdout.matchAll(/retried (\d+) times/g)].map(([, count]) => Number(count));
     assert.equal(Math.max(...retries), 6, 'the library repeats a call in vain, and says so');
     const says = 'cannot serve: Temporal refuses this caller the call (PERMISSION_DENIED). Give it rights';
     assert.ok(service.stderr.startsWith(`Temporal at ${proxy.address} ${says}`), service.stderr);
-  }).timeout(150_000);
+  }).timeout(240_000);
 });

@@ -51,18 +51,10 @@ export function replaceable(first: Connection | NativeConnection) {
       return typeof value === 'function' ? value.bind(current) : value;
     },
   });
-  return {
-    connection,
-    /** Returns whether it was replaced. */
-    isReplaced: () => current !== first,
-    replace(next: Connection | NativeConnection): void {
-      current = next;
-    },
-    async close(): Promise<void> {
-      await first.close();
-      if (current !== first) await current.close();
-    },
+  const replace = (next: Connection | NativeConnection) => {
+    current = next;
   };
+  return { connection, replace };
 }
 
 /** What a start that waits for Temporal needs. */
