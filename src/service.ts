@@ -8,6 +8,7 @@ import { createApi, createStartingApi } from './api/app.js';
 import { connectionLimits, listen } from './api/server.js';
 import { type Parts, type Role, startDelivering } from './compose.js';
 import { type Config, redisOptions } from './config.js';
+import { openFiles } from './constants.js';
 import { createDesk } from './desk/desk.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics, watchCounts, watchStoreHealth } from './metrics.js';
@@ -82,6 +83,7 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
     refused: () => db.health.reasons(),
   });
   watchStoreHealth(metrics, db.health);
+  if (openFiles < 20_000) log.warn({ open_files: openFiles }, 'connections are fewer: raise ulimit -n');
   const starting = () => createStartingApi({ log, metrics, readiness });
   const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');
   const api = role === 'worker' ? undefined : await listen(config, starting(), connectionLimits, full);

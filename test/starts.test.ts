@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -251,6 +252,18 @@ async function newEnvironment() {
   const KEY_PREFIX = uniquePrefix();
   return { PORT, ADMIN_PORT, REDIS_URL, TEMPORAL_ADDRESS, KEY_PREFIX, TASK_QUEUE: KEY_PREFIX };
 }
+
+it('A process that may open few files takes fewer connections, and says both', async () => {
+  const env = await newEnvironment();
+  const run = 'ulimit -n 400; exec "$0" dist/src/main.js all';
+  const service = startProgram('sh', ['-c', run, process.execPath], { env, cwd: projectDir });
+  await service.says(/"open_files":400,.*\n(.*\n)*.*"ready"/);
+  const sockets = Array.from({ length: 400 }, () => connect(Number(env.PORT), '127.0.0.1'));
+  for (const socket of sockets) socket.on('error', () => undefined);
+  await service.says(/"open":300,.*further connections are closed/);
+  for (const socket of sockets) socket.destroy();
+  assert.equal(await service.stop(), 0);
+});
 
 describe('A process that npm started', () => {
   for (const role of ['api', 'worker', 'all']) {
