@@ -8,14 +8,13 @@ if (role !== 'api' && role !== 'worker' && role !== 'all') {
   process.stderr.write('usage: node dist/src/main.js api|worker|all\n');
   process.exit(2);
 }
-try {
-  await serve(role, readConfig());
-  // A connection that is still being made would keep the process.
-  process.exit(0);
-} catch (err) {
-  process.stderr.write(
-    // An error of the native client has no stack.
-    `${err instanceof ConfigError ? err.message : String(err instanceof Error ? (err.stack ?? err) : err)}\n`,
-  );
+// Only its text: Node would print all of it, and an error of Redis has the arguments of its command.
+process.on('uncaughtException', (err) => {
+  // An error of the native client has no stack.
+  const text = err instanceof ConfigError ? err.message : (err?.stack ?? err);
+  process.stderr.write(`${text}\n`);
   process.exit(1);
-}
+});
+await serve(role, readConfig());
+// A connection that is still being made would keep the process.
+process.exit(0);

@@ -265,6 +265,17 @@ it('A process that may open few files takes fewer connections, and says both', a
   assert.equal(await service.stop(), 0);
 });
 
+it('A process that meets an error that nobody handles ends with its text, without what it carries', async () => {
+  const error = 'Object.assign(new Error("met"),{command:{args:["hid"+"den"]}})';
+  // Once the process listens to signals.
+  const code = `setInterval(()=>process.listenerCount("SIGTERM")&&Promise.reject(${error}),50)`;
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(code)}`;
+  const service = await beginService({ NODE_OPTIONS });
+  assert.equal(await service.ended, 1);
+  assert.match(service.stderr, /^Error: met\n +at /);
+  assert.doesNotMatch(service.said(), /hidden/);
+});
+
 describe('A process that npm started', () => {
   for (const role of ['api', 'worker', 'all']) {
     it(`ends in order when npm is told to end, once or twice: ${role}`, async () => {
