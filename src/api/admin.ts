@@ -76,7 +76,9 @@ export function createReadiness(ask: {
     const [redis, temporal] = await Promise.all([lookAtRedis(), lookAtTemporal()]);
     const isReady = redis && !ask.ending();
     const status: 'ready' | 'not ready' = isReady ? 'ready' : 'not ready';
-    const reasons = isReady ? [] : (ask.refused?.() ?? []);
+    const told = isReady ? [] : (ask.refused?.() ?? []);
+    // A connection that has just been closed, or is silent, has given no reason yet.
+    const reasons: RedisReason[] = redis || told.length > 0 ? told : ['away'];
     return { status, redis, temporal, ...(reasons.length > 0 && { reasons }) };
   };
 }

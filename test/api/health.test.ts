@@ -48,7 +48,8 @@ describe('GET /healthz, GET /readyz', () => {
     };
     const readiness = readinessOf({ redis: silent });
     for (let i = 0; i < 3; i++) {
-      assert.deepEqual(await readiness(), { status: 'not ready', redis: false, temporal: true });
+      const said = { status: 'not ready', redis: false, temporal: true, reasons: ['away'] };
+      assert.deepEqual(await readiness(), said);
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
     }
     assert.equal(calls, 1);
