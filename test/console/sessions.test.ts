@@ -50,6 +50,20 @@ describe('console: links and sessions', () => {
     assert.deepEqual(opened.map(({ status }) => status).sort(), [303, ...Array(7).fill(401)]);
   });
 
+  it('leads to the page that was asked for before the link was opened, and to no other place', async () => {
+    const wanted = `/console/sites/${customer.client_token}/notifications?state=failed&platform_id=%2F%20`;
+    const visitor = new Visitor(h.url);
+    await visitor.get(wanted);
+    const places = { [visitor.cookie]: wanted };
+    for (const place of ['//evil.example', 'https://evil.example/console/', '/consoles', '/console/\r\nx: y'])
+      places[`console_page=${Buffer.from(place).toString('base64url')}`] = '/console';
+    for (const [cookie, place] of Object.entries(places)) {
+      visitor.cookie = cookie;
+      const { headers } = await visitor.open(await newLink(h, token));
+      assert.equal(headers.get('location'), place);
+    }
+  });
+
   it('ends a link after 15 minutes, and a session after 8 hours', async () => {
     const { redis, global } = h.db;
     const link = await newLink(h, token);

@@ -146,10 +146,11 @@ describe('desk: people', () => {
   it('sign in with the provider, get the highest role that the claim names, and are in the audit', async () => {
     const { visitor, back } = await comeBack();
     const copy = new Visitor(scene.url);
-    const { cookie } = visitor;
-    copy.cookie = cookie;
+    const wanted = '/desk/do/audit?of=SITE0042';
+    await copy.get(wanted);
+    visitor.cookie = copy.cookie += `; ${visitor.cookie}`;
     const page = await finish({ visitor, back });
-    assert.deepEqual([page.status, page.headers.get('location')], [303, '/desk']);
+    assert.deepEqual([page.status, page.headers.get('location')], [303, wanted]);
     const now = await visitor.get('/desk');
     assert.match(now.html, /Ada Lovelace <span class="badge">support<\/span>/);
     const { who, after } = (await scene.cli.json('audit', '--what', 'desk opened')).at(-1);

@@ -9,7 +9,7 @@ import type { Context, Middleware } from 'koa';
 import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
 import { randomSecret } from '../../redis/records/accounts.js';
-import { type Sessions, sessionMs } from '../../redis/records/sessions.js';
+import { linkMs, type Sessions, sessionMs } from '../../redis/records/sessions.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { isFromTrustedProxy } from '../clientAddress.js';
 import { readForm } from '../steps/body.js';
@@ -52,6 +52,8 @@ interface Door<Session> {
 export function createDoor<Session>(door: Door<Session>) {
   const { db, path, frame, sessions } = door;
   const cookies = sessionCookies(`${path.slice(1)}_session`, door.reached);
+  /** The page that a browser without a session asked for, where it comes once it is let in. */
+  const asked = sessionCookies(`${path.slice(1)}_page`, door.reached);
 
   const outside = (answer: (ctx: PageContext) => PageAnswer): Middleware => composePage(frame, answer);
 
@@ -67,6 +69,7 @@ export function createDoor<Session>(door: Door<Session>) {
       }
       // Part of a page: the rest of it stays, with what somebody may have written.
       if (ctx.get('HX-Request') === 'true') throw new ApiError('invalid_token', sessionEnded);
+      if (ctx.method === 'GET') asked.begin(ctx, Buffer.from(ctx.url).toString('base64url'), linkMs);
       // A session that has just begun sent its cookie, unless the browser has refused it.
       const isRefused = ctx.get('Referer').endsWith(`${path}/open`);
       return redirect(ctx, `${path}/open${isRefused ? '?cookie=refused' : ''}`);
@@ -88,7 +91,10 @@ export function createDoor<Session>(door: Door<Session>) {
     if (!(await sessions.openLink(db, token, secret))) throw linkUsed();
     await sessions.end(db, cookies.secretOf(ctx));
     cookies.begin(ctx, secret, sessionMs);
-    return redirect(ctx, path);
+    const page = Buffer.from(asked.secretOf(ctx), 'base64url').toString();
+    if (page !== '') asked.end(ctx);
+    // Another site of the domain may have set the cookie.
+    return redirect(ctx, /^\/(console|desk)[/?][!-~]*$/.test(page) ? page : path);
   }
 
   /**

@@ -7,7 +7,7 @@ import type { AccountId } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { fingerprintOf, randomSecret, secretHash } from './accounts.js';
 
-const linkMs = 15 * 60_000;
+export const linkMs = 15 * 60_000;
 export const sessionMs = 8 * 3_600_000;
 
 type KeyOf = (sha256: string) => string;
