@@ -107,6 +107,26 @@ describe('desk: in a browser', () => {
     await page.context().close();
   });
 
+  it('makes a change once, however often its form is sent before the answer', async () => {
+    const { page } = await comeIn('admin');
+    await page.goto(`${scene.url}/desk/do/account/create`);
+    let letThrough = () => {};
+    const pressed = new Promise<void>((resolve) => {
+      letThrough = resolve;
+    });
+    await page.route('**/account/create', (route) => pressed.then(() => route.continue()));
+    const times = { 'Once 1': 3, 'Once 2': 1 };
+    for (const [name, presses] of Object.entries(times)) {
+      await page.getByLabel('Name of the company').fill(name);
+      await page.getByLabel('Why').fill('ticket 4711');
+      for (let i = 0; i < presses; i++) await page.keyboard.press('Enter');
+      letThrough();
+      await page.locator('#result', { hasText: name }).waitFor();
+    }
+    const made = await scene.cli.json('account', 'list', '--name', 'Once');
+    assert.deepEqual(made.map(({ name }: { name: string }) => name).sort(), Object.keys(times));
+  });
+
   it('keeps nobody out of a page: axe finds nothing and nothing scrolls sideways, on any screen', async () => {
     const { client_token: client, account_id } = customer;
     const { id } = await scene.h.publish({ client, asset: 'vid-10' });

@@ -109,7 +109,7 @@ export const noResult = html`<div id="result"></div>`;
 
 /** Builds a form whose answer appears in the page's #result; without script the answer is a page. */
 export const actionForm = (action: string, formToken: string, label: string, fields?: Piece): Html =>
-  html`<form class="row" method="post" action="${action}" hx-post="${action}" hx-target="#result" hx-select="#result" hx-swap="outerHTML">
+  html`<form class="row" method="post" action="${action}" hx-post="${action}" hx-target="#result" hx-select="#result" hx-swap="outerHTML" hx-sync="drop">
 ${formTokenField(formToken)}${fields}<button>${label}</button></form>`;
 
 /**
