@@ -85,7 +85,7 @@ function field(id: string, member: string, schema: z.ZodType, typed = ''): Html 
   if (type === 'boolean')
     return html`<div><label><input type="checkbox" name="${member}" value="true" ${typed !== '' && html`checked`}> ${label}</label></div>`;
   const control = Array.isArray(words)
-    ? html`<select id="${id}" name="${member}">${!isRequired && html`<option value="">any</option>`}${words.map((one) => html`<option ${one === typed && html`selected`}>${String(one)}</option>`)}</select>`
+    ? html`<select id="${id}" name="${member}">${!isRequired && html`<option value="">any</option>`}${words.map((one) => html`<option value="${String(one)}" ${one === typed && html`selected`}>${String(one)}</option>`)}</select>`
     : html`<input id="${id}" name="${member}" value="${typed}" maxlength="2048" autocomplete="off" spellcheck="false" ${isRequired && html`required`}>`;
   return html`<div><label for="${id}">${label}</label>${control}</div>`;
 }
@@ -101,7 +101,7 @@ function shownPart(part: Part): Piece {
     const facts = givenFacts(part.facts).map(
       ([name, value]) => html`<dt>${name}</dt><dd>${shownValue(name, value)}</dd>`,
     );
-    return html`${part.title && html`<h3>${part.title}</h3>`}<dl class="facts">${facts}</dl>`;
+    return html`${part.title && html`<h2>${part.title}</h2>`}<dl class="facts">${facts}</dl>`;
   }
   const { head, rows, none } = part;
   if (rows.length === 0) return html`<p>${none}</p>`;

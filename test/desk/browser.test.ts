@@ -149,6 +149,7 @@ describe('desk: in a browser', () => {
       operations: '/desk/do',
       create: '/desk/do/account/create',
       doctor: '/desk/do/doctor',
+      explain: `/desk/do/explain?client_token=${client}&platform_id=vid-9`,
       nowhere: '/desk/nowhere',
       open: '/desk/open',
     };

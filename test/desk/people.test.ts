@@ -394,7 +394,7 @@ describe('desk: people', () => {
     assert.match(filtered.html, /No entry matches/);
     assert.match(filtered.html, /name="who" value="nobody"/, 'what was typed');
     const states = await visitor.get('/desk/do/client/list?state=paused&name=%22%3E');
-    assert.match(states.html, /<option selected>paused<\/option>/);
+    assert.match(states.html, /<option value="paused" selected>/, 'a browser may translate the text');
     assert.match(states.html, /name="name" value="&#34;&#62;"/);
     assert.match((await visitor.get('/desk/do/audit?who=+ada+&what=ACCOUNT')).html, />account create</);
     const customer = await visitor.get(`/desk/accounts/${entry.target}`);
