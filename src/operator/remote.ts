@@ -19,7 +19,8 @@ export async function carryOutThere(
   for (const [name, value] of Object.entries(changes ? {} : input))
     if (value !== undefined) url.searchParams.set(name, String(value));
   const headers = { accept: answerType, authorization: `Bearer ${door.token}` };
-  const response = await fetch(url, {
+  const may = changes ? ' The command may or may not have taken effect.' : '';
+  const { response, text } = await fetch(url, {
     redirect: 'error',
     signal: AbortSignal.timeout(answerWithinMs),
     ...(changes
@@ -29,15 +30,16 @@ export async function carryOutThere(
           body: JSON.stringify({ ...input, reason }),
         }
       : { headers }),
-  }).catch((err: Error) => {
-    const may = changes ? '; the command may or may not have taken effect' : '';
-    throw new Refused(`The operators' door does not answer at ${url.origin} (${reasonOf(err)})${may}.`);
-  });
-  const text = await response.text();
+  })
+    .then(async (response) => ({ response, text: await response.text() }))
+    .catch((err: Error) => {
+      throw new Refused(`The operators' door does not answer at ${url.origin} (${reasonOf(err)}).${may}`);
+    });
   const isDoor = response.status !== 404 || !text.includes('"not_found"');
-  if (!response.ok && isDoor) throw new Refused(messageOf(text, response.status));
+  if (!response.ok && isDoor)
+    throw new Refused(messageOf(text) ?? `The operators' door answered ${response.status}.${may}`);
   if (!response.headers.get('content-type')?.startsWith(answerType))
-    throw new Refused(`There is no operators' door at ${url.origin}, or an older one.`);
+    throw new Refused(`There is no operators' door at ${url.origin}, or an older one.${isDoor ? may : ''}`);
   const { warnings, ...answer } = JSON.parse(text) as Answer & { warnings: string[] };
   for (const line of warnings) process.stderr.write(`${line}\n`);
   return answer;
@@ -48,12 +50,11 @@ function reasonOf({ message, code, cause }: NodeJS.ErrnoException): string {
   return cause instanceof Error ? reasonOf(cause) : message || String(code);
 }
 
-function messageOf(body: string, status: number): string {
+/** Returns why the door refuses; undefined for a page of a proxy. */
+function messageOf(body: string): string | undefined {
   try {
-    const { msg } = JSON.parse(body) as { msg?: string };
-    if (msg !== undefined) return `${msg.replace(/\.$/, '')}.`;
+    return `${(JSON.parse(body) as { msg: string }).msg.replace(/\.$/, '')}.`;
   } catch {
-    // A proxy's own page.
+    return undefined;
   }
-  return `The operators' door answered ${status}.`;
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import { nameOf, type Operation } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -295,15 +295,38 @@ describe('operations of operators', () => {
     const { body } = await scene.call('look', 'GET', `/operator/audit?of=${client}&who=%20(`);
     const whys = body.entries.map(({ why }: { why?: string }) => why);
     assert.deepEqual(whys, ['why', 'why']);
-    const moved = createServer((_, answer) => void answer.writeHead(301, { location: scene.url }).end());
-    const OPERATOR_URL = `http://127.0.0.1:${await portOf(moved)}`;
-    const env = { OPERATOR_URL: `\n${OPERATOR_URL} `, OPERATOR_TOKEN: `\n${scene.tokens.look}\n` };
-    const { stderr } = await scene.cli.run(['status'], { env });
-    assert.equal(stderr, `The operators' door does not answer at ${OPERATOR_URL} (unexpected redirect).\n`);
-    moved.close();
-    const callers = await scene.cli.run(['status'], { env: { ...env, OPERATOR_URL: scene.h.url } });
+    const env = { OPERATOR_URL: scene.h.url, OPERATOR_TOKEN: `\n${scene.tokens.look}\n` };
+    const callers = await scene.cli.run(['status'], { env });
     assert.equal(callers.stderr, `There is no operators' door at ${scene.h.url}, or an older one.\n`);
   });
+
+  const answersBefore: Record<string, [answer: (res: ServerResponse) => unknown, says: string]> = {
+    'a redirect': [
+      (res) => res.writeHead(301, { location: '/' }).end(),
+      'does not answer at URL (unexpected redirect).',
+    ],
+    'half an answer': [
+      (res) => res.writeHead(200, { 'content-length': 9 }).write('{', () => res.destroy()),
+      'does not answer at URL (other side closed).',
+    ],
+    'a page of its own': [(res) => res.writeHead(502).end('<p>Bad gateway'), 'answered 502.'],
+    'a sign-in': [(res) => res.end('<p>Sign in'), 'at URL, or an older one.'],
+  };
+  for (const [what, [answer, says]] of Object.entries(answersBefore))
+    it(`say what a proxy before the door does, and of a change that it may have taken effect: ${what}`, async () => {
+      const proxy = createServer((_, res) => void answer(res));
+      const url = `http://127.0.0.1:${await portOf(proxy)}`;
+      const env = { OPERATOR_URL: `\n${url} `, OPERATOR_TOKEN: scene.tokens.admin };
+      for (const [args, may] of [
+        [['status'], ''],
+        [['token', 'revoke', 'x'], ' The command may or may not have taken effect.'],
+      ] as const) {
+        const { status, stdout, stderr } = await scene.cli.run(args, { env });
+        assert.deepEqual([status, stdout], [1, '']);
+        assert.ok(stderr.endsWith(`${says.replace('URL', url)}${may}\n`), stderr);
+      }
+      proxy.close();
+    });
 
   it('are recorded when they look further back than there are dates', async () => {
     const { client } = await pausedSite();
