@@ -273,7 +273,7 @@ export type OperatorsDoor = Record<'url' | 'token', string>;
 export function operatorsDoor(): OperatorsDoor | undefined {
   const [url, token] = ['OPERATOR_URL', 'OPERATOR_TOKEN'].map((name) => process.env[name]?.trim());
   if (token && !url) throw new ConfigError('OPERATOR_TOKEN is set, but OPERATOR_URL is not.');
-  if (!url || !token) return undefined;
+  if (!url || token === undefined) return undefined;
   // No header carries it, and the error would quote it.
   if (!/^[!-~]+$/.test(token)) throw new ConfigError('OPERATOR_TOKEN is not one word of ASCII.');
   if (webOrigin.safeParse(url).success) return { url, token };

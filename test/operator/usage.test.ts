@@ -92,6 +92,7 @@ describe('operator: usage', () => {
   for (const [url, token] of [
     // No command meant for a door works on the stores.
     [undefined, 'tok-1'],
+    [door, ' '],
     [door, 'tok-1\ntok-2'],
     [door, '“tok-1”'],
     [door, 'tok-1 tok-2'],
