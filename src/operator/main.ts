@@ -1,9 +1,11 @@
 /** `npm run -s operator -- <command>`: runs one command and ends with its exit status. */
 import { execute, exitStatus } from './program.js';
 
-// A reader that closes the pipe (`| head`) is no failure.
 process.stdout.on('error', (err: NodeJS.ErrnoException) => {
-  process.exit(err.code === 'EPIPE' ? exitStatus.done : exitStatus.refused);
+  // A reader that closes the pipe (`| head`) is no failure.
+  if (err.code === 'EPIPE') process.exit(exitStatus.done);
+  process.stderr.write(`The answer cannot be written: ${err.message}.\n`);
+  process.exit(exitStatus.refused);
 });
 process.stderr.on('error', () => {});
 

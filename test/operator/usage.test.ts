@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -127,6 +129,14 @@ describe('operator: usage', () => {
     const answer = { status: 1, stdout: '' };
     assert.deepEqual(await run(['account', 'list'], { env }), { ...answer, stderr: `${said}\n` });
     assert.deepEqual(await run(['status'], { env }), { ...answer, stderr: `It is us. ${said} ${remedy}\n` });
+  });
+
+  it('ends with exit status 1 and says so if its answer cannot be written', function () {
+    if (!existsSync('/dev/full')) this.skip();
+    const command = 'exec "$0" --import tsx src/operator/main.ts --help > /dev/full';
+    const { status, stderr } = spawnSync('sh', ['-c', command, process.execPath], { encoding: 'utf8' });
+    assert.equal(stderr, 'The answer cannot be written: ENOSPC: no space left on device, write.\n');
+    assert.equal(status, 1);
   });
 
   for (const credentials of [':pw', 'default:pw'])
