@@ -29,7 +29,7 @@ const scopeList = z.preprocess(
   (given) => (typeof given === 'string' ? given.split(/[\s,]+/).filter(Boolean) : given),
   z
     .array(z.enum(scopes, `The scopes are ${scopes.join(', ')}.`))
-    .min(1)
+    .min(1, 'must not be empty')
     .transform((list) => [...new Set(list)]),
 );
 

@@ -58,6 +58,8 @@ describe('operator: usage', () => {
       'account list --as=': 'A name is one line of 1 to 64 characters.',
       'account list --as unnamed': 'Give your name.',
       'account list --reason=': 'A reason is one line of 1 to 200 characters.',
+      'explain X ': 'error: : must not be empty',
+      'account set X --scope=': 'error: --scope : must not be empty',
       'account disable ': 'error: : must not be empty',
       'client list --account=': 'error: --account : must not be empty',
     };

@@ -43,7 +43,7 @@ const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
 export const plainText = (maxLength: number) =>
   z
     .string()
-    .min(1)
+    .min(1, 'must not be empty')
     .refine((s) => s.length <= maxLength || (s.length <= 2 * maxLength && [...s].length <= maxLength), {
       message: `must not be longer than ${maxLength} characters`,
       abort: true,
