@@ -16,7 +16,7 @@ export const audit = operation({
   role: 'look',
   input: inOrder(
     z.object({
-      since: when.optional().describe('a date, or how long ago (15m, 2h, 3d)'),
+      since: when.optional().describe('since this date, or this long ago (15m, 2h, 3d)'),
       until: when.optional().describe('until this date, or how long ago'),
       who: filledText.optional().describe('only by somebody with this text in the name'),
       what: filledText.optional().describe('only operations with this text'),

@@ -136,7 +136,7 @@ export const clientSet = operation({
     ),
   answers: described,
   async run(operator, { client_token, max_in_flight, max_per_second, quiet_seconds }) {
-    const before = present(await requireClient(operator, client_token));
+    const before = boundsOf(await requireClient(operator, client_token));
     const stored = (given: typeof max_in_flight) => (given === 'default' ? null : given);
     const [maxInFlight, maxPerSecond] = [stored(max_in_flight), stored(max_per_second)];
     const after = { max_in_flight: maxInFlight, max_per_second: maxPerSecond, quiet_seconds };
@@ -238,6 +238,10 @@ const present = (client: Client) => ({
   client_token: client.clientToken,
   account_id: client.accountId,
   name: client.name,
+  ...boundsOf(client),
+});
+
+const boundsOf = (client: Client) => ({
   max_in_flight: client.maxInFlight ?? null,
   max_per_second: client.maxPerSecond ?? null,
   quiet_seconds: client.quietSeconds ?? 0,

@@ -36,7 +36,7 @@ export const explain = operation({
     .object({
       client_token: anyClient,
       platform_id: platformIdText.optional(),
-      event: filledText.optional().describe('what came of this event'),
+      event: filledText.optional().describe('id of an event, to say what came of it'),
     })
     .refine(
       ({ platform_id, event }) => (platform_id === undefined) !== (event === undefined),

@@ -64,7 +64,7 @@ function brief(value: unknown): Value {
 }
 
 /** At most so much of a text is in a cell of a terminal; `--json` and the desk have all of it. */
-const cellLength = 50;
+const cellLength = 64;
 
 const cut = (text: Value): Value =>
   typeof text === 'string' && text.length > cellLength ? `${text.slice(0, cellLength)}…` : text;
