@@ -37,7 +37,7 @@ export const nameText = text('Some Media');
 export const newName = nameText
   .trim()
   .refine(
-    fits(/^(?=.*[\p{L}\p{N}\p{P}\p{S}])\P{Cc}{1,128}$/u),
+    fits(/^(?=.*(?![\p{DI}\u2800])[\p{L}\p{N}\p{P}\p{S}])\P{Cc}{1,128}$/u),
     'A name has 1 to 128 characters, some of them visible, none of them a control character.',
   );
 

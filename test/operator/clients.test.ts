@@ -129,7 +129,7 @@ describe('operator: client, registration', () => {
   });
 
   it('a name is one that a page can link to', async () => {
-    for (const name of ['', ' ', '\u200b', 'a\tb', 'x'.repeat(129)])
+    for (const name of ['', ' ', '\u200b', '\u2800', '\u3164', 'a\tb', 'x'.repeat(129)])
       for (const args of [
         ['account', 'create'],
         ['client', 'create', '--account', account],
