@@ -154,6 +154,19 @@ describe('console: in a browser', () => {
     await page.getByText('The client token is not valid for this account').waitFor();
   }).timeout(60_000);
 
+  it('turns no text after an id that turns text', async () => {
+    const { page } = await comeIn();
+    await page.goto(`${scene.h.url}${scene.site}/asset?platform_id=%E2%80%AEcba`);
+    const [id = 0, after = 0] = await page.evaluate<number[]>(`(() => {
+      const id = document.querySelector('[role=status] code');
+      const after = document.createRange();
+      after.setStart(id.nextSibling, 1);
+      after.setEnd(id.nextSibling, 3);
+      return [id, after].map((one) => one.getBoundingClientRect().left);
+    })()`);
+    assert.ok(id < after);
+  });
+
   it('keeps nobody out of a page: axe finds nothing and nothing scrolls sideways, on any screen', async () => {
     const { h, customer, site } = scene;
     const [id = ''] = await fail();
