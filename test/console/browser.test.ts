@@ -154,6 +154,15 @@ describe('console: in a browser', () => {
     await page.getByText('The client token is not valid for this account').waitFor();
   }).timeout(60_000);
 
+  it('opens a link that is pasted over the page that asks for it, and leads to what was asked for', async () => {
+    const { page, complaints } = await openWatchedPage(browser);
+    await page.goto(`${scene.h.url}${scene.site}/actions`);
+    await page.waitForURL(`${scene.h.url}/console/open`);
+    await page.goto(await newLink(scene.h, scene.token));
+    await page.waitForURL(`${scene.h.url}${scene.site}/actions`);
+    assert.deepEqual(complaints, []);
+  });
+
   it('turns no text after an id that turns text', async () => {
     const { page } = await comeIn();
     await page.goto(`${scene.h.url}${scene.site}/asset?platform_id=%E2%80%AEcba`);

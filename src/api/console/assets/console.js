@@ -7,6 +7,8 @@
     history.replaceState(null, '', location.pathname);
     openForm.submit();
   }
+  // A link that is pasted over the address of this page loads nothing by itself.
+  if (openForm) addEventListener('hashchange', () => location.reload());
 
   // Nobody who clicks a button twice wants its change twice.
   const isRepeat = ({ detail, target }) => detail > 1 && target.closest('form[method=post]');
