@@ -212,7 +212,7 @@ async function* csvOf(columns: readonly string[], list: readonly Record<string, 
 
 /** RFC 4180. A program for tables takes a cell that begins with one of these, also of full width, for a formula. */
 function cell(value: unknown): string {
-  const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
+  const text = typeof value === 'string' ? value : value == null ? '' : JSON.stringify(value);
   return `"${text.replace(/^[=+\-@＝＋－＠\t\r\n]/, "'$&").replaceAll('"', '""')}"`;
 }
 
