@@ -4,7 +4,7 @@ import { html, type Piece } from '../api/console/html.js';
 import { explainedAsset, listedNotifications, pageOfNotification } from '../api/console/notifications.js';
 import { overview } from '../api/console/overview.js';
 import type { PageAnswer } from '../api/console/page.js';
-import { type Site, type SitePages, tabPage } from '../api/console/site.js';
+import { home, type Site, type SitePages, tabPage } from '../api/console/site.js';
 import { count, operatorReader } from '../api/console/words.js';
 import { readEndpoint } from '../api/endpoints/clients.js';
 import type { Services } from '../api/step.js';
@@ -86,6 +86,7 @@ function sitePage(answer: (site: DeskSite, services: Services) => PageAnswer): D
       reader: operatorReader,
       access: visit.session.role === 'look' ? ('read' as const) : ('full' as const),
     };
+    visit.ctx.state.frame.back = home(about);
     return answer({ ...visit, ...about, ...(await readEndpoint(services.db, site)) }, services);
   };
 }

@@ -159,11 +159,11 @@ const operationPage =
     const { ctx, session, operator } = visit;
     requireRole(operation, session.role, whoIs(session));
     const { cursor: after, ...given } = filledIn(parseParameters(ctx.querystring));
-    const isAsked = ctx.querystring !== '' || operation.input.safeParse({}).success;
+    ctx.state.frame.back = { name: nameOf(operation), href: ctx.path };
     const body = async (): Promise<Piece> => {
       const form = operationForm(visit, operation, { typed: given });
       if (operation.changes) return [form, noResult];
-      if (!isAsked) return form;
+      if (ctx.querystring === '' && !operation.input.safeParse({}).success) return form;
       const input = checkedInput(operation, given);
       const page = { limit: shownAtMost, after, isNewest: true };
       const { value, shown, next } = await operation.run(operator(), input, page);

@@ -409,5 +409,10 @@ describe('desk: people', () => {
       reason: 'more',
     });
     assert.match((await visitor.get(`/desk/do/audit?of=${client_token}`)).html, /max_in_flight=3</);
+    for (const [from, query] of [
+      ['/desk/do/audit', '?since=yesterday'],
+      [`/desk/clients/${client_token}`, '/notifications?state=lost'],
+    ])
+      assert.match((await visitor.get(`${from}${query}`)).html, new RegExp(`<a href="${from}">Back</a>`));
   });
 });
