@@ -3,7 +3,12 @@ import { mapInPages, restSince } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 import type { NotificationState } from '../owed/standing.js';
-import { getNotification, type ListedNotification, readRecords } from './notifications.js';
+import {
+  getNotification,
+  type ListedNotification,
+  type NotificationRecord,
+  readRecords,
+} from './notifications.js';
 
 /** A position in a sorted set, by value: a page begins after it, not at a rank, because members come and go meanwhile. */
 export interface Position {
@@ -79,7 +84,11 @@ export async function listedSince(db: Db, clientToken: string): Promise<number |
  * Lists all waiting or failed notifications, or the newest 10,000. The list of one asset ends with the notification by which the asset is
  * owed, if that is older. A page may be shorter than `limit`, even empty, while there is a `next`.
  */
-export async function listNotifications(db: Db, clientToken: string, filter: NotificationFilter) {
+export async function listNotifications(
+  db: Db,
+  clientToken: string,
+  filter: NotificationFilter,
+): Promise<{ notifications: ListedNotification[]; next?: Position }> {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = filter;
   const notifications: ListedNotification[] = [];
   let pieces = 0;
@@ -149,7 +158,11 @@ async function readPage(db: Db, clientToken: string, after: Position, filter: Ma
  * Returns the newest of the 10,000 listed notifications that names the event. Its id cannot be computed here: it
  * is also derived from asset and segments.
  */
-export async function notificationOfEvent(db: Db, clientToken: string, eventId: string) {
+export async function notificationOfEvent(
+  db: Db,
+  clientToken: string,
+  eventId: string,
+): Promise<NotificationRecord | undefined> {
   for await (const { entries } of listedEntries(db, clientToken, { eventId })) {
     const [newest] = entries;
     if (newest !== undefined) return await getNotification(db, clientToken, newest.notificationId);

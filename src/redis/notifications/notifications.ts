@@ -48,7 +48,10 @@ export async function getNotification(
 }
 
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
-export async function findNotification(db: Db, notificationId: string) {
+export async function findNotification(
+  db: Db,
+  notificationId: string,
+): Promise<NotificationRecord | undefined> {
   for await (const page of clientTokens(db)) {
     const keys = page.map((token) => db.client(token).notification(notificationId));
     const found = await Promise.all(keys.map((key) => db.redis.exists(key)));
@@ -62,7 +65,11 @@ export async function findNotification(db: Db, notificationId: string) {
  * Reads records without their attempts, in the order of the ids; undefined for an id without a record. Waiting ones say when they are
  * attempted next, and why then.
  */
-export async function readRecords(db: Db, clientToken: string, ids: readonly string[]) {
+export async function readRecords(
+  db: Db,
+  clientToken: string,
+  ids: readonly string[],
+): Promise<(ListedNotification | undefined)[]> {
   const records = await Promise.all(ids.map((id) => readRecord(db, clientToken, id)));
   const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');
   const standings = await readStandings(db, clientToken, waiting);

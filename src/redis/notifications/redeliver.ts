@@ -68,7 +68,11 @@ export async function recoverFailed(
  * caller wakes catch-up.
  * @returns `listedSince`: set if deliveries of that time may be missing
  */
-export async function replayDelivered(db: Db, clientToken: string, range: Range) {
+export async function replayDelivered(
+  db: Db,
+  clientToken: string,
+  range: Range,
+): Promise<{ count: number; until: number; listedSince?: number }> {
   const { since, until = await firstEnd(db, clientToken, range), dryRun } = range;
   if (!dryRun) await announceClaims(db, clientToken);
   const seen = new Set<string>();

@@ -1,5 +1,11 @@
 /** Clients: the children of an account, each named by its client token. */
-import { type AccountId, isClientToken, isNoticesClient, newClientToken } from '../../ids.js';
+import {
+  type AccountId,
+  type ClientToken,
+  isClientToken,
+  isNoticesClient,
+  newClientToken,
+} from '../../ids.js';
 import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { setHeld } from './endpoint.js';
@@ -31,12 +37,12 @@ export async function createClient(
   const [owner, deleted] = await db.redis.hmget(key, 'account_id', 'deleted');
   const isTaken = new ChangeRefused('this client token was given out before');
   if (owner !== wanted.accountId || deleted) throw isTaken;
-  const [, , isNew] = await Promise.all([
+  await Promise.all([
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),
-    // Written last: a repeat completes a client without a name, whose creation was cut off.
-    db.redis.hsetnx(key, 'name', wanted.name),
   ]);
+  // Written last: a repeat completes a client without a name, whose creation was cut off.
+  const isNew = await db.redis.hsetnx(key, 'name', wanted.name);
   if (isNew === 0 && !wanted.ifAbsent) throw isTaken;
   if ((await db.redis.hget(account, 'disabled')) === '1') await setHeld(db, clientToken, true);
   return { clientToken, accountId: wanted.accountId as AccountId, name: wanted.name };
@@ -48,7 +54,7 @@ export async function getClient(db: Db, clientToken: string) {
   const record = await db.redis.hgetall(db.client(clientToken).client);
   if (!record.account_id || record.deleted) return undefined;
   return {
-    clientToken,
+    clientToken: clientToken as ClientToken,
     accountId: record.account_id as AccountId,
     name: record.name ?? '',
     ...(record.max_in_flight && { maxInFlight: Number(record.max_in_flight) }),

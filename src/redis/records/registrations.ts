@@ -56,7 +56,10 @@ export async function getRegistration(db: Db, clientToken: string) {
 }
 
 /** Removes the URL; owed assets stay owed. @returns undefined if there was none */
-export async function resetRegistration(db: Db, clientToken: string) {
+export async function resetRegistration(
+  db: Db,
+  clientToken: string,
+): Promise<{ removed_url: string; owed: number } | undefined> {
   const removed = await runScript<[string, number] | null>(db, 'resetRegistration', clientToken);
   return removed === null ? undefined : { removed_url: removed[0], owed: removed[1] };
 }
