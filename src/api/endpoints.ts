@@ -35,7 +35,6 @@ const groups: Record<string, { says: string; files: Record<string, unknown>[] }>
     says: 'For the platform: publish the segments that analysis found.',
     files: [enrichments],
   },
-  // Not the tag of any call: from each tag a generator of clients makes one file.
   Webhooks: { says: 'What your receiver gets.', files: [] },
   Service: { says: 'Health checks and this description.', files: [service, docs] },
 };
