@@ -92,6 +92,7 @@ export class WorkflowStarts {
   #underWay = 0;
   /** Workflows under way whose last start found Temporal unavailable. */
   #failing = 0;
+  #isOutage = false;
   #retries = Promise.resolve();
   #pauseMs = 0;
   #isClosed = false;
@@ -115,7 +116,8 @@ export class WorkflowStarts {
   async #tryAgain(start: WorkflowStart, unavailable: unknown): Promise<void> {
     this.#failing++;
     if (this.#failing === 1) this.#pauseMs = retryPauseMs.first;
-    if (this.#failing === outageAfter) {
+    if (this.#failing === outageAfter && !this.#isOutage) {
+      this.#isOutage = true;
       this.deps.log.warn(`${saysOf(unavailable).slice(0, -1)}: events are accepted, their workflows wait`);
     }
     for (let isOver = false; !isOver; ) {
@@ -129,6 +131,9 @@ export class WorkflowStarts {
       await this.#retries;
     }
     this.#failing--;
+    if (this.#failing > 0 || !this.#isOutage || this.#isClosed) return;
+    this.#isOutage = false;
+    this.deps.log.info('Temporal has started all workflows that waited');
   }
 
   close(): void {

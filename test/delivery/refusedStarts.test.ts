@@ -40,8 +40,8 @@ describe('While Temporal refuses to start workflows', () => {
     [answers, started, without, looks, said, spans] = [[], [], 0, 0, [], []];
     outbox = observed(temporal);
   });
-  const warn = (first: unknown, second?: string) => said.push(second ?? String(first));
-  const log = { warn, info() {}, error() {} };
+  const say = (first: unknown, second?: string) => said.push(second ?? String(first));
+  const log = { warn: say, info: say, error() {} };
   const observed = (client: Client, workflowsPerSecond = 1000) =>
     newOutbox(client, {
       workflowsPerSecond,
@@ -80,7 +80,7 @@ describe('While Temporal refuses to start workflows', () => {
     await until('both are in workflows', () => started.length === 2);
   });
 
-  it('for a while, it logs that once and makes one call at a time, after growing pauses; events gather', async () => {
+  it('for a while, it logs that and its end once, and makes one call at a time, after growing pauses; events gather', async () => {
     const { permissionDenied, resourceExhausted } = status;
     const refused = [permissionDenied, resourceExhausted, resourceExhausted, permissionDenied];
     answers = [...refused];
@@ -91,8 +91,9 @@ describe('While Temporal refuses to start workflows', () => {
       if (i === 2) await until('three are refused', () => said.length > 0);
     }
     await until('all are in workflows', () => outbox.waiting() === 0);
-    assert.equal(said.length, 1);
-    assert.match(said.join(), /(RESOURCE_EXHAUSTED|PERMISSION_DENIED).*accepted, their workflows wait$/);
+    assert.equal(said.length, 2);
+    assert.match(said[0] ?? '', /(RESOURCE_EXHAUSTED|PERMISSION_DENIED).*accepted, their workflows wait$/);
+    assert.equal(said[1], 'Temporal has started all workflows that waited');
     const starts = proxy.calls.filter(({ method }) => method === 'StartWorkflowExecution');
     const [fourthMs = 0, fifthMs = 0] = starts.map(({ at }, i) => at - (starts[i - 1]?.at ?? at)).slice(3);
     assert.ok(fourthMs >= 245 && fifthMs >= 495, `after ${fourthMs} and ${fifthMs} ms`);

@@ -148,7 +148,7 @@ const reasons = {
   },
   unconfirmed: {
     says: 'Redis does not confirm in time that a write is on disk (WAITAOF).',
-    todo: 'Look at its disk, and at the replicas that REDIS_ACK_REPLICAS needs.',
+    todo: 'Look at its disk, at the network to it, and at the replicas that REDIS_ACK_REPLICAS needs.',
   },
   emptied: {
     words: /^the store has lost its data$/,
