@@ -10,6 +10,7 @@ import type { Db } from './redis/connection/db.js';
 import { createUpdateWaits } from './redis/notifications/updates.js';
 import { noteGroup } from './redis/owed/claim.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
+import { countMinutes } from './redis/records/calls.js';
 import { joinProcesses } from './redis/records/processes.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { createCatchUps } from './temporal/catchUps.js';
@@ -43,6 +44,7 @@ export async function startDelivering(parts: Parts) {
   const settings = deliverySettings(config);
   const catchUps = createCatchUps({ ...parts, taskQueue: config.TASK_QUEUE });
   const history = countAttempts(db, log);
+  const minutes = countMinutes(db);
   const notices = createNotices({ ...parts, catchUps });
   // A worker alone accepts no events.
   const processes = role === 'worker' ? undefined : await joinProcesses(db, log);
@@ -60,13 +62,14 @@ export async function startDelivering(parts: Parts) {
     searchAttributeBytes: config.SEARCH_ATTRIBUTE_BYTES,
   });
   const sends = role !== 'api';
-  const hands = new Hands({ ...parts, settings, catchUps, notices, history, outbox, sends });
+  const hands = new Hands({ ...parts, settings, catchUps, notices, history, minutes, outbox, sends });
   return {
     ...parts,
     settings,
     catchUps,
     notices,
     outbox,
+    minutes,
     updateWaits: createUpdateWaits(db),
     hands,
     /** Starts the workflows that wait, then leaves the budget of starts to other processes; call this after the API has ended. */
@@ -78,6 +81,7 @@ export async function startDelivering(parts: Parts) {
     async close() {
       await hands.close();
       await history.close();
+      minutes.close();
     },
   };
 }

@@ -5,7 +5,6 @@ import Koa, { type Context } from 'koa';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import { requireData } from '../redis/connection/mark.js';
-import { countCalls } from '../redis/records/calls.js';
 import { ApiError, presentProblem, toApiError, unavailable } from './apiError.js';
 import { mountConsole } from './console/mount.js';
 import { consoleFiles } from './console/page.js';
@@ -45,7 +44,7 @@ export function createApi(services: Services): Koa {
   mountFiles(router, { ...docsFiles, ...consoleFiles });
   mountConsole(router, deps);
 
-  const app = createEdge(log, metrics, countCalls(db, services.closing), config.heldRefusalMs);
+  const app = createEdge(log, metrics, services.minutes.count, config.heldRefusalMs);
   app.use(lines.pace(deps));
   app.use((ctx, next) => {
     if (!healthPaths.has(ctx.path)) requireData(db);
@@ -68,7 +67,7 @@ export function createApi(services: Services): Koa {
 export function createEdge(
   log: Logger,
   metrics: Metrics,
-  count = (_isFailed: boolean) => {},
+  count: (field: string) => void = () => {},
   heldRefusalMs = 0,
 ): Koa {
   const app = new Koa();
@@ -180,7 +179,7 @@ const nameRequest: Step = (ctx, next) => {
  * of very frequent calls are logged at debug level: at thousands a second the metrics say more, and the lines
  * would be a tenth of the cost of a request.
  */
-export function observe(log: Logger, metrics: Metrics, count: (isFailed: boolean) => void): Step {
+export function observe(log: Logger, metrics: Metrics, count: (field: string) => void): Step {
   // No field below may hold a secret, because the redaction is skipped: it is half of the cost of the line.
   const requests = log.child({}, { redact: [] });
   return async (ctx, next) => {
@@ -190,7 +189,8 @@ export function observe(log: Logger, metrics: Metrics, count: (isFailed: boolean
     const route = String(ctx._matchedRoute ?? 'none');
     const { status } = ctx;
     metrics.answered({ method: knownMethods.has(ctx.method) ? ctx.method : 'other', route, status }, ms);
-    if (!healthPaths.has(ctx.path)) count(Boolean(ctx.state.isOurs));
+    if (!healthPaths.has(ctx.path)) count('total');
+    if (!healthPaths.has(ctx.path) && ctx.state.isOurs) count('failed');
     const level = status < 400 && busyRoutes.has(route) ? 'debug' : 'info';
     requests[level](
       { route, method: ctx.method, status, ms: Math.round(ms * 10) / 10, request_id: ctx.state.requestId },

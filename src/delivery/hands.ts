@@ -17,6 +17,7 @@ export interface HandsDeps extends SendDeps {
   /** False: this process only claims. */
   sends: boolean;
   outbox: Pick<Outbox, 'reserve' | 'delivered'>;
+  minutes: { count(cause: string): unknown };
 }
 
 /** Thrown when this process holds as many events as it may. The event was not accepted. */
@@ -248,6 +249,7 @@ export class Hands {
     const { clientToken, hand } = client;
     const sent = await send(this.deps, clientToken, taken);
     const isOwn = sent !== undefined && 'cause' in sent;
+    if (isOwn) this.deps.minutes.count(sent.cause);
     const how = sent === undefined ? 'crowded' : isOwn ? 'own' : sent;
     const restMs = hand.attempted(taken, how, performance.now());
     if (restMs !== undefined && isOwn) {

@@ -6,13 +6,13 @@ import { text, time, whole } from '../api/reference/schemas.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
-import { callMinutes, readCalls } from '../redis/records/calls.js';
+import { readMinutes } from '../redis/records/calls.js';
 import { clientTokens, getClient } from '../redis/records/clients.js';
 import { readCounts } from '../redis/records/counts.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
-import { askRedis, describeLosses } from './redisChecks.js';
+import { askRedis, describeFailures, describeLosses } from './redisChecks.js';
 import type { Part } from './terminal.js';
 
 /**
@@ -88,14 +88,14 @@ async function look(operator: Operator) {
   const redis = await askRedis(db);
   const temporal = await askTemporal(operator);
   const problems = [...redis.amiss.map(({ found }) => found), ...describeLosses(db)];
-  const reading = Promise.all([readCounts(db), readCalls(db), readClients(db)]);
-  const [{ ended }, calls, { clients, broken }] = await reading.catch((err: unknown) => {
+  const reading = Promise.all([readCounts(db), readMinutes(db), readClients(db)]);
+  const [{ ended }, lately, { clients, broken }] = await reading.catch((err: unknown) => {
     if (!redis.refuses) throw err;
     return [{ ended: undefined }, { total: 0, failed: 0 }, { clients: [], broken: [] }] as const;
   });
   const late = clients.filter(({ situation }) => situation === 'late');
   late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
-  const ours = [...problems, describeFailures(calls), temporal.problem];
+  const ours = [...problems, ...describeFailures(lately), temporal.problem];
   ours.push(...ownProblems(late, broken, ended?.atMs));
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
   const { verdict, because } = judge(ours.filter(Boolean).join(' '), clients);
@@ -124,8 +124,8 @@ async function look(operator: Operator) {
       redis: problems.join(' ') || 'ok',
       temporal: temporal.problem ?? 'ok',
       workers: temporal.workers ?? null,
-      calls: calls.total,
-      calls_failed: calls.failed,
+      calls: lately.total ?? 0,
+      calls_failed: lately.failed ?? 0,
       worst: worst.map(present),
     },
     { ...headings[verdict], text: because },
@@ -160,13 +160,6 @@ async function askTemporal(operator: Operator): Promise<{ workers?: number; prob
     const { explainTemporal } = await import('../temporal/refusal.js');
     return { problem: (await explainTemporal(err, operator.config().temporalConnection)).says };
   }
-}
-
-/** One call in a hundred may fail, such as at the end of a process. */
-function describeFailures({ total, failed }: { total: number; failed: number }): string {
-  if (failed * 100 <= total) return '';
-  const share = Math.ceil((failed / total) * 100);
-  return `${share} % of the calls of the last ${callMinutes} minutes failed by us (${failed} of ${total} with 500 or 503).`;
 }
 
 /** Longer than the sweep takes to find what nothing works on (contract, section 3). */

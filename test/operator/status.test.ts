@@ -148,6 +148,19 @@ describe('operator status: us or them', () => {
       assert.equal(status.verdict, 'us');
       assert.match(status.because, /Redis takes \d+ ms to answer/);
     });
+
+    it('attempts cannot be made: it names the cause, although nothing is late', async () => {
+      const client = await h.newClient(receiver.url);
+      await h.db.redis.del(h.db.client(client).signingSecrets);
+      await h.publish({ client, asset: 'vid' });
+      const status = await until('it is us', async () => {
+        const now = await cli.json('status');
+        return now.verdict === 'us' && now;
+      });
+      const says = /^Attempts of the last 3 minutes could not be made \(secrets: \d+\)\.$/;
+      assert.match(status.because, says);
+      assert.equal(status.worst.length, 0);
+    });
   });
 
   it('one slow answer of Redis is no problem', async () => {

@@ -101,7 +101,7 @@ export function globalKeys(prefix: string) {
     sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at
     auditTold: `${prefix}audit-told`, // what is in the service's log: id of the last entry, states until when
     counts: `${prefix}counts`, // hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
-    calls: (minute: number) => `${prefix}calls:${minute}`, // hash: numbers of calls of that minute (calls.ts)
+    calls: (minute: number) => `${prefix}calls:${minute}`, // hash: numbers of calls and own failures of that minute (calls.ts)
     // Prefixes of numbers that expire with their window: an account's expensive calls, `:<rate>:<account id>`;
     // failed token calls, `:<id and address>` (api/steps/limits.ts).
     accountRate: `${prefix}account-rate`,

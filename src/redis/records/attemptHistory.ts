@@ -4,7 +4,7 @@
  * a hash for each hour, `{T}:attempts-by:<hour>`, whose fields are `<step>:<what>`: `d` delivered, `f.<error>` failed,
  * `l<i>` attempts that took up to `latencyBoundsMs[i]`.
  */
-import { type Logger, messageOf } from '../../log.js';
+import type { Logger } from '../../log.js';
 import { mapInPages } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
 
@@ -58,16 +58,12 @@ export function countAttempts(db: Db, log: Logger) {
       );
     } catch (err) {
       // It is unknown which were added: missing a few attempts in a plot is better than showing some twice.
-      log.debug({ reason: messageOf(err) }, 'counts of attempts were not written');
+      log.debug({ err }, 'counts of attempts were not written');
     }
   }
 
   return {
-    count(
-      clientToken: string,
-      { ok, error = 'unknown' }: { ok: boolean; error?: string },
-      milliseconds: number,
-    ): void {
+    count(clientToken: string, { ok, error }: { ok: boolean; error?: string }, milliseconds: number): void {
       const atMs = nowOf(db);
       const key = db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
       const step = Math.floor((atMs % hourMs) / stepMs);
