@@ -94,8 +94,15 @@ describe('PUT, GET and DELETE /notices', () => {
       await toldOf(receiver, customer.client_token, 'secret.rotated', one);
   });
 
-  it('tells the URL that is replaced or removed, once, signed with its secret, also if the call ends in 503', async () => {
+  it('tells the URL that is replaced or removed, once, signed with its secret, also if the call ends in 503, and logs if it could not', async () => {
     const [old, next] = [await startReceiver(), await startReceiver()];
+    next.answer = () => 500;
+    const logged: unknown[] = [];
+    const { info, warn } = h.apiDeps.log;
+    for (const level of ['info', 'warn'] as const)
+      h.apiDeps.log[level] = ({ change, status }: Json, says?: string) => {
+        if (says?.startsWith('the previous URL')) logged.push([level, change, status]);
+      };
     await put(old.url);
     const signing = await secret();
     await put(old.url);
@@ -117,6 +124,12 @@ describe('PUT, GET and DELETE /notices', () => {
       assert.match(String(said.reason), new RegExp(change));
       assert.equal(told.received.length, 1);
     }
+    const both = await until('both were logged', () => logged.length === 2 && logged);
+    Object.assign(h.apiDeps.log, { info, warn });
+    assert.deepEqual(both, [
+      ['info', 'replaced', 200],
+      ['warn', 'removed', 500],
+    ]);
   });
 
   it('are counted among the cancelled when their URL is removed before they are delivered', async () => {

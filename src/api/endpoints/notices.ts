@@ -76,11 +76,15 @@ async function sendFarewell(
   const notificationId = idFromBytes(randomBytes(16));
   const body = changedBody(accountId, at + db.clockOffsetMs(), change);
   const request = notificationRequest({ notificationId, clientToken, platformId: '', body }, signing, at);
-  const sent = sender.post({ url, client: clientToken, ...request }).catch(() => undefined);
-  void sent.then((result) => {
-    const { status, error } = result ?? {};
-    log.info({ client_token: clientToken, change, status, error }, 'the previous URL for notices was told');
-  });
+  const about = { client_token: clientToken, change };
+  const notTold = 'the previous URL for notices was not told';
+  void sender.post({ url, client: clientToken, ...request }).then(
+    ({ ok, status, error, detail, ours, why }) => {
+      if (ok) log.info({ ...about, status }, 'the previous URL for notices was told');
+      else log.warn({ ...about, status, error, detail, ours, why }, notTold);
+    },
+    (err: unknown) => log.error({ ...about, err }, notTold),
+  );
 }
 
 export const getNoticesUrlEndpoint = noticesEndpoint({
