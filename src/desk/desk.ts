@@ -22,6 +22,7 @@ import { findNotification, type ListedNotification } from '../redis/notification
 import { accountIdOf, getAccount } from '../redis/records/accounts.js';
 import { readAttempts } from '../redis/records/attemptHistory.js';
 import { getClient } from '../redis/records/clients.js';
+import { explainTemporal } from '../temporal/refusal.js';
 import { answerRefusals, mountCalls } from './calls.js';
 import { customerPage, sitePages, siteUrl } from './customer.js';
 import { allOperations, mountOperations, shownParts } from './forms.js';
@@ -142,7 +143,7 @@ async function pageOf({ db }: Services, asked: string): Promise<string | undefin
 }
 
 /** Finds events and assets by the search attributes of their workflows. */
-async function findInTemporal({ db, temporal }: Services, readings: readonly string[]) {
+async function findInTemporal({ db, temporal, config }: Services, readings: readonly string[]) {
   // A server on SQLite refuses a query for a quote.
   const texts = readings.map((one) => `"${one.replaceAll('"', '').replaceAll('\\', '\\\\')}"`);
   const query = texts.map((one) => `EventId = ${one} OR PlatformId = ${one}`).join(' OR ');
@@ -155,9 +156,10 @@ async function findInTemporal({ db, temporal }: Services, readings: readonly str
         if (++seen === workflowsAtMost) break;
       }
     });
-  } catch {
-    const says = 'Temporal does not answer, so events and assets are not found by their ids alone.';
-    return { hrefs: [], shown: html`<div class="notice warn" role="status"><p>${says}</p></div>` };
+  } catch (err) {
+    const { says } = await explainTemporal(err, config.temporalConnection);
+    const shown = html`<div class="notice warn" role="status"><p>${says} So no event or asset is found by its id alone.</p></div>`;
+    return { hrefs: [], shown };
   }
   const pages = await mapInPages([...tokens], workflowsAtMost, async (token) => {
     for (const id of readings) {

@@ -2,6 +2,7 @@
 import { connect as connectTcp, isIP } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import { NamespaceNotFoundError } from '@temporalio/common';
 import type { TemporalConnectionOptions } from '../addresses.js';
 
 const keys = 'TEMPORAL_API_KEY (or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH)';
@@ -134,6 +135,8 @@ export function grpcCodeOf(err: unknown): number | undefined {
   for (let e = err; e instanceof Error; e = e.cause) {
     const { code } = e as Error & { code?: unknown };
     if (typeof code === 'number') return code;
+    // The client makes this error of a code, and drops the code.
+    if (e instanceof NamespaceNotFoundError) return 5;
   }
   return undefined;
 }

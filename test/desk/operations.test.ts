@@ -387,6 +387,12 @@ describe('operations of operators', () => {
       `/desk/clients/${client}/asset?platform_id=${encodeURIComponent(asset)}`,
     );
     assert.match((await find('nothing')).html, /whose workflow Temporal no longer keeps/);
+    const { options } = scene.h.temporal.workflow;
+    const { namespace } = options;
+    Object.assign(options, { namespace: 'of-nobody' });
+    const { html } = await find('nothing');
+    Object.assign(options, { namespace });
+    assert.match(html, /Temporal has no such namespace\. So no event or asset is found/);
     const { account_id } = await createAccount(scene.h.db, { name: 'Cr\u00e8me Odd' });
     assert.equal((await find('cre\u0300me odd')).headers.get('location'), `/desk/accounts/${account_id}`);
     const pageOfAsset = (id: string) => `/desk/clients/${client}/asset?platform_id=${encodeURIComponent(id)}`;
