@@ -123,7 +123,7 @@ function isProblem(answer: string, code: ErrorCode, status: number = errors[code
 async function configFor([port, healthPort, adminPort]: readonly number[], services: readonly number[]) {
   const servers = services.map((one, i) => `server service-${i + 1} 127.0.0.1:${one}`).join('\n    ');
   return (await readFile(config, 'utf8'))
-    .replace('maxconn 16000', 'maxconn 400')
+    .replace('maxconn 15000', 'maxconn 400')
     .replace(/^resolvers docker\n( .*\n)*/m, '')
     .replaceAll(' resolvers docker init-addr none', '')
     .replace('bind :3000', `bind 127.0.0.1:${port}`)
