@@ -3,7 +3,7 @@ import { type Child, failureOf } from './child.js';
 import { isSameProcess, markProcess } from './processMark.js';
 import { claimRunState, endProcess, type RunState, removeRunState, writeRunState } from './runState.js';
 
-/** More than the service's own forced end (25 s), see the worker's shutdown times. */
+/** The service's own forced end, see `stopSignal` in src/service.ts. */
 const serviceGraceMs = 40_000;
 
 /** The order in which children are ended, and how long each may take: the service settles POSTs in flight in the other two. */
