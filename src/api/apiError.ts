@@ -1,6 +1,7 @@
 import { TooBusy } from '../delivery/hands.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
+import { ChangeRefused } from '../redis/records/clients.js';
 import { type ErrorCode, errors, toOauthError } from './errors.js';
 
 export class ApiError extends Error {
@@ -80,7 +81,9 @@ export const isUnderOauth = (path: string): boolean => /^\/oauth\//i.test(path);
 /** Returns the error as callers see it; undefined for a bug of the service. */
 export function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ApiError) return err;
-  if (isRedisUnavailable(err) || err instanceof TooBusy) return unavailable(err);
+  // A client or an account that ended during the call: a repeat says so.
+  const isPassing = err instanceof TooBusy || err instanceof ChangeRefused;
+  if (isPassing || isRedisUnavailable(err)) return unavailable(err);
   if (err instanceof ResolverUnavailable) {
     return new ApiError('resolver_unavailable', err.message, { 'Retry-After': '5' });
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { listCalls } from '../../src/redis/records/audit.js';
+import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver } from '../receiver.js';
 import { type Customer, type Harness, type Json, newCustomer, sharedHarness } from '../service.js';
@@ -64,6 +65,16 @@ describe('a video and its notification', () => {
         assert.deepEqual([status, body.msg], [400, `seconds: ${says}`]);
       }
     });
+  });
+
+  it('the quiet period of a site that is deleted meanwhile is 503, and 404 when it is repeated', async () => {
+    const { durably } = h.db;
+    h.db.durably = (write) => {
+      h.db.durably = durably;
+      return durably((own) => deleteClient(h.db, customer.client_token).then(() => write(own)));
+    };
+    const set = () => customer.call('PUT', '/push_notifications/quiet_period', { seconds: 1 });
+    assert.deepEqual([(await set()).status, (await set()).status], [503, 404]);
   });
 
   describe('DELETE /assets/{platform_id}', () => {
