@@ -189,8 +189,10 @@ export function observe(log: Logger, metrics: Metrics, count: (field: string) =>
     const route = String(ctx._matchedRoute ?? 'none');
     const { status } = ctx;
     metrics.answered({ method: knownMethods.has(ctx.method) ? ctx.method : 'other', route, status }, ms);
-    if (!healthPaths.has(ctx.path)) count('total');
-    if (!healthPaths.has(ctx.path) && ctx.state.isOurs) count('failed');
+    if (!healthPaths.has(ctx.path)) {
+      count('total');
+      if (ctx.state.isOurs) count('failed');
+    }
     const level = status < 400 && busyRoutes.has(route) ? 'debug' : 'info';
     requests[level](
       { route, method: ctx.method, status, ms: Math.round(ms * 10) / 10, request_id: ctx.state.requestId },

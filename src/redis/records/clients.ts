@@ -35,15 +35,15 @@ export async function createClient(
   const key = db.client(clientToken).client;
   await db.redis.hsetnx(key, 'account_id', wanted.accountId);
   const [owner, deleted] = await db.redis.hmget(key, 'account_id', 'deleted');
-  const isTaken = new ChangeRefused('this client token was given out before');
-  if (owner !== wanted.accountId || deleted) throw isTaken;
+  const taken = () => new ChangeRefused('this client token was given out before');
+  if (owner !== wanted.accountId || deleted) throw taken();
   await Promise.all([
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),
   ]);
   // Written last: a repeat completes a client without a name, whose creation was cut off.
   const isNew = await db.redis.hsetnx(key, 'name', wanted.name);
-  if (isNew === 0 && !wanted.ifAbsent) throw isTaken;
+  if (isNew === 0 && !wanted.ifAbsent) throw taken();
   if ((await db.redis.hget(account, 'disabled')) === '1') await setHeld(db, clientToken, true);
   return { clientToken, accountId: wanted.accountId as AccountId, name: wanted.name };
 }
