@@ -107,7 +107,7 @@ export const environmentSchema = z.object({
     .default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: positive.int().default(20),
-  /** Calls of one account that look up a name, and separately those that read many records; over all processes. */
+  /** Each rate of an account (api/steps/limits.ts), over all processes. */
   ACCOUNT_RATE_PER_SECOND: positive.default(10),
   TRUSTED_PROXIES: cidrs.default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),

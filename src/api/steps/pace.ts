@@ -1,7 +1,7 @@
 /**
  * Paces calls in the memory of each process, so that nobody's flood takes the event loop from the others. An account's calls wait in
  * its line, those without a known token in the line of the caller's network. A call that would wait for more than a second is refused.
- * Two kinds have their own way: publishing is paced by what is accepted (delivery/accept.ts), and health checks are never refused,
+ * Two kinds have their own way: publishing is paced by what is accepted (delivery/hands.ts), and health checks are never refused,
  * or a stranger could have the balancer take every process out.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
