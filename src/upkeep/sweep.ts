@@ -3,7 +3,7 @@ import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import { mapInPages, restSince } from '../promises.js';
-import { type Db, nowOf, timeAt } from '../redis/connection/db.js';
+import { type Db, timeAt } from '../redis/connection/db.js';
 import { isRedisUnavailable, refusalOf, unlessBroken } from '../redis/connection/unavailable.js';
 import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
 import { getAccount } from '../redis/records/accounts.js';
@@ -11,7 +11,7 @@ import { noteOwed } from '../redis/records/attemptHistory.js';
 import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
-import { clearDeletedClient, deletionsUnderWay } from '../redis/records/deletion.js';
+import { continueDeletion, deletionsUnderWay } from '../redis/records/deletion.js';
 import { getEndpoint, listStateChanges, reportStateChange, setHeld } from '../redis/records/endpoint.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
@@ -41,8 +41,6 @@ const maxDeletions = 50;
 const changeTakesMs = 30_000;
 /** Changes that are logged at a time: further lines would be lost before the log's reader has taken these. */
 const changesPerStep = 200;
-/** By then a registration or an attempt that began before its client's deletion has ended. */
-const clearedAgainMs = 600_000;
 
 export interface Swept {
   /** Clients that are owed something. */
@@ -155,12 +153,11 @@ class Sweep {
   /** Continues interrupted deletions, and clears keys that others wrote during a deletion. */
   async clearDeletedClients(): Promise<void> {
     const { db, log } = this.deps;
-    for (const { clientToken, at } of await deletionsUnderWay(db, maxDeletions)) {
-      await this.#workOn(clientToken, async () => {
-        const { cancelled } = await clearDeletedClient(db, clientToken);
-        const names = { client_token: clientToken, cancelled };
+    for (const deletion of await deletionsUnderWay(db, maxDeletions)) {
+      await this.#workOn(deletion.clientToken, async () => {
+        const { cancelled } = await continueDeletion(db, deletion);
+        const names = { client_token: deletion.clientToken, cancelled };
         if (cancelled > 0) log.info(names, 'cancelled the owed notifications of a deleted client');
-        if (nowOf(db) - at > clearedAgainMs) await db.redis.zrem(db.global.deletedClients, clientToken);
       });
     }
   }

@@ -16,6 +16,8 @@ const keysPerStep = 500;
 const assetsPerScript = 100;
 /** `assetSlot` in ids.ts. */
 const buckets = 0x4000;
+/** By then a registration or an attempt that began before its client's deletion has ended. */
+const clearedAgainMs = 600_000;
 
 /**
  * Deletes a client: removes its URL and its secrets, and keeps its token taken for good. `clearDeletedClient`, called by
@@ -55,6 +57,13 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
     await db.redis.expire(key, keptSeconds, 'NX');
   }
   return { cancelled };
+}
+
+/** Clears a deleted client's keys again, and ends the deletion once nobody writes them any more. */
+export async function continueDeletion(db: Db, { clientToken, at }: { clientToken: string; at: number }) {
+  const done = await clearDeletedClient(db, clientToken);
+  if (nowOf(db) - at > clearedAgainMs) await db.redis.zrem(db.global.deletedClients, clientToken);
+  return done;
 }
 
 /** Cancels what a client of notices is owed, and returns how many; the last step removes its URL and secrets. Safe to repeat. */
