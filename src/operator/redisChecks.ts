@@ -9,7 +9,6 @@ import { readMarks } from '../redis/connection/mark.js';
 import { tryNeeds } from '../redis/connection/needs.js';
 import { firstAnswer } from '../redis/connection/nodes.js';
 import { explainRefusals, isAnswer, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
-import { minutesRead } from '../redis/records/calls.js';
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
 
@@ -84,20 +83,6 @@ function describeEviction({ policy, evictedKeys = 0 }: ServerFacts): string | un
     return `Redis has evicted ${count(evictedKeys, 'key')}: accepted events may be lost (maxmemory-policy ${policy}).`;
   if (policy === undefined || policy === 'noeviction') return undefined;
   return `Redis evicts keys when it is full (maxmemory-policy ${policy}).`;
-}
-
-/**
- * Says what the service failed to do lately. One call in a hundred may fail, such as at the end of a process. An attempt that could not be
- * made leaves nothing late and no endpoint failing.
- */
-export function describeFailures({ total = 0, failed = 0, ...own }: Record<string, number>): string[] {
-  const lately = `of the last ${minutesRead} minutes`;
-  const share = `${Math.ceil((failed / total) * 100)} % of the calls ${lately}`;
-  const says = failed * 100 > total ? [`${share} failed by us (${failed} of ${total} with 500 or 503).`] : [];
-  const causes = Object.entries(own).map(([cause, times]) => `${cause}: ${times}`);
-  return causes.length === 0
-    ? says
-    : [...says, `Attempts ${lately} could not be made (${causes.join(', ')}).`];
 }
 
 type Values = Record<string, string | undefined>;

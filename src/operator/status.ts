@@ -3,43 +3,14 @@ import { z } from 'zod';
 import { count, distance, span } from '../api/console/words.js';
 import { presentTime } from '../api/endpoints/present.js';
 import { text, time, whole } from '../api/reference/schemas.js';
-import { mapInPages } from '../promises.js';
-import type { Db } from '../redis/connection/db.js';
-import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
-import { readMinutes } from '../redis/records/calls.js';
-import { clientTokens, getClient } from '../redis/records/clients.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
+import { minutesRead, readMinutes } from '../redis/records/calls.js';
 import { readCounts } from '../redis/records/counts.js';
-import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { countWorkers } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
-import { askRedis, describeFailures, describeLosses } from './redisChecks.js';
+import { askRedis, describeLosses } from './redisChecks.js';
+import { type ClientStatus, readClients, type Situation, situations, todos } from './situations.js';
 import type { Part } from './terminal.js';
-
-/**
- * Tells an operator what to do in a client's situation; the worst first. `late`: an asset could have been sent for more than
- * 2 minutes, and is not. `draining`: due assets are sent as fast as the client's bounds allow. `clear`: nothing is owed or overdue.
- */
-const todos = {
-  late: 'doctor; if all is ok there: registration resume CLIENT',
-  suspended: 'ask its publisher, then: registration resume CLIENT',
-  failing: 'tell its publisher; it is probed',
-  not_before: 'nothing: the endpoint asked to wait',
-  retrying: 'nothing: it is tried again',
-  draining: 'nothing: it is catching up',
-  held: 'if it may go on: account enable ACCOUNT',
-  paused: 'if it may go on: registration resume CLIENT',
-  no_url: 'ask its publisher to register a URL',
-  clear: 'nothing',
-};
-type Situation = keyof typeof todos;
-const situations = Object.keys(todos) as Situation[];
-
-interface ClientStatus {
-  clientToken: string;
-  endpoint: Endpoint;
-  situation: Situation;
-  todo: string;
-}
 
 export const status = operation({
   command: 'status',
@@ -162,54 +133,6 @@ async function askTemporal(operator: Operator): Promise<{ workers?: number; prob
   }
 }
 
-/** Longer than the sweep takes to find what nothing works on (contract, section 3). */
-const lateMs = 120_000;
-const concurrency = 100;
-
-/** Reads client by client, so that broken keys of one client hide no other. @throws if Redis is unavailable */
-async function readClients(db: Db): Promise<{ clients: ClientStatus[]; broken: string[] }> {
-  const broken = new Set<string>();
-  const clients: ClientStatus[] = [];
-  for await (const page of clientTokens(db)) {
-    await mapInPages(page, concurrency, (clientToken) =>
-      unlessBroken(
-        async () => {
-          const endpoint = await getEndpoint(db, clientToken);
-          if (!endpoint.isConsistent) broken.add(clientToken);
-          const client = await getClient(db, clientToken);
-          if (client === undefined) return;
-          const situation = classify(endpoint);
-          const todo = todos[situation].replace('CLIENT', clientToken).replace('ACCOUNT', client.accountId);
-          clients.push({ clientToken, endpoint, situation, todo });
-        },
-        () => void broken.add(clientToken),
-      ),
-    );
-  }
-  return { clients, broken: [...broken].sort() };
-}
-
-function classify(endpoint: Endpoint): Situation {
-  const { state, held, waitingReason, overdueMs, oldestOwedAt } = endpoint;
-  if (held) return 'held';
-  // An endpoint is late even while it fails, if nobody makes its probe.
-  if (waitingReason === 'due' && overdueMs > lateMs) return 'late';
-  if (state !== 'active') return state;
-  switch (waitingReason) {
-    case 'due':
-      if (oldestOwedAt !== undefined && oldestOwedAt < Date.now() - lateMs) return 'draining';
-      break;
-    case 'full':
-    case 'rate':
-      return 'draining';
-    case 'not_before':
-      return 'not_before';
-    case 'no_registration':
-      return 'no_url';
-  }
-  return endpoint.failures > 0 && endpoint.owed > 0 ? 'retrying' : 'clear';
-}
-
 /** The sweep runs every 15 seconds; the alert waits as long (deploy/prometheus/alerts.yml). */
 const sweptWithinMs = 180_000;
 
@@ -230,6 +153,20 @@ function ownProblems(late: readonly ClientStatus[], broken: readonly string[], s
     problems.push(`${are} owed something that could be sent and is not, ${long}.`);
   }
   return problems;
+}
+
+/**
+ * Says what the service failed to do lately. One call in a hundred may fail, such as at the end of a process. An attempt that could not be
+ * made leaves nothing late and no endpoint failing.
+ */
+function describeFailures({ total = 0, failed = 0, ...own }: Record<string, number>): string[] {
+  const lately = `of the last ${minutesRead} minutes`;
+  const share = `${Math.ceil((failed / total) * 100)} % of the calls ${lately}`;
+  const says = failed * 100 > total ? [`${share} failed by us (${failed} of ${total} with 500 or 503).`] : [];
+  const causes = Object.entries(own).map(([cause, times]) => `${cause}: ${times}`);
+  return causes.length === 0
+    ? says
+    : [...says, `Attempts ${lately} could not be made (${causes.join(', ')}).`];
 }
 
 /** `us`: the service fails to do something that it could do; `them`: only receivers prevent deliveries. */
