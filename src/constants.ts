@@ -7,10 +7,6 @@ const secondMs = 1000;
 const minuteMs = 60 * secondMs;
 const dayMs = 24 * 60 * minuteMs;
 
-const report = process.report.getReport() as { userLimits?: { open_files: { soft: number | 'unlimited' } } };
-/** How many files this process may open. Without a free one Temporal's library ends the process. */
-export const openFiles = Number(report.userLimits?.open_files.soft) || Infinity;
-
 export const constants = {
   /** A receiver's own deployment costs fewer failures in a row; a higher number would keep a dead receiver busy. */
   failingAfter: 5,
@@ -30,8 +26,6 @@ export const constants = {
   longestTurnMs: 10 * secondMs,
   /** Enough for several thousand requests a second to a receiver that answers in 100 ms (docs/capacity.md). */
   connectionsPerOrigin: 512,
-  /** With those of callers (api/server.ts) and of the stores a process stays within its open files. */
-  maxSockets: Math.min(4000, Math.floor(openFiles / 5)),
 };
 
 export type Constants = typeof constants;

@@ -260,7 +260,7 @@ it('A process that may open few files takes fewer connections, and says both', a
   await service.says(/"open_files":400,.*\n(.*\n)*.*"ready"/);
   const sockets = Array.from({ length: 400 }, () => connect(Number(env.PORT), '127.0.0.1'));
   for (const socket of sockets) socket.on('error', () => undefined);
-  await service.says(/"open":300,.*further connections are closed/);
+  await service.says(/"open":236,.*further connections are closed/);
   for (const socket of sockets) socket.destroy();
   assert.equal(await service.stop(), 0);
 });

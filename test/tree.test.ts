@@ -30,7 +30,7 @@ const floors = [
   ['src/redis', 'src/outgoing'],
   ['src/tracing.ts'],
   ['src/config.ts'],
-  ['src/constants.ts', 'src/addresses.ts'],
+  ['src/constants.ts', 'src/openFiles.ts', 'src/addresses.ts'],
   [
     'src/ids.ts',
     'src/log.ts',

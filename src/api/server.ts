@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type Koa from 'koa';
 import { type Config, ConfigError } from '../config.js';
-import { openFiles } from '../constants.js';
+import { maxConnections } from '../openFiles.js';
 import { ApiError, presentProblem } from './apiError.js';
 import type { ErrorCode } from './errors.js';
 
@@ -27,8 +27,7 @@ export const connectionLimits = {
   headerBytes: 32 * 1024,
   /** Requests of a connection that wait for the answer to an earlier one. A packet of them has thousands. */
   pipelined: 16,
-  /** Leaves open files for Redis, Temporal and notifications. */
-  connections: Math.min(15_000, Math.floor(openFiles * 0.75)),
+  connections: maxConnections,
 };
 
 /** @param onFull called when connections are closed because of their number, once in a minute. @throws ConfigError if it cannot listen there */

@@ -1,6 +1,7 @@
 import { setImmediate as nextRound } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { Config } from '../config.js';
+import { maxSockets } from '../openFiles.js';
 import { readTargetPolicy, type TargetPolicy } from './address.js';
 import { type PostResult, resultOf } from './answer.js';
 import { type AnswerReader, excerptBytes } from './answerReader.js';
@@ -38,7 +39,7 @@ export const senderOf = (config: Config, policy = readTargetPolicy(config)) =>
     proxy: readProxy(config),
     ca: readTrustedRoots(config),
     connectionsPerOrigin: config.connectionsPerOrigin,
-    maxSockets: config.maxSockets,
+    maxSockets,
   });
 
 /**
