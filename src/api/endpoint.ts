@@ -34,8 +34,8 @@ export interface Description {
   inPath?: z.ZodObject;
   body?: {
     schema: z.ZodType;
-    /** The content types; JSON if absent. */
-    types?: readonly string[];
+    /** The content type; JSON if absent. */
+    type?: string;
     /** A request for each summary, which says what the example shows. */
     examples: Record<string, unknown>;
   };
@@ -80,7 +80,7 @@ export const endpoint = (
   if (of.security?.some((way) => 'accessToken' in way)) known.push('access_token');
   const inQuery = placesOf(known, 'in the query');
   const inPath = fieldsOf(of.inPath);
-  const as = of.body?.types ? 'a form' : 'JSON';
+  const as = of.body?.type ? 'a form' : 'JSON';
   const elsewhere = new Map([
     ...placesOf(fieldsOf(of.body?.schema), `in the body, as ${as}`),
     ...placesOf(inPath, 'in the path'),

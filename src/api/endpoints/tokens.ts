@@ -8,7 +8,7 @@ import { type Description, endpoint } from '../endpoint.js';
 import { makeExample, text, whole } from '../reference/schemas.js';
 import type { ApiContext, ApiDeps } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
-import { formTypes, readForm } from '../steps/body.js';
+import { readForm, urlencoded } from '../steps/body.js';
 import { formDecoded, type Parameters, required } from '../steps/query.js';
 
 const credentialFields = {
@@ -121,7 +121,7 @@ interface Declared extends Omit<Description, 'body'> {
 function credentialEndpoint({ form: schema, example, answer, ...of }: Declared) {
   return endpoint({
     ...of,
-    body: { schema, types: formTypes, examples: { [example]: makeExample(schema) } },
+    body: { schema, type: urlencoded, examples: { [example]: makeExample(schema) } },
     codes: [...(of.codes ?? []), 'invalid_client'],
     answer: async (deps, { ctx }) => {
       // RFC 6749, section 5.1: for every answer that may hold a token or information about credentials.

@@ -44,12 +44,12 @@ export function parameter(name: string, where: string, from: z.ZodType, example:
 
 export function requestBody({
   schema,
-  types = ['application/json'],
+  type = 'application/json',
   examples,
 }: NonNullable<Description['body']>) {
   const named = Object.entries(examples).map(([summary, value]) => [summary, { summary, value }] as const);
   const media = { schema: toJsonSchema(schema), examples: Object.fromEntries(named) };
-  return { required: true, content: Object.fromEntries(types.map((type) => [type, media])) };
+  return { required: true, content: { [type]: media } };
 }
 
 function answer({ rate }: Described, { what, schema, type, headers }: Description['result']) {

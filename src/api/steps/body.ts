@@ -9,10 +9,9 @@ import { collectParameters, type Parameters, type Places, parseParameters, shown
 
 /** Anybody may send a form, before any limit: its size bounds what parsing costs (docs/bad-input.md). */
 export const formAtMostBytes = 4 * 1024;
-const urlencoded = 'application/x-www-form-urlencoded';
+/** The encoding of a form that the description of the API names. */
+export const urlencoded = 'application/x-www-form-urlencoded';
 const multipart = 'multipart/form-data';
-/** The encodings of a form, as the description of the API names them. */
-export const formTypes = [urlencoded, multipart];
 
 const readFormBytes = bytesReader(formAtMostBytes);
 
@@ -20,7 +19,8 @@ const readFormBytes = bytesReader(formAtMostBytes);
 export async function readForm(req: IncomingMessage): Promise<Parameters> {
   const { 'content-type': contentType = '', 'content-encoding': encoding = '' } = req.headers;
   const type = mediaType(contentType);
-  if (!formTypes.includes(type)) throw unsupported(`The content type must be ${urlencoded} or ${multipart}`);
+  if (type !== urlencoded && type !== multipart)
+    throw unsupported(`The content type must be ${urlencoded} or ${multipart}`);
   if (encoding) throw unsupported('A form must not have a Content-Encoding');
   const charset = requireKnownCharset(contentType);
   const bytes = await readFormBytes(req);
