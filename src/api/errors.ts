@@ -84,7 +84,7 @@ const byStatus = {
   },
   404: {
     not_found: [
-      'There is nothing at this address. Paths are written in lower case.',
+      'There is nothing at this address. Paths are written in lower case, without a slash at their end; a `/` in an id is `%2F`.',
       'Compare the path with `/docs`.',
     ],
     unknown_account: ['To operators: there is no such account.', 'Compare the id with the list of accounts.'],

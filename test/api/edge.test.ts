@@ -24,7 +24,7 @@ describe('the HTTP edge', () => {
     for (const [method, path, status] of [
       ['GET', '/nowhere', 404],
       ['GET', '/clients/', 404],
-      ['GET', '/events/an-1/', 404],
+      ['GET', '/assets/a/b', 404],
       ['GET', '/enrichments', 405],
       ['PROPFIND', '/clients', 405],
       ['PROPFIND', '/nowhere', 404],
@@ -36,6 +36,7 @@ describe('the HTTP edge', () => {
       assert.equal(answer.status, status);
       const ofRfc = path.startsWith('/oauth') && ['error', 'error_description'];
       assert.deepEqual(Object.keys(body), ofRfc || ['msg', 'code', 'type', 'title', 'request_id']);
+      if (body.code === 'not_found') assert.match(String(body.title), /slash at their end.*is `%2F`/);
       if (!ofRfc) assert.equal(body.request_id, answer.headers.get('x-request-id'));
       assert.equal(Boolean(answer.headers.get('allow')), status === 405);
     }
