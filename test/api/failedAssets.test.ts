@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
+import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { readCounts } from '../../src/redis/records/counts.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
@@ -68,6 +69,8 @@ describe('failed assets', () => {
       assert.deepEqual(await recover(outside), { count: 0, more: 0 });
     await h.publish({ client: customer.client_token, asset: 'lost-8' });
     assert.equal((await read('/push_notifications')).failed, 449, 'a newer event takes its place');
+    const { count, more } = await recoverFailed(h.db, customer.client_token, { since: 0, dryRun: true }, 200);
+    assert.deepEqual([count, more], [200, 249], 'a dry run counts no more than one call makes owed');
     for (const dry_run of [true, false])
       assert.deepEqual(await recover({ dry_run }), { count: 449, more: 0 });
     await until('each arrived', () => receiver.received.length === 450, 60_000);

@@ -56,8 +56,7 @@ describe('An attempt', () => {
     assert.equal(record?.attempts.length, 20, 'the newest are kept');
     const { bucket, field } = assetSlot('refused');
     await client.db.redis.hdel(client.db.client(client.clientToken).known(bucket), field);
-    const { count, until } = await recoverFailed(client.db, client.clientToken, { since: 0, dryRun: true });
-    assert.ok(until <= client.now() + minute, 'without an end it ends now');
+    const { count } = await recoverFailed(client.db, client.clientToken, { since: 0, dryRun: true });
     assert.equal(count, 1, 'it can be sent again although its segments are forgotten');
   });
 

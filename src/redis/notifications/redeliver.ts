@@ -40,23 +40,26 @@ const recoveredPerStep = 200;
 export async function recoverFailed(
   db: Db,
   clientToken: string,
-  { since, until: asked, dryRun }: Range,
+  { since, until, dryRun }: Range,
   atMost = Number.POSITIVE_INFINITY,
   progress: (count: number) => void = () => {},
-): Promise<{ count: number; more: number; until: number }> {
+): Promise<{ count: number; more: number }> {
   const { failedAt } = db.client(clientToken);
   const now = await timeAt(db, failedAt);
-  const until = asked ?? now;
-  const from = Math.max(since, now - db.keepFailedMs);
-  if (dryRun) return { count: await db.redis.zcount(failedAt, from, until), more: 0, until };
+  const span = [Math.max(since, now - db.keepFailedMs), until ?? now] as const;
+  if (dryRun) {
+    const failed = await db.redis.zcount(failedAt, ...span);
+    const count = Math.min(failed, atMost);
+    return { count, more: failed - count };
+  }
   await announceClaims(db, clientToken);
   for (let count = 0; ; ) {
     const begunAt = performance.now();
     const step = Math.min(recoveredPerStep, atMost - count);
-    const args = [from, until, step];
+    const args = [...span, step];
     const [recovered, more] = await runScript<[number, number]>(db, 'recoverFailed', clientToken, args);
     count += recovered;
-    if (more === 0 || count >= atMost) return { count, more, until };
+    if (more === 0 || count >= atMost) return { count, more };
     progress(count);
     await restSince(begunAt);
   }
