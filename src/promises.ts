@@ -10,17 +10,8 @@ export function withTimeout<T, Late = never>(
   late: () => Late,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(
-      () => new Promise<Late>((given) => given(late())).then(resolve, reject),
-      timeoutMs,
-    );
-    const settle =
-      <V>(how: (value: V) => void) =>
-      (value: V) => {
-        clearTimeout(timer);
-        how(value);
-      };
-    work.then(settle(resolve), settle(reject));
+    const timer = setTimeout(() => resolve(new Promise((given) => given(late()))), timeoutMs);
+    work.then(resolve, reject).then(() => clearTimeout(timer));
   });
 }
 
