@@ -28,6 +28,16 @@ export async function mapInPages<T, R>(
   return mapped;
 }
 
-/** Rests after a step of long work, begun at a time of `performance`: for two thirds of it Redis and the event loop are others'. */
-export const restSince = (begunAt: number, atMostMs = Number.POSITIVE_INFINITY): Promise<void> =>
-  sleep(Math.min(atMostMs, 2 * (performance.now() - begunAt)));
+/** Work of this length (ms) delays nobody noticeably. */
+const shortMs = 10;
+
+/** Returns what a long work awaits after each step: for two thirds of its time Redis and the event loop are others'. */
+export function restsBetweenSteps(): () => Promise<void> {
+  let begunAt = performance.now();
+  return async () => {
+    const workedMs = performance.now() - begunAt;
+    if (workedMs < shortMs) return;
+    await sleep(2 * workedMs);
+    begunAt = performance.now();
+  };
+}

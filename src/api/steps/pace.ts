@@ -6,7 +6,6 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config.js';
-import { restSince } from '../../promises.js';
 import { ignore } from '../../redis/connection/unavailable.js';
 import { type Quota, tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
@@ -118,7 +117,7 @@ export function oneByOne({ longestTurnMs }: Pick<Config, 'longestTurnMs'>) {
     })();
     const ended = turn
       .then(ignore, ignore)
-      .then(() => restSince(begunAt, longestRestMs))
+      .then(() => sleep(Math.min(longestRestMs, 2 * (performance.now() - begunAt))))
       .then(() => {
         if (lastOf.get(line) === ended) lastOf.delete(line);
       });

@@ -1,5 +1,5 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
-import { mapInPages, restSince } from '../../promises.js';
+import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 import type { NotificationState } from '../owed/standing.js';
@@ -119,12 +119,12 @@ export async function* listedEntries(db: Db, clientToken: string, filter: Match)
   const latest = until === undefined ? beginning : { score: until, member: '' };
   const isBounded = orderOf(filter) === 'accepted' && !isBehind(behind, latest);
   let position: Position | undefined = isBounded ? latest : behind;
+  const rest = restsBetweenSteps();
   while (position !== undefined) {
-    const begunAt = performance.now();
     const page: Entries = await readPage(db, clientToken, position, filter);
     yield page;
     position = page.end;
-    if (position !== undefined) await restSince(begunAt);
+    if (position !== undefined) await rest();
   }
 }
 

@@ -1,6 +1,6 @@
 /** Makes notifications due or owed again, or cancels them, for operators and publishers. */
 import { assetSlot } from '../../ids.js';
-import { restSince } from '../../promises.js';
+import { restsBetweenSteps } from '../../promises.js';
 import { type Db, timeAt } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
@@ -53,15 +53,15 @@ export async function recoverFailed(
     return { count, more: failed - count };
   }
   await announceClaims(db, clientToken);
+  const rest = restsBetweenSteps();
   for (let count = 0; ; ) {
-    const begunAt = performance.now();
     const step = Math.min(recoveredPerStep, atMost - count);
     const args = [...span, step];
     const [recovered, more] = await runScript<[number, number]>(db, 'recoverFailed', clientToken, args);
     count += recovered;
     if (more === 0 || count >= atMost) return { count, more };
     progress(count);
-    await restSince(begunAt);
+    await rest();
   }
 }
 

@@ -1,6 +1,6 @@
 /** The audit: operators' changes, in one stream, and API calls, in streams of their accounts. The service's log has the same entries. */
 import { hash } from 'node:crypto';
-import { restSince } from '../../promises.js';
+import { restsBetweenSteps } from '../../promises.js';
 import { type Db, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 
@@ -42,7 +42,7 @@ export async function listChanges(db: Db, from: string, part = '') {
   const changes: (Change & { id: string; atMs: number })[] = [];
   // Of the values JSON is stored.
   const parts = [part, JSON.stringify(part).slice(1, -1)];
-  for await (const page of pagesOf(db, db.global.audit, from, rests()))
+  for await (const page of pagesOf(db, db.global.audit, from, restsBetweenSteps()))
     for (const [id, flat] of page) {
       if (!flat.some((text) => parts.some((one) => text.includes(one)))) continue;
       const { before, after, ...said } = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
@@ -60,18 +60,6 @@ async function* pagesOf(db: Db, key: string, from: string, rest: () => Promise<v
     await rest();
     next = page.length < entriesPerPage ? '' : `(${page.at(-1)?.[0]}`;
   }
-}
-
-/** Of a long reading: everybody's calls wait meanwhile. */
-const restEveryMs = 10;
-
-function rests(): () => Promise<void> {
-  let begunAt = performance.now();
-  return async () => {
-    if (performance.now() - begunAt < restEveryMs) return;
-    await restSince(begunAt);
-    begunAt = performance.now();
-  };
 }
 
 /** Returns when an entry was written, by Redis' own clock, ms. */
@@ -165,7 +153,7 @@ export async function listCalls(db: Db, from = '-', of?: string, owner = of): Pr
   const all = await db.redis.smembers(db.global.accounts);
   const text = of === undefined ? '' : JSON.stringify(of);
   const calls: RecordedCall[] = [];
-  const rest = rests();
+  const rest = restsBetweenSteps();
   for (const accountId of owner !== undefined && all.includes(owner) ? [owner] : all)
     for (const key of [db.global.accountCalls(accountId), db.global.accountSecurityCalls(accountId)])
       for await (const page of pagesOf(db, key, from, rest))
@@ -184,7 +172,7 @@ export async function* inTimeOrder<Entry extends { atMs: number }>(entries: read
     if (before) before.push(entry);
     else minutes.set(minute, [entry]);
   }
-  const rest = rests();
+  const rest = restsBetweenSteps();
   for (const [, minute] of [...minutes].sort(([a], [b]) => a - b)) {
     minute.sort((a, b) => a.atMs - b.atMs);
     for (let at = 0; at < minute.length; at += entriesPerPage) {
