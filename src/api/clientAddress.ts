@@ -28,10 +28,7 @@ export function isFromTrustedProxy(req: IncomingMessage, trusted: readonly strin
 /** Returns the range of one caller: an IPv4 address, or the /64 of an IPv6 address, which one machine may use entirely. */
 export function networkOf(address: string): string {
   if (!ipaddr.IPv6.isValid(address)) return address;
-  return `${ipaddr.IPv6.parse(address)
-    .parts.slice(0, 4)
-    .map((part) => part.toString(16))
-    .join(':')}::/64`;
+  return `${ipaddr.IPv6.networkAddressFromCIDR(`${address}/64`)}/64`;
 }
 
 /** Some proxies report a port or brackets, too: `203.0.113.7:443`, `[2001:db8::1]:443` (Azure Application Gateway). */
