@@ -35,16 +35,6 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   const handle = temporal.schedule.getHandle(scheduleId);
   let paused: boolean | undefined;
 
-  async function describe(): Promise<ScheduleDescription | undefined> {
-    try {
-      return await handle.describe();
-    } catch (err) {
-      if (err instanceof ScheduleNotFoundError) return undefined;
-      paused = undefined;
-      throw err;
-    }
-  }
-
   /** A pause is logged once by each worker. */
   function notePause(isPaused: boolean, reason?: string): void {
     if (isPaused && !paused) {
@@ -58,14 +48,12 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   }
 
   async function create(): Promise<void> {
-    try {
-      // Temporal may have lost its store, and every catch-up with it.
-      const state = { note, triggerImmediately: true };
-      await temporal.schedule.create({ scheduleId, ...wanted, state });
-    } catch (err) {
+    // Temporal may have lost its store, and every catch-up with it.
+    const state = { note, triggerImmediately: true };
+    await temporal.schedule.create({ scheduleId, ...wanted, state }).catch((err: unknown) => {
       // Another worker was faster.
       if (!(err instanceof ScheduleAlreadyRunning)) throw err;
-    }
+    });
   }
 
   async function repair(outdated: string[]): Promise<void> {
@@ -97,7 +85,11 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   return {
     /** Creates a missing schedule, repairs one that differs, and logs the differences. @throws errors of Temporal */
     async ensure() {
-      const found = await describe();
+      const found = await handle.describe().catch((err: unknown) => {
+        if (err instanceof ScheduleNotFoundError) return undefined;
+        paused = undefined;
+        throw err;
+      });
       notePause(found?.state.paused ?? false, found?.state.note);
       if (found === undefined) return await create();
       const outdated = differences(found);
