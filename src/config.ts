@@ -87,18 +87,16 @@ const redisUrl = z.string().superRefine((url, ctx) => {
   }
 });
 
-/** Every setting of the service, with its default. Times in the unit of the name. */
+/** Every setting of the service, with its default. docs/reference/settings.md says what each means. */
 export const environmentSchema = z.object({
   PORT: port.default(3000),
   HOST: z.string().default('127.0.0.1'),
-  /** Metrics and health checks of every role; by default not on the callers' network. */
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: port.default(9464),
   REDIS_URL: redisUrl.default('redis://127.0.0.1:6379'),
   KEY_PREFIX: z.string().max(64).default(''),
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
-  /** Address of the Temporal UI, to which the operator's commands link. */
   TEMPORAL_UI_URL: webUrl.optional(),
   /** A part of the name of each workflow, of which Temporal takes 1,000 bytes. */
   TASK_QUEUE: z
@@ -107,60 +105,41 @@ export const environmentSchema = z.object({
     .default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: positive.int().default(20),
-  /** Each rate of an account (api/steps/limits.ts), over all processes. */
   ACCOUNT_RATE_PER_SECOND: positive.default(10),
   TRUSTED_PROXIES: cidrs.default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
   ALLOWED_TARGET_CIDRS: cidrs.default([]),
-  /** The only way to receivers: `http://user:password@host:port`. */
   OUTGOING_PROXY: proxyUrl.optional(),
-  /** The proxy looks names up itself, so that no address is judged here. */
   OUTGOING_PROXY_RESOLVES: flag.default(false),
-  /** The addresses from which receivers see this installation. */
   SOURCE_ADDRESSES: cidrsOrAddresses.default([]),
-  /** Certificate authorities in PEM instead of Node's. */
   TRUSTED_ROOTS_FILE: z.string().optional(),
   DISTRUSTED_ROOTS: fingerprints.default([]),
   RETRY_SCHEDULE_SECONDS: scheduleSeconds.default([5, 30, 120, 600, 1800, 3600, 7200, 14400]),
   ATTEMPT_TIMEOUT_SECONDS: seconds.max(60).default(10),
   OWED_RETENTION_DAYS: positive.max(366).default(30),
-  /** How long a failed asset is kept, so that it can be recovered. */
   FAILED_RETENTION_DAYS: positive.max(3650).default(90),
-  /** After how long without an event an asset's known segments are forgotten; absent: never. */
   SEGMENT_RETENTION_DAYS: positive.max(3650).optional(),
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
   DRAIN_PER_SECOND: positive.default(200),
-  /** Workflow starts of all processes together; events in between share the next. */
   WORKFLOWS_PER_SECOND: positive.max(10_000).default(10),
-  /** The longest value of a search attribute: `frontend.searchAttributesSizeOfValueLimit` of Temporal's dynamic configuration. */
   SEARCH_ATTRIBUTE_BYTES: z.coerce.number().int().min(2048).max(1_048_576).default(2048),
-  /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that the write is on disk. */
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
-  /** Replicas that must have an accepted event on their disks too. */
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
-  /** `otlp` turns tracing on (`tracing.ts`); OpenTelemetry's SDK reads the other OTEL_* variables itself. */
   OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('none'),
   SECRETS_KEY: secretsKey.optional(),
-  /** Time between a SIGTERM and the end of an API, in which the balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
-  /** Address at which browsers reach this service, for links to the console; without it a call's own Host. */
   PUBLIC_URL: webOrigin.optional(),
-  /** Address of the operators' door, for browsers and for commands; without it that of ADMIN_HOST:ADMIN_PORT. */
   OPERATOR_URL: webOrigin.optional(),
-  /** The company's identity provider (OpenID Connect), with which people sign in at the operators' door. */
   OPERATOR_OIDC_ISSUER: webUrl.refine(isSafeIssuer, 'must be an https address').optional(),
   OPERATOR_OIDC_CLIENT_ID: z.string().optional(),
   OPERATOR_OIDC_CLIENT_SECRET: z.string().optional(),
-  /** The claim that names roles, and the role that each value stands for. */
   OPERATOR_OIDC_ROLES: z
     .string()
     .regex(rolesPattern, 'must be <claim>:<value>=<role>,... with the roles look, support, admin')
     .default('role:look=look,support=support,admin=admin'),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-  /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets them. */
   OWN_PORTS: ports.default([]),
-  /** Addresses under which callers reach the service and that its interfaces do not show: behind a NAT or a balancer. */
   OWN_ADDRESSES: namesOrCidrs.default([]),
 });
 
