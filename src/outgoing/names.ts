@@ -3,7 +3,7 @@ import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AttemptFailed, codeOf, oursByCode } from './failures.js';
+import { AttemptFailed, codeOf, hasRoute, oursByCode } from './failures.js';
 
 export interface FoundAddress extends LookupAddress {
   /** How long DNS lets the answer be used, s. */
@@ -25,6 +25,8 @@ export interface NameSettings {
   tries?: number;
   /** How long the answer for one family is waited for once that for the other has come (50; RFC 8305, section 3). */
   otherFamilyMs?: number;
+  /** Instead of the kernel's answer. */
+  hasRoute?: typeof hasRoute;
   /** Instead of the system's `hosts`. */
   hostsPath?: string;
 }
@@ -35,6 +37,8 @@ const systemHosts =
 const rememberedMs = 1_000;
 /** c-ares looks at its timeouts in steps of the same length, so the question may take twice as long. */
 const neutralQuestionTimeoutMs = 500;
+/** Until after a second try of the question, since a packet may be lost. */
+const otherFamilyWithoutRouteMs = 3_500;
 /** A resolver reads the list of name servers once; a laptop or a container may change its servers. */
 const resolverKeptMs = 60_000;
 
@@ -50,7 +54,8 @@ const resolverKeptMs = 60_000;
  * | in `hosts` | the addresses there; DNS is not asked, as is the usual order of a system |
  * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
  *
- * A name server that answers for one family and is silent about the other delays nothing. Concurrent lookups of one name ask once.
+ * A name server that answers for one family and is silent about the other delays nothing, if this host has a route to what it
+ * answered. Concurrent lookups of one name ask once.
  */
 export class SystemNames {
   readonly #asking = new Map<string, Promise<FoundAddress[]>>();
@@ -104,7 +109,7 @@ export class SystemNames {
       resolver.resolve4(hostname, { ttl: true }).then(requireAddress),
       resolver.resolve6(hostname, { ttl: true }).then(requireAddress),
     ];
-    const answers = await bothOrSoon(questions, this.settings.otherFamilyMs ?? 50);
+    const answers = await this.#bothOrSoon(questions);
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     const reasons: unknown[] = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
     const isAnswered = found.length > 0 || !reasons.every(isUnanswered);
@@ -115,6 +120,18 @@ export class SystemNames {
     const reason = reasons.find(isUnanswered) ?? reasons[0];
     if (isAnswered || !(await this.isResolverSilent(askedAtMs))) throw reason;
     throw new AttemptFailed({ error: 'dns', detail: 'name_server_silent', ours: 'resolver' });
+  }
+
+  /** Waits for all answers; once one is of use, not for long. Some servers deny a whole name that has none of a family (RFC 4074). */
+  #bothOrSoon<T extends { address: string }>(questions: readonly Promise<T[]>[]) {
+    const { otherFamilyMs = 50, hasRoute: isRouted = hasRoute } = this.settings;
+    const given = questions.map(async (question) => {
+      const [found] = await question;
+      const isOfUse = found !== undefined && (await isRouted(found.address));
+      return sleep(isOfUse ? otherFamilyMs : otherFamilyWithoutRouteMs, undefined, { ref: false });
+    });
+    const late = Promise.any(given).then(() => Promise.reject(new Error('late')));
+    return Promise.allSettled(questions.map((question) => Promise.race([question, late])));
   }
 
   #currentResolver(): Resolver {
@@ -137,13 +154,6 @@ export class SystemNames {
 function requireAddress<T>(found: T[]): T[] {
   if (found.length === 0) throw Object.assign(new Error('no address'), { code: 'ENODATA' });
   return found;
-}
-
-/** Waits for all answers; once one has addresses, not for long. Some servers deny the whole name where it has none of a family (RFC 4074). */
-function bothOrSoon<T>(questions: readonly Promise<T>[], otherMs: number) {
-  const given = Promise.any(questions).then(() => sleep(otherMs));
-  const late = given.then(() => Promise.reject(new Error('late')));
-  return Promise.allSettled(questions.map((question) => Promise.race([question, late])));
 }
 
 const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EFORMERR', 'ENOTIMP', 'EBADRESP']);
