@@ -6,8 +6,9 @@ export const excerptBytes = 1_024;
 
 /** The most bytes of 1xx answers, status line, headers, trailers and sizes of chunks: four times what common clients take. */
 const maxHeadBytes = 64 * 1024;
-const statusLine = /^HTTP\/1\.\d +([1-9]\d\d)(?!\S)/;
-const begins = 'HTTP/1.';
+/** A script under PHP's or Python's own server may call its answer HTTP/2 or HTTP/2.0: it is one of HTTP/1 all the same. */
+const statusLine = /^HTTP\/(?:1\.\d|2(?:\.0)?) +([1-9]\d\d)(?!\S)/;
+const begins = 'HTTP/';
 
 /**
  * Reads the answer to one request. Its status line is what counts: whatever is wrong with the rest (a folded or broken header,
@@ -128,14 +129,10 @@ export class AnswerReader {
 
   #takeHeader(line: string): void {
     if (!regularHeader.test(line)) this.#isRegular = false;
-    const colon = line.indexOf(':');
+    const [, name = '', value = line] = /^([^:]*):(.*)$/s.exec(line) ?? [];
     const last = this.#headers.at(-1);
-    if (/^[ \t]/.test(line)) {
-      if (last !== undefined) last.value = `${last.value} ${line.trim()}`.trim();
-    } else {
-      const name = line.slice(0, Math.max(colon, 0)).trim().toLowerCase();
-      this.#headers.push({ name, value: line.slice(colon + 1).trim() });
-    }
+    if (!/^[ \t]/.test(line)) this.#headers.push({ name: name.trim().toLowerCase(), value: value.trim() });
+    else if (last !== undefined) last.value = `${last.value} ${line.trim()}`.trim();
   }
 
   /** @param name in lower case */
