@@ -2,6 +2,12 @@
  * The catalogue of errors: every `code` that an answer can carry, once. The OpenAPI description lists it and
  * `/docs/errors` explains it. A new error is a new row here, and its code is named in docs/reference/calls.md.
  */
+import { type TargetRefusal, targetRefusals } from '../outgoing/target.js';
+
+type UrlCodes = { [Reason in TargetRefusal as `url_${Reason}`]: (typeof targetRefusals)[Reason] };
+const urlCodes = Object.fromEntries(
+  Object.entries(targetRefusals).map(([reason, words]) => [`url_${reason}`, words]),
+) as UrlCodes;
 
 const byStatus = {
   400: {
@@ -21,33 +27,7 @@ const byStatus = {
       'An event of a batch has a bad field. The code stands in the place of that event; the batch is answered 202.',
       'Correct the field that the message names and send this event again.',
     ],
-    url_not_absolute: [
-      'The URL is not absolute, has no valid host or port, or has a space or a backslash.',
-      'Send the whole address from `https://` on, percent-encoded once: a `+` as `%2B`, a `&` as `%26`.',
-    ],
-    url_scheme: ['The URL is not `https://`.', 'Send the `https://` address of the same endpoint.'],
-    url_too_long: ['The URL has more than 2,048 bytes, percent-encoded.', 'Send a shorter one.'],
-    url_credentials: [
-      'The URL has a user name or a password.',
-      'Leave `user:password@` out; verify the signature that each notification carries instead.',
-    ],
-    url_fragment: [
-      'The URL has a fragment.',
-      'Leave out the `#` and everything after it: HTTP requests do not carry it.',
-    ],
-    url_repaired: [
-      'A request would go to another URL than the one given: `.` or `..` between slashes, or host or port in an unusual form.',
-      'Send the URL as a browser shows it after loading it.',
-    ],
-    url_unknown_host: [
-      'The host name of the URL does not exist, or has no address (A, AAAA).',
-      'Correct the name, or wait until it is in DNS.',
-    ],
-    url_not_public: [
-      'The host of the URL has an address that is not public.',
-      'Send a URL that the internet can reach.',
-    ],
-    url_own_address: ['The URL leads to this service itself.', 'Send the URL of your own endpoint.'],
+    ...urlCodes,
     already_registered: [
       'The client already has a URL.',
       'Ask the operator named in the message to change it.',

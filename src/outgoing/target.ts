@@ -6,16 +6,44 @@ import { explainFailure } from './details.js';
 import { lookupFailed, saysUnknownHost } from './failures.js';
 import { type Lookup, systemNames } from './names.js';
 
-export type TargetRefusal = keyof typeof messages;
+/** Why a URL is refused, and what to send instead. */
+export const targetRefusals = {
+  not_absolute: [
+    'The URL is not absolute, has no valid host and port, or has spaces, backslashes or invisible characters.',
+    'Send the whole address from `https://` on, percent-encoded once: a `+` as `%2B`, a `&` as `%26`.',
+  ],
+  scheme: ['The URL is not `https://`.', 'Send the `https://` address of the same endpoint.'],
+  too_long: ['The URL has more than 2,048 bytes, percent-encoded.', 'Send a shorter one.'],
+  credentials: [
+    'The URL has a user name or a password.',
+    'Leave `user:password@` out: each notification is signed, and the path or the query may hold a secret.',
+  ],
+  fragment: [
+    'The URL has a fragment.',
+    'Leave out the `#` and everything after it: HTTP requests do not carry it.',
+  ],
+  repaired: [
+    'A request would go to another URL than the one given: `.` or `..` between slashes, or host or port in an unusual form.',
+    'Send the URL as a browser shows it after loading it.',
+  ],
+  unknown_host: [
+    'The host name of the URL does not exist, or has no address (A, AAAA).',
+    'Correct the name, or wait until it is in DNS.',
+  ],
+  not_public: [
+    'The host of the URL has an address that is not public.',
+    'Send a URL that the internet can reach.',
+  ],
+  own_address: ['The URL leads to this service itself.', 'Send the URL of your own endpoint.'],
+} as const satisfies Record<string, readonly [meaning: string, remedy: string]>;
+
+export type TargetRefusal = keyof typeof targetRefusals;
 
 /** The URL cannot be registered. The message names the rule, contains no part of the URL, and may be shown. */
 export class TargetRefused extends Error {
   override name = 'TargetRefused';
-  constructor(
-    readonly reason: TargetRefusal,
-    policy: TargetPolicy,
-  ) {
-    super(messages[reason](policy));
+  constructor(readonly reason: TargetRefusal) {
+    super(targetRefusals[reason].join(' ').replaceAll('`', '').slice(0, -1));
   }
 }
 
@@ -33,22 +61,21 @@ export class ResolverUnavailable extends Error {
  * @throws TargetRefused
  */
 export function checkTargetForm(url: string, policy: TargetPolicy): URL {
-  if (Buffer.byteLength(url) > maxUrlBytes) throw new TargetRefused('too_long', policy);
+  if (Buffer.byteLength(url) > maxUrlBytes) throw new TargetRefused('too_long');
   // URL() repairs many mistakes, and then the registered URL would differ from the one sent.
-  if (!absoluteForm.test(url) || unusualCharacters.test(url)) throw new TargetRefused('not_absolute', policy);
+  if (!absoluteForm.test(url) || unusualCharacters.test(url)) throw new TargetRefused('not_absolute');
   const parsed = parseUrl(url);
   const scheme = url.slice(0, url.indexOf(':')).toLowerCase();
-  if (scheme !== 'https' && !(scheme === 'http' && policy.allowHttp))
-    throw new TargetRefused('scheme', policy);
-  if (parsed === undefined || parsed.hostname === '') throw new TargetRefused('not_absolute', policy);
+  if (scheme !== 'https' && !(scheme === 'http' && policy.allowHttp)) throw new TargetRefused('scheme');
+  if (parsed === undefined || parsed.hostname === '') throw new TargetRefused('not_absolute');
   // The length as sent: percent-encoding makes nine characters of one.
-  if (parsed.href.length > maxUrlBytes) throw new TargetRefused('too_long', policy);
-  if (withCredentials.test(url)) throw new TargetRefused('credentials', policy);
-  if (url.includes('#')) throw new TargetRefused('fragment', policy);
+  if (parsed.href.length > maxUrlBytes) throw new TargetRefused('too_long');
+  if (withCredentials.test(url)) throw new TargetRefused('credentials');
+  if (url.includes('#')) throw new TargetRefused('fragment');
   const host = hostOf(parsed);
   if (isIP(host) !== 0) refuseUnlessAllowed(host, portOf(parsed), policy);
-  if (ownNames(policy).includes(comparableName(host))) throw new TargetRefused('own_address', policy);
-  if (isRepaired(url, host)) throw new TargetRefused('repaired', policy);
+  if (ownNames(policy).includes(comparableName(host))) throw new TargetRefused('own_address');
+  if (isRepaired(url, host)) throw new TargetRefused('repaired');
   return parsed;
 }
 
@@ -82,7 +109,7 @@ export async function checkTarget(
   const host = hostOf(parsed);
   const port = portOf(parsed);
   if (policy.namesByProxy && isIP(host) === 0) return;
-  const ask = (name: string) => lookUp(name, policy, lookup, timeoutMs);
+  const ask = (name: string) => lookUp(name, lookup, timeoutMs);
   const [found, known] = await Promise.all([
     isIP(host) === 0 ? ask(host) : [{ address: host }],
     withOwnNames(policy, ask),
@@ -127,27 +154,12 @@ const absoluteForm = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i;
 const unusualCharacters = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp} ]|^[^?#]*\\/u;
 const withCredentials = /^[^/]*\/\/[^/?#]*@/;
 
-const messages = {
-  not_absolute: (policy: TargetPolicy) =>
-    `The url must be an absolute ${policy.allowHttp ? 'http or https' : 'https'} URL with a valid host and port, without spaces, backslashes and invisible characters`,
-  scheme: (policy: TargetPolicy) =>
-    `The url must start with ${policy.allowHttp ? 'https:// or http://' : 'https://'}`,
-  too_long: () => `The url must not be longer than ${maxUrlBytes} bytes, percent-encoded`,
-  credentials: () => 'The url must not contain a user name or password',
-  fragment: () => 'The url must not contain a fragment (#)',
-  repaired: () =>
-    'The url must be written as it is requested: no . or .. between slashes, and the host and port in their usual form',
-  unknown_host: () => 'The host name of the url does not exist, or has no address (A, AAAA)',
-  not_public: () => 'The host of the url must have public addresses only',
-  own_address: () => 'The url must not lead to this service itself',
-};
-
 function refuseUnlessAllowed(address: string, port: number, policy: TargetPolicy): void {
   const verdict = judgeAddress(address, port, policy);
-  if (verdict !== 'allowed') throw new TargetRefused(verdict, policy);
+  if (verdict !== 'allowed') throw new TargetRefused(verdict);
 }
 
-async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
+async function lookUp(host: string, lookup: Lookup, timeoutMs: number) {
   try {
     return await withTimeout(lookup(host), timeoutMs, () => {
       throw new ResolverUnavailable();
@@ -155,7 +167,7 @@ async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeou
   } catch (error) {
     if (error instanceof ResolverUnavailable) throw error;
     const { failure } = lookupFailed(error);
-    if (saysUnknownHost(failure)) throw new TargetRefused('unknown_host', policy);
+    if (saysUnknownHost(failure)) throw new TargetRefused('unknown_host');
     const why = failure.ours ? undefined : `The host of the url ${explainFailure(failure).does}`;
     throw new ResolverUnavailable(why);
   }

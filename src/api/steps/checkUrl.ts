@@ -1,4 +1,4 @@
-import { checkTarget, type TargetRefusal, TargetRefused } from '../../outgoing/target.js';
+import { checkTarget, TargetRefused } from '../../outgoing/target.js';
 import { ApiError } from '../apiError.js';
 import { type ErrorCode, errorCodes } from '../errors.js';
 import type { ApiDeps } from '../step.js';
@@ -24,16 +24,10 @@ export async function checkUrl(
     if (!(err instanceof TargetRefused)) throw err;
     const hasLostAPlus = err.reason === 'not_absolute' && url.includes(' ') && query.includes('+');
     const isEncodedTwice = /^https?%3a/i.test(url);
-    const advice =
-      (hasLostAPlus && '. A + in the query means a space: send a + in the url as %2B') ||
+    const hint =
+      (hasLostAPlus && '. A + in the query means a space') ||
       (isEncodedTwice && '. It is percent-encoded twice: encode it once') ||
-      (adviceOn[err.reason] ?? '');
-    throw new ApiError(`url_${err.reason}`, err.message + advice);
+      '';
+    throw new ApiError(`url_${err.reason}`, err.message + hint);
   }
 }
-
-const adviceOn: Partial<Record<TargetRefusal, string>> = {
-  scheme: '. Send the https:// address of the same endpoint',
-  credentials:
-    '. Leave user:password@ out: each notification is signed, and the path or the query may hold a secret',
-};
