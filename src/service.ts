@@ -101,7 +101,7 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   native?.catch(ignore);
   await untilServed(db, withoutPassword(config.REDIS_URL), ended);
   await markStore(db);
-  const watching = watchStore(db);
+  watchStore(db);
 
   const secretBox = createSecretBox(config.SECRETS_KEY);
   if (config.SECRETS_KEY === undefined)
@@ -160,7 +160,6 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
     log.warn('Temporal did not take the last results in time: another worker will look at them');
   await closed;
   await sender.close();
-  watching.stop();
   await admin.close();
   closeDb(db);
   await tracing?.close();

@@ -299,7 +299,7 @@ describe('A command that the store refuses', () => {
   for (const command of ['PUBLISH', 'ECHO', 'EVALSHA'])
     it(`without which calls go on is named, and stops no call: ${command}`, async () => {
       const own = await openServed(asUser());
-      opened(watchStore(own, 50));
+      watchStore(own, 50);
       await direct.call('ACL', 'SETUSER', 'limited', `-${command.toLowerCase()}`);
       lines.length = 0;
       await until('it is known', async () => {
@@ -334,7 +334,7 @@ describe('A command that the store refuses', () => {
 
   it('is every write, at once, while only connections that confirm writes find no place (maxclients)', async () => {
     const own = await openServed(server.url);
-    opened(watchStore(own, 50));
+    watchStore(own, 50);
     const kept = await Promise.all([own.redis, direct].map((one) => one.call('CLIENT', 'ID')));
     const all = String(await direct.call('CLIENT', 'LIST')).matchAll(/^id=(\d+)/gm);
     await direct.config('SET', 'maxclients', kept.length);

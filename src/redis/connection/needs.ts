@@ -149,15 +149,15 @@ export async function untilServed(db: Db, where: string, ended: AbortSignal): Pr
 const sayEveryMs = 5000;
 const retryMs = 20;
 
-/** Looks at the store every few seconds: it may refuse, or lose its data, while nobody calls. */
-export function watchStore(db: Db, everyMs = 5000): { stop(): void } {
+/** Looks at the store every few seconds, until it is closed: it may refuse, or lose its data, while nobody calls. */
+export function watchStore(db: Db, everyMs = 5000): void {
   const timer = setInterval(() => {
     tryNeeds(db, db.health.refused().length === 0)
       .then(() => checkMarks(db))
       .catch(ignore);
   }, everyMs);
   timer.unref();
-  return { stop: () => clearInterval(timer) };
+  db.redis.once('end', () => clearInterval(timer));
 }
 
 /** Resolves if a server answers and refuses nothing that calls need. @throws if not */
