@@ -2,7 +2,7 @@ import { TooBusy } from '../delivery/hands.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ChangeRefused } from '../redis/records/clients.js';
-import { type ErrorCode, errors, toOauthError } from './errors.js';
+import { type ErrorCode, errors, toOauthError, wordsOf } from './errors.js';
 
 export class ApiError extends Error {
   override name = 'ApiError';
@@ -10,11 +10,11 @@ export class ApiError extends Error {
 
   /**
    * @param code of the catalogue, for programs
-   * @param message for people: it goes to the caller, and nothing secret may be in it
+   * @param message for people: it goes to the caller, and nothing secret may be in it; by default the words of the catalogue
    */
   constructor(
     readonly code: ErrorCode,
-    message: string,
+    message = wordsOf(code),
     readonly headers: Readonly<Record<string, string>> = {},
     /** For the log only. */
     cause?: unknown,

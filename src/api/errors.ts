@@ -75,16 +75,16 @@ const byStatus = {
     not_registered: ['The client has no URL.', 'Register one.'],
     no_notices_url: ['The account has no URL for notices.', 'Set one with `PUT /notices`.'],
     unknown_notification: [
-      'The client has no such notification, or it is no longer kept.',
-      'Compare the id with `GET /notifications`.',
+      'The client has no such notification, or its record is no longer kept.',
+      'Compare the id with `GET /notifications`. A failed one without a record is sent by `recover` alone.',
     ],
     unknown_asset: [
       'The service has no record of this asset for this client.',
       'Compare the `platform_id` with the one that the platform publishes.',
     ],
     unknown_event: [
-      'No kept notification of the client names the event: it made none, or its notification is no longer kept.',
-      'Ask for the asset of the event: `GET /assets/{platform_id}` says why its last event made none.',
+      'No kept notification of the client names the event: the newest 10,000 are kept, each for 14 days after its end.',
+      'If the event made none, `GET /assets/{platform_id}` says why, for 14 days or until a later event of its asset.',
     ],
   },
   405: {
@@ -164,6 +164,12 @@ export const errors = Object.fromEntries(
     ]),
   ),
 ) as Record<ErrorCode, { status: number; meaning: string; remedy: string }>;
+
+/** Returns what a code means and what to do, as a message: plain text, without the point at its end. */
+export function wordsOf(code: ErrorCode): string {
+  const { meaning, remedy } = errors[code];
+  return `${meaning} ${remedy}`.replaceAll('`', '').slice(0, -1);
+}
 
 export const errorCodes = Object.keys(errors) as ErrorCode[];
 

@@ -141,14 +141,10 @@ export const explainEventEndpoint = clientEndpoint({
     const { event_id: eventId = '' } = ctx.params;
     const isId = eventIdPattern.test(eventId);
     const found = isId && (await notificationOfEvent(db, client.clientToken, eventId));
-    if (!found) throw new ApiError('unknown_event', unknown);
+    if (!found) throw new ApiError('unknown_event');
     return presentNotification(found);
   },
 });
-
-const unknown =
-  'No kept notification of this client names this event: the newest 10,000 are kept, each for 14 days after its ' +
-  'end. If an event made none, GET /assets/{platform_id} says why, for 14 days or until a later event of its asset';
 
 export const explainAssetEndpoint = clientEndpoint({
   route: 'GET /assets/{platform_id}',
@@ -170,8 +166,7 @@ export const explainAssetEndpoint = clientEndpoint({
   answer: async ({ db }, { ctx, client }) => {
     const { platform_id: platformId = '' } = ctx.params;
     const found = await explainAsset(db, client.clientToken, platformId);
-    if (!isKnown(found))
-      throw new ApiError('unknown_asset', 'There is no record of this asset for this client');
+    if (!isKnown(found)) throw new ApiError('unknown_asset');
     const { lastNotification } = found;
     return {
       ...presentAsset(found),

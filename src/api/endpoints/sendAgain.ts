@@ -3,11 +3,11 @@ import { nowOf } from '../../redis/connection/db.js';
 import { getNotification } from '../../redis/notifications/notifications.js';
 import { recoverFailed, redeliver, replayDelivered } from '../../redis/notifications/redeliver.js';
 import { waitReasons } from '../../redis/owed/standing.js';
-import { badParameter } from '../apiError.js';
+import { ApiError, badParameter } from '../apiError.js';
 import { clientEndpoint, type Description } from '../endpoint.js';
 import { flag, givenTime, listedSinceTime, notificationIdText, time, whole } from '../reference/schemas.js';
 import { admitSend } from '../steps/auditCall.js';
-import { requireNotification, requireRegistration, unknownNotification } from '../steps/publisher.js';
+import { requireNotification, requireRegistration } from '../steps/publisher.js';
 import { presentTime } from './present.js';
 
 export const redeliverNotificationEndpoint = clientEndpoint({
@@ -33,7 +33,7 @@ export const redeliverNotificationEndpoint = clientEndpoint({
     await admitSend(deps, call, 'notification redeliver', { about: { notification_id: notificationId } });
     const dueId = await deps.db.durably((db) => redeliver(db, client.clientToken, notificationId)).safe;
     // Its record may have expired meanwhile.
-    if (dueId === undefined) throw unknownNotification();
+    if (dueId === undefined) throw new ApiError('unknown_notification');
     void deps.catchUps.alarm(client.clientToken);
     const why = (await getNotification(deps.db, client.clientToken, dueId))?.waitingReason;
     return { notification_id: dueId, ...(why !== 'due' && why !== 'in_flight' && { waiting_reason: why }) };

@@ -41,9 +41,7 @@ export const createAccessTokenEndpoint = credentialEndpoint({
   codes: ['unsupported_grant_type', 'invalid_scope'],
   answer: async (deps, { ctx, form, credentials, address }) => {
     const { ACCESS_TOKEN_TTL_SECONDS: ttlSeconds, TOKEN_RATE_PER_SECOND: perSecond } = deps.config;
-    if (form.get('grant_type') !== 'none') {
-      throw new ApiError('unsupported_grant_type', 'The grant_type must be none');
-    }
+    if (form.get('grant_type') !== 'none') throw new ApiError('unsupported_grant_type');
     const { clientId } = credentials;
     deps.failures.refuseTooMany(clientId, address);
     const quota = { name: 'tokens', calls: perSecond, windowSeconds: 1 };

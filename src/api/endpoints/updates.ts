@@ -53,7 +53,7 @@ export const listUpdatesEndpoint = clientEndpoint({
         `${client.accountId} updates`,
         () => deps.db.durably((own) => readUpdates(own, client.clientToken, limit, position)).safe,
       );
-      if (page === undefined) throw new ApiError('cursor_expired', expired);
+      if (page === undefined) throw new ApiError('cursor_expired');
       return page;
     };
     const [, position, owner = client.clientToken] = after?.split('.') ?? [];
@@ -94,7 +94,3 @@ async function isNew(
     state.waitedMs = (state.waitedMs ?? 0) + performance.now() - begun;
   }
 }
-
-const expired =
-  'Updates after this place are no longer kept: the newest 100,000 of a client are. Begin again without ' +
-  'cursor, then ask the platform for those videos of your own system that are not listed';

@@ -132,6 +132,6 @@ const narrowed = (schema: string, member: string, values: string[]): Schema => (
 });
 
 function exampleProblem(code: ErrorCode, path: string) {
-  const err = new ApiError(code, errors[code].meaning);
+  const err = new ApiError(code);
   return { summary: code, value: presentProblem(err, path, '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11') };
 }

@@ -119,20 +119,12 @@ export async function ownClient(
 export async function requireRegistration(db: Db, { clientToken }: Subject): Promise<Registration> {
   const registration = await getRegistration(db, clientToken);
   if (registration !== undefined) return registration;
-  throw isNoticesClient(clientToken)
-    ? new ApiError('no_notices_url', 'The account has no url for notices')
-    : new ApiError('not_registered', 'No url is registered for this client');
+  throw new ApiError(isNoticesClient(clientToken) ? 'no_notices_url' : 'not_registered');
 }
 
 /** @throws ApiError 404 */
 export async function requireNotification(db: Db, { clientToken }: Subject, id = '') {
   const found = isNotificationId(id) ? await getNotification(db, clientToken, id) : undefined;
-  if (found === undefined) throw unknownNotification();
+  if (found === undefined) throw new ApiError('unknown_notification');
   return found;
 }
-
-export const unknownNotification = (): ApiError =>
-  new ApiError(
-    'unknown_notification',
-    'This client has no such notification, or its record is no longer kept: a failed one is then sent by recover alone',
-  );
