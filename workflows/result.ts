@@ -39,7 +39,7 @@ export function findWorstStatus({ status, rest }: Report): number | undefined {
   return rest.reduce((worst, { outcome }) => highest(worst, outcome.status), status);
 }
 
-/** Returns the result of one event, or of a group: its events by state, and the first hundred that were not delivered. */
+/** Returns the result of one event, or of a group: its events by state, and the first hundred that wait or failed. */
 export function presentResult(events: readonly ClaimedEvent[], report: Report) {
   const { delivered, status, milliseconds, rest } = report;
   if (countEvents(report) === 1) {

@@ -35,5 +35,5 @@ export const platformIdKey = defineSearchAttributeKey('PlatformId', 'KEYWORD_LIS
 export const eventIdKey = defineSearchAttributeKey('EventId', 'KEYWORD_LIST');
 /** The state of an event, or of a group's least finished event; of catch-up: why it waits. */
 export const notificationStateKey = defineSearchAttributeKey('NotificationState', 'KEYWORD');
-/** The status of the last attempt. */
+/** The worst status of the events' last attempts. */
 export const httpStatusKey = defineSearchAttributeKey('HttpStatus', 'INT');
