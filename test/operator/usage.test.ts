@@ -27,7 +27,7 @@ describe('operator: usage', () => {
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
     assert.match(ran.stdout, /npm run -s operator -- status --json/);
     assert.equal(ran.stdout.includes('\u001b'), false, 'no colours where nobody looks');
-    const { stdout } = await run(['client', 'create', '--help']);
+    const { stdout } = await cli.run(['client', 'create', '--help']);
     assert.match(
       stdout,
       /--name <name> +name of the client \(required\)\n +--token <token> +client token \(default: random\)\n/,
@@ -122,7 +122,7 @@ describe('operator: usage', () => {
     const said = 'Redis does not answer (ECONNREFUSED). REDIS_URL leads to redis://127.0.0.1:1.';
     const remedy = 'Start it, or correct REDIS_URL.';
     const answer = { status: 1, stdout: '' };
-    assert.deepEqual(await run(['account', 'list'], { env }), { ...answer, stderr: `${said}\n` });
+    assert.deepEqual(await cli.run(['account', 'list'], { env }), { ...answer, stderr: `${said}\n` });
     assert.deepEqual(await run(['status'], { env }), { ...answer, stderr: `It is us. ${said} ${remedy}\n` });
   });
 
@@ -134,12 +134,11 @@ describe('operator: usage', () => {
     assert.equal(status, 1);
   });
 
-  for (const credentials of [':pw', 'default:pw'])
-    it(`prints nothing else where the server asks for no password: ${credentials}`, async () => {
-      const REDIS_URL = servers().redisUrl.replace('//', `//${credentials}@`);
-      const { status, stderr } = await run(['account', 'list'], { env: { REDIS_URL } });
-      assert.deepEqual([status, stderr], [0, '']);
-    });
+  it('prints nothing else where the server asks for no password', async () => {
+    const REDIS_URL = servers().redisUrl.replace('//', '//:pw@');
+    const { status, stderr } = await run(['account', 'list'], { env: { REDIS_URL } });
+    assert.deepEqual([status, stderr], [0, '']);
+  });
 
   it('shows a replacement for characters that control a terminal or turn and hide text', () => {
     const hostile = ['\u001b[2J', 'a\u202egpj', 'b\u200bc', 'd\u2028e'].join('|');
