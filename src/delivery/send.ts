@@ -80,7 +80,6 @@ async function signAndPost(
   const { signing, headers } = openSecrets(deps.secretBox, clientToken, taken.secrets, at);
   // A receiver refuses what is not signed, and would be blamed for it.
   if (signing.length === 0) throw new SecretUnreadable('the client has no signing secret');
-  const { notificationId } = taken;
   const request = notificationRequest({ ...taken, clientToken }, signing, sentAt, headers);
   const { protocol, hostname, origin } = new URL(taken.url);
   const span = deps.tracing?.begin('POST', {
@@ -91,7 +90,7 @@ async function signAndPost(
       'url.scheme': protocol.slice(0, -1),
       'server.address': hostname,
       'asset_update.client_token': clientToken,
-      'asset_update.notification_id': notificationId,
+      'asset_update.notification_id': taken.notificationId,
     },
   });
   const result = await permit.post(request);

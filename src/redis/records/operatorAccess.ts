@@ -23,6 +23,8 @@ export async function createOperatorToken(db: Db, name: string, role: Role, forM
   const expiresAtMs = forMs && createdAtMs + forMs;
   const stored: StoredToken = { role, createdAtMs, expiresAtMs, hash: secretHash(token) };
   const isNew = await db.redis.hsetnx(db.global.operatorTokens, name, JSON.stringify(stored));
+  // A call with a former token of this name may have noted its use just after that token was revoked.
+  if (isNew === 1) await db.redis.hdel(db.global.operatorTokensUsed, name);
   return isNew === 1 ? token : undefined;
 }
 
@@ -41,8 +43,8 @@ export async function listOperatorTokens(db: Db) {
 }
 
 export async function revokeOperatorToken(db: Db, name: string): Promise<void> {
-  await db.redis.hdel(db.global.operatorTokensUsed, name);
   await db.redis.hdel(db.global.operatorTokens, name);
+  await db.redis.hdel(db.global.operatorTokensUsed, name);
 }
 
 const usedEveryMs = 60_000;

@@ -36,8 +36,7 @@ entry('plan', function(_, ARGV)
   -- An asset in flight is due when its lease ends: its process may have died.
   at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + tonumber(ARGV[5]))
   redis.call('HSET', E, 'catch_up_until', at, 'planned_at', now)
-  local in_ms = math.ceil(at - now)
-  return cjson.encode({owed = owed, oldestAt = oldest, inMs = in_ms, reason = why, expired = #too_old})
+  return cjson.encode({owed = owed, oldestAt = oldest, inMs = math.ceil(at - now), reason = why, expired = #too_old})
 end, {'allow-oom'})
 
 -- Reads how notifications stand.
