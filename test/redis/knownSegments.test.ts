@@ -132,6 +132,9 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
       ]);
     for (const from of [0, 200]) await claim(names(from, from + 200), false);
     assert.deepEqual(await parts(), [keepSeconds, keepSeconds]);
+    await forgetAsset(client.db, client.clientToken, asset);
+    assert.equal(await secondsLeft(), keepSeconds, 'what is left of a forgotten asset');
+    await claim(names(0, 400), false);
     client.db.keepSegmentsSeconds = 0;
     await claim(['new']);
     assert.deepEqual(await parts(), [-1, -1]);

@@ -140,14 +140,17 @@ entry('cancel', function(_, ARGV)
 end, {'allow-oom'})
 -- Forgets an asset: its known segments, its last decision, and the notification by which it is owed or that has failed, which is
 -- cancelled. The claim's number stays: workflows of earlier events would take these for lost (`look`), and claim them again.
--- Arguments: asset, its bucket, its field in it (8 bytes)
+-- Arguments: asset, its bucket, its field in it (8 bytes), for how long (s) segments are known (0: for good)
 -- Answer: {how many segments were known, id of the notification that was cancelled ('': none)}
 entry('forgetAsset', function(_, ARGV)
   local asset, bucket, slot = ARGV[2], ARGV[3], ARGV[4]
   local claimed, _, segments = read_known(bucket, slot)
   local beside = beside_of(bucket, slot)
   local known = #segments / 6 + redis.call('SCARD', beside)
-  if known > 0 then write_known(bucket, slot, claimed + 1, '', '') end
+  if known > 0 then
+    write_known(bucket, slot, claimed + 1, '', '')
+    keep_known(bucket, slot, tonumber(ARGV[5]))
+  end
   redis.call('UNLINK', beside, base .. 'decision:' .. asset)
   redis.call('SREM', base .. 'known-beside', bucket .. ':' .. slot)
   -- For as long as a record of before may be kept.
