@@ -1,6 +1,6 @@
 /**
- * The catalogue of errors: every `code` that an answer can carry, once. The OpenAPI description lists it and
- * `/docs/errors` explains it. A new error is a new row here, and its code is named in docs/reference/calls.md.
+ * The catalogue of errors: every `code` that an answer can carry, once. `/docs/errors` explains it, and the OpenAPI description
+ * lists it, unless its meaning is one `To operators:`. A new error is a new row here, and its code is named in docs/reference/calls.md.
  */
 import { type TargetRefusal, targetRefusals } from '../outgoing/target.js';
 
@@ -172,6 +172,8 @@ export function wordsOf(code: ErrorCode): string {
 }
 
 export const errorCodes = Object.keys(errors) as ErrorCode[];
+/** Without those that only the operators' door answers. */
+export const callersCodes = errorCodes.filter((code) => !errors[code].meaning.startsWith('To operators:'));
 
 /** RFC 6749, section 5.2, has one word for these. */
 const invalidUnderOauth: readonly ErrorCode[] = [

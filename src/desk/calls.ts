@@ -4,10 +4,11 @@ import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { ApiError, badParameter, unavailable } from '../api/apiError.js';
 import { type CallRequest, endpoint } from '../api/endpoint.js';
+import { errorCodes } from '../api/errors.js';
 import { describe } from '../api/reference/describe.js';
 import { packedFile } from '../api/reference/docs.js';
 import { openapi } from '../api/reference/openapi.js';
-import { limitNumber, notACursor, pageMembers, text } from '../api/reference/schemas.js';
+import { components, limitNumber, notACursor, pageMembers, text } from '../api/reference/schemas.js';
 import type { ApiDeps, Services } from '../api/step.js';
 import { jsonReader } from '../api/steps/body.js';
 import { checked } from '../api/steps/checked.js';
@@ -197,6 +198,7 @@ const description = packedFile('json', () =>
     webhooks: undefined,
     components: {
       ...openapi.components,
+      schemas: components(errorCodes),
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer', description: 'A token of `operator token create`.' },
       },

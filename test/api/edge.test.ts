@@ -22,7 +22,6 @@ describe('the HTTP edge', () => {
 
   it('answers every error outside /oauth with msg, code, type, title and request_id, also 404 and 405; under /oauth as RFC 6749', async () => {
     for (const [method, path, status] of [
-      ['GET', '/nowhere', 404],
       ['GET', '/clients/', 404],
       ['GET', '/assets/a/b', 404],
       ['GET', '/enrichments', 405],
@@ -164,6 +163,8 @@ describe('the HTTP edge', () => {
       NotAccepted Notification NotificationWithAttempts OAuthProblem Problem`;
     assert.deepEqual(names, kept.trim().split(/\s+/));
     assertGeneratable(openapi);
+    const values = Object.values(openapi.components.schemas).flatMap((one) => (one.enum ?? []) as string[]);
+    assert.equal(new Set(values).size, values.length, 'in Go the constants of all enums share a package');
     // Another call may remove the URL during each of them.
     for (const [path, methods] of Object.entries(openapi.paths))
       for (const { responses } of path.startsWith('/notices') ? Object.values(methods) : [])

@@ -5,7 +5,7 @@ import { allDetails, attemptErrors } from '../../outgoing/details.js';
 import { notificationStates, waitReasons } from '../../redis/owed/standing.js';
 import { endpointStates } from '../../redis/records/endpoint.js';
 import { readTime } from '../../times.js';
-import { errorCodes, errors, toOauthError } from '../errors.js';
+import { callersCodes, type ErrorCode, errors, toOauthError } from '../errors.js';
 
 export type Schema = Record<string, unknown>;
 
@@ -58,11 +58,14 @@ export function toJsonSchema(schema: z.ZodType): Schema {
   return json;
 }
 
-/** Returns the JSON Schema of every schema with an `id`, by this id. */
-export function components(): Record<string, Schema> {
+/** Returns the JSON Schema of every schema with an `id`, by this id. @param codes which an error may have */
+export function components(codes: readonly ErrorCode[] = callersCodes): Record<string, Schema> {
   const uri = (id: string) => `#/components/schemas/${id}`;
   const { schemas } = z.toJSONSchema(z.globalRegistry, { io: 'input', uri });
-  return Object.fromEntries(Object.entries(schemas).map(([id, { $schema, $id, ...json }]) => [id, json]));
+  const named = Object.entries(schemas).map(([id, { $schema, $id, ...json }]) => [id, json]);
+  const each = codes.map((code) => `${code}: ${errors[code].status}`).join(', ');
+  const description = `For a program; GET /docs/errors says what to do. ${each}.`;
+  return { ...Object.fromEntries(named), ErrorCode: { type: 'string', enum: codes, description } };
 }
 
 function converted(schema: z.ZodType): Schema {
@@ -194,12 +197,7 @@ export const notificationWithAttempts = z
   .object({ ...notificationMembers, attempts: z.array(attempt) })
   .meta({ id: 'NotificationWithAttempts' });
 
-export const errorCode = z.enum(errorCodes as [(typeof errorCodes)[number]]).meta({
-  id: 'ErrorCode',
-  description: `For a program; GET /docs/errors says what to do. ${errorCodes
-    .map((code) => `${code}: ${errors[code].status}`)
-    .join(', ')}.`,
-});
+export const errorCode = z.enum(callersCodes).meta({ id: 'ErrorCode' });
 
 export const problem = z
   .object({
@@ -212,7 +210,7 @@ export const problem = z
   .meta({ id: 'Problem' });
 export const oauthProblem = z
   .object({
-    error: z.enum([...new Set(errorCodes.map(toOauthError))]),
+    error: z.enum([...new Set(callersCodes.map(toOauthError))]),
     error_description: text('The client credentials are not valid'),
   })
   .meta({ id: 'OAuthProblem', description: 'As in RFC 6749, section 5.2.' });

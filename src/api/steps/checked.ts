@@ -65,10 +65,7 @@ function describeUnknown(keys: readonly string[], places: Places): string {
 /** Says whether the member at a path may be absent. */
 function isOptional(schema: z.ZodType, path: readonly PropertyKey[] = []): boolean {
   const [name, ...rest] = path;
-  const member: unknown =
-    schema instanceof z.ZodObject
-      ? schema.shape[String(name)]
-      : schema instanceof z.ZodArray && schema.element;
+  const member: unknown = schema instanceof z.ZodObject && schema.shape[String(name)];
   if (!(member instanceof z.ZodType)) return false;
   return rest.length > 0 ? isOptional(member, rest) : member.safeParse(undefined).success;
 }
