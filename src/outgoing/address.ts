@@ -162,8 +162,7 @@ export function parseCidr(text: string): Cidr {
   if (!ipaddr.isValidCIDR(text)) throw new Error(`not a CIDR range: ${text}`);
   const [network, bits] = ipaddr.parseCIDR(text);
   // Mapped addresses are judged as IPv4, so a range of them has to be IPv4 too.
-  if (network instanceof ipaddr.IPv6 && network.isIPv4MappedAddress() && bits >= 96) {
+  if (network instanceof ipaddr.IPv6 && network.isIPv4MappedAddress() && bits >= 96)
     return [network.toIPv4Address(), bits - 96];
-  }
   return [network, bits];
 }

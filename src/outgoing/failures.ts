@@ -67,9 +67,8 @@ export async function connectFailed(error: unknown, tried: readonly LookupAddres
   const code = codes.find((code) => !routeCodes.has(code) && !oursByCode(code)) ?? codes[0] ?? '';
   const failed = (ours?: Ours) => new AttemptFailed({ error: 'connect', detail: connectDetail(code), ours });
   if (!routeCodes.has(code)) return failed(oursByCode(code));
-  for (const { address } of tried) {
+  for (const { address } of tried)
     if (await hasRoute(address)) return failed(code === 'EADDRNOTAVAIL' ? 'network' : undefined);
-  }
   for (const address of anywhere) if (await hasRoute(address)) return failed();
   return failed('network');
 }

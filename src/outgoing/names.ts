@@ -93,11 +93,9 @@ export class SystemNames {
   }
 
   #askOnce(hostname: string): Promise<FoundAddress[]> {
-    let answer = this.#asking.get(hostname);
-    if (answer === undefined) {
-      answer = this.#ask(hostname).finally(() => this.#asking.delete(hostname));
-      this.#asking.set(hostname, answer);
-    }
+    const asked = this.#asking.get(hostname);
+    const answer = asked ?? this.#ask(hostname).finally(() => this.#asking.delete(hostname));
+    this.#asking.set(hostname, answer);
     return answer;
   }
 

@@ -12,6 +12,8 @@ export const readProxy = ({ OUTGOING_PROXY: url, OUTGOING_PROXY_RESOLVES: resolv
 
 /** How long a proxy may take to refuse what it can judge alone. */
 const judgedWithinMs = 1_000;
+/** As without a proxy, see opening.ts. */
+const otherAfterMs = 1_500;
 /** A target that every proxy refuses immediately: a port of the proxy's own machine at which nothing listens. */
 const nowhere = { host: '127.0.0.1', port: 1 };
 
@@ -42,10 +44,13 @@ export class OutgoingProxy {
    * @throws AttemptFailed: the receiver's failure if the proxy says that it found no way there, else `ours`
    */
   async connect(hosts: readonly string[], port: number, signal: AbortSignal) {
-    for (const host of hosts) {
-      const { status, socket } = await this.#ask(host, port, signal);
-      if (isTunnel(status)) return { socket, host };
-      socket.destroy();
+    for (const [i, host] of hosts.entries()) {
+      const asking = this.#ask(host, port, signal);
+      // A proxy tries a dead address for a minute. Only two are given up before, because a slow proxy needs the attempt's time.
+      const waits = i >= Math.min(2, hosts.length - 1);
+      const { status } = await (waits ? asking : withTimeout(asking, otherAfterMs, () => ({ status: 504 })));
+      if (isTunnel(status)) return { socket: (await asking).socket, host };
+      asking.then(({ socket }) => socket.destroy()).catch(() => undefined);
       // RFC 9209, section 2.3, and the common proxies (500: Tinyproxy): the next hop is not found, not reached or too slow.
       if (![500, 502, 503, 504].includes(status)) throw proxyFailed(`it answered ${status}`);
     }
