@@ -135,9 +135,11 @@ describe('audit: calls of the API', () => {
         assert.ok((await h.db.redis.pttl(key)) > 89 * 86_400_000);
       // A page of the desk reads them, every 5 s and in the process that serves the callers.
       const read: string[] = [];
+      let [underWay, most] = [0, 0];
       const xrange: typeof h.db.redis.xrange = (key: unknown, ...args: unknown[]) => {
         read.push(String(key));
-        return h.db.redis.xrange(key as string, ...(args as [string, string]));
+        most = Math.max(most, ++underWay);
+        return h.db.redis.xrange(key as string, ...(args as [string, string])).finally(() => underWay--);
       };
       const redis = Object.assign(Object.create(h.db.redis), { xrange });
       const { account_id } = loud;
@@ -146,6 +148,8 @@ describe('audit: calls of the API', () => {
         assert.equal(found.filter(({ what }) => what === 'flood').length, left);
       }
       assert.ok(read.length > 5 && read.every((key) => key.includes(loud.account_id)), `${read}`);
+      await listCalls({ ...h.db, redis });
+      assert.ok(most > 1, 'several accounts are read at a time');
     });
 
     it('keeps each change, also a second within a minute, and refuses the 51st of a client in a day', async () => {

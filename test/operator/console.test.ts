@@ -29,13 +29,10 @@ describe('operator: console', () => {
       ({ what }: { what: string }) => what === 'console',
     );
     const recorded = entries.map((entry: { target: string; after: unknown }) => [entry.target, entry.after]);
-    assert.deepEqual(
-      recorded,
-      ['full', 'full', 'full', 'read'].map((access) => [customer.account_id, { access }]),
-    );
-    for (const secret of [read.url.split('#')[1], reader.secret]) {
+    const expected = ['full', 'full', 'full', 'read'].map((access) => [customer.account_id, { access }]);
+    assert.deepEqual(recorded, expected);
+    for (const secret of [read.url.split('#')[1], reader.secret])
       assert.ok(!JSON.stringify(await cli.json('audit')).includes(secret));
-    }
   });
 
   it('ends every session and unused link of an account with --end, and records it', async () => {
