@@ -138,11 +138,10 @@ export const clientSet = operation({
   async run(operator, { client_token, max_in_flight, max_per_second, quiet_seconds }) {
     const before = boundsOf(await requireClient(operator, client_token));
     const stored = (given: typeof max_in_flight) => (given === 'default' ? null : given);
-    const [maxInFlight, maxPerSecond] = [stored(max_in_flight), stored(max_per_second)];
-    const after = { max_in_flight: maxInFlight, max_per_second: maxPerSecond, quiet_seconds };
+    const [inFlight, perSecond] = [max_in_flight, max_per_second].map(stored);
+    const after = { max_in_flight: inFlight, max_per_second: perSecond, quiet_seconds };
     await operator.record('client set', client_token, before, after);
-    const wanted = { maxInFlight, maxPerSecond, quietSeconds: quiet_seconds === 0 ? null : quiet_seconds };
-    return answer(present(await operator.change((db) => setClient(db, client_token, wanted))));
+    return answer(present(await operator.change((db) => setClient(db, client_token, after))));
   },
 });
 

@@ -46,7 +46,7 @@ describe('Activities', () => {
   });
 
   it('awaitDelivery is not needed where backfill has all of its places: catch-up is woken', async () => {
-    await setClient(h.db, client, { maxInFlight: 4 });
+    await setClient(h.db, client, { max_in_flight: 4 });
     const gate = closeGate(receiver);
     for (const asset of ['a', 'b', 'c']) await claimed(asset, 'backfill');
     void h.deps.hands.idle(client, 0);

@@ -26,7 +26,7 @@ describe('A stopping process', () => {
     const gate = closeGate(receiver);
     afterTest(gate.open);
     const client = await h.newClient(receiver.url);
-    await setClient(h.db, client, { maxInFlight: 1 });
+    await setClient(h.db, client, { max_in_flight: 1 });
     await h.publish({ client, asset: 'held' });
     await until('its place is taken', () => receiver.received.length === 1);
     await h.publish({ client, asset: 'waits' });
@@ -86,7 +86,7 @@ describe('A stopping process', () => {
     const h = opened(await startHarness());
     await h.startWorker();
     const client = await h.newClient(receiver.url);
-    await setClient(h.db, client, { maxInFlight: 1 });
+    await setClient(h.db, client, { max_in_flight: 1 });
     await setPaused(h.db, client, true);
     for (let i = 0; i < 100; i++) await h.publish({ client, asset: `vid-${i}` });
     receiver.delayMs = 300;

@@ -44,7 +44,7 @@ describe('A retry comes at its time', () => {
     // A lease of 6 s: Temporal times the retry, no hand.
     const [limited, other] = await begin({ WORKFLOWS_PER_SECOND: '100', ATTEMPT_TIMEOUT_SECONDS: '1' });
     const limitedClient = await h.newClient(limited.url);
-    await setClient(h.db, limitedClient, { maxPerSecond: 1 });
+    await setClient(h.db, limitedClient, { max_per_second: 1 });
     for (let i = 0; i < 30; i++) await h.publish({ client: limitedClient, asset: `limited-${i}` });
     await until('its first is sent', () => limited.received.length > 0);
     failsOnce(other, 'other');

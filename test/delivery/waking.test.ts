@@ -10,7 +10,7 @@ describe('Catch-up of a client with more events than places', () => {
   it('is woken once, and sleeps until it said', async () => {
     const { h, receiver, client } = scene;
     receiver.delayMs = 300;
-    await setClient(h.db, client, { maxInFlight: 1 });
+    await setClient(h.db, client, { max_in_flight: 1 });
     await h.publishAll(client, 'first', 50);
     const isPlanned = async () => ((await h.endpoint(client)).catchUpUntil ?? 0) > Date.now() + 5000;
     await until('catch-up sleeps', isPlanned);

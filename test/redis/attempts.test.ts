@@ -105,7 +105,7 @@ describe('An attempt', () => {
   it('waits for its quiet period at most, although Redis’ clock was set back by an hour', async () => {
     const client = await newDeliveryClient();
     const { db, clientToken } = client;
-    await setClient(db, clientToken, { quietSeconds: 60 });
+    await setClient(db, clientToken, { quiet_seconds: 60 });
     // More assets than one call makes due are due at the same time.
     const events = Array.from({ length: 300 }, (_, i) => client.event({ platformId: `vid-${i}` }));
     await client.claims(events, { most: 0 });

@@ -508,9 +508,9 @@ const replay = step('replay', async (model, { db, clientToken }) => {
 /** An operator, or the publisher, changes the client's bounds while assets wait and are in flight. */
 const bound = (change: Partial<Limits>) =>
   step(`bound ${JSON.stringify(change)}`, async ({ limits }, { db, clientToken }) => {
-    const { maxInFlight, perSecond, quietMs } = Object.assign(limits, change);
-    const given = { maxInFlight, maxPerSecond: perSecond || null };
-    await setClient(db, clientToken, { ...given, quietSeconds: (quietMs ?? 0) / second || null });
+    const { maxInFlight, perSecond, quietMs = 0 } = Object.assign(limits, change);
+    const given = { max_in_flight: maxInFlight, max_per_second: perSecond };
+    await setClient(db, clientToken, { ...given, quiet_seconds: quietMs / second });
   });
 
 const pass = (ms: number) => step(`pass ${ms} ms`, async (_model, client) => client.pass(ms));
@@ -800,12 +800,11 @@ describe('known and owed, in every interleaving', () => {
 
   /** Runs the steps, and checks that in the end everything owed is delivered. */
   async function keepsPromises(steps: Iterable<Step>, failingAfter: number, limits: Limits): Promise<void> {
-    const { maxInFlight, drainPerSecond, perSecond } = limits;
+    const { maxInFlight, drainPerSecond, perSecond, quietMs = 0 } = limits;
     const own = { failingAfter, bounds: { maxInFlight, drainPerSecond }, probeScheduleMs: [second, minute] };
     const client = await newDeliveryClient({ ...own, retentionMs: day }, redis.url, startedAt);
-    if (perSecond > 0) await setClient(client.db, client.clientToken, { maxPerSecond: perSecond });
-    const { quietMs = 0 } = limits;
-    if (quietMs > 0) await setClient(client.db, client.clientToken, { quietSeconds: quietMs / second });
+    const given = { max_per_second: perSecond, quiet_seconds: quietMs / second };
+    await setClient(client.db, client.clientToken, given);
     const model = new Model({ ...limits }, client);
     await fc.asyncModelRun(() => ({ model, real: undefined }), steps);
     await becomeQuiet(model);

@@ -26,7 +26,7 @@ export const setQuietPeriodEndpoint = clientEndpoint({
     const { clientToken } = call.client;
     await admitSend(deps, call, 'quiet period set', { about: call.body });
     const { quietSeconds = 0 } = await deps.db.durably((db) =>
-      setClient(db, clientToken, { quietSeconds: call.body.seconds || null }),
+      setClient(db, clientToken, { quiet_seconds: call.body.seconds }),
     ).safe;
     return { seconds: quietSeconds };
   },

@@ -115,21 +115,14 @@ export async function readEach<T>(ids: readonly string[], read: (id: string) => 
 export const clientTokens = (db: Db): AsyncIterable<string[]> =>
   db.redis.sscanStream(db.global.clients, { count: 500 });
 
-/** Changes a client's bounds; null removes one (the service's default applies again). @throws ChangeRefused */
-export async function setClient(
-  db: Db,
-  clientToken: string,
-  change: { maxInFlight?: number | null; maxPerSecond?: number | null; quietSeconds?: number | null },
-): Promise<Client> {
+type Bounds = Partial<Record<'max_in_flight' | 'max_per_second' | 'quiet_seconds', number | null>>;
+
+/** Changes a client's bounds; null or 0 removes one (the service's default applies again). @throws ChangeRefused */
+export async function setClient(db: Db, clientToken: string, change: Bounds): Promise<Client> {
   const { client: key } = db.client(clientToken);
-  const fields = {
-    max_in_flight: change.maxInFlight,
-    max_per_second: change.maxPerSecond,
-    quiet_seconds: change.quietSeconds,
-  };
-  for (const [field, value] of Object.entries(fields)) {
-    if (value === null) await db.redis.hdel(key, field);
-    else if (value !== undefined) await db.redis.hset(key, field, value);
+  for (const [field, value] of Object.entries(change)) {
+    if (value) await db.redis.hset(key, field, value);
+    else if (value !== undefined) await db.redis.hdel(key, field);
   }
   const client = await getClient(db, clientToken);
   if (!client) throw new ChangeRefused('there is no such client');
