@@ -126,7 +126,12 @@ function addInput(command: Command, operation: Operation): Command {
     if (takes !== '') option.default(absent.data);
     // The help names them; the schema refuses others.
     if (words) option.argChoices = words as string[];
-    if (type === 'array') option.argParser((text, earlier = '') => `${earlier} ${text}`.trim());
+    option.argParser((text, earlier = '') => {
+      if (type === 'array') return `${earlier} ${text}`.trim();
+      const isGiven = command.getOptionValueSource(option.attributeName()) === 'cli';
+      if (isGiven) throw new InvalidArgumentError('Give it once.');
+      return text;
+    });
     command.addOption(option);
   }
   return command;

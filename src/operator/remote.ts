@@ -53,7 +53,8 @@ function reasonOf({ message, code, cause }: NodeJS.ErrnoException): string {
 /** Returns why the door refuses; undefined for a page of a proxy. */
 function messageOf(body: string): string | undefined {
   try {
-    return `${(JSON.parse(body) as { msg: string }).msg.replace(/\.$/, '')}.`;
+    const { code, msg } = JSON.parse(body) as { code: string; msg: string };
+    return `${code === 'invalid_token' ? 'OPERATOR_TOKEN: ' : ''}${msg.replace(/\.$/, '')}.`;
   } catch {
     return undefined;
   }

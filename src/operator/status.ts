@@ -67,7 +67,7 @@ async function look(operator: Operator) {
   const late = clients.filter(({ situation }) => situation === 'late');
   late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
   const ours = [...problems, ...describeFailures(lately), temporal.problem];
-  ours.push(...ownProblems(late, broken, ended?.atMs));
+  ours.push(...ownProblems(late, broken, ended?.ageMs));
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
   const { verdict, because } = judge(ours.filter(Boolean).join(' '), clients);
   const lagMs = late[0]?.endpoint.overdueMs ?? 0;
@@ -138,11 +138,10 @@ const sweptWithinMs = 180_000;
 
 /**
  * @param late the client that is late for longest first
- * @param sweptAtMs undefined: no sweep has completed yet
+ * @param unsweptMs by Redis' clock; undefined: no sweep has completed yet
  */
-function ownProblems(late: readonly ClientStatus[], broken: readonly string[], sweptAtMs = Date.now()) {
+function ownProblems(late: readonly ClientStatus[], broken: readonly string[], unsweptMs = 0) {
   const problems: string[] = [];
-  const unsweptMs = Date.now() - sweptAtMs;
   if (unsweptMs > sweptWithinMs) problems.push(`No sweep has completed for ${span(unsweptMs)}.`);
   if (broken.length > 0)
     problems.push(`The keys of some clients are broken: ${broken.slice(0, maxNamed).join(', ')}.`);

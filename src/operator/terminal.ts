@@ -113,8 +113,8 @@ function columns(rows: readonly (readonly Value[])[]): string {
 
 /**
  * Replaces control and format characters, so that text of a receiver or a publisher cannot control an operator's
- * terminal, nor look like other text in it (U+202E turns what follows).
+ * terminal, nor look like other text in it (U+202E turns what follows). The joiners of other scripts and of emoji stay.
  */
 function printable(value: Value): string {
-  return String(value ?? '').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}');
+  return String(value ?? '').replace(/(?!(?<=\P{ASCII})\p{Join_C})[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}');
 }

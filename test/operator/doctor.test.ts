@@ -226,9 +226,7 @@ describe('operator doctor', () => {
       const env = { REDIS_URL: `redis+cluster://${ports.map((port) => `127.0.0.1:${port}`).join()}` };
       const { finding } = await examine(env);
       assert.match(finding('redis')?.found ?? '', /^It answers in/);
-      for (const port of ports) {
-        assert.equal(finding(`redis persistence 127.0.0.1:${port}`)?.level, 'ok');
-      }
+      for (const port of ports) assert.equal(finding(`redis persistence 127.0.0.1:${port}`)?.level, 'ok');
     });
   });
 

@@ -53,12 +53,12 @@ describe('operator: usage', () => {
       'client set X': 'Give --max-in-flight, --max-per-second or --quiet-seconds.',
       'explain X': 'Give <platform-id> or --event.',
       'account create --name X --scope x': 'The scopes are push_notifications, enrichments, signing_secrets.',
+      'audit --of A --of B': "error: option '--of <of>' argument 'B' is invalid. Give it once.",
       'account list --as unnamed': 'Give your name.',
       'account list --reason=': 'A reason is one line of 1 to 200 characters.',
       'explain X ': 'error: : must not be empty',
       'account set X --scope=': 'error: --scope : must not be empty',
       'account disable ': 'error: : must not be empty',
-      'client list --account=': 'error: --account : must not be empty',
     };
     for (const [line, said] of Object.entries(wrong)) {
       it(line, async () => {
@@ -140,9 +140,9 @@ describe('operator: usage', () => {
     assert.deepEqual([status, stderr], [0, '']);
   });
 
-  it('shows a replacement for characters that control a terminal or turn and hide text', () => {
-    const hostile = ['\u001b[2J', 'a\u202egpj', 'b\u200bc', 'd\u2028e'].join('|');
-    const shown = '\ufffd[2J|a\ufffdgpj|b\ufffdc|d\ufffde';
+  it('shows a replacement for characters that control a terminal or turn and hide text, but joiners as they are', () => {
+    const hostile = ['\u001b[2J', 'a\u202egpj', 'b\u200bc', 'd\u2028e\u200df', '👩\u200d👧'].join('|');
+    const shown = '\ufffd[2J|a\ufffdgpj|b\ufffdc|d\ufffde\ufffdf|👩\u200d👧';
     const parts = [{ facts: { name: hostile } }, { head: ['HEAD'], rows: [[hostile]], none: '' }];
     assert.equal(written(parts), `name  ${shown}\n\nHEAD\n${shown}`);
   });
