@@ -19,6 +19,7 @@ export const status = {
   permissionDenied: 7,
   resourceExhausted: 8,
   unimplemented: 12,
+  unavailable: 14,
 };
 
 export type GrpcProxy = Awaited<ReturnType<typeof startGrpcProxy>>;

@@ -56,6 +56,7 @@ export async function askRedis(db: Db): Promise<{ answerMs: number; amiss: Findi
     const todo = 'Check its host, its memory, its disk and SLOWLOG GET.';
     amiss.push(finding('redis', 'fail', `Redis takes ${span(answerMs)} to answer.`, todo));
   }
+  for (const [server, facts] of db.health.facts) amiss.push(...checkClock(facts, server));
   if (refuses) return { answerMs, amiss, refuses };
   const mark = await readMarks(db);
   const [emptied] = mark === 'lost' ? explainRefusals([{ reason: 'emptied' }]) : [];
@@ -100,7 +101,7 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
       const facts = db.health.facts.get(name) ?? {};
       const persistence = checkPersistence(await readSettings(server), facts, config);
       const findings = [persistence, checkPolicy(facts), checkMemory(facts), checkReplicas(facts, config)];
-      return [...findings, ...checkClock(facts)].map((one) => ({ ...one, check: named(one.check, name) }));
+      return findings.map((one) => ({ ...one, check: named(one.check, name) }));
     }),
   ).catch(unlessRefused);
   const secrets = await checkSecrets(db, config).then((one) => [one], unlessRefused);
@@ -111,11 +112,11 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
 /** The alert of a wrong clock allows as much. */
 const clockMs = 5000;
 
-function checkClock({ aheadMs = 0 }: ServerFacts): Finding[] {
+function checkClock({ aheadMs = 0 }: ServerFacts, server: string): Finding[] {
   if (Math.abs(aheadMs) < clockMs) return [];
-  const found = `Its clock is ${span(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'} this machine's.`;
+  const by = `${span(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'}`;
   const todo = 'Correct the one that is wrong: timedatectl. Until then some ages, also in status, are wrong.';
-  return [finding('redis clock', 'warn', found, todo)];
+  return [finding(named('redis clock', server), 'warn', `Redis' clock is ${by} this machine's.`, todo)];
 }
 
 /** Judges by the settings, or by INFO where a provider does not tell them. */

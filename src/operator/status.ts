@@ -122,6 +122,8 @@ export const temporalWithinMs = 5000;
 async function askTemporal(operator: Operator): Promise<{ workers?: number; problem?: string }> {
   try {
     const temporal = await operator.temporal();
+    const { askNamespace } = await import('../temporal/connection.js');
+    await askNamespace(temporal, temporalWithinMs);
     const workers = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
       countWorkers(temporal, operator.config()),
     );

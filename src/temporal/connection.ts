@@ -36,10 +36,20 @@ export function createTemporalClient(
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
 }
 
-/** Asks about the client's namespace: a server may answer, and refuse that. @throws if Temporal does not serve it in time */
+/**
+ * Asks about the client's namespace, and about a workflow that does not exist: a server may refuse the namespace, or answer from its
+ * memory while its store is away or full. @throws if Temporal does not serve both in time
+ */
 export function askNamespace({ connection, workflowService, options }: Client, withinMs: number) {
-  const ask = () => workflowService.describeNamespace({ namespace: options.namespace });
-  return connection.withDeadline(Date.now() + withinMs, ask);
+  const { namespace } = options;
+  return connection.withDeadline(Date.now() + withinMs, async () => {
+    await workflowService.describeNamespace({ namespace });
+    const asked = { namespace, execution: { workflowId: 'none' } };
+    await workflowService.describeWorkflowExecution(asked).catch((err: unknown) => {
+      // The namespace has no such workflow.
+      if (grpcCodeOf(err) !== 5) throw err;
+    });
+  });
 }
 
 /** Stands for a connection that is replaced by another while its clients are in use. */

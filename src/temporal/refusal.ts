@@ -20,7 +20,7 @@ const reasons = {
   namespace: ['Temporal has no such namespace.', 'Create it, or correct TEMPORAL_NAMESPACE.'],
   limit: ['A limit of Temporal is reached (RESOURCE_EXHAUSTED).', 'Raise it, or relieve the server.'],
   not_ready: [
-    'Temporal is not ready, or is another server: it accepts connections, and answers no call.',
+    'Temporal is not ready, its store is away or full, or it is another server: it accepts connections, and does not serve.',
     'Look at its log, or correct TEMPORAL_ADDRESS. If https_proxy or http_proxy is set, put its host into no_proxy.',
   ],
   other: [

@@ -2,11 +2,8 @@ import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
 import type { RedisCluster } from '../../local/redisCluster.js';
-import { readConfig } from '../../src/config.js';
 import { noticesClient } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { checkRedis } from '../../src/operator/redisChecks.js';
-import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
@@ -15,7 +12,7 @@ import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { succeeds, until } from '../receiver.js';
-import { afterTest, bounds, opened, servers, uniquePrefix } from '../servers.js';
+import { afterTest, opened, servers, uniquePrefix } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli, type Ran, registeredClient } from './cli.js';
 
@@ -192,20 +189,6 @@ describe('operator doctor', () => {
       set.disconnect();
       const everySecond = await examine(env);
       assert.equal(everySecond.finding('redis persistence')?.level, 'warn');
-    });
-
-    it('warns of a clock that differs from this machine’s', async () => {
-      const log = createLogger('silent', 'test');
-      const db = opened(openDb({ url: redis.url, prefix: uniquePrefix(), bounds, log }), closeDb);
-      await waitForRedis(db, 5000);
-      const { now } = Date;
-      Date.now = () => now() + 3_600_000;
-      try {
-        const clock = (await checkRedis(db, readConfig({}))).find(({ check }) => check === 'redis clock');
-        assert.match(`${clock?.level} ${clock?.found}`, /^warn Its clock is 60 min behind this machine's\.$/);
-      } finally {
-        Date.now = now;
-      }
     });
 
     it('fails without the replicas that are required', async () => {

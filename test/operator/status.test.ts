@@ -3,6 +3,7 @@ import { askRedis } from '../../src/operator/redisChecks.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startProxy } from '../proxy.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { opened, servers } from '../servers.js';
@@ -118,6 +119,14 @@ describe('operator status: us or them', () => {
       );
     });
 
+    it('Temporal answers, and its store does not', async () => {
+      const proxy = opened(await startGrpcProxy(servers().temporalAddress));
+      proxy.answer = (path) => (path.endsWith('/DescribeWorkflowExecution') ? grpc.unavailable : grpc.ok);
+      const status = await statusWith({ TEMPORAL_ADDRESS: proxy.address });
+      assert.equal(status.verdict, 'us');
+      assert.match(status.because, /^Temporal is not ready, its store is away or full, or/);
+    });
+
     it('no sweep has completed for 3 minutes', async () => {
       h.skip(-240_000);
       await noteCounts(h.db, 'ended', { brokenClients: 0, steadyMs: 0 });
@@ -126,6 +135,15 @@ describe('operator status: us or them', () => {
       assert.deepEqual([status.verdict, status.because], ['us', 'No sweep has completed for 4 min.']);
       await h.sweep();
       assert.equal((await cli.json('status')).verdict, 'fine');
+    });
+
+    it('a clock is wrong, for which no sweep is blamed', async () => {
+      await h.sweep();
+      const ahead = 'data:text/javascript,const{now}=Date;Date.now=()=>now()+36e5';
+      const given = { env: { NODE_OPTIONS: `--import=${ahead}` }, alone: true };
+      const says = /^It is us\. Redis' clock is 60 min behind this machine's\.(?!.* sweep )/;
+      assert.match((await cli.run(['status'], given)).stdout, says);
+      assert.match((await cli.run(['doctor'], given)).stdout, /^warn +redis clock +Redis' clock is 60 min/m);
     });
 
     it('a client has broken keys: it is named, and the others are counted', async () => {

@@ -48,13 +48,12 @@ describe('A Temporal', () => {
   });
 
   it('that answers only with its frontend is waited for by a process with a worker, which says so', async () => {
-    const unavailable = 14;
     // More than the attempts that the client makes by itself for one call.
     const refused = 11;
     let asked = 0;
     const proxy = opened(await startGrpcProxy(servers().temporalAddress));
     proxy.answer = (path) =>
-      path.endsWith('/DescribeSchedule') && ++asked <= refused ? unavailable : status.ok;
+      path.endsWith('/DescribeSchedule') && ++asked <= refused ? status.unavailable : status.ok;
     const service = await startService({ TEMPORAL_ADDRESS: proxy.address }, 'worker');
     await service.says(/waiting for Temporal/);
     assert.equal(await service.stop(), 0);

@@ -35,13 +35,9 @@ LPUSH $l a|EXPIRE $l 60|LINDEX $l 0|LRANGE $l 0 9|LTRIM $l 0 9
 XADD $x * a 1|EXPIRE $x 60|XLEN $x|XRANGE $x - +|XREVRANGE $x + -
 UNLINK $n $h $t|DEL $s $l $x`;
 
-const needed = examples.trim().split(/[\n|]/);
+export const needed = examples.trim().split(/[\n|]/);
 const expiry = 'HEXPIRE $h 60 FIELDS 1 b';
-const others = ['ECHO', 'FCALL', 'FUNCTION', 'INFO', 'PSUBSCRIBE', 'PUBLISH', 'WAITAOF'];
-const nameIn = (example: string): string => example.split(' ', 1)[0] as string;
-
-/** The commands that the service needs of every store; a cluster needs CLUSTER too, and SEGMENT_RETENTION_DAYS needs HEXPIRE. */
-export const neededCommands = [...new Set([...needed.map(nameIn), ...others])].sort();
+export const nameIn = (example: string): string => example.split(' ', 1)[0] as string;
 
 /**
  * Uses each server as the service does, and has the health learn what is refused.
