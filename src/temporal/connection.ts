@@ -159,8 +159,8 @@ function classify(err: unknown): TemporalErrorClass | undefined {
   return isTemporalUnavailable(err) ? 'away' : 'other';
 }
 
-/** gRPC codes after which a call may be repeated: cancelled, unknown, deadline, exhausted, aborted, internal, unavailable. */
-const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
+/** gRPC codes after which a call may be repeated: cancelled, unknown, deadline, exhausted, not ready, aborted, internal, unavailable. */
+const unavailableCodes = new Set([1, 2, 4, 8, 9, 10, 13, 14]);
 
 /** Returns whether a call failed because Temporal is unavailable or busy. */
 export function isTemporalUnavailable(err: unknown): boolean {

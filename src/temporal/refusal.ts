@@ -34,7 +34,7 @@ const lasting: readonly TemporalReason[] = ['speaks_tls', 'tls', 'credentials', 
 
 /** gRPC's codes */
 const byCode: Record<number, TemporalReason> = {
-  ...Object.fromEntries([3, 6, 9, 11, 12, 15].map((code) => [code, 'other'])),
+  ...Object.fromEntries([3, 6, 11, 12, 15].map((code) => [code, 'other'])),
   5: 'namespace',
   7: 'right',
   8: 'limit',
