@@ -286,7 +286,7 @@ const ends = (n: number, which: number, how: AnswerName | 'crowded' | 'own') =>
     else {
       const verdict = client.verdict(taken, answers[how]);
       process.names.set(verdict, how);
-      if (verdict.ok) process.answered.add(taken.notificationId);
+      if (verdict.ok && !process.setBack.includes(taken)) process.answered.add(taken.notificationId);
       process.hand.attempted(taken, verdict, model.elapsed);
     }
   });
@@ -513,7 +513,16 @@ const bound = (change: Partial<Limits>) =>
     await setClient(db, clientToken, { ...given, quiet_seconds: quietMs / second });
   });
 
-const pass = (ms: number) => step(`pass ${ms} ms`, async (_model, client) => client.pass(ms));
+const pass = (ms: number) =>
+  step(`pass ${ms} ms`, async ({ processes }, client) => {
+    client.pass(ms);
+    if (ms > 0) return;
+    // Redis ends the leases of before.
+    for (const process of processes) {
+      process.answered.clear();
+      process.setBack = [...process.posts];
+    }
+  });
 
 /** What waits fails, and is forgotten once it has been kept for long. */
 const outlast = step('outlast', async (model) => {

@@ -107,6 +107,8 @@ export const newProcess = () => ({
   names: new Map<Verdict, AnswerName>(),
   /** Notifications that were answered 2xx and are not settled: it sends none of them again. */
   answered: new Set<string>(),
+  /** What was under way when Redis' clock was set back: it may be sent again although it is answered. */
+  setBack: [] as Taken[],
 });
 
 export interface Judged {
