@@ -92,6 +92,7 @@ export type TemporalConnectionOptions = ClientConnectConfig['connectionOptions']
 export function readTemporalVariables(given: Record<string, string>): {
   namespace: string | undefined;
   connection: TemporalConnectionOptions;
+  certificatesEndAtMs: number;
 } {
   // The library reads any other text as false: a key would be sent without TLS.
   if (!/^(true|false|1|0)$/.test(given.TEMPORAL_TLS ?? 'true')) {
@@ -114,8 +115,8 @@ export function readTemporalVariables(given: Record<string, string>): {
     // The libraries refuse any other, one of them only in each call.
     if (!sent.every(([name, text]) => /^[\da-z_.-]+(?<!-bin)$/.test(name) && /^[ -~]*$/.test(String(text))))
       throw new Error('TEMPORAL_API_KEY and TEMPORAL_GRPC_META_* must be names and values of an HTTP header');
-    checkCertificates(given, tls);
-    return { namespace, connection: { address, tls, ...others } };
+    const certificatesEndAtMs = checkCertificates(given, tls);
+    return { namespace, connection: { address, tls, ...others }, certificatesEndAtMs };
   } catch (err) {
     throw new Error(`TEMPORAL_*: ${describeError(err as NodeJS.ErrnoException)}`);
   }
@@ -124,23 +125,26 @@ export function readTemporalVariables(given: Record<string, string>): {
 /**
  * The library leaves out half a pair and an authority that cannot be read. A pair that does not fit ends the process later with an error
  * that names nothing.
+ * @returns when the first of the certificates ends, ms: of several authorities the last
  */
 function checkCertificates(
   given: Record<string, string>,
   tls: ClientConnectConfig['connectionOptions']['tls'],
-): void {
-  if (typeof tls !== 'object' || tls === null) return;
+): number {
+  if (typeof tls !== 'object' || tls === null) return Number.POSITIVE_INFINITY;
   const { clientCertPair: pair, serverRootCACertificate: authority } = tls;
+  const ends: number[] = [];
   try {
-    if (authority !== undefined) certificatesIn(textOf(authority));
+    if (authority !== undefined) ends.push(Math.max(...endsOf(certificatesIn(textOf(authority)))));
   } catch {
     throw new Error('TEMPORAL_TLS_SERVER_CA_CERT_* must be certificates in PEM');
   }
   const isGiven = Object.keys(given).some((name) => /^TEMPORAL_TLS_CLIENT_(CERT|KEY)_/.test(name));
-  if (!pair && !isGiven) return;
+  if (!pair && !isGiven) return Math.min(...ends);
   try {
-    const [own] = certificatesIn(textOf(pair?.crt));
-    if (own?.checkPrivateKey(createPrivateKey(textOf(pair?.key)))) return;
+    const own = certificatesIn(textOf(pair?.crt));
+    if (own[0]?.checkPrivateKey(createPrivateKey(textOf(pair?.key))))
+      return Math.min(...ends, ...endsOf(own));
   } catch {
     // Said below: the error's own text may quote the file.
   }
@@ -149,6 +153,7 @@ function checkCertificates(
   );
 }
 
+const endsOf = (certificates: X509Certificate[]) => certificates.map(({ validTo }) => Date.parse(validTo));
 const textOf = (bytes: Uint8Array = Buffer.alloc(0)): string => Buffer.from(bytes).toString();
 
 /** Returns the certificates in a text in PEM. @throws if one cannot be read, or there is none */

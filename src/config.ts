@@ -163,9 +163,9 @@ const settings = environmentSchema.superRefine((given, ctx) => {
   }
 }, always);
 
-/** The settings and the constants; `temporalConnection` has what Temporal's library reads from the variables `TEMPORAL_*`. */
+/** The settings and the constants; the last two are what Temporal's library reads from the variables `TEMPORAL_*`. */
 export type Config = z.output<typeof environmentSchema> &
-  Constants & { temporalConnection: TemporalConnectionOptions };
+  Constants & { temporalConnection: TemporalConnectionOptions; certificatesEndAtMs: number };
 
 export class ConfigError extends Error {
   override name = 'ConfigError';
@@ -185,7 +185,7 @@ export function readConfig(
   const parsed = settings.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
   try {
-    const { namespace, connection } = readTemporalVariables(given);
+    const { namespace, connection, certificatesEndAtMs } = readTemporalVariables(given);
     if (parsed.success && wrong.length === 0) {
       return {
         ...constants,
@@ -193,6 +193,7 @@ export function readConfig(
         TEMPORAL_ADDRESS: connection.address,
         TEMPORAL_NAMESPACE: namespace ?? parsed.data.TEMPORAL_NAMESPACE,
         temporalConnection: connection,
+        certificatesEndAtMs,
       };
     }
   } catch (err) {

@@ -83,6 +83,8 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
     refused: () => db.health.reasons(),
   });
   watchStoreHealth(metrics, db.health);
+  const endSeconds = config.certificatesEndAtMs / 1000;
+  metrics.watch('asset_update_temporal_certificates_end_timestamp_seconds', () => endSeconds);
   if (openFiles < 20_000) log.warn({ open_files: openFiles }, 'connections are fewer: raise ulimit -n');
   const starting = () => createStartingApi({ log, metrics, readiness });
   const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');

@@ -2,6 +2,7 @@
 import type { Client, Connection } from '@temporalio/client';
 import { z } from 'zod';
 import { count, span } from '../api/console/words.js';
+import { presentTime } from '../api/endpoints/present.js';
 import { flag as isSo, text } from '../api/reference/schemas.js';
 import type { Config } from '../config.js';
 import { publicAddressBeside } from '../outgoing/address.js';
@@ -74,7 +75,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
 }
 
 function checkSettings(config: Config): Finding[] {
-  const { REDIS_URL, SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS } = config;
+  const { REDIS_URL, SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS, certificatesEndAtMs } = config;
   const key = SECRETS_KEY?.[0]?.id;
   const targets = [...(ALLOW_HTTP_TARGETS ? ['http'] : []), ...ALLOWED_TARGET_CIDRS];
   const encrypted =
@@ -94,9 +95,21 @@ function checkSettings(config: Config): Finding[] {
   const close = 'Set requirepass, and REDIS_URL with it; rediss:// where others see that network.';
   return [
     ...(isClosed ? [] : [finding('settings REDIS_URL', 'warn', open, close)]),
+    ...(certificatesEndAtMs === Number.POSITIVE_INFINITY ? [] : [checkCertificates(certificatesEndAtMs)]),
     finding('settings SECRETS_KEY', key === undefined ? 'warn' : 'ok', encrypted, encrypt),
     finding('settings targets', targets.length > 0 ? 'warn' : 'ok', sent, restrict),
   ];
+}
+
+/** The alert warns as early. */
+const certificatesEndSoonMs = 7 * 86_400_000;
+
+function checkCertificates(endAtMs: number): Finding {
+  const leftMs = endAtMs - Date.now();
+  const level = leftMs <= 0 ? 'fail' : leftMs < certificatesEndSoonMs ? 'warn' : 'ok';
+  const found = `The certificates for Temporal are valid until ${presentTime(endAtMs)}.`;
+  const todo = 'Renew the files, and restart every process: each reads them at its start only.';
+  return finding('settings TEMPORAL_TLS', level, found, todo);
 }
 
 /** Tries the proxy to receivers, and compares the addresses that receivers are told with those of this machine. */

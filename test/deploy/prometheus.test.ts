@@ -109,7 +109,7 @@ async function startPrometheus(dir: string, url: string, target: string): Promis
 /** Returns the expression of a rule without its thresholds, and for any status: a service that works answers no 500. */
 function askedBy(expr: string): string {
   return expr
-    .replaceAll(/ (?:>|==) [\d.]+(?=\)|$)/g, '')
+    .replaceAll(/ (?:>|<|==) [\d.]+(?=\)|$)/g, '')
     .replace(/^absent\((.*)\)$/, '$1')
     .replaceAll('status="500"', 'status=~"..."');
 }

@@ -10,6 +10,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
+import { issueCertificate } from '../outgoing/certificates.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { succeeds, until } from '../receiver.js';
 import { afterTest, opened, servers, uniquePrefix } from '../servers.js';
@@ -86,18 +87,32 @@ describe('operator doctor', () => {
 
   it('warns of a Redis beyond this machine without a password, whatever it is', async () => {
     const { port } = new URL(servers().redisUrl);
+    const closed = ['127.0.0.1', 'user@127.0.0.1', ':pw@0.0.0.0', 'user:pw@0.0.0.0'];
     for (const kind of ['', '+cluster', '+sentinel'])
-      for (const [at, level] of [
-        ['127.0.0.1', undefined],
-        ['user@127.0.0.1', undefined],
-        [':pw@0.0.0.0', undefined],
-        ['user:pw@0.0.0.0', undefined],
-        ['0.0.0.0', 'warn'],
-        ['user@0.0.0.0', 'warn'],
-      ]) {
+      for (const at of [...closed, '0.0.0.0', 'user@0.0.0.0']) {
+        const level = closed.includes(at) ? undefined : 'warn';
         const url = `redis${kind}://${at}:${port}${kind === '+sentinel' ? '/name' : ''}`;
         assert.equal((await examine({ REDIS_URL: url })).finding('settings REDIS_URL')?.level, level, url);
       }
+  });
+
+  it('says until when the certificates for Temporal are valid: its own, and the last authority', async () => {
+    const pem = (untilDays: number) => issueCertificate({ name: 'us', untilDays }).cert;
+    for (const [ownDays, authorityDays, level] of [
+      [6, [], 'warn'],
+      [-0.5, [8], 'fail'],
+      [8, [-0.5, 8], 'ok'],
+      [8, [-0.5, 6], 'warn'],
+    ] as const) {
+      const own = issueCertificate({ name: 'us', untilDays: ownDays });
+      const { finding } = await examine({
+        TEMPORAL_ADDRESS: '127.0.0.1:1',
+        TEMPORAL_TLS_CLIENT_CERT_DATA: own.cert,
+        TEMPORAL_TLS_CLIENT_KEY_DATA: own.key,
+        TEMPORAL_TLS_SERVER_CA_CERT_DATA: authorityDays.map(pem).join(''),
+      });
+      assert.equal(finding('settings TEMPORAL_TLS')?.level, level, `${ownDays}, ${authorityDays}`);
+    }
   });
 
   const lacksAttributes = async () => {
