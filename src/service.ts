@@ -9,7 +9,7 @@ import { connectionLimits, listen } from './api/server.js';
 import { type Parts, type Role, startDelivering } from './compose.js';
 import { type Config, redisOptions } from './config.js';
 import { createDesk } from './desk/desk.js';
-import { createLogger, type Logger } from './log.js';
+import { createLogger, type Logger, messageOf } from './log.js';
 import { createMetrics, watchCounts, watchStoreHealth } from './metrics.js';
 import { openFiles } from './openFiles.js';
 import { readTargetPolicy } from './outgoing/address.js';
@@ -36,6 +36,8 @@ import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorker
 
 /** The longest that a process takes to end, beside its settings: an attempt's lease, and closing. */
 const endsWithinSeconds = 30;
+/** Temporal may lose its store, be changed by anybody, or refuse the worker, whose library then says nothing for a minute. */
+const guardEveryMs = 15_000;
 /** How long Temporal may take what the workers did, after the last attempt: their library waits 30 s for a silent server. */
 const reportWithinMs = 3000;
 
@@ -187,12 +189,11 @@ async function startWorkersAndSweep(
     const paused = schedule.isPaused();
     return paused === undefined ? undefined : Number(paused);
   });
-  // Temporal may lose its store while workers run, and anybody may change both in it.
   const guard = setInterval(() => {
     ensureBoth().catch(async (err: unknown) => {
-      log.warn({ err: await why(err) }, 'could not check search attributes and sweep; next try in a minute');
+      log.warn({ reason: messageOf(await why(err)) }, 'Temporal does not serve the worker');
     });
-  }, 60_000);
+  }, guardEveryMs);
   // The error of a worker that Temporal refuses does not say so.
   const failWithReason = async (err: unknown) => {
     throw await ensureBoth().then(() => err, why);

@@ -15,13 +15,14 @@ import { upkeepQueueOf } from './temporal/workflowIds.js';
 export function installRuntime(log: Logger, metricsPort?: number): void {
   const logger = new DefaultLogger('TRACE', ({ level, message, meta = {} }) => {
     const { workflowId, runId, activityType, attempt, taskQueue, error } = meta;
-    // Of a text of the SDK's core only the code: the rest quotes the server.
-    const code = /code: '?(\w[\w ]*)/.exec(String(error))?.[1];
-    const err = error instanceof Error ? { reason: error.message } : { reason: code };
+    // Of a failed call only the code: the rest quotes the server.
+    const [says = '', status = error] = message.split(/:? (?=TonicError\(|Status \{)/);
+    const isOfCall = !(error instanceof Error) || error.name === 'TransportError';
+    const reason = isOfCall ? /code: '?(\w[\w ]*)/.exec(String(status))?.[1] : error.message;
     // The worker for upkeep has no workflows on purpose. In an outage the first retries of each call say enough.
     const isExpected = /^No workflows registered|retried ([7-9]|\d\d+) times$/.test(message);
     const as = isExpected ? 'debug' : levels[level];
-    log[as]({ workflowId, runId, activityType, attempt, taskQueue, ...err }, message);
+    log[as]({ workflowId, runId, activityType, attempt, taskQueue, reason }, says);
   });
   // Names and units as Prometheus has them: seconds, `_total` for counters.
   const units = { countersTotalSuffix: true, unitSuffix: true, useSecondsForDurations: true };

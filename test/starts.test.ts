@@ -391,6 +391,8 @@ describe('A process whose Temporal', () => {
     assert.equal((await getNotification(publisher.db, client, id))?.state, 'delivered');
     const retries = [...service.stdout.matchAll(/retried (\d+) times/g)].map(([, count]) => Number(count));
     assert.equal(Math.max(...retries), 6, 'the library repeats a call in vain, and says so');
+    assert.match(service.stdout, /PERMISSION_DENIED.*does not serve the worker".*the worker failed/s);
+    assert.doesNotMatch(service.said(), /refused by the test/, 'words of a stranger');
     const says = 'cannot serve: Temporal refuses this caller the call (PERMISSION_DENIED). Give it rights';
     assert.ok(service.stderr.startsWith(`Temporal at ${proxy.address} ${says}`), service.stderr);
   }).timeout(240_000);
