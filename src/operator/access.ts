@@ -47,11 +47,11 @@ export const tokenCreate = operation({
     .pick({ name: true, role: true, expires_at: true })
     .extend({ token: text('crm.Zx0…', 'Shown only once.') }),
   async run(operator, { name, role, expires: forMs }) {
-    const token = await operator.change((db) => createOperatorToken(db, name, role, forMs));
+    const expires_at = presentTime(forMs && Date.now() + forMs);
+    const record = () => operator.record('token create', name, null, { role, expires_at });
+    const token = await operator.change((db) => createOperatorToken(db, { name, role, forMs }, record));
     if (token === undefined)
       throw new Refused(`There is a token ${name}: revoke it first, or choose another name.`);
-    const expires_at = presentTime(forMs && Date.now() + forMs);
-    await operator.record('token create', name, null, { role, expires_at });
     const made = { name, role, token, expires_at };
     return answer(made, ...shownOf(made), 'The token is shown only once: store it now.');
   },

@@ -57,15 +57,15 @@ export const accountCreate = operation({
   answers: account.omit({ disabled: true }).extend({ client_secret: client_secret.optional() }),
   async run(operator, { name, scope, if_absent: ifAbsent }) {
     const { isNew, namesake, ...created } = await operator.change((db) =>
-      createAccount(db, { name, scopes: scope, ifAbsent }),
+      createAccount(db, { name, scopes: scope, ifAbsent }, ({ account_id, ...about }) =>
+        operator.record('account create', account_id, null, about),
+      ),
     );
     const { account_id, client_id } = created;
     if (!isNew) {
       const { scopes } = await requireAccount(operator, account_id);
       return answer({ account_id, name, client_id, scopes }, `${name} (${account_id}) was there before.`);
     }
-    const { scopes } = created;
-    await operator.record('account create', account_id, null, { name, client_id, scopes });
     if (namesake !== undefined) operator.warn(`An account of this name was there before: ${namesake}.`);
     return answer(created, ...shownOf(created), shownOnce);
   },

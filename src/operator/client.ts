@@ -67,11 +67,12 @@ export const clientCreate = operation({
       return answer({ client_token: token, account_id, name: found.name });
     const { clientToken } = await operator.change(async (db) => {
       const wanted = { accountId: account_id, name, clientToken: token, ifAbsent: if_absent };
-      const made = await createClient(db, wanted);
+      const made = await createClient(db, wanted, (token) =>
+        operator.record('client create', token, null, { account_id, name }),
+      );
       await createSigningSecret(db, box, made.clientToken);
       return made;
     });
-    await operator.record('client create', clientToken, null, { account_id, name });
     return answer({ client_token: clientToken, account_id, name });
   },
 });

@@ -86,7 +86,7 @@ export interface Operator {
   warn(line: string): void;
   /** Makes a change; resolves once the change is on Redis' disk. */
   change<T>(write: (db: Db) => Promise<T>): Promise<T>;
-  /** Records under the operator's name a change that follows, or a new thing that is not shown yet: a crash leaves none without an entry. */
+  /** Records under the operator's name a change that follows: a crash leaves none without an entry. */
   record(what: string, target: string, before: unknown, after: unknown): Promise<void>;
   /**
    * Wakes the client's catch-up, after the change itself. Without Temporal this warns and returns: the sweep finds the

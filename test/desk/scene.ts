@@ -19,7 +19,7 @@ export async function startDesk(settings: Record<string, string> = {}) {
   const h: Harness = await startHarness({ ...(cli.env as Record<string, string>), ...settings });
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createDesk(h.apiDeps));
   const url = `http://127.0.0.1:${server.port}`;
-  const made = roles.map(async (role) => [role, await createOperatorToken(h.db, role, role)]);
+  const made = roles.map(async (role) => [role, await createOperatorToken(h.db, { name: role, role })]);
   const tokens = Object.fromEntries(await Promise.all(made)) as Record<Role, string>;
   return {
     cli,

@@ -37,11 +37,16 @@ const commands = [
   'desk --role look',
   'desk --end',
 ];
+const creations = {
+  'account create': '--name New --if-absent',
+  'client create': '--account ACCOUNT --name New --token NEW --if-absent',
+  'token create': '--name new --role look',
+};
 /**
- * What they make is shown to nobody before it is recorded; the same secrets, encrypted with another key, are recorded last, which
- * confirms them; a store that is not empty cannot be accepted as empty.
+ * The same secrets, encrypted with another key, are recorded last, which confirms them; a store that is not empty cannot be accepted as
+ * empty.
  */
-const others = ['account create', 'client create', 'secrets reencrypt', 'store accept-empty', 'token create'];
+const others = ['secrets reencrypt', 'store accept-empty'];
 
 describe('audit: what an operator changes is recorded first', () => {
   /** A site with a notification of each kind that a command can change. */
@@ -80,9 +85,28 @@ describe('audit: what an operator changes is recorded first', () => {
     const isTried = (name: string) => commands.some((one) => one === name || one.startsWith(`${name} `));
     assert.deepEqual(
       changing.filter((name) => !isTried(name)),
-      others,
+      [...Object.keys(creations), ...others].sort(),
     );
   });
+
+  for (const [command, options] of Object.entries(creations))
+    it(`so without an entry nothing is made, and the repeat of it makes it with one: ${command}`, async () => {
+      const cli = await openCli();
+      const { ACCOUNT } = await newSite(cli);
+      const args = `${command} ${options.replace('ACCOUNT', ACCOUNT)}`.split(' ');
+      const listed = async () => (await cli.json(command.split(' ')[0] ?? '', 'list')).length;
+      const before = await listed();
+      const { audit } = cli.db.global;
+      await cli.db.redis.rename(audit, `${audit}-kept`);
+      await cli.db.redis.set(audit, 'no stream');
+      await cli.refused(...args);
+      assert.equal(await listed(), before);
+      await cli.db.redis.rename(`${audit}-kept`, audit);
+      await cli.json(...args);
+      assert.equal(await listed(), before + 1);
+      const [entry] = (await cli.json('audit')).reverse();
+      assert.equal(entry.what, command);
+    });
 
   for (const command of commands)
     it(`so without an entry nothing changes, and with one something does: ${command}`, async () => {

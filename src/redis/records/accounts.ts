@@ -13,6 +13,7 @@ import { setHeld } from './endpoint.js';
 
 export type Credentials = { clientId: string; clientSecret: string };
 export type Account = NonNullable<Awaited<ReturnType<typeof getAccount>>>;
+type NewAccount = { account_id: AccountId; name: string; client_id: string; scopes: string[] };
 
 /** How long a rotated client secret stays valid. */
 const previousSecretMs = 24 * 3600 * 1000;
@@ -27,10 +28,12 @@ export const signingSecretsScope = 'signing_secrets';
  * Creates an account. Its secret (256 bits) is only in the answer: Redis keeps its hash. `namesake` is the first account of this name,
  * if that is another.
  * @param ifAbsent creates none if there is one of this name, even if both are created at the same time: `isNew` is false then
+ * @param begins is called before the account is created
  */
 export async function createAccount(
   db: Db,
   { name, ...wanted }: { name: string; scopes?: readonly string[]; ifAbsent?: boolean },
+  begins?: (account: NewAccount) => Promise<void>,
 ) {
   const { scopes = defaultScopes } = wanted;
   const own = newAccountId();
@@ -38,20 +41,14 @@ export async function createAccount(
   const first = isFirst ? own : ((await db.redis.hget(db.global.accountNames, name)) as AccountId);
   // The call that took the name may have ended before it created the account.
   const accountId = wanted.ifAbsent ? first : own;
+  const account = { account_id: accountId, name, client_id: clientIdOf(accountId), scopes: [...scopes] };
+  if ((await db.redis.exists(db.global.account(accountId))) === 0) await begins?.(account);
   const secret = randomSecret();
   const fields = { secret_hash: secretHash(secret), name, scopes: scopes.join(' '), generation: 1 };
   const given = Object.entries({ ...fields, created_at: Date.now() }).flat();
   await db.redis.sadd(db.global.accounts, accountId);
   const isNew = (await evaluate(db, 'createAccount', [db.global.account(accountId)], given)) === 1;
-  return {
-    account_id: accountId,
-    name,
-    client_id: clientIdOf(accountId),
-    client_secret: secret,
-    scopes: [...scopes],
-    isNew,
-    namesake: first === accountId ? undefined : first,
-  };
+  return { ...account, client_secret: secret, isNew, namesake: first === accountId ? undefined : first };
 }
 
 export async function getAccount(db: Db, accountId: string) {

@@ -20,11 +20,13 @@ export class ChangeRefused extends Error {
 /**
  * Creates a client. A client token is never given out twice, not even after its client was deleted.
  * @param wanted.ifAbsent a client of this account with this token is left as it is
+ * @param begins is called before the client is created
  * @throws ChangeRefused, RangeError for a malformed token
  */
 export async function createClient(
   db: Db,
   wanted: { accountId: string; name: string; clientToken?: string; ifAbsent?: boolean },
+  begins?: (clientToken: ClientToken) => Promise<void>,
 ): Promise<Client> {
   const clientToken = wanted.clientToken ?? newClientToken();
   if (!isClientToken(clientToken)) {
@@ -34,9 +36,10 @@ export async function createClient(
   if ((await db.redis.exists(account)) === 0) throw new ChangeRefused('there is no such account');
   const key = db.client(clientToken).client;
   await db.redis.hsetnx(key, 'account_id', wanted.accountId);
-  const [owner, deleted] = await db.redis.hmget(key, 'account_id', 'deleted');
+  const [owner, deleted, named] = await db.redis.hmget(key, 'account_id', 'deleted', 'name');
   const taken = () => new ChangeRefused('this client token was given out before');
-  if (owner !== wanted.accountId || deleted) throw taken();
+  if (owner !== wanted.accountId || deleted || (named && !wanted.ifAbsent)) throw taken();
+  if (!named) await begins?.(clientToken);
   await Promise.all([
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),

@@ -16,8 +16,14 @@ export const tokenNamePattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 type StoredToken = { role: Role; createdAtMs: number; expiresAtMs?: number; hash: string };
 
-/** Makes a token, which is only in the answer; undefined if there is one of this name. */
-export async function createOperatorToken(db: Db, name: string, role: Role, forMs?: number) {
+/** Makes a token, which is only in the answer; undefined if there is one of this name. @param begins is called before */
+export async function createOperatorToken(
+  db: Db,
+  { name, role, forMs }: { name: string; role: Role; forMs?: number },
+  begins?: () => Promise<void>,
+) {
+  if ((await db.redis.hexists(db.global.operatorTokens, name)) === 1) return undefined;
+  await begins?.();
   const token = `${name}.${randomSecret()}`;
   const createdAtMs = nowOf(db);
   const expiresAtMs = forMs && createdAtMs + forMs;
