@@ -80,7 +80,7 @@ export function oursByCode(code: string): Ours | undefined {
 }
 
 /** Public addresses that belong to nobody: the blocks for documentation (RFC 5737, RFC 3849). */
-const anywhere = ['203.0.113.1', '2001:db8::1'];
+export const anywhere = ['203.0.113.1', '2001:db8::1'];
 
 /** Returns whether the kernel has a route, and an address of this host, for a connection to this IP address. */
 export type HasRoute = (address: string) => Promise<boolean>;

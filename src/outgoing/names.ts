@@ -3,7 +3,7 @@ import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AttemptFailed, codeOf, hasRoute, oursByCode } from './failures.js';
+import { AttemptFailed, anywhere, codeOf, hasRoute, oursByCode } from './failures.js';
 
 export interface FoundAddress extends LookupAddress {
   /** How long DNS lets the answer be used, s. */
@@ -38,7 +38,7 @@ const rememberedMs = 1_000;
 /** c-ares looks at its timeouts in steps of the same length, so the question may take twice as long. */
 const neutralQuestionTimeoutMs = 500;
 /** Until after a second try of the question, since a packet may be lost. */
-const otherFamilyWithoutRouteMs = 3_500;
+const reachableFamilyMs = 3_500;
 /** A resolver reads the list of name servers once; a laptop or a container may change its servers. */
 const resolverKeptMs = 60_000;
 
@@ -54,8 +54,8 @@ const resolverKeptMs = 60_000;
  * | in `hosts` | the addresses there; DNS is not asked, as is the usual order of a system |
  * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
  *
- * A name server that answers for one family and is silent about the other delays nothing, if this host has a route to what it
- * answered. Concurrent lookups of one name ask once.
+ * A name server that answers for one family and is silent about the other delays nothing, unless this host has a route to the other
+ * alone. Concurrent lookups of one name ask once.
  */
 export class SystemNames {
   readonly #asking = new Map<string, Promise<FoundAddress[]>>();
@@ -124,9 +124,10 @@ export class SystemNames {
   #bothOrSoon<T extends { address: string }>(questions: readonly Promise<T[]>[]) {
     const { otherFamilyMs = 50, hasRoute: isRouted = hasRoute } = this.settings;
     const given = questions.map(async (question) => {
-      const [found] = await question;
-      const isOfUse = found !== undefined && (await isRouted(found.address));
-      return sleep(isOfUse ? otherFamilyMs : otherFamilyWithoutRouteMs, undefined, { ref: false });
+      const address = (await question)[0]?.address ?? '';
+      const other = anywhere.find((one) => isIP(one) !== isIP(address)) ?? '';
+      const isFutile = !(await isRouted(address)) && (await isRouted(other));
+      return sleep(isFutile ? reachableFamilyMs : otherFamilyMs, undefined, { ref: false });
     });
     const late = Promise.any(given).then(() => Promise.reject(new Error('late')));
     return Promise.allSettled(questions.map((question) => Promise.race([question, late])));
