@@ -475,8 +475,11 @@ describe('A store that refuses writes', () => {
     await set('maxmemory', 1_000_000);
     await until('it is known', async () => (await tryNeeds(db)).some(({ reason }) => reason === 'full'));
     lines.length = 0;
-    await whileStopped(server.pid, () => tryNeeds(db));
-    assert.ok(db.health.reasons().includes('full'));
+    await whileStopped(server.pid, async () => {
+      await assert.rejects(db.durably(({ redis }) => redis.set('needs-write', '')).safe);
+      await tryNeeds(db);
+      assert.deepEqual(db.health.reasons(), ['timeout', 'full']);
+    });
     assert.doesNotMatch(JSON.stringify(lines), /no longer refuses/);
     await until('it has memory', () => set('maxmemory', 0).catch(() => false));
     await until('it accepts them', isWell);

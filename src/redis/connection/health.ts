@@ -95,10 +95,12 @@ export class StoreHealth {
     const before = this.#refused;
     // A server that did not answer has not said that it no longer refuses. Without a name: no node of a cluster did.
     const silent = new Set(found.filter((one) => !isAnswer(one)).map(({ server }) => server));
-    const kept = this.refused().filter((one) => silent.has(one.server) || silent.has(''));
+    const isSilent = ({ server }: Refused) => silent.has(server) || silent.has('');
+    // That it confirms nothing is then no reason beside its silence.
+    const kept = this.refused().filter((one) => isSilent(one) && one.reason !== 'unconfirmed');
     this.#refused = new Map([...kept, ...answers].map((one) => [keyOf(one), one]));
     this.#tell(answers.filter((one) => !before.has(keyOf(one))));
-    const ended = [...before.values()].filter((one) => !this.#refused.has(keyOf(one)));
+    const ended = [...before.values()].filter((one) => !this.#refused.has(keyOf(one)) && !isSilent(one));
     for (const { server, reason, commands } of explainRefusals(ended)) {
       this.log.info({ ...(server && { server }), reason, commands }, 'redis no longer refuses this');
     }
