@@ -2,7 +2,7 @@
  * The catalogue of errors: every `code` that an answer can carry, once. `/docs/errors` explains it, and the OpenAPI description
  * lists it, unless its meaning is one `To operators:`. A new error is a new row here, and its code is named in docs/reference/calls.md.
  */
-import { type TargetRefusal, targetRefusals } from '../outgoing/target.js';
+import { asMessage, type TargetRefusal, targetRefusals } from '../outgoing/target.js';
 
 type UrlCodes = { [Reason in TargetRefusal as `url_${Reason}`]: (typeof targetRefusals)[Reason] };
 const urlCodes = Object.fromEntries(
@@ -165,10 +165,10 @@ export const errors = Object.fromEntries(
   ),
 ) as Record<ErrorCode, { status: number; meaning: string; remedy: string }>;
 
-/** Returns what a code means and what to do, as a message: plain text, without the point at its end. */
+/** Returns what a code means and what to do, as a message. */
 export function wordsOf(code: ErrorCode): string {
   const { meaning, remedy } = errors[code];
-  return `${meaning} ${remedy}`.replaceAll('`', '').slice(0, -1);
+  return asMessage([meaning, remedy]);
 }
 
 export const errorCodes = Object.keys(errors) as ErrorCode[];

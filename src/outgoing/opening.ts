@@ -15,7 +15,7 @@ import {
   saysUnknownHost,
 } from './failures.js';
 import type { FoundAddress, Names } from './names.js';
-import type { OutgoingProxy } from './proxy.js';
+import { type OutgoingProxy, otherAfterMs } from './proxy.js';
 
 /** One origin as a connection sees it. */
 export interface Destination {
@@ -150,7 +150,7 @@ async function connectTcp(
     keepAlive: true,
     // Happy Eyeballs asks for all addresses. Node's 250 ms for each but the last is less than one lost SYN.
     autoSelectFamily: true,
-    autoSelectFamilyAttemptTimeout: 1_500,
+    autoSelectFamilyAttemptTimeout: otherAfterMs,
     lookup: (_host, _options, found) => found(null, [...addresses]),
   });
   // The option `signal` of Node would keep a listener, and with it the socket, once that is closed.

@@ -12,8 +12,8 @@ export const readProxy = ({ OUTGOING_PROXY: url, OUTGOING_PROXY_RESOLVES: resolv
 
 /** How long a proxy may take to refuse what it can judge alone. */
 const judgedWithinMs = 1_000;
-/** As without a proxy, see opening.ts. */
-const otherAfterMs = 1_500;
+/** How long an address may take before the next is tried, also without a proxy. */
+export const otherAfterMs = 1_500;
 /** A target that every proxy refuses immediately: a port of the proxy's own machine at which nothing listens. */
 const nowhere = { host: '127.0.0.1', port: 1 };
 

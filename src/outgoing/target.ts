@@ -39,11 +39,15 @@ export const targetRefusals = {
 
 export type TargetRefusal = keyof typeof targetRefusals;
 
+/** Makes a message of what is wrong and what to do: plain text, without the point at its end. */
+export const asMessage = ([meaning, remedy]: readonly [string, string]): string =>
+  `${meaning} ${remedy}`.replaceAll('`', '').slice(0, -1);
+
 /** The URL cannot be registered. The message names the rule, contains no part of the URL, and may be shown. */
 export class TargetRefused extends Error {
   override name = 'TargetRefused';
   constructor(readonly reason: TargetRefusal) {
-    super(targetRefusals[reason].join(' ').replaceAll('`', '').slice(0, -1));
+    super(asMessage(targetRefusals[reason]));
   }
 }
 
