@@ -147,7 +147,11 @@ describe('POST /oauth/access_token', () => {
     400: [
       ['a file part', () => parts({ client_secret: new Blob(['secret']) }), {}, /file/],
       ['a broken percent-encoding', () => 'client_id=%zz'],
-      ['multipart without its end', () => '--b\r\nx', { 'content-type': 'multipart/form-data; boundary=b' }],
+      [
+        'multipart without its end',
+        () => '--b\r\ncontent-disposition: form-data; name="a"\r\n\r\nx',
+        { 'content-type': 'multipart/form-data; boundary=b' },
+      ],
       ['an empty body', () => '', {}, /grant_type/],
       ...['grant_type', 'client_id', 'client_secret', 'scope'].flatMap((name): Case[] => [
         [`${name} missing`, () => `${fields()}`.replace(`${name}=`, 'x='), {}, new RegExp(name)],

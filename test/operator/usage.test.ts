@@ -59,6 +59,7 @@ describe('operator: usage', () => {
       'explain X ': 'error: : must not be empty',
       'account set X --scope=': 'error: --scope : must not be empty',
       'account disable ': 'error: : must not be empty',
+      'client list --account=': 'error: --account : must not be empty',
     };
     for (const [line, said] of Object.entries(wrong)) {
       it(line, async () => {
