@@ -4,7 +4,7 @@ const report = process.report.getReport() as { userLimits?: { open_files: { soft
 export const openFiles = Number(report.userLimits?.open_files.soft) || Infinity;
 
 /** The service itself opens 51, and three for each node of a cluster. Without a free one, Temporal's library ends the process. */
-const shared = Math.min(openFiles - 100, openFiles * 0.95);
+const shared = Math.max(20, Math.min(openFiles - 100, openFiles * 0.95));
 /** To receivers, as `maxSockets` in outgoing/connections.ts. */
 export const maxSockets = Math.min(4000, Math.floor((shared * 4) / 19));
 /** From callers. */
