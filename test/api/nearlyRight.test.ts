@@ -86,7 +86,7 @@ describe('every call, asked nearly right', () => {
     const part = `--b\r\ncontent-disposition: form-data; name="url"\r\n\r\n${receiver.url}\r\n--b--\r\n`;
     const bodies: Record<string, Attempt> = {
       JSON: { type: jsonType, body: JSON.stringify({ url: receiver.url, access: 'read', ...members }) },
-      'a list of JSON': { type: jsonType, body: '[]' },
+      'a list of JSON': { type: jsonType, body: '[{}]' },
       'a form': { type: formType, body: `${new URLSearchParams({ url: receiver.url, ...members })}` },
       'a form in parts': { type: 'multipart/form-data; boundary=b', body: part },
       text: { type: 'text/plain', body: 'url' },
@@ -204,9 +204,9 @@ describe('every call, asked nearly right', () => {
     });
   }
 
-  it('takes no notice of an empty body, {} and a type without a body', async () => {
+  it('takes no notice of a body that says nothing, and of a type without a body', async () => {
     const call = calls.find(({ name }) => name === 'GET /clients') ?? assert.fail();
-    for (const body of ['', '{}', ' { }\n'])
+    for (const body of ['', '{}', ' { }\n', '[]', 'null\n'])
       assert.equal((await ask(call, { type: jsonType, body })).status, 200);
   });
 

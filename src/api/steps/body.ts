@@ -194,7 +194,7 @@ function locateError(text: string, message: string): { at: number; why: string }
 }
 
 /**
- * Refuses a body on a call that takes none: its caller meant it. Empty ones and `{}` are what some libraries always send.
+ * Refuses a body on a call that takes none: its caller meant it. Laravel itself sends `[]`, .NET `null`, other libraries `{}`.
  * @param places where the call's parameters belong
  * @throws ApiError 400
  */
@@ -202,7 +202,7 @@ export async function requireNoBody(req: IncomingMessage, places: Places): Promi
   const { 'content-length': length = '0', 'transfer-encoding': coding } = req.headers;
   if (coding === undefined && Number(length) === 0) return;
   const text = await readNoBody(req).then(String, () => 'too long');
-  if (/^\s*(\{\s*\})?\s*$/.test(text)) return;
+  if (/^\s*(\{\s*\}|\[\s*\]|null)?\s*$/.test(text)) return;
   const parts = [...places].map(([name, place]) => `${name} ${place}`);
   throw badParameter(`This call takes no body${parts.length > 0 ? `: ${parts.join(', ')}` : ''}`);
 }
