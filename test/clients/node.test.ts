@@ -7,7 +7,7 @@ import {
 } from '../../clients/node/src/client.js';
 import { startReceiver, until } from '../receiver.js';
 import { afterTest, opened } from '../servers.js';
-import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
+import { type PublishedTo, startPublishedTo } from './service.js';
 
 type Fetch = typeof fetch;
 interface Call {
@@ -50,12 +50,6 @@ describe('clients/node', () => {
     return client;
   }
 
-  const event = (n: number, more: Partial<EnrichmentEvent> = {}): EnrichmentEvent => ({
-    ...eventOf(to, n),
-    ...more,
-  });
-  const events = (count: number) => Array.from({ length: count }, (_, n) => event(n));
-
   const refusal = (code: string) => (err: unknown) => {
     assert.ok(err instanceof EventNotAccepted, String(err));
     assert.equal(err.code, code);
@@ -65,7 +59,7 @@ describe('clients/node', () => {
 
   it('sends events that arrive together in shared calls, at most `concurrency` under way, each event once', async () => {
     const publisher = open({ concurrency: 2, batchSize: 50 });
-    const accepted = await Promise.all(events(450).map((one) => publisher.send(one)));
+    const accepted = await Promise.all(to.events(450).map((one) => publisher.send(one)));
     assert.ok(accepted.every(({ notification }) => notification === 'queued'));
     assert.equal(calls.length, 9);
     assert.equal(mostUnderWay, 2);
@@ -75,9 +69,9 @@ describe('clients/node', () => {
 
   it('repeats a call after 503 until it is accepted, each notification once', async () => {
     const publisher = open({ concurrency: 3, batchSize: 20 });
-    await publisher.send(event(0));
+    await publisher.send(to.event(0));
     to.redis.hang();
-    const sent = Promise.all(events(100).map((one) => publisher.send(one)));
+    const sent = Promise.all(to.events(100).map((one) => publisher.send(one)));
     await until('each was answered 503', () => calls.filter((c) => c.status === 503).length >= 3);
     to.redis.release();
     await sent;
@@ -96,7 +90,7 @@ describe('clients/node', () => {
       const cause = new Error('Request was cancelled.', { cause: new Error('Proxy response (403)') });
       throw new TypeError('fetch failed', { cause });
     });
-    await Promise.all(events(5).map((one) => publisher.send(one)));
+    await Promise.all(to.events(5).map((one) => publisher.send(one)));
     const statuses = calls.map(({ status }) => status);
     assert.deepEqual(statuses, [0, 202]);
     assert.deepEqual(calls[1]?.events, calls[0]?.events);
@@ -116,7 +110,7 @@ describe('clients/node', () => {
       const publisher = open({ onRetry, timeoutMs: 2000 }, (url, init) =>
         fetch(calls.length > 0 ? url : instead.url, init),
       );
-      await publisher.send(event(0));
+      await publisher.send(to.event(0));
       assert.deepEqual(told, [`${to.api.url}: ${why}; 1 events are sent again`]);
     });
   }
@@ -130,10 +124,10 @@ describe('clients/node', () => {
       return Response.json(body, { status: 202 });
     });
     const results = await Promise.allSettled([
-      publisher.send(event(0)),
-      publisher.send(event(1, { client_token: 'NOBODY' })),
-      publisher.send(event(2, { segments: [''] })),
-      publisher.send(event(3, { event_id: 'an-3' })),
+      publisher.send(to.event(0)),
+      publisher.send(to.event(1, { client_token: 'NOBODY' })),
+      publisher.send(to.event(2, { segments: [''] })),
+      publisher.send(to.event(3, { event_id: 'an-3' })),
     ]);
     const outcomes = results.map((one) =>
       one.status === 'fulfilled' ? one.value.notification : one.reason.code,
@@ -147,19 +141,19 @@ describe('clients/node', () => {
   it('cuts a call below 1 MiB', async () => {
     const segments = Array.from({ length: 200 }, (_, n) => `${n}-`.padEnd(128, '界'));
     const publisher = open();
-    await Promise.all(Array.from({ length: 20 }, (_, n) => publisher.send(event(n, { segments }))));
+    await Promise.all(Array.from({ length: 20 }, (_, n) => publisher.send(to.event(n, { segments }))));
     assert.ok(calls.length > 1);
     await to.assertEachOnce(20);
   });
 
   it('applies back-pressure: ready() waits while maxQueued events wait for their answer', async () => {
     const publisher = open({ maxQueued: 10, concurrency: 1, batchSize: 5 });
-    await publisher.send(event(0));
+    await publisher.send(to.event(0));
     to.redis.hang();
     let sent = 0;
     const done = (async () => {
       const all = [];
-      for (const one of events(40)) {
+      for (const one of to.events(40)) {
         await publisher.ready();
         all.push(publisher.send(one));
         sent++;
@@ -176,11 +170,11 @@ describe('clients/node', () => {
 
   it('close() sends all waiting events, then accepts no more', async () => {
     const publisher = open();
-    const sent = Promise.all(events(300).map((one) => publisher.send(one)));
+    const sent = Promise.all(to.events(300).map((one) => publisher.send(one)));
     await publisher.close();
     await sent;
     await to.assertEachOnce(300);
-    await assert.rejects(publisher.send(event(1)), refusal('closed'));
+    await assert.rejects(publisher.send(to.event(1)), refusal('closed'));
     await publisher.ready();
   });
 

@@ -7,7 +7,7 @@ import { projectDir } from '../../src/operator/npmStart.js';
 import { startProgram } from '../program.js';
 import { newFolder } from '../servers.js';
 import { run } from '../tools.js';
-import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
+import { type PublishedTo, startPublishedTo } from './service.js';
 
 const npmInstall = ['install', '--ignore-scripts', '--no-audit', '--no-fund'];
 
@@ -49,7 +49,7 @@ describe('the packages of the clients', function () {
       join(folder, 'publish.mjs'),
       `import { EnrichmentsClient } from 'asset-update-client';
 const client = new EnrichmentsClient(${JSON.stringify({ url: to.api.url, clientId, clientSecret })});
-console.log((await client.send(${JSON.stringify(eventOf(to, 1))})).notification);
+console.log((await client.send(${JSON.stringify(to.event(1))})).notification);
 await client.close();`,
     );
     const { stdout } = await run(process.execPath, ['publish.mjs'], { cwd: folder });
@@ -89,7 +89,7 @@ await client.close();`,
     const published = run(join(home, 'bin/asset-update-publish'), [to.api.url], {
       env: { ...process.env, CLIENT_ID, CLIENT_SECRET },
     });
-    published.child.stdin?.end(JSON.stringify(eventOf(to, 2)));
+    published.child.stdin?.end(JSON.stringify(to.event(2)));
     assert.match((await published).stdout, /"notification": "queued"/);
   });
 });

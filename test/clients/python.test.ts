@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { portOf, startReceiver, until } from '../receiver.js';
-import { afterTest, opened } from '../servers.js';
+import { startReceiver, until } from '../receiver.js';
+import { opened } from '../servers.js';
 import { run as runTool } from '../tools.js';
-import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
+import { type PublishedTo, startPublishedTo } from './service.js';
 
 const source = join(import.meta.dirname, '../../clients/python/src');
 
@@ -29,27 +28,17 @@ describe('clients/python', () => {
 
   /** @param change alters the service's answer to a batch */
   async function url(change: Change = (_, results) => results): Promise<string> {
-    const between = createServer(async (request, response) => {
-      const parts: Buffer[] = [];
-      for await (const part of request) parts.push(part);
-      const { authorization, 'content-type': type = '' } = request.headers;
-      const answer = await fetch(`${to.api.url}${request.url}`, {
-        method: 'POST',
-        headers: { 'content-type': type, ...(authorization && { authorization }) },
-        body: Buffer.concat(parts),
-      });
-      const body = (await answer.json()) as { results?: Result[] };
-      if (request.url === '/enrichments') statuses.push(answer.status);
-      if (body.results) body.results = await change(statuses.length, body.results);
-      const retryAfter = answer.headers.get('retry-after');
-      response.writeHead(answer.status, retryAfter === null ? {} : { 'retry-after': retryAfter });
-      response.end(JSON.stringify(body));
-    });
-    afterTest(() => {
-      between.closeAllConnections();
-      between.close();
-    });
-    return `http://127.0.0.1:${await portOf(between)}`;
+    const between = await startReceiver();
+    between.answer = async ({ path, headers: { authorization = '', 'content-type': type = '' }, body }) => {
+      const asked = { method: 'POST', headers: { 'content-type': type, authorization }, body };
+      const answer = await fetch(`${to.api.url}${path.replace('/hook', '')}`, asked);
+      const told = (await answer.json()) as { results?: Result[] };
+      if (path.endsWith('/enrichments')) statuses.push(answer.status);
+      if (told.results) told.results = await change(statuses.length, told.results);
+      const passedOn = { 'retry-after': answer.headers.get('retry-after') ?? '0' };
+      return { status: answer.status, headers: passedOn, body: JSON.stringify(told) };
+    };
+    return between.url;
   }
 
   /** @param events an event, or a line as it is */
@@ -79,16 +68,10 @@ describe('clients/python', () => {
     );
   }
 
-  const event = (n: number, more: object = {}) => ({
-    ...eventOf(to, n),
-    ...more,
-  });
-  const events = (count: number) => Array.from({ length: count }, (_, n) => event(n));
-
   it('publishes each event once, in calls below 1 MiB, and prints the result of each', async () => {
     const segments = Array.from({ length: 90 }, (_, n) => `${n}`.padEnd(128, '-'));
-    const long = events(100).map((one) => ({ ...one, segments }));
-    const { status, results, stderr } = await run(await url(), [...long, ...events(250).slice(100)]);
+    const long = to.events(100).map((one) => ({ ...one, segments }));
+    const { status, results, stderr } = await run(await url(), [...long, ...to.events(250).slice(100)]);
     assert.deepEqual([status, stderr, statuses], [0, '', [202, 202, 202]]);
     assert.equal(results.filter(({ notification }) => notification === 'queued').length, 250);
     await to.assertEachOnce(250);
@@ -99,7 +82,7 @@ describe('clients/python', () => {
       if (call === 1) to.redis.hang();
       return results;
     });
-    const ran = run(address, events(200));
+    const ran = run(address, to.events(200));
     await until('a call was answered 503', () => statuses.includes(503));
     to.redis.release();
     const { status, stderr } = await ran;
@@ -111,7 +94,7 @@ describe('clients/python', () => {
   it('follows no redirect, which would carry its secrets elsewhere', async () => {
     const elsewhere = await startReceiver();
     elsewhere.answer = () => ({ status: 302, headers: { location: '/elsewhere' } });
-    const { stderr } = await run(elsewhere.url, events(1));
+    const { stderr } = await run(elsewhere.url, to.events(1));
     assert.deepEqual([stderr, elsewhere.received.length], ['refused: 302 \n', 1]);
   });
 
@@ -119,11 +102,11 @@ describe('clients/python', () => {
     const unknown = { event_id: null, code: 'temporarily_unavailable' };
     const lost: Change = (call, results) => (call === 1 ? [...results.slice(0, 3), unknown] : results);
     const { status, results } = await run(await url(lost), [
-      event(0),
-      event(1, { client_token: 'NOBODY' }),
-      event(2, { segments: [''] }),
-      event(3),
-      event(4),
+      to.event(0),
+      to.event(1, { client_token: 'NOBODY' }),
+      to.event(2, { segments: [''] }),
+      to.event(3),
+      to.event(4),
     ]);
     assert.equal(status, 1);
     const outcomes = results.map(({ notification, code }) => notification ?? code);
@@ -145,6 +128,31 @@ describe('clients/python', () => {
     return fake.url;
   }
 
+  /** @returns what the program prints, which has the module as `client` */
+  async function runProgram(program: string): Promise<string> {
+    const env = { PYTHONPATH: source, TZ: 'Asia/Tokyo' };
+    const text = `import time, asset_update_client as client\n${program}`;
+    return (await runTool('python3', ['-B', '-c', text], { env })).stdout;
+  }
+
+  it('publishes a full call before it asks for another event', async () => {
+    const printed = await runProgram(`client.EVENTS_IN_A_CALL = 1
+def read_events():
+    yield {}
+    print("asked")
+for _, result in client.Publisher("${await startFake([202])}", "a", "b").publish(read_events()):
+    print(result["notification"])`);
+    assert.equal(printed, 'queued\nasked\n');
+  });
+
+  it('gets a new token also where another thread has noted first that theirs has ended', async () => {
+    const printed = await runProgram(`class Shared(client.Publisher):
+    _token = property(lambda self: None, lambda self, token: None)
+for _, result in Shared("${await startFake([401, 202])}", "a", "b").publish([{}]):
+    print(result["notification"])`);
+    assert.equal(printed, 'queued\n');
+  });
+
   const scripts: [first: string, told: number, ...script: (number | 'unknown')[]][] = [
     ['an unknown item', 202, 'unknown', 202],
     ['a token that has ended', 503, 401, 503, 202],
@@ -153,7 +161,7 @@ describe('clients/python', () => {
   for (const [first, told, ...script] of scripts) {
     it(`sends again, and tells why, until an event is accepted: ${first}`, async () => {
       const address = await startFake(script);
-      const { status, stderr } = await run(address, [event(0)]);
+      const { status, stderr } = await run(address, [to.event(0)]);
       assert.deepEqual([status, stderr], [0, `${address}: ${told}; 1 events are sent again\n`]);
     });
   }
@@ -166,24 +174,21 @@ describe('clients/python', () => {
       ['soon', 0.1, 0.2],
     ] as const) {
       const address = await startFake([503, 202], { 'retry-after': retryAfter });
-      const program = `import time, asset_update_client as client
-time.sleep = print
-list(client.Publisher("${address}", "a", "b").publish([{}]))`;
-      const env = { PYTHONPATH: source, TZ: 'Asia/Tokyo' };
-      const { stdout } = await runTool('python3', ['-B', '-c', program], { env });
-      assert.ok(Number(stdout) >= least && Number(stdout) <= most, stdout);
+      const printed = await runProgram(`time.sleep = print
+list(client.Publisher("${address}", "a", "b").publish([{}]))`);
+      assert.ok(Number(printed) >= least && Number(printed) <= most, printed);
     }
   });
 
   it('says without a trace that nobody takes its results any more', async () => {
-    const { status, stderr } = await run(await url(), events(3), false);
+    const { status, stderr } = await run(await url(), to.events(3), false);
     assert.equal(status, 1);
     assert.match(stderr, /^broke off \(\[Errno 32\] Broken pipe\): .*\n$/);
   });
 
   it('names the lines that are no events, and publishes the others', async () => {
     const bad = ['{"client_token":', '[1]', '"x"', 'null', '1', '{"segments":[NaN]}', '{"a":-Infinity}'];
-    const { status, results, stderr } = await run(await url(), [event(0), ...bad, '', event(1)]);
+    const { status, results, stderr } = await run(await url(), [to.event(0), ...bad, '', to.event(1)]);
     assert.deepEqual([status, results.length], [1, 2]);
     assert.equal(stderr, bad.map((_, i) => `line ${i + 2} is not a JSON object\n`).join(''));
   });
@@ -200,7 +205,7 @@ list(client.Publisher("${address}", "a", "b").publish([{}]))`;
       'http://h/a b',
       'http://h/ä',
     ];
-    const ran = await Promise.all(useless.map((address) => run(address, [event(0)])));
+    const ran = await Promise.all(useless.map((address) => run(address, [to.event(0)])));
     for (const { status, stderr } of ran) {
       assert.deepEqual([status, stderr.split('\n').length], [1, 2], stderr);
       assert.match(stderr, /^refused: (?!.*secret)/);

@@ -1,5 +1,6 @@
 /** The service for tests of a client: its API behind a proxy to Redis, an account, a client with a URL. */
 import assert from 'node:assert/strict';
+import type { EnrichmentEvent } from '../../clients/node/src/client.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { newCustomer, startHarness } from '../service.js';
@@ -11,11 +12,18 @@ export async function startPublishedTo() {
   const api = await startHarness({ REDIS_URL: redis.url, ACCOUNT_RATE_PER_SECOND: '10000' }, 'api');
   const account = await newCustomer(api, ['push_notifications', 'enrichments']);
   await account.register('http://127.0.0.1:9/nobody');
+  const { client_token } = account;
+  const segments = ['iab:17', 'mood:ü🎬'];
+  /** @returns an event of the asset with this number */
+  const event = (n: number, more: Partial<EnrichmentEvent> = {}): EnrichmentEvent => {
+    return { client_token, platform_id: `video-${n}`, segments, ...more };
+  };
   return {
     api,
     redis,
     account,
-    clientToken: account.client_token,
+    event,
+    events: (count: number) => Array.from({ length: count }, (_, n) => event(n)),
     /** Asserts that the client has notifications of so many assets, one of each. */
     async assertEachOnce(assets: number): Promise<void> {
       const found: unknown[] = [];
@@ -36,10 +44,3 @@ export async function startPublishedTo() {
     },
   };
 }
-
-/** An event of an asset with this number. */
-export const eventOf = ({ clientToken }: PublishedTo, n: number) => ({
-  client_token: clientToken,
-  platform_id: `video-${n}`,
-  segments: ['iab:17', 'mood:ü🎬'],
-});

@@ -21,14 +21,14 @@ describe('clients/node: updates', () => {
     return new UpdatesClient({ url: to.api.url, clientId, clientSecret, ...options });
   }
   const asked = (more: Partial<Parameters<UpdatesClient['updates']>[0]> = {}) => ({
-    clientToken: to.clientToken,
+    clientToken: to.account.client_token,
     pauseMs: 10,
     ...more,
   });
 
   async function publish(count: number): Promise<void> {
     for (let i = 0; i < count; i++)
-      await to.api.publish({ client: to.clientToken, asset: `vid-${published++}` });
+      await to.api.publish({ client: to.account.client_token, asset: `vid-${published++}` });
   }
   const assetsOf = (pages: readonly UpdatePage[]) =>
     pages.flatMap(({ updates }) => updates.map(({ platform_id }) => platform_id));

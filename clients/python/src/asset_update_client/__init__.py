@@ -77,7 +77,7 @@ class Publisher:
         self._token: str | None = None
 
     def publish(self, events: Iterable[Event]) -> Iterator[tuple[Event, Result]]:
-        """Yields each event with its result, once the service has accepted or refused it.
+        """Yields each event with its result, once the service has accepted or refused it. Whoever reads no results sends nothing.
 
         Raises CallRefused.
         """
@@ -87,21 +87,21 @@ class Publisher:
             # Without an id, a repeat would count as another event.
             event: Event = {**given, "event_id": given.get("event_id") or f"evt-{uuid.uuid4()}"}
             event_bytes = len(json.dumps(event)) + len(", ")
-            if len(batch) == EVENTS_IN_A_CALL or batch_bytes + event_bytes > BYTES_IN_A_CALL:
+            if batch_bytes + event_bytes > BYTES_IN_A_CALL:
                 yield from self._publish(batch)
                 batch, batch_bytes = [], 0
             batch.append(event)
             batch_bytes += event_bytes
+            if len(batch) == EVENTS_IN_A_CALL:
+                yield from self._publish(batch)
+                batch, batch_bytes = [], 0
         yield from self._publish(batch)
 
     def _publish(self, events: list[Event]) -> Iterator[tuple[Event, Result]]:
         """Sends the events until each is accepted or refused: always with the same ids, so that none counts twice."""
-        failures, renewed = 0, False
+        failures = 0
         while events:
             status, answer, wait = self._post(events)
-            if status == 401 and self._token is not None and not renewed:
-                self._token, renewed = None, True
-                continue
             unknown = events
             if status == 202:
                 # 202 is the answer to the call, not to each event: check every item.
@@ -114,7 +114,7 @@ class Publisher:
                         unknown.append(event)
             elif status not in (0, 408, 429) and status < 500:
                 raise CallRefused(f"{status} {answer}")
-            events, renewed = unknown, False
+            events = unknown
             if events:
                 if failures == 0:
                     asked = f", to wait {wait} s" if wait else ""
@@ -123,15 +123,24 @@ class Publisher:
                 failures += 1
 
     def _post(self, events: list[Event]) -> tuple[int, Any, int]:
-        if self._token is None:
-            fields = {"grant_type": "none", "scope": "enrichments", **self._credentials}
-            form = {"content-type": "application/x-www-form-urlencoded"}
-            status, answer, wait = self._call("/oauth/access_token", urllib.parse.urlencode(fields), form, "access_token")
-            if status != 200:
-                return status, answer, wait
-            self._token = answer["access_token"]
-        headers = {"content-type": "application/json", "authorization": f"Bearer {self._token}"}
-        return self._call("/enrichments", json.dumps({"events": events}), headers, "results")
+        """Publishes with the token that all threads share; if the service refuses the token, once more with a new one."""
+        body = json.dumps({"events": events})
+        for is_renewed in (False, True):
+            token = self._token
+            if token is None:
+                fields = {"grant_type": "none", "scope": "enrichments", **self._credentials}
+                form = {"content-type": "application/x-www-form-urlencoded"}
+                answered = self._call("/oauth/access_token", urllib.parse.urlencode(fields), form, "access_token")
+                if answered[0] != 200:
+                    break
+                token = self._token = answered[1]["access_token"]
+            headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
+            answered = self._call("/enrichments", body, headers, "results")
+            if answered[0] != 401 or is_renewed:
+                break
+            if self._token == token:
+                self._token = None
+        return answered
 
     def _call(self, path: str, body: str, headers: dict[str, str], member: str) -> tuple[int, Any, int]:
         """Returns status, answer (which has the member if the call succeeded), and the seconds of Retry-After.
