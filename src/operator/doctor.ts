@@ -7,6 +7,7 @@ import { flag as isSo, text } from '../api/reference/schemas.js';
 import type { Config } from '../config.js';
 import { publicAddressBeside } from '../outgoing/address.js';
 import { readProxy } from '../outgoing/proxy.js';
+import { timeAt } from '../redis/connection/db.js';
 import { acceptEmpty } from '../redis/connection/mark.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { checkRedis, type Finding, finding } from './redisChecks.js';
@@ -66,7 +67,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
   // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
   await import('@temporalio/client');
   const redis = operator.db().then((db) => checkRedis(db, config));
-  const temporal = operator.temporal().then((client) => checkTemporal(client, config));
+  const temporal = operator.temporal().then((client) => checkTemporal(client, operator));
   const servers = await Promise.all([
     redis.catch(unavailable('redis', 'REDIS_URL')),
     temporal.catch(unavailable('temporal', 'TEMPORAL_ADDRESS')),
@@ -137,14 +138,16 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
   return findings;
 }
 
-async function checkTemporal(temporal: Client, config: Config): Promise<Finding[]> {
+async function checkTemporal(temporal: Client, operator: Operator): Promise<Finding[]> {
+  const config = operator.config();
   const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE } = config;
+  const nowMs = await serversNow(operator);
   try {
     return await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => [
       await checkNamespace(temporal, namespace),
       await checkSearchAttributes(temporal, namespace),
-      await checkSweep(temporal, TASK_QUEUE),
-      await checkWorkers(temporal, config),
+      await checkSweep(temporal, TASK_QUEUE, nowMs),
+      checkWorkers(await countWorkers(temporal, config, nowMs), config),
     ]);
   } catch (err) {
     const { explainTemporal } = await import('../temporal/refusal.js');
@@ -177,7 +180,7 @@ async function checkSearchAttributes({ connection }: Client, namespace: string):
 /** The sweep starts every 15 seconds: three starts missed. */
 const sweepLateMs = 60_000;
 
-async function checkSweep(temporal: Client, taskQueue: string): Promise<Finding> {
+async function checkSweep(temporal: Client, taskQueue: string, nowMs: number): Promise<Finding> {
   const check = 'temporal sweep';
   const { workflowIds } = await import('../temporal/workflowIds.js');
   const { ScheduleNotFoundError } = await import('@temporalio/client');
@@ -190,7 +193,7 @@ async function checkSweep(temporal: Client, taskQueue: string): Promise<Finding>
     }
     const started = info.recentActions.map((action) => action.takenAt.getTime());
     const ranAt = Math.max(info.createdAt.getTime(), info.lastUpdatedAt?.getTime() ?? 0, ...started);
-    const ago = Math.max(Date.now() - ranAt, 0);
+    const ago = Math.max(nowMs - ranAt, 0);
     // While a long sweep runs, no other is started.
     const level = info.runningActions.length > 0 || ago <= sweepLateMs ? 'ok' : 'fail';
     const found = `The sweep last ran ${span(ago)} ago; it is due every 15 s.`;
@@ -202,24 +205,30 @@ async function checkSweep(temporal: Client, taskQueue: string): Promise<Finding>
   }
 }
 
-async function checkWorkers(temporal: Client, config: Config): Promise<Finding> {
-  const count = await countWorkers(temporal, config);
+function checkWorkers(count: number, { TASK_QUEUE }: Config): Finding {
   if (count > 0) return finding('temporal workers', 'ok', `${count} asked for work in the last 90 s.`);
-  const todo = `Start one (npm run worker), with TASK_QUEUE=${config.TASK_QUEUE}.`;
+  const todo = `Start one (npm run worker), with TASK_QUEUE=${TASK_QUEUE}.`;
   return finding('temporal workers', 'fail', 'No worker asks for work.', todo);
 }
 
 /** A worker asks again after a minute at most. */
 const polledWithinMs = 90_000;
 
-/** Counts the workers that asked for workflow tasks lately. */
+/** Returns Redis' time, ms: Temporal tells no time, and the clock of the operator's machine may be wrong. */
+export const serversNow = ({ db }: Operator): Promise<number> =>
+  db()
+    .then((store) => timeAt(store, store.global.accounts))
+    .catch(() => Date.now());
+
+/** Counts the workers that asked for workflow tasks lately. @param nowMs of {@link serversNow} */
 export async function countWorkers(
   { workflowService }: Client,
   { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: name }: Config,
+  nowMs: number,
 ): Promise<number> {
   const asked = { namespace, taskQueue: { name }, taskQueueType: 1 };
   const { pollers } = await workflowService.describeTaskQueue(asked);
-  const lately = Date.now() - polledWithinMs;
+  const lately = nowMs - polledWithinMs;
   const polled = pollers.filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds) * 1000 > lately);
   return new Set(polled.map(({ identity }) => identity)).size;
 }

@@ -6,7 +6,7 @@ import { text, time, whole } from '../api/reference/schemas.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { minutesRead, readMinutes } from '../redis/records/calls.js';
 import { readCounts } from '../redis/records/counts.js';
-import { countWorkers } from './doctor.js';
+import { countWorkers, serversNow } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
 import { type ClientStatus, readClients, type Situation, situations, todos } from './situations.js';
@@ -124,8 +124,9 @@ async function askTemporal(operator: Operator): Promise<{ workers?: number; prob
     const temporal = await operator.temporal();
     const { askNamespace } = await import('../temporal/connection.js');
     await askNamespace(temporal, temporalWithinMs);
+    const nowMs = await serversNow(operator);
     const workers = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
-      countWorkers(temporal, operator.config()),
+      countWorkers(temporal, operator.config(), nowMs),
     );
     return { workers };
   } catch (err) {
