@@ -63,11 +63,8 @@ function brief(value: unknown): Value {
   return typeof text === 'string' && /^https?:/.test(text) ? new URL(text).host : text;
 }
 
-/** At most so much of a text is in a cell of a terminal; `--json` and the desk have all of it. */
-const cellLength = 64;
-
-const cut = (text: Value): Value =>
-  typeof text === 'string' && text.length > cellLength ? `${text.slice(0, cellLength)}…` : text;
+/** At most 64 characters of a text are in a cell of a terminal; `--json` and the desk have all of it. */
+const cut = (text: Value): Value => (typeof text === 'string' ? text.replace(/^(.{64}).+/su, '$1…') : text);
 
 function inCell(value: unknown): Value {
   if (Array.isArray(value)) return value.join(' ');
@@ -106,9 +103,21 @@ export const givenFacts = (of: Readonly<Record<string, Value>>): [string, Value]
 
 function columns(rows: readonly (readonly Value[])[]): string {
   const texts = rows.map((row) => row.map(printable));
-  const widths = texts[0]?.map((_, i) => Math.max(...texts.map((row) => row[i]?.length ?? 0))) ?? [];
-  const lines = texts.map((row) => row.map((text, i) => text.padEnd(widths[i] ?? 0)).join('  '));
-  return lines.map((line) => line.trimEnd()).join('\n');
+  const widths: number[] = [];
+  for (const row of texts)
+    row.forEach((text, i) => {
+      widths[i] = Math.max(widths[i] ?? 0, widthOf(text));
+    });
+  const padded = (text: string, i: number) => text + ' '.repeat((widths[i] ?? 0) - widthOf(text));
+  return texts.map((row) => row.map(padded).join('  ').trimEnd()).join('\n');
+}
+
+/** Characters of East Asia and emoji take two columns of a terminal, combining characters none. */
+function widthOf(text: string): number {
+  if (/^[ -~]*$/.test(text)) return text.length;
+  const wide =
+    /(?![\uff61-\uff9f])[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}\u3000-\u303e\uff01-\uff60]|\p{Emoji_Presentation}/gu;
+  return [...text.replaceAll(/[\p{M}\p{Join_C}]/gu, '').replaceAll(wide, '  ')].length;
 }
 
 /**
