@@ -26,12 +26,14 @@ export const notificationList = operation({
   command: 'notification list',
   does: 'list the newest notifications, of all clients or of one',
   role: 'look',
-  input: z.object({
-    client: anyClient.optional().describe('only of this client'),
-    state: choice(notificationStates).optional().describe('only in this state'),
-    since: when.optional().describe('accepted since this date, or this long ago (15m, 2h, 3d)'),
-    limit: limit.default(50).describe('at most this many'),
-  }),
+  input: inOrder(
+    z.object({
+      client: anyClient.optional().describe('only of this client'),
+      state: choice(notificationStates).optional().describe('only in this state'),
+      since: when.optional().describe('accepted since this date, or this long ago (15m, 2h, 3d)'),
+      limit: limit.default(50).describe('at most this many'),
+    }),
+  ),
   answers: listedAnswer,
   list: 'notifications',
   async run(operator, options, page) {

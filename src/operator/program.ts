@@ -3,6 +3,7 @@ import { Command, CommanderError, Help, InvalidArgumentError, type Option } from
 import type { z } from 'zod';
 import { toJsonSchema } from '../api/reference/schemas.js';
 import { operatorsDoor } from '../config.js';
+import { product } from '../product.js';
 import { personName, reasonText } from './input.js';
 import {
   type Answer,
@@ -61,6 +62,7 @@ type Options = { json?: boolean } & Parameters<typeof openSession>[0];
 export function createProgram(open: (options: Options) => Operator): Command {
   const program = new Command('operator')
     .description('Commands for operators: accounts, clients, registrations, notifications.')
+    .version(product.version, '--version', 'print the version of the service')
     .option('--json', 'print exactly one JSON value')
     .option(
       '--as <name>',

@@ -1,5 +1,6 @@
 /** Carries operations out over HTTP, at the operators' door of a running service: no server of the service need be reachable. */
 import type { OperatorsDoor } from '../config.js';
+import { explainFailure, tlsDetail } from '../outgoing/details.js';
 import { type Answer, nameOf, type Operation, Refused } from './operation.js';
 
 /** With this type a call answers all of an `Answer`, a list whole, and warnings, where programs get the value alone. */
@@ -46,8 +47,9 @@ export async function carryOutThere(
 }
 
 /** The innermost cause says why, such as a proxy's refusal; of several addresses Node gives only the code. */
-function reasonOf({ message, code, cause }: NodeJS.ErrnoException): string {
-  return cause instanceof Error ? reasonOf(cause) : message || String(code);
+function reasonOf({ message, code = '', cause }: NodeJS.ErrnoException): string {
+  if (cause instanceof Error) return reasonOf(cause);
+  return code.startsWith('ERR_SSL_') ? explainFailure({ detail: tlsDetail(code) }).does : message || code;
 }
 
 /** Returns why the door refuses; undefined for a page of a proxy. */

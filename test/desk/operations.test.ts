@@ -298,6 +298,8 @@ describe('operations of operators', () => {
     const env = { OPERATOR_URL: scene.h.url, OPERATOR_TOKEN: `\n${scene.tokens.look}\n` };
     const callers = await scene.cli.run(['status'], { env });
     assert.equal(callers.stderr, `There is no operators' door at ${scene.h.url}, or an older one.\n`);
+    const secure = { OPERATOR_URL: scene.url.replace('http', 'https'), OPERATOR_TOKEN: 'look.x' };
+    assert.match((await scene.cli.run(['status'], { env: secure })).stderr, /\(does not speak TLS\)\.$/m);
     const unknown = { OPERATOR_URL: scene.url, OPERATOR_TOKEN: 'look.x' };
     assert.match((await scene.cli.run(['status'], { env: unknown })).stderr, /^OPERATOR_TOKEN: The access/);
   });

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { markProcess } from '../../local/processMark.js';
 import { writeRunState } from '../../local/runState.js';
-import { written } from '../../src/operator/terminal.js';
+import { tableOf, written } from '../../src/operator/terminal.js';
+import { product } from '../../src/product.js';
 import { packagesLoadedWith } from '../imports.mjs';
 import { servers } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
@@ -27,6 +28,7 @@ describe('operator: usage', () => {
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
     assert.match(ran.stdout, /npm run -s operator -- status --json/);
     assert.equal(ran.stdout.includes('\u001b'), false, 'no colours where nobody looks');
+    assert.equal((await cli.run(['--version'])).stdout, `${product.version}\n`);
     const { stdout } = await cli.run(['client', 'create', '--help']);
     assert.match(
       stdout,
@@ -49,6 +51,8 @@ describe('operator: usage', () => {
       'desk --name a\nb': 'A name is one line of 1 to 64 characters.',
       'client list --name=': '--name : must not be empty',
       'audit --since 1h --until 2h': 'The time of --since must not be later than that of --until, or now.',
+      'notification list --since 2999-01-01':
+        'The time of --since must not be later than that of --until, or now.',
       'token create --name x --role look --expires 9999999999d': 'valid, at most 3650d: 12h, 90d.',
       'client set X': 'Give --max-in-flight, --max-per-second or --quiet-seconds.',
       'explain X': 'Give <platform-id> or --event.',
@@ -146,6 +150,21 @@ describe('operator: usage', () => {
     const shown = '\ufffd[2J|a\ufffdgpj|b\ufffdc|d\ufffde\ufffdf|👩\u200d👧';
     const parts = [{ facts: { name: hostile } }, { head: ['HEAD'], rows: [[hostile]], none: '' }];
     assert.equal(written(parts), `name  ${shown}\n\nHEAD\n${shown}`);
+  });
+
+  it('aligns the columns of a terminal, of however many rows, and cuts no character in two', () => {
+    const long = 'x'.repeat(63);
+    const widths = { 日本: 4, '🎬 TV': 5, ﾃﾚ: 2, مع: 2, 'e\u0301': 1, [`${long}🎬…`]: 66 };
+    const shown = Object.keys(widths);
+    const names = [...shown.slice(0, -1), `${long}🎬🎬`, ...Array(200_000).fill('x')];
+    const lines = written([
+      tableOf(
+        names.map((name) => ({ name, next: '|' })),
+        '',
+      ),
+    ]).split('\n');
+    const aligned = Object.entries(widths).map(([name, width]) => `${name}${' '.repeat(66 - width)}  |`);
+    assert.deepEqual(lines.slice(1, 1 + aligned.length), aligned);
   });
 
   // A package costs each command that loads it up to 0.3 s of CPU before its first word.
