@@ -127,7 +127,7 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
   metrics.watch('asset_update_posts_waiting', () => sender.waiting());
-  metrics.watch('asset_update_updates_waiting_calls', () => updateWaits.waiting());
+  metrics.watch('asset_update_updates_waiting_calls', () => api && updateWaits.waiting());
 
   const becomeReady = () => {
     isReady = true;

@@ -282,6 +282,9 @@ describe('A process that npm started', () => {
       const env = { ...(await newEnvironment()), SHUTDOWN_DELAY_SECONDS: '1' };
       const npm = startProgram('npm', ['run', '-s', role], { env, cwd: projectDir });
       await npm.says(/"ready"/);
+      const metrics = await (await fetch(`http://127.0.0.1:${env.ADMIN_PORT}/metrics`)).text();
+      const isApi = metrics.includes('\nasset_update_updates_waiting_calls 0');
+      assert.equal(isApi, role !== 'worker', 'an alert sees that the last API is gone');
       void npm.stop();
       await npm.says(/"ending"/);
       await npm.stop();
