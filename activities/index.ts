@@ -3,6 +3,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { ApplicationFailureCategory } from '@temporalio/common';
 import { type DeliverDeps, deliverEvents } from '../src/delivery/deliver.js';
 import { isCrowded, isRetriedShortly, type Report, sumUp } from '../src/delivery/outcome.js';
+import { explainRefusals, isRedisUnavailable, refusalOf } from '../src/redis/connection/unavailable.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Outcome, Waiting } from '../src/redis/owed/standing.js';
 import type { Tracing } from '../src/tracing.js';
@@ -19,7 +20,9 @@ export function createActivities(deps: ActivityDeps) {
      * found no place over to catch-up.
      */
     async deliver(events: ClaimedEvent[]): Promise<Report> {
-      const outcomes = await traced(deps, events, () => deliverEvents(deps, events, firstMs));
+      const outcomes = await traced(deps, events, () => deliverEvents(deps, events, firstMs)).catch(
+        failInWords,
+      );
       await handOver(deps, events, outcomes);
       return sumUp(outcomes);
     },
@@ -92,10 +95,17 @@ async function withHeartbeat<T>(work: () => Promise<T>, progress?: () => unknown
   } catch (err) {
     // Temporal shows the last progress until the next attempt.
     if (progress) context.heartbeat(progress());
-    throw err;
+    return failInWords(err);
   } finally {
     clearInterval(timer);
   }
+}
+
+/** Fails with what Temporal and the log show: an answer of Redis may quote the arguments of a command. */
+function failInWords(err: unknown): never {
+  if (!isRedisUnavailable(err)) throw err;
+  const [why] = explainRefusals([refusalOf(err)]);
+  throw ApplicationFailure.create({ type: `redis_${why?.reason}`, message: why?.says });
 }
 
 /** Describes for an operator how far a wait is. `reason`: why the first waiting event is not sent now. */

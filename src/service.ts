@@ -189,10 +189,12 @@ async function startWorkersAndSweep(
     const paused = schedule.isPaused();
     return paused === undefined ? undefined : Number(paused);
   });
-  const guard = setInterval(() => {
-    ensureBoth().catch(async (err: unknown) => {
-      log.warn({ reason: messageOf(await why(err)) }, 'Temporal does not serve the worker');
-    });
+  let isServed = true;
+  const guard = setInterval(async () => {
+    const failure = await ensureBoth().then(() => undefined, why);
+    if (failure !== undefined) log.warn({ reason: messageOf(failure) }, 'Temporal does not serve the worker');
+    else if (!isServed) log.info('Temporal serves the worker again');
+    isServed = failure === undefined;
   }, guardEveryMs);
   // The error of a worker that Temporal refuses does not say so.
   const failWithReason = async (err: unknown) => {

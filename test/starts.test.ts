@@ -387,6 +387,10 @@ describe('A process whose Temporal', () => {
       code = refusal;
       await service.until(`it is refused: gRPC ${code}`, async () => !(await isServed()));
     }
+    await service.says(/does not serve the worker/);
+    code = status.ok;
+    await service.says(/serves the worker again/);
+    code = status.permissionDenied;
     let id = '';
     // The library asks for tasks for a minute although it is refused.
     for (let i = 0; !hasFailed(); i++, await pause(5000)) id = await publisher.publish(client, `vid-${i}`);

@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
 import { setAlarm } from '../redis/owed/owedClients.js';
-import { grpcCodeOf, saysOf } from './refusal.js';
+import { toldOf } from './refusal.js';
 import { clientTokenKey, notificationStateKey, upkeepPriority, workflowIds } from './workflowIds.js';
 
 export type CatchUps = ReturnType<typeof createCatchUps>;
@@ -34,10 +34,8 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     else await workflow.signalWithStart('catch-up', { ...options(clientToken), signal: 'wake' });
   }
 
-  const logFailure = (client_token: string, err: unknown) => {
-    const why = grpcCodeOf(err) === undefined ? { err } : { reason: saysOf(err) };
-    log.warn({ ...why, client_token }, 'catch-up could not be woken; the sweep wakes it');
-  };
+  const logFailure = (client_token: string, err: unknown) =>
+    log.warn({ ...toldOf(err), client_token }, 'catch-up could not be woken; the sweep wakes it');
 
   return {
     /** Wakes or starts a client's catch-up, because a script has set its alarm. Never rejects: the sweep wakes what is late. */

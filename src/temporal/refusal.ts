@@ -61,6 +61,10 @@ export async function explainTemporal(err: unknown, options: TemporalConnectionO
 /** Returns why a call failed, by its answer alone. */
 export const saysOf = (err: unknown): string => reasons[reasonOf(err) ?? 'away'][0];
 
+/** Returns what the log says of a failed call: the text of a server's answer stays with the server. */
+export const toldOf = (err: unknown) =>
+  grpcCodeOf(err) === undefined ? { err } : { reason: reasonOf(err) ?? 'away', says: saysOf(err) };
+
 interface Tried {
   reason: TemporalReason;
   code?: string | undefined;

@@ -4,7 +4,7 @@ import type { Logger } from '../log.js';
 import type { ClaimedEvent } from '../redis/owed/claim.js';
 import type { Tracing } from '../tracing.js';
 import { isWorthRepeating } from './connection.js';
-import { saysOf } from './refusal.js';
+import { saysOf, toldOf } from './refusal.js';
 import { showEvents } from './shown.js';
 
 export interface StartDeps {
@@ -168,7 +168,7 @@ export class WorkflowStarts {
       span?.end({}, isUnavailable ? 'unavailable' : 'refused');
       if (isUnavailable) return err;
       metrics.withoutWorkflow(events.length);
-      log.error({ err, workflow_id: workflowId }, 'a workflow cannot be started');
+      log.error({ ...toldOf(err), workflow_id: workflowId }, 'a workflow cannot be started');
     }
     return undefined;
   }

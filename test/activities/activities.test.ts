@@ -100,6 +100,14 @@ describe('Activities', () => {
     assert.equal(receiver.received.length, 3);
   });
 
+  it('a failure of Redis is told in words of ours, not in those of its answer', async () => {
+    const idle = () => Promise.reject(new Error('OOM command not allowed, with args beginning with: `x`'));
+    const hands = Object.assign(Object.create(h.deps.hands), { idle });
+    const { drain } = createActivities({ ...h.deps, hands });
+    const failed = env.run(() => drain(client));
+    await assert.rejects(failed, { type: 'redis_full', message: /^Redis is full \(maxmemory\)\. Events, / });
+  });
+
   it('a sweep reports its progress to Temporal, also while one of its steps takes long', async () => {
     const heartbeat = once(env, 'heartbeat');
     await setPaused(h.db, client, true);
