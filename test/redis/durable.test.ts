@@ -119,7 +119,7 @@ describe('a durable write', () => {
   ];
   for (const [what, meanwhile, isAfter = false] of unconfirmed) {
     it(`is not confirmed ${what}`, async () => {
-      const { db } = await open(await start(everySecond));
+      const { db, said } = await open(await start(everySecond));
       await write(db).safe;
       await db.redis.config('SET', 'appendfsync', 'no');
       if (!isAfter) await meanwhile(db);
@@ -127,6 +127,7 @@ describe('a durable write', () => {
       await answer;
       if (isAfter) await meanwhile(db);
       await assert.rejects(safe, RedisUnavailable);
+      if (isAfter) assert.doesNotMatch(said.join(), /does not confirm in time/);
     });
   }
 

@@ -200,7 +200,7 @@ export function refusalOf(err: unknown): Refusal {
   const below = cause ?? lastNodeError;
   if (below === undefined || !['other', 'away', 'unconfirmed', 'silent'].includes(found.reason)) return found;
   const deeper = refusalOf(below);
-  const saysLess = /unconfirmed|silent/.test(found.reason) && !isAnswer(deeper);
+  const saysLess = found.reason === 'silent' && !isAnswer(deeper);
   return deeper.reason === 'other' || saysLess ? found : deeper;
 }
 
