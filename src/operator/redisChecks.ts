@@ -147,6 +147,10 @@ function checkPersistence(settings: Values, { keepsLog }: ServerFacts, { REDIS_D
     const todo = 'CONFIG SET no-appendfsync-on-rewrite no.';
     return judge('warn', `While the log is rewritten nothing reaches the disk. ${todo}`);
   }
+  if (settings['auto-aof-rewrite-percentage'] === '0') {
+    const todo = 'Unless a backup is being made: CONFIG SET auto-aof-rewrite-percentage 100.';
+    return judge('warn', todo, ' Its log is never rewritten, and fills the disk.');
+  }
   if (appendfsync === 'always') return judge('ok');
   return judge('warn', always, ' Each event waits for the next flush.');
 }
@@ -217,11 +221,10 @@ async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
 
 /** Returns the settings that doctor checks; none if CONFIG is refused, as on managed servers, or answers nothing. */
 async function readSettings(redis: Redis): Promise<Values> {
-  try {
-    const flat = (await redis.call('CONFIG', 'GET', 'append*', 'no-appendfsync-on-rewrite')) as string[];
-    return Object.fromEntries(toPairs(flat));
-  } catch (err) {
-    if (isRedisUnavailable(err) && refusalOf(err).reason !== 'away') return {};
+  const names = ['append*', 'no-appendfsync-on-rewrite', 'auto-aof-rewrite-percentage'];
+  const answer = await redis.call('CONFIG', 'GET', ...names).catch((err: unknown) => {
+    if (isRedisUnavailable(err) && refusalOf(err).reason !== 'away') return [];
     throw err;
-  }
+  });
+  return Object.fromEntries(toPairs(answer as string[]));
 }
