@@ -58,7 +58,8 @@ async function look(operator: Operator) {
   // Temporal later: loading its client blocks this process, on a busy machine for longer than Redis may take to answer.
   const redis = await askRedis(db);
   const temporal = await askTemporal(operator);
-  const problems = [...redis.amiss.map(({ found }) => found), ...describeLosses(db)];
+  const amissOf = redis.amiss.map(({ check, found }) => (db.nodes.isCluster ? `${check}: ${found}` : found));
+  const problems = [...amissOf, ...describeLosses(db)];
   const reading = Promise.all([readCounts(db), readMinutes(db), readClients(db)]);
   const [{ ended }, lately, { clients, broken }] = await reading.catch((err: unknown) => {
     if (!redis.refuses) throw err;

@@ -232,12 +232,15 @@ describe('operator doctor', () => {
     });
     after(() => cluster?.stop());
 
-    it('is checked primary by primary', async () => {
+    it('is checked primary by primary, and status names one that is full', async () => {
       const ports = cluster.nodes.map(({ server }) => server.port);
       const env = { REDIS_URL: `redis+cluster://${ports.map((port) => `127.0.0.1:${port}`).join()}` };
       const { finding } = await examine(env);
       assert.match(finding('redis')?.found ?? '', /^It answers in/);
       for (const port of ports) assert.equal(finding(`redis persistence 127.0.0.1:${port}`)?.level, 'ok');
+      await cluster.nodes[0]?.redis.config('SET', 'maxmemory', '1');
+      const { stdout } = await cli.run(['status'], { env });
+      assert.match(stdout, new RegExp(`redis 127.0.0.1:${ports[0]}: Redis is full`));
     });
   });
 
