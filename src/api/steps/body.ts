@@ -145,11 +145,12 @@ function decoded(bytes: Buffer): string {
 function parseJson(bytes: Buffer): unknown {
   const text = decoded(bytes);
   if (text === '') return undefined;
+  const padded = text.padEnd(21);
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(padded);
   } catch (err) {
-    const { at, why } = locateError(text, (err as Error).message);
+    const { at, why } = locateError(padded, (err as Error).message);
     const lines = text.slice(0, at).split('\n');
     const column = (lines.at(-1)?.length ?? 0) + 1;
     throw badParameter(`The body is not JSON: ${why}see line ${lines.length}, column ${column}`);
@@ -174,23 +175,16 @@ function requireDistinctNames(json: string): void {
 
 /**
  * Returns where a text stops being JSON. V8's message is not passed on: it may quote the text. Where it names no position, it quotes
- * ten characters before the mistake and ten from there on; of a text that is shorter it quotes all.
+ * ten characters before the mistake and ten from there on, but the whole of a text that has less than 21.
  */
 function locateError(text: string, message: string): { at: number; why: string } {
+  const end = text.trimEnd().length;
   const [, position] = /at position (\d+)/.exec(message) ?? [];
-  if (position !== undefined) return { at: Number(position), why: '' };
-  if (message.includes('end of JSON')) return { at: text.length, why: 'it ends too early, ' };
+  if (position !== undefined) return { at: Math.min(Number(position), end), why: '' };
+  if (message.includes('end of JSON')) return { at: end, why: 'it ends too early, ' };
   const [, before, quoted = ''] =
     /^Unexpected token .*?, (\.\.\.)?"(.*)"(?:\.\.\.)? is not/s.exec(message) ?? [];
-  if (before) return { at: text.indexOf(quoted) + 10, why: '' };
-  const blanks = ' '.repeat(21);
-  if (text.endsWith(blanks)) return { at: quoted.length - 10, why: '' };
-  try {
-    JSON.parse(text + blanks);
-  } catch (err) {
-    return locateError(text + blanks, (err as Error).message);
-  }
-  return { at: 0, why: '' };
+  return { at: Math.max(0, before ? text.indexOf(quoted) + 10 : quoted.length - 10), why: '' };
 }
 
 /**
