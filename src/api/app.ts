@@ -21,7 +21,7 @@ import { tokenFinder } from './steps/publisher.js';
 /** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
 export function createApi(services: Services): Koa {
   const { db, config, log, metrics } = services;
-  const lines = createLines(config);
+  const lines = createLines(config, log);
   services.closing?.addEventListener('abort', services.updateWaits.end);
   const deps: ApiDeps = {
     ...services,

@@ -65,24 +65,24 @@ describe('the HTTP edge', () => {
     assert.match(text, /asset_update_access_tokens_minted_total [1-9]/);
     assert.match(text, /asset_update_claims_under_way 3/);
     assert.doesNotMatch(text, /asset_update_sweep_schedule_paused \d/);
-    for (const name of [customer.client_token, customer.client_id, customer.account_id]) {
+    for (const name of [customer.client_token, customer.client_id, customer.account_id])
       assert.ok(!text.includes(name));
-    }
     assert.equal(await get('/healthz'), '{"status":"ok"}');
     assert.match(await get('/readyz'), /"ready"/);
     await admin.close();
   });
 
-  it('logs one line for each request, at debug level for successes of busy routes', async () => {
+  it('logs one line for each request, at debug level for successes of busy routes, and a proxy that is not trusted once', async () => {
     const customer = await newCustomer(h);
     lines.length = 0;
     const { client_token, token } = customer;
     const wrong = new URLSearchParams({ ...tokenFields(customer), client_secret: 'wrong' });
     await newToken(h, customer);
-    await fetch(`${h.url}/oauth/access_token`, { method: 'POST', body: wrong });
+    const headers = { 'x-forwarded-for': '198.51.100.7' };
+    await fetch(`${h.url}/oauth/access_token`, { method: 'POST', body: wrong, headers });
     const query = `access_token=${token}&client_token=${client_token}&url=http://127.0.0.1:9/hook`;
     for (const more of ['', '&odd=1'])
-      await fetch(`${h.url}/register_push_notifications?${query}${more}`, { method: 'POST' });
+      await fetch(`${h.url}/register_push_notifications?${query}${more}`, { method: 'POST', headers });
     await customer.call('GET', '/nowhere');
     await customer.call('GET', '/push_notifications/signing_secret');
     const requests = lines.filter(({ route }) => route !== undefined);
@@ -95,6 +95,8 @@ describe('the HTTP edge', () => {
       [30, 'none', 404],
       [30, '/push_notifications/signing_secret', 200],
     ]);
+    const warned = lines.filter(({ level }) => level === 40).map(({ address }) => address);
+    assert.deepEqual(warned, ['127.0.0.1']);
   });
 
   it('answers 500 to an unexpected error, without details', async () => {

@@ -173,9 +173,8 @@ for _, result in Shared("${await startFake([401, 202])}", "a", "b").publish([{}]
       ['Sun Nov  6 08:49:37 1994', 0.1, 0.2],
       ['soon', 0.1, 0.2],
     ] as const) {
-      const address = await startFake([503, 202], { 'retry-after': retryAfter });
       const printed = await runProgram(`time.sleep = print
-list(client.Publisher("${address}", "a", "b").publish([{}]))`);
+list(client.Publisher("${await startFake([503, 202], { 'retry-after': retryAfter })}", "a", "b").publish([{}]))`);
       assert.ok(Number(printed) >= least && Number(printed) <= most, printed);
     }
   });

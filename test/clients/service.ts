@@ -13,10 +13,9 @@ export async function startPublishedTo() {
   const account = await newCustomer(api, ['push_notifications', 'enrichments']);
   await account.register('http://127.0.0.1:9/nobody');
   const { client_token } = account;
-  const segments = ['iab:17', 'mood:ü🎬'];
   /** @returns an event of the asset with this number */
   const event = (n: number, more: Partial<EnrichmentEvent> = {}): EnrichmentEvent => {
-    return { client_token, platform_id: `video-${n}`, segments, ...more };
+    return { client_token, platform_id: `video-${n}`, segments: ['iab:17', 'mood:ü🎬'], ...more };
   };
   return {
     api,

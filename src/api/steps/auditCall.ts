@@ -44,11 +44,8 @@ export async function auditCall(
     throw tooMany(refusals[recording.security as keyof typeof refusals], quota, waitMs);
   }
   const { accountId: account_id, tokenFingerprint: token_fingerprint, requestId: request_id } = call;
-  const caller = { account_id, address, token_fingerprint, request_id };
-  log.info(
-    { ...caller, ...(client && { client_token: client.clientToken }), what, ...about },
-    'audited call',
-  );
+  const caller = { account_id, address, token_fingerprint, request_id, client_token: client?.clientToken };
+  log.info({ ...caller, what, ...about }, 'audited call');
 }
 
 const refusals = {

@@ -6,6 +6,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config.js';
+import type { Logger } from '../../log.js';
 import { ignore } from '../../redis/connection/unavailable.js';
 import { type Quota, tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
@@ -21,12 +22,14 @@ const weights: [path: RegExp, weight: number][] = [
   [/^\/docs/, 10],
 ];
 
+/** Where proxies are, but no stranger, who may send X-Forwarded-For too. */
+const internal = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', 'fc00::/7'];
+
 /** Keeps the lines of one kind: each lets so many calls pass in a second, as many at once, and as many again after a wait. */
 class Lines {
   /** By key, when the line is empty, ms. */
   readonly #emptyAt = new Remembered<number>(10_000);
   readonly #everyMs: number;
-
   readonly quota: Quota;
 
   constructor(
@@ -54,10 +57,11 @@ class Lines {
 }
 
 /** Lines for the calls of a process. */
-export function createLines(config: Config) {
+export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log: Logger) {
   const accounts = new Lines(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10));
   const strangers = new Lines(config.strangersPerSecond);
   const health = new Lines(healthPerSecond, false);
+  let isTold = false;
 
   async function join(ctx: Pick<ApiContext, 'req'>, lines: Lines, key: string, weight = 1): Promise<void> {
     const waitMs = lines.join(key, weight);
@@ -78,7 +82,12 @@ export function createLines(config: Config) {
         if (ctx.path === '/healthz' || ctx.path === '/readyz') return join(ctx, health, '').then(next);
         const weight = weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
         if (token !== undefined) return join(ctx, accounts, token.accountId, weight).then(next);
-        const network = networkOf(clientAddress(ctx.req, config.TRUSTED_PROXIES));
+        const address = clientAddress(ctx.req, trusted);
+        if (!isTold && clientAddress(ctx.req, [...trusted, ...internal]) !== address) {
+          isTold = true;
+          log.warn({ address }, 'TRUSTED_PROXIES lacks this proxy: all of its callers count as one');
+        }
+        const network = networkOf(address);
         return join(ctx, strangers, network, weight)
           .then(next)
           .then(() => {
