@@ -32,8 +32,8 @@ export interface Range {
 const recoveredPerStep = 200;
 
 /**
- * Makes failed assets owed again whose notification failed in that time, by default until now by Redis' clock, the oldest first, in
- * steps that are each safe to repeat. The caller wakes catch-up.
+ * Makes failed assets owed again whose notification failed in that time, the oldest first, in steps that are each safe to repeat.
+ * Without `until` the clock of Redis may have been set back since a failure. The caller wakes catch-up.
  * @param atMost so many assets @param progress is told after each step how many assets are owed again
  * @returns `count`: assets that are owed again (or would be); `more`: those that are left
  */
@@ -46,7 +46,7 @@ export async function recoverFailed(
 ): Promise<{ count: number; more: number }> {
   const { failedAt } = db.client(clientToken);
   const now = await timeAt(db, failedAt);
-  const span = [Math.max(since, now - db.keepFailedMs), until ?? now] as const;
+  const span = [Math.max(since, now - db.keepFailedMs), until ?? Number.MAX_SAFE_INTEGER] as const;
   if (dryRun) {
     const failed = await db.redis.zcount(failedAt, ...span);
     const count = Math.min(failed, atMost);
