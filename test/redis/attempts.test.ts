@@ -3,28 +3,10 @@ import assert from 'node:assert/strict';
 import { assetSlot } from '../../src/ids.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { recoverFailed, replayDelivered } from '../../src/redis/notifications/redeliver.js';
-import type { Settled, Taken } from '../../src/redis/owed/turn.js';
-import { setClient } from '../../src/redis/records/clients.js';
-import { getEndpoint, resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
+import type { Taken } from '../../src/redis/owed/turn.js';
+import { getEndpoint, resumeEndpoint } from '../../src/redis/records/endpoint.js';
 import { bounds } from '../servers.js';
-import {
-  type Answer,
-  type DeliveryClient,
-  day,
-  fail,
-  hour,
-  minute,
-  newDeliveryClient,
-  ok,
-  second,
-  settings,
-} from './deliveryClient.js';
-
-/** Takes the oldest due and settles it. */
-async function attempt(client: DeliveryClient, answer: Answer): Promise<Settled> {
-  const [taken] = await client.take(1);
-  return await client.settle(taken ?? assert.fail('nothing was taken'), answer);
-}
+import { day, fail, hour, minute, newDeliveryClient, ok, second, settings } from './deliveryClient.js';
 
 describe('The default settings', () => {
   it('are the times and numbers of the contract', () => {
@@ -43,10 +25,9 @@ describe('An attempt', () => {
     const { notificationId } = await client.owe('refused');
     const since = client.now();
     for (let outcome = 'retry'; outcome !== 'failed'; ) {
-      const settled = await attempt(client, { ok: false, status: 400 });
+      const settled = await client.attempt({ platformId: 'refused' }, { ok: false, status: 400 });
       outcome = settled.result;
-      await client.owe('taken');
-      await attempt(client, ok);
+      await client.attempt(await client.owe('taken'), ok);
       client.pass(settled.inMs ?? 0);
       assert.ok(client.now() - since < settings.retryWindowMs + minute, 'ended in time');
     }
@@ -61,32 +42,13 @@ describe('An attempt', () => {
     assert.equal(count, 1, 'it can be sent again, without its segments and after the clock was set back');
   });
 
-  it('is made after 5 days too, if the endpoint accepts no others', async () => {
-    const client = await newDeliveryClient({ failingAfter: 1000 });
-    await client.owe('vid');
-    assert.equal((await attempt(client, fail)).isFirst, true);
-    client.pass(9 * day);
-    const { result, isFirst } = await attempt(client, fail);
-    assert.deepEqual([result, isFirst], ['retry', false]);
-  });
-
-  it('is made after 5 days too in which nothing could be sent, because the client was paused and its account disabled', async () => {
-    const client = await newDeliveryClient();
-    await client.owe('refused');
-    await attempt(client, fail);
-    for (const stop of [setPaused, setHeld]) await stop(client.db, client.clientToken, true);
-    client.pass(9 * day);
-    for (const stop of [setHeld, setPaused]) await stop(client.db, client.clientToken, false);
-    await client.owe('taken');
-    const [refused, taken] = await client.take(2);
-    assert.ok(refused && taken);
-    assert.equal((await client.settle(taken, ok)).result, 'delivered');
-    assert.equal((await client.settle(refused, fail)).result, 'retry');
-  });
-
   it('suspends an endpoint after 5 days with at least 20 failures, and after a resume not before another 5 days', async () => {
     for (const probeEveryMs of [hour, 12 * hour]) {
       const client = await newDeliveryClient({ probeScheduleMs: [probeEveryMs] });
+      const fails = async () => {
+        const [taken] = await client.take(1);
+        return (await client.settle(taken ?? assert.fail('nothing was taken'), fail)).change;
+      };
       client.pass(4 * day);
       const since = client.now();
       let attempts = 0;
@@ -95,37 +57,17 @@ describe('An attempt', () => {
         assert.ok(age <= 5 * day + 2 * probeEveryMs || attempts < 21, `${age} ms, ${attempts} attempts`);
         if (state === '') await client.owe(`vid-${attempts}`);
         else client.pass(probeEveryMs * 1.1 + 1);
-        state = (await attempt(client, fail)).change?.to ?? state;
+        state = (await fails())?.to ?? state;
       }
       assert.ok(client.now() - since >= 5 * day && attempts >= 20);
       await resumeEndpoint(client.db, client.clientToken);
-      assert.equal((await attempt(client, fail)).change, undefined);
+      assert.equal(await fails(), undefined);
     }
-  });
-
-  it('waits for its quiet period at most, although Redis’ clock was set back by an hour', async () => {
-    const client = await newDeliveryClient();
-    const { db, clientToken } = client;
-    await setClient(db, clientToken, { quiet_seconds: 60 });
-    // More assets than one call makes due are due at the same time.
-    const events = Array.from({ length: 300 }, (_, i) => client.event({ platformId: `vid-${i}` }));
-    await client.claims(events, { most: 0 });
-    await setPaused(db, clientToken, true);
-    await setPaused(db, clientToken, false);
-    await client.plan();
-    assert.equal((await client.take()).length, 0, 'their period is not over');
-    client.pass(-hour);
-    const { catchUpLateMs } = await getEndpoint(db, clientToken);
-    assert.ok(catchUpLateMs > minute, 'the sweep sets the alarm');
-    await client.plan();
-    client.pass(minute);
-    assert.ok((await client.take()).length > 0);
   });
 
   it('that has delivered before a replay is part of it on a machine whose clock is behind Redis', async () => {
     const client = await newDeliveryClient();
-    await client.owe('video');
-    await attempt(client, { ok: true });
+    await client.attempt(await client.owe('video'), ok);
     const { now } = Date;
     Date.now = () => now() - hour;
     try {

@@ -378,22 +378,20 @@ const lists = step('lists', async (model, client) => {
 });
 
 const operator: Step[] = [
-  step('hold', async ({ facts }, { db, clientToken }) => {
-    assert.equal(await setHeld(db, clientToken, true), !facts.held);
-    facts.held = true;
-  }),
-  step('end the hold', async ({ facts, now }, { db, clientToken }) => {
-    assert.equal(await setHeld(db, clientToken, false), facts.held);
-    if (facts.held) Object.assign(facts, { held: false, recoveredAt: now });
-  }),
-  step('pause', async ({ facts }, { db, clientToken }) => {
-    assert.equal(await setPaused(db, clientToken, true), !facts.paused);
-    facts.paused = true;
-  }),
-  step('unpause', async ({ facts, now }, { db, clientToken }) => {
-    assert.equal(await setPaused(db, clientToken, false), facts.paused);
-    if (facts.paused) Object.assign(facts, { paused: false, recoveredAt: now });
-  }),
+  ...(
+    [
+      ['hold', 'held', setHeld],
+      ['pause', 'paused', setPaused],
+    ] as const
+  ).flatMap(([name, field, set]) =>
+    [true, false].map((is) =>
+      step(is ? name : `end the ${name}`, async ({ facts, now }, { db, clientToken }) => {
+        assert.equal(await set(db, clientToken, is), facts[field] !== is);
+        if (facts[field] && !is) facts.recoveredAt = now;
+        facts[field] = is;
+      }),
+    ),
+  ),
   step('resume', async (model, { db, clientToken }) => {
     const { facts } = model;
     assert.equal(await resumeEndpoint(db, clientToken), facts.state !== 'active');
@@ -428,7 +426,7 @@ const operator: Step[] = [
 
 /** Steps that let deliveries go on are more frequent than steps that stop them. */
 const putBack = operator.filter((one) =>
-  ['unpause', 'end the hold', 'register', 'resume'].includes(String(one)),
+  ['end the pause', 'end the hold', 'register', 'resume'].includes(String(one)),
 );
 
 const cancel = (n: number) =>
@@ -563,12 +561,14 @@ async function snapshot(client: DeliveryClient): Promise<() => Promise<void>> {
 /** The model's facts that are fields of the endpoint's hash, where `aName` is `a_name`. */
 const fields = [
   ...(['epoch', 'urlEpoch', 'failures', 'notBefore', 'probeAt', 'recoveredAt', 'rateAt'] as const),
-  ...(['drainAt', 'places', 'picks', 'leasesEnd', 'putOffAt', 'pullBelow'] as const),
+  ...(['drainAt', 'places', 'picks', 'leasesEnd', 'putOffAt', 'pullBelow', 'clockMs', 'clockAt'] as const),
+  'lastSuccessAt' as const,
 ];
 
 /** Every claimed notification has ended or is owed, and every key of what is owed says the same. */
 async function agrees(model: Model): Promise<void> {
   const { facts, client } = model;
+  model.syncClock();
   const { redis } = client.db;
   const keys = client.db.client(client.clientToken);
   const [e, owed, flight, failed, since, live, backfill, failedAt] = await Promise.all([
@@ -658,6 +658,8 @@ async function standingsAgree(model: Model): Promise<void> {
     assert.ok(answeredAt >= askedAt && answeredAt <= readAt, `${answeredAt - askedAt} ms`);
   }
   assert.deepEqual([owed, inFlight], [model.waiting().length + facts.holders.size, facts.holders.size]);
+  const isSetBack = Math.max(facts.putOffAt, facts.recoveredAt) > now + second;
+  assert.ok(!isSetBack || catchUpLateMs > minute, 'the sweep sets the alarm');
   const failed = model.failedYet();
   assert.deepEqual([endpoint.failed, endpoint.failedSince], [failed.length, failed[0]?.at]);
   const next = model.nextTime();
@@ -719,7 +721,7 @@ const anyEvent = fc.record({
   notify: fc.constantFrom(true, true, true, true, false),
 });
 const answer = fc.oneof(
-  { weight: 8, arbitrary: fc.constantFrom<AnswerName>('ok', 'fail') },
+  { weight: 20, arbitrary: fc.constantFrom<AnswerName>('ok', 'fail') },
   { weight: 3, arbitrary: fc.constantFrom<AnswerName>('gone', 'slowDown', 'later') },
 );
 
@@ -755,6 +757,19 @@ const anyTurn = fc
     isLost: rarely,
   })
   .map(turn);
+/** Time passes, then what is due is taken and answered. */
+const anyRound = fc
+  .tuple(fc.array(fc.tuple(anyNumber, answer), { maxLength: 4 }), fc.constantFrom(second, 7 * second, minute))
+  .map(([verdicts, ms]) =>
+    step(`a round after ${ms} ms: ${JSON.stringify(verdicts)}`, async (model) => {
+      const calls = [
+        { verdicts: [], most: 64 },
+        { verdicts, most: 0 },
+      ];
+      const turns = calls.map((call) => turn({ ...call, givenBack: [], isLost: false }));
+      for (const one of [pass(ms), ...turns]) await one.run(model, undefined);
+    }),
+  );
 const which = fc.nat({ max: 1 });
 const anyEnd = fc.oneof(
   { weight: 4, arbitrary: answer },
@@ -774,6 +789,7 @@ const anyStep: fc.Arbitrary<Step>[] = [
   // Frequent steps are listed more than once.
   ...Array<fc.Arbitrary<Step>>(3).fill(claims),
   ...Array<fc.Arbitrary<Step>>(5).fill(anyTurn),
+  ...Array<fc.Arbitrary<Step>>(8).fill(anyRound),
   several.map(([events, name]) => loseClaim(events, name)),
   anyNumber.map(claimAgain),
   fc.tuple(anyNumber, most).map(([n, most]) => repeat(n, most)),
@@ -811,7 +827,8 @@ describe('known and owed, in every interleaving', () => {
   async function keepsPromises(steps: Iterable<Step>, failingAfter: number, limits: Limits): Promise<void> {
     const { maxInFlight, drainPerSecond, perSecond, quietMs = 0 } = limits;
     const own = { failingAfter, bounds: { maxInFlight, drainPerSecond }, probeScheduleMs: [second, minute] };
-    const client = await newDeliveryClient({ ...own, retentionMs: day }, redis.url, startedAt);
+    const ends = { retryWindowMs: 10 * second, suspendAfterMs: 2 * minute, suspendMinimumAttempts: 3 };
+    const client = await newDeliveryClient({ ...own, ...ends, retentionMs: day }, redis.url, startedAt);
     const given = { max_per_second: perSecond, quiet_seconds: quietMs / second };
     await setClient(client.db, client.clientToken, given);
     const model = new Model({ ...limits }, client);

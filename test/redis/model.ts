@@ -15,6 +15,11 @@ interface Notification {
   /** Its workflow times its next retry. */
   timed: boolean;
   failures: number;
+  /** The endpoint's clock at the first of them. */
+  failingSince?: number | undefined;
+  acceptedAt: number;
+  /** An attempt was counted. */
+  tried?: boolean;
   /** It was owed before: a late verdict of then does not deliver it. */
   again?: boolean;
   by?: string | undefined;
@@ -58,6 +63,12 @@ const newFacts = () => ({
   putOffAt: 0,
   pullBelow: 0,
   held: false,
+  /** The endpoint's clock: for how long it has run, and since when it runs (0: it is stopped). */
+  clockMs: 0,
+  clockAt: 0,
+  /** By that clock. */
+  failingSince: undefined as number | undefined,
+  lastSuccessAt: 0,
   known: new Map<string, { segments: Set<string>; claim: number; last: string }>(),
   notifications: new Map<string, Notification>(),
   /** The newest notifications: when each was accepted. */
@@ -145,7 +156,7 @@ export class Model {
     readonly limits: Limits,
     readonly client: DeliveryClient,
   ) {
-    this.facts.recoveredAt = client.now();
+    Object.assign(this.facts, { recoveredAt: client.now(), clockAt: client.now() });
   }
 
   /** Those that people can see and recover, the oldest first. */
@@ -161,6 +172,19 @@ export class Model {
   /** The clock of the processes, which nobody sets. */
   get elapsed(): number {
     return this.client.elapsed();
+  }
+
+  private clock(): number {
+    const { clockMs, clockAt } = this.facts;
+    return clockMs + (clockAt > 0 ? this.now - Math.min(clockAt, this.now) : 0);
+  }
+
+  /** The clock runs while nothing but failures keeps deliveries from the endpoint. */
+  syncClock(): void {
+    const { facts, now } = this;
+    const runs = facts.registered && !facts.paused && !facts.held && facts.state !== 'suspended';
+    if (runs && facts.clockAt === 0) facts.clockAt = now;
+    if (!runs && facts.clockAt > 0) Object.assign(facts, { clockMs: this.clock(), clockAt: 0 });
   }
 
   knownOf(asset: string) {
@@ -200,13 +224,13 @@ export class Model {
 
   /** Claims an event whose claim may be lost. @returns the script's answer */
   claimAgain({ event, claim }: Model['accepted'][0]): Claim {
-    const { platformId: asset, notificationId: id, segments } = event;
+    const { platformId: asset, notificationId: id, segments, acceptedAt } = event;
     const { claim: claimed, last: by, segments: known } = this.knownOf(asset);
     if (this.facts.notifications.has(id) || by === id) return this.found(id);
     if (claimed < claim || segments.some((one) => !known.has(one))) return this.becomesOwed(event, false);
-    const never = { asset, claim: 0, live: false, timed: false, failures: 0 };
+    const never = { asset, acceptedAt, claim: 0, live: false, timed: false, failures: 0 };
     this.facts.notifications.set(id, { ...never, state: 'not_needed', by: by || undefined });
-    this.facts.listed.set(id, event.acceptedAt);
+    this.facts.listed.set(id, acceptedAt);
     return { kind: 'not_needed' };
   }
 
@@ -225,7 +249,7 @@ export class Model {
   }
 
   private becomesOwed(event: ArrivedEvent, timed: boolean): Claim {
-    const { platformId: asset, notificationId: id } = event;
+    const { platformId: asset, notificationId: id, acceptedAt } = event;
     const known = this.knownOf(asset);
     const claim = ++known.claim;
     known.last = id;
@@ -233,8 +257,9 @@ export class Model {
     const supersedes = (this.facts.owed.get(asset)?.id ?? id) !== id;
     const live = this.owe(asset, id, event.priority === 'live', this.limits.quietMs);
     const again = this.facts.notifications.has(id);
-    this.facts.notifications.set(id, { asset, state: 'waiting', claim, live, timed, failures: 0, again });
-    this.facts.listed.set(id, event.acceptedAt);
+    const owed = { asset, acceptedAt, claim, live, timed, failures: 0, again };
+    this.facts.notifications.set(id, { ...owed, state: 'waiting' });
+    this.facts.listed.set(id, acceptedAt);
     this.untold.add(asset);
     return { kind: 'claimed', claim, again: false, supersedes, ...this.stopped() };
   }
@@ -289,8 +314,8 @@ export class Model {
   /** Has an ended notification wait again. */
   reopen(id: string, isLive: boolean): void {
     const notification = this.notification(id);
-    const reset = { state: 'waiting', by: undefined, reason: undefined, timed: false, failures: 0 } as const;
-    Object.assign(notification, reset, { again: true });
+    const reset = { by: undefined, reason: undefined, timed: false, failures: 0, failingSince: undefined };
+    Object.assign(notification, reset, { state: 'waiting', again: true });
     this.owe(notification.asset, id, isLive);
   }
 
@@ -335,13 +360,13 @@ export class Model {
   enter(state: Facts['state']): void {
     const { facts, now } = this;
     Object.assign(facts, { state, epoch: facts.epoch + 1, places: 0 });
-    if (state === 'active') Object.assign(facts, { failures: 0, probeAt: 0, recoveredAt: now });
+    const isWell = { failures: 0, failingSince: undefined, probeAt: 0, recoveredAt: now };
+    if (state === 'active') Object.assign(facts, isWell);
   }
 
   newUrl(): void {
     this.enter('active');
-    this.facts.notBefore = 0;
-    this.facts.urlEpoch = this.facts.epoch;
+    Object.assign(this.facts, { notBefore: 0, lastSuccessAt: 0, urlEpoch: this.facts.epoch });
     this.dueAll();
     this.pull();
   }
@@ -350,7 +375,7 @@ export class Model {
     const { facts, now } = this;
     facts.notBefore = 0;
     if (facts.state === 'suspended') {
-      facts.failures = 0;
+      Object.assign(facts, { failures: 0, failingSince: undefined });
       this.enter('failing');
     }
     if (facts.state === 'failing') Object.assign(facts, { probeStep: 1, probeAt: now });
@@ -401,21 +426,20 @@ export class Model {
     return this.facts.holders.get(platformId)?.nonce === nonce;
   }
 
-  /**
-   * Settles a verdict. What the rules leave open is read from the answer: chance, the window of 5 days, suspension after days.
-   * @returns the outcome
-   */
+  /** Settles a verdict. What the rules leave to chance is read from the answer. @returns the outcome */
   settle({ taken, name }: Judged, settled: Settled): Settled['result'] {
     const { platformId: asset, notificationId: id } = taken;
     const { facts, now } = this;
     const answer: Answer = answers[name];
-    const before = facts.state;
+    const { state: before, lastSuccessAt } = facts;
     const isHolder = this.holds(taken);
     const isThisUrl = taken.epoch >= facts.urlEpoch;
     const isOk = answer.ok && isThisUrl;
-    if (isOk || (isHolder && isThisUrl)) this.judge(taken, answer, settled);
+    if (isOk || (isHolder && isThisUrl)) this.judge(taken, answer);
     assert.equal(settled.change?.to ?? before, facts.state);
     const notification = facts.notifications.get(id);
+    assert.equal(settled.isFirst, isHolder && notification?.tried !== true);
+    if (isHolder && notification !== undefined) notification.tried = true;
     if (facts.owed.get(asset)?.id !== id) {
       if (isHolder) this.waitAgain(asset);
       const isSuperseded = notification?.state === 'superseded';
@@ -431,10 +455,17 @@ export class Model {
       if (isHolder) this.waitAgain(asset, now);
       return 'retry';
     }
-    const failures = ++this.notification(id).failures;
+    const own = this.notification(id);
+    const failures = ++own.failures;
+    own.failingSince ??= this.clock();
     assert.equal(settled.failures, failures);
+    const { retryScheduleMs, retryWindowMs } = this.client.settings;
+    const least = retryScheduleMs[Math.min(failures, retryScheduleMs.length) - 1] as number;
+    const mayFail = facts.state === 'active' && lastSuccessAt > own.acceptedAt;
+    const leftMs = retryWindowMs - (this.clock() - own.failingSince);
+    if (settled.result === 'retry') assert.ok(!mayFail || least <= leftMs, 'it does not fail');
     if (settled.result === 'failed') {
-      assert.equal(facts.state, 'active', 'it fails by its window only while its endpoint is well');
+      assert.ok(mayFail && 1.1 * least + 1 > leftMs, 'it fails too early');
       facts.holders.delete(asset);
       this.fail(id, 'window');
       return 'failed';
@@ -444,14 +475,16 @@ export class Model {
     return 'retry';
   }
 
-  private judge({ epoch }: Taken, { ok, status, retryAfterMs = 0 }: Answer, { change }: Settled): void {
+  private judge({ epoch }: Taken, { ok, status, retryAfterMs = 0 }: Answer): void {
     const { facts, now } = this;
     if (!ok) facts.putOffAt = now;
     if (retryAfterMs > 0) facts.notBefore = Math.max(facts.notBefore, now + retryAfterMs);
+    // Noted once a second.
+    if (ok && Math.abs(now - facts.lastSuccessAt) >= 1000) facts.lastSuccessAt = now;
     if (epoch !== facts.epoch) return;
     const isProbe = facts.state === 'failing';
     if (ok) {
-      if (facts.state === 'active') facts.failures = 0;
+      if (facts.state === 'active') Object.assign(facts, { failures: 0, failingSince: undefined });
       if (!isProbe) {
         const more = facts.places + 1;
         if (facts.places > 0) facts.places = more < this.limits.maxInFlight ? more : 0;
@@ -463,16 +496,17 @@ export class Model {
       return;
     }
     facts.failures++;
+    facts.failingSince ??= this.clock();
     if (facts.places > 1) facts.places = 1;
-    const mayFail = this.client.settings.failingAfter;
+    const { failingAfter, suspendAfterMs, suspendMinimumAttempts } = this.client.settings;
     if (status === 410 && facts.state !== 'suspended') this.enter('suspended');
-    else if (facts.state === 'active' && facts.failures >= mayFail) {
+    else if (facts.state === 'active' && facts.failures >= failingAfter) {
       this.enter('failing');
       Object.assign(facts, { probeStep: 1, probeAt: Number.NaN });
     } else if (isProbe) {
       Object.assign(facts, { probeStep: facts.probeStep + 1, probeAt: Number.NaN });
-      // After 5 days and 20 failed attempts.
-      if (change?.to === 'suspended') this.enter('suspended');
+      const failsLong = this.clock() - facts.failingSince >= suspendAfterMs;
+      if (failsLong && facts.failures >= suspendMinimumAttempts) this.enter('suspended');
     }
   }
 
