@@ -163,6 +163,34 @@ export function useOpened(): typeof opened {
   return openedInto(ends);
 }
 
+/** Declares that a suite makes something before its tests. @returns what stands for it in hooks and tests */
+export const forSuite = <T extends object>(make: () => Promise<T> | T): T => standIn(before, make);
+
+/** As `forSuite`, and closes it after the suite. */
+export function openForSuite<T extends object>(make: () => Promise<T>): T {
+  const one = forSuite(make);
+  after(() => closeOf(one));
+  return one;
+}
+
+/** Declares that something is made anew before each test. @returns what stands for the one of the running test */
+export const forTest = <T extends object>(make: () => Promise<T> | T): T => standIn(beforeEach, make);
+
+/** Whatever is done with it is done with what the hook made last: an object without private members of a class. */
+function standIn<T extends object>(hook: typeof before, make: () => Promise<T> | T): T {
+  let made = {} as T;
+  hook(async () => {
+    made = await make();
+  });
+  return new Proxy(made, {
+    get: (_, name) => Reflect.get(made, name),
+    set: (_, name, value) => Reflect.set(made, name, value),
+    has: (_, name) => Reflect.has(made, name),
+    ownKeys: () => Reflect.ownKeys(made),
+    getOwnPropertyDescriptor: (_, name) => Reflect.getOwnPropertyDescriptor(made, name),
+  });
+}
+
 function openedInto(ends: (() => unknown)[]) {
   return <T extends object>(one: T, end = closeOf as (one: T) => unknown): T => {
     ends.push(() => end(one));

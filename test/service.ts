@@ -34,7 +34,7 @@ import { workflowIds } from '../src/temporal/workflowIds.js';
 import { startWorkers } from '../src/worker.js';
 import { watchAnswers } from './api/reference/watchAnswers.js';
 import { type Receiver, startReceiver, succeeds, until } from './receiver.js';
-import { atEnd, redisPatience, servers, uniquePrefix } from './servers.js';
+import { atEnd, forSuite, redisPatience, servers, uniquePrefix } from './servers.js';
 
 /** Settings of the environment, and values in the place of `constants`. */
 export type Settings = { [name: Uppercase<string>]: string } & Partial<Constants>;
@@ -78,6 +78,9 @@ export function sharedHarness(settings: Settings = {}): Promise<Harness> {
   atEnd(async () => (await starting).close());
   return starting;
 }
+
+/** Declares that a suite uses the shared service. @returns what stands for it in hooks and tests */
+export const useShared = (settings?: Settings): Harness => forSuite(() => sharedHarness(settings));
 
 export type Json = Record<string, unknown>;
 

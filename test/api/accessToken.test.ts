@@ -6,8 +6,8 @@ import { setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
-import { itWithOneRedis, opened, servers } from '../servers.js';
-import { type Customer, type Harness, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
+import { forSuite, itWithOneRedis, opened, openForSuite, servers } from '../servers.js';
+import { type Customer, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
 import { mintToken } from './credentials.js';
 
 type Body = string | URLSearchParams | FormData | Uint8Array | ReadableStream;
@@ -15,16 +15,11 @@ type Case = [what: string, body: () => Body, headers?: Record<string, string>, s
 
 describe('POST /oauth/access_token', () => {
   /** Two processes of one installation, behind a proxy. */
-  let h: Harness;
-  let second: Harness;
-  let account: Customer;
-
-  before(async () => {
-    h = await startHarness({ TRUSTED_PROXIES: '127.0.0.0/8' }, 'api');
-    second = await startHarness({ TRUSTED_PROXIES: '127.0.0.0/8', KEY_PREFIX: h.prefix }, 'api');
-    account = await newCustomer(h, ['push_notifications', 'reports']);
-  });
-  after(() => Promise.all([h.close(), second.close()]));
+  const h = openForSuite(() => startHarness({ TRUSTED_PROXIES: '127.0.0.0/8' }, 'api'));
+  const second = openForSuite(() =>
+    startHarness({ TRUSTED_PROXIES: '127.0.0.0/8', KEY_PREFIX: h.prefix }, 'api'),
+  );
+  const account = forSuite(() => newCustomer(h, ['push_notifications', 'reports']));
 
   const form = 'application/x-www-form-urlencoded';
   const post = (body: Body, headers: Record<string, string> = {}, { url } = h) =>

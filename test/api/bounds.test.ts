@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createClient } from '../../src/redis/records/clients.js';
 import { keysMatching } from '../keysMatching.js';
-import { type Receiver, startReceiver } from '../receiver.js';
-import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
+import { startReceiver } from '../receiver.js';
+import { forSuite, openForSuite } from '../servers.js';
+import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
 import { type Call, calls, requestOf } from './everyCall.js';
 
 interface Bound {
@@ -39,8 +40,14 @@ function readBounds(): Map<string, Bound> {
 
 describe('a flood of every call that /openapi.json describes', function () {
   this.timeout(180_000);
-  let h: Harness;
-  let receiver: Receiver;
+  const receiver = forSuite(() => startReceiver());
+  const h = openForSuite(() =>
+    startHarness(
+      { ACCOUNT_RATE_PER_SECOND: '10000', TOKEN_RATE_PER_SECOND: '10000', TRUSTED_PROXIES: '127.0.0.1/32' },
+      'all',
+      { lookup: async () => [{ address: '127.0.0.1', family: 4 }] },
+    ),
+  );
   let customer: Customer;
   const tokens: string[] = [];
   const clients: string[] = [];
@@ -48,12 +55,6 @@ describe('a flood of every call that /openapi.json describes', function () {
   const statuses = new Map<string, Map<number, number>>();
 
   before(async () => {
-    receiver = await startReceiver();
-    h = await startHarness(
-      { ACCOUNT_RATE_PER_SECOND: '10000', TOKEN_RATE_PER_SECOND: '10000', TRUSTED_PROXIES: '127.0.0.1/32' },
-      'all',
-      { lookup: async () => [{ address: '127.0.0.1', family: 4 }] },
-    );
     await h.startWorker();
     customer = await newCustomer(h, ['push_notifications', 'enrichments']);
     for (let i = 0; i < clientsOfAccount; i++) {
@@ -67,7 +68,6 @@ describe('a flood of every call that /openapi.json describes', function () {
       notifications.push((await h.publish({ client, asset: 'first', eventId: 'first' })).id);
     }
   });
-  after(() => h.close());
 
   /** Other values in each round: of a stranger in every fourth, else of the customer. */
   async function call(asked: Call, round: number): Promise<void> {

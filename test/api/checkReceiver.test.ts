@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { type Received, type Receiver, startReceiver, verifies } from '../receiver.js';
-import { opened } from '../servers.js';
-import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
+import { forTest, opened } from '../servers.js';
+import { type Customer, newCustomer, startHarness, useShared } from '../service.js';
 
 interface Check {
   name: string;
@@ -13,17 +13,13 @@ interface Check {
 }
 
 describe('POST /push_notifications/check', () => {
-  let h: Harness;
+  const h = useShared();
   let customer: Customer;
-  let receiver: Receiver;
+  const receiver = forTest(() => startReceiver());
   let url: string;
   let verify: ReturnType<typeof verifies>;
 
-  before(async () => {
-    h = await sharedHarness();
-  });
   beforeEach(async () => {
-    receiver = await startReceiver();
     url = `${receiver.url}?key=in-query`;
     customer = await newCustomer(h);
     verify = verifies(String((await call('GET', 'signing_secret')).body.signing_secret));

@@ -8,17 +8,16 @@ import { listen } from '../../src/api/server.js';
 import { redisReasons } from '../../src/redis/connection/unavailable.js';
 import { signedIn } from '../console/visitor.js';
 import { startGate, until } from '../receiver.js';
-import { type Harness, keptLog, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
+import { openForSuite } from '../servers.js';
+import { keptLog, newCustomer, newToken, startHarness, tokenFields } from '../service.js';
 import { callRaw } from './rawCaller.js';
 import { assertGeneratable } from './reference/madeClients.js';
 
 describe('the HTTP edge', () => {
-  let h: Harness;
   const { log, lines } = keptLog();
-  before(async () => {
-    h = await startHarness({ SOURCE_ADDRESSES: '198.51.100.7,2001:db8:5::/64' }, 'api', { log });
-  });
-  after(() => h.close());
+  const h = openForSuite(() =>
+    startHarness({ SOURCE_ADDRESSES: '198.51.100.7,2001:db8:5::/64' }, 'api', { log }),
+  );
 
   it('answers every error outside /oauth with msg, code, type, title and request_id, also 404 and 405; under /oauth as RFC 6749', async () => {
     for (const [method, path, status] of [

@@ -1,21 +1,16 @@
 import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { opened } from '../servers.js';
-import { type Customer, type Harness, newCustomer, sharedHarness, startHarness } from '../service.js';
+import { startReceiver, until } from '../receiver.js';
+import { forSuite, opened } from '../servers.js';
+import { newCustomer, startHarness, useShared } from '../service.js';
 
 describe('POST /enrichments', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  let platform: Customer;
+  const h = useShared();
+  const receiver = forSuite(() => startReceiver());
+  const platform = forSuite(() => newCustomer(h, ['enrichments']));
   let client: string;
 
-  before(async () => {
-    h = await sharedHarness();
-    receiver = await startReceiver();
-    platform = await newCustomer(h, ['enrichments']);
-  });
   beforeEach(async () => {
     client = await h.newClient(receiver.url);
     receiver.received.length = 0;

@@ -8,18 +8,17 @@ import { createSigningSecret } from '../../src/redis/records/secrets.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { box, toldOf } from '../notices/scene.js';
 import { startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, type Json, newCustomer, startHarness } from '../service.js';
+import { openForSuite } from '../servers.js';
+import { type Customer, type Json, newCustomer, startHarness } from '../service.js';
 
 const days = 86_400_000;
 
 describe('failed assets', () => {
-  let h: Harness;
+  const h = openForSuite(() => startHarness({ ACCOUNT_RATE_PER_SECOND: '10000' }));
   let customer: Customer;
   before(async () => {
-    h = await startHarness({ ACCOUNT_RATE_PER_SECOND: '10000' });
     await h.startWorker();
   });
-  after(() => h.close());
 
   const read = async (path: string) => (await customer.call('GET', path)).body;
   const since = '2026-01-01T00:00:00Z';

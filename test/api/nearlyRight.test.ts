@@ -5,8 +5,9 @@
 import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import { request } from 'undici';
-import { type Receiver, startReceiver } from '../receiver.js';
-import { type Customer, type Harness, newCustomer, startHarness } from '../service.js';
+import { startReceiver } from '../receiver.js';
+import { forSuite, openForSuite } from '../servers.js';
+import { newCustomer, startHarness } from '../service.js';
 import { type Call, calls, everything, requestOf, type Subject } from './everyCall.js';
 
 interface Attempt {
@@ -28,19 +29,15 @@ const quotedPrintable = {
 const quoted = (text: string) => text.replaceAll(/[^\w ]/g, '\\$&');
 
 describe('every call, asked nearly right', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  let owner: Customer;
-  let platform: Customer;
+  const receiver = forSuite(() => startReceiver());
+  const h = openForSuite(() => startHarness({ ACCOUNT_RATE_PER_SECOND: '10000' }));
+  const owner = forSuite(() => newCustomer(h));
+  const platform = forSuite(() => newCustomer(h, ['enrichments']));
   let mine: Subject;
   let there: string[];
   let received: number;
 
   before(async () => {
-    receiver = await startReceiver();
-    h = await startHarness({ ACCOUNT_RATE_PER_SECOND: '10000' });
-    owner = await newCustomer(h);
-    platform = await newCustomer(h, ['enrichments']);
     const { client_token } = owner;
     await owner.register(receiver.url);
     await owner.call('PUT', '/notices', { url: receiver.url });
@@ -54,7 +51,6 @@ describe('every call, asked nearly right', () => {
     assert.deepEqual(await everything(h), there);
     assert.equal(receiver.received.length, received);
   });
-  after(() => h.close());
 
   async function ask(call: Call, { path, query, type, body, headers }: Attempt) {
     const { filled, query: correct } = requestOf(call, mine, { url: receiver.url, owner });

@@ -3,18 +3,15 @@ import { Webhook } from 'standardwebhooks';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { setScopes } from '../../src/redis/records/accounts.js';
 import { toldOf } from '../notices/scene.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, type Json, newCustomer, newToken, sharedHarness } from '../service.js';
+import { startReceiver, until } from '../receiver.js';
+import { forSuite } from '../servers.js';
+import { type Customer, type Json, newCustomer, newToken, useShared } from '../service.js';
 
 describe('PUT, GET and DELETE /notices', () => {
-  let h: Harness;
-  let receiver: Receiver;
+  const h = useShared();
+  const receiver = forSuite(() => startReceiver());
   let customer: Customer;
 
-  before(async () => {
-    h = await sharedHarness();
-    receiver = await startReceiver();
-  });
   beforeEach(async () => {
     customer = await newCustomer(h);
   });

@@ -4,21 +4,14 @@ import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
-import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, type Json, newCustomer, patient, sharedHarness } from '../service.js';
+import { closeGate, startReceiver, until } from '../receiver.js';
+import { forTest } from '../servers.js';
+import { type Customer, type Json, newCustomer, patient, useShared } from '../service.js';
 
 describe('calls for the publisher’s engineers', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  let customer: Customer;
-
-  before(async () => {
-    h = await sharedHarness(patient);
-  });
-  beforeEach(async () => {
-    receiver = await startReceiver();
-    customer = await newCustomer(h);
-  });
+  const h = useShared(patient);
+  const receiver = forTest(() => startReceiver());
+  const customer = forTest(() => newCustomer(h));
 
   const call: Customer['call'] = (...asked) => customer.call(...asked);
   const read = async (path: string) => (await call('GET', path)).body;

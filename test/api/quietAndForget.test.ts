@@ -2,25 +2,20 @@ import assert from 'node:assert/strict';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
-import { type Receiver, startReceiver } from '../receiver.js';
-import { type Customer, type Harness, type Json, newCustomer, sharedHarness } from '../service.js';
+import { startReceiver } from '../receiver.js';
+import { forSuite, forTest } from '../servers.js';
+import { type Json, newCustomer, useShared } from '../service.js';
 
 /** Known segments may also be forgotten by age: then the record of an earlier notification answers a repeat. */
 const settings = { SEGMENT_RETENTION_DAYS: '60' };
 
 describe('a video and its notification', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  let customer: Customer;
-  let platform: Customer;
+  const h = useShared(settings);
+  const receiver = forTest(() => startReceiver());
+  const customer = forTest(() => newCustomer(h));
+  const platform = forSuite(() => newCustomer(h, ['enrichments']));
 
-  before(async () => {
-    h = await sharedHarness(settings);
-    platform = await newCustomer(h, ['enrichments']);
-  });
   beforeEach(async () => {
-    receiver = await startReceiver();
-    customer = await newCustomer(h);
     await customer.register(receiver.url);
   });
 

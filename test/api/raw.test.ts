@@ -4,9 +4,10 @@ import Koa from 'koa';
 import { createApi } from '../../src/api/app.js';
 import { type ErrorCode, errors } from '../../src/api/errors.js';
 import { connectionLimits, type ListeningServer, listen } from '../../src/api/server.js';
-import { type Service, startService } from '../program.js';
-import { newPublisher, type Publisher } from '../publisher.js';
+import { startService } from '../program.js';
+import { newPublisher } from '../publisher.js';
 import { until } from '../receiver.js';
+import { forSuite, openForSuite } from '../servers.js';
 import { sharedHarness } from '../service.js';
 import { callRaw, type RawCaller, statusesIn } from './rawCaller.js';
 
@@ -30,18 +31,15 @@ function assertProblem(heard: string): void {
 }
 
 describe('bad input on a raw socket', () => {
-  let service: Service;
-  let publisher: Publisher;
+  const service = openForSuite(() => startService({ LOG_LEVEL: 'warn' }, 'api'));
+  const publisher = forSuite(() => newPublisher(service));
   let bearer: string;
   let residentBefore: number;
 
   before(async () => {
-    service = await startService({ LOG_LEVEL: 'warn' }, 'api');
-    publisher = await newPublisher(service);
     bearer = `authorization: Bearer ${publisher.token}`;
     residentBefore = await resident();
   });
-  after(() => service.stop());
 
   /** Bytes of memory that the service holds, as it says itself. */
   async function resident(): Promise<number> {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../receiver.js';
-import { type Harness, newCustomer, sharedHarness } from '../service.js';
+import { newCustomer, useShared } from '../service.js';
 import { callRaw } from './rawCaller.js';
 
 /** An account's credentials in a recorded request, of the same length. */
@@ -14,11 +14,7 @@ const folder = join(import.meta.dirname, 'recorded');
 const files = readdirSync(folder).filter((name) => name.endsWith('.http'));
 
 describe('token requests of other ecosystems, answered 200', () => {
-  let h: Harness;
-
-  before(async () => {
-    h = await sharedHarness();
-  });
+  const h = useShared();
 
   for (const file of files) {
     it(file.replace('.http', ''), async () => {

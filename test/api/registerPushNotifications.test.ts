@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
 import { until } from '../receiver.js';
-import { itWithOneRedis, opened, servers } from '../servers.js';
+import { itWithOneRedis, opened, openForSuite, servers } from '../servers.js';
 import { type Customer, type Harness, newCustomer, startHarness } from '../service.js';
 
 const url = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c';
@@ -11,21 +11,19 @@ const encoded = encodeURIComponent(url);
 const unpaced = { ACCOUNT_RATE_PER_SECOND: '10000' };
 
 describe('POST /register_push_notifications', () => {
-  let h: Harness;
-  let customer: Customer;
-
-  before(async () => {
-    h = await startHarness({ ...unpaced, OPERATOR_CONTACT: 'ops at example', OWN_PORTS: '3999' }, 'api', {
+  const h = openForSuite(() =>
+    startHarness({ ...unpaced, OPERATOR_CONTACT: 'ops at example', OWN_PORTS: '3999' }, 'api', {
       async lookup(host) {
         if (host === 'private.example') return [{ address: '10.0.0.1', family: 4 }];
         throw Object.assign(new Error(), { code: host === 'silent.example' ? 'EAI_AGAIN' : 'ENOTFOUND' });
       },
-    });
-  });
+    }),
+  );
+  let customer: Customer;
+
   beforeEach(async () => {
     customer = await newCustomer(h);
   });
-  after(() => h.close());
 
   const register = (target = url, to?: Harness) =>
     customer.call('POST', `/register_push_notifications?url=${encodeURIComponent(target)}`, undefined, to);

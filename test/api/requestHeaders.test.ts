@@ -6,26 +6,18 @@ import { resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { reencryptSigningSecrets } from '../../src/redis/records/secrets.js';
 import { keysMatching } from '../keysMatching.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, newCustomer, patient, startHarness } from '../service.js';
+import { startReceiver, until } from '../receiver.js';
+import { forTest, openForSuite } from '../servers.js';
+import { type Customer, newCustomer, patient, startHarness } from '../service.js';
 
 const older = { id: 'k1', key: randomBytes(32) };
 const newer = { id: 'k2', key: randomBytes(32) };
 const secret = 'gate-7f3a91';
 
 describe('PUT /push_notifications/headers', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  let customer: Customer;
-
-  before(async () => {
-    h = await startHarness(patient, 'all', { secretBox: createSecretBox([older, newer]) });
-  });
-  beforeEach(async () => {
-    receiver = await startReceiver();
-    customer = await newCustomer(h);
-  });
-  after(() => h.close());
+  const h = openForSuite(() => startHarness(patient, 'all', { secretBox: createSecretBox([older, newer]) }));
+  const receiver = forTest(() => startReceiver());
+  const customer = forTest(() => newCustomer(h));
 
   const call: Customer['call'] = (...asked) => customer.call(...asked);
   const put = (body: unknown) => call('PUT', '/push_notifications/headers', body);

@@ -4,15 +4,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createUpdateWaits } from '../../src/redis/notifications/updates.js';
 import { claimOnly } from '../../src/redis/owed/claim.js';
 import { until } from '../receiver.js';
-import { afterTest } from '../servers.js';
-import {
-  arrivedEvent,
-  type Customer,
-  type Harness,
-  newCustomer,
-  sharedHarness,
-  startHarness,
-} from '../service.js';
+import { afterTest, forTest } from '../servers.js';
+import { arrivedEvent, newCustomer, startHarness, useShared } from '../service.js';
 import { callRaw, statusesIn } from './rawCaller.js';
 
 interface Page {
@@ -23,15 +16,8 @@ interface Page {
 }
 
 describe('GET /updates', () => {
-  let h: Harness;
-  let customer: Customer;
-
-  before(async () => {
-    h = await sharedHarness();
-  });
-  beforeEach(async () => {
-    customer = await newCustomer(h, ['push_notifications', 'enrichments']);
-  });
+  const h = useShared();
+  const customer = forTest(() => newCustomer(h, ['push_notifications', 'enrichments']));
 
   async function get(query: Record<string, string> = {}) {
     const { status, body } = await customer.call('GET', `/updates?${new URLSearchParams(query)}`);

@@ -1,21 +1,19 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { type Customer, newCustomer, startHarness } from '../service.js';
+import { forSuite, openForSuite } from '../servers.js';
+import { newCustomer, startHarness } from '../service.js';
 import { run } from '../tools.js';
 import { languages } from './corpus.js';
 
 describe('real clients', function () {
   this.timeout(300_000);
-  let h: Awaited<ReturnType<typeof startHarness>>;
-  let account: Customer;
+  const h = openForSuite(() => startHarness({}, 'api'));
+  const account = forSuite(() => newCustomer(h, ['push_notifications', 'enrichments']));
 
   before(async () => {
-    h = await startHarness({}, 'api');
-    account = await newCustomer(h, ['push_notifications', 'enrichments']);
     await account.register('http://127.0.0.1:9/nobody');
   });
-  after(() => h?.close());
 
   it('are as many as docs/bad-input.md says', () => {
     const clients = languages.flatMap(({ http, oauth = [] }) => [...http, ...oauth]);

@@ -5,24 +5,20 @@ import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { callRaw, statusesIn } from '../api/rawCaller.js';
 import { foreign } from '../examples/vectors.js';
-import { type Program, type Service, startProgram, startService } from '../program.js';
+import { type Program, startProgram, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
 import { startReceiver, until } from '../receiver.js';
+import { forSuite, openForSuite } from '../servers.js';
 
 describe('clients/listen', () => {
-  let service: Service;
-  let publisher: Publisher;
+  const service = openForSuite(() => startService({ LOG_LEVEL: 'warn', ATTEMPT_TIMEOUT_SECONDS: '3' }));
+  const publisher = forSuite(() => newPublisher(service));
   let listen: Listen | undefined;
 
-  before(async () => {
-    service = await startService({ LOG_LEVEL: 'warn', ATTEMPT_TIMEOUT_SECONDS: '3' });
-    publisher = await newPublisher(service);
-  });
   afterEach(async () => {
     await listen?.stop('SIGINT');
     listen = undefined;
   });
-  after(() => service?.stop());
 
   const call: Publisher['call'] = (...asked) => publisher.call(...asked);
 

@@ -4,20 +4,18 @@ import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { until } from '../receiver.js';
+import { forTest } from '../servers.js';
 import { openWatchedPage, screens, startChromium, visit } from './chromium.js';
-import { type ConsoleScene, startScene } from './scene.js';
+import { startScene } from './scene.js';
 import { newLink } from './visitor.js';
 
 describe('console: in a browser', () => {
-  let scene: ConsoleScene;
+  const scene = forTest(() => startScene());
   let browser: Browser;
   before(async function () {
     const started = await startChromium();
     if (started === undefined) return this.skip();
     browser = started;
-  });
-  beforeEach(async () => {
-    scene = await startScene();
   });
   after(() => browser?.close());
 

@@ -5,26 +5,15 @@ import { listCalls } from '../../src/redis/records/audit.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { callRaw } from '../api/rawCaller.js';
 import { keysMatching } from '../keysMatching.js';
-import { opened } from '../servers.js';
-import {
-  type Customer,
-  type Harness,
-  newCustomer,
-  newToken,
-  sharedHarness,
-  startHarness,
-} from '../service.js';
+import { forTest, opened } from '../servers.js';
+import { newCustomer, newToken, startHarness, useShared } from '../service.js';
 import { newLink, signedIn, Visitor } from './visitor.js';
 
 describe('console: links and sessions', () => {
-  let h: Harness;
-  let customer: Customer;
+  const h = useShared();
+  const customer = forTest(() => newCustomer(h));
   let token: string;
-  before(async () => {
-    h = await sharedHarness();
-  });
   beforeEach(async () => {
-    customer = await newCustomer(h);
     token = customer.token;
   });
 

@@ -3,8 +3,8 @@ import { withTimeout } from '../../src/promises.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
-import { closeGate, type Receiver, startGate, startReceiver, until } from '../receiver.js';
-import { afterTest, opened } from '../servers.js';
+import { closeGate, startGate, startReceiver, until } from '../receiver.js';
+import { afterTest, forTest, opened } from '../servers.js';
 import { type Given, startHarness } from '../service.js';
 
 const within5s = (what: Promise<unknown>) =>
@@ -15,11 +15,7 @@ const within5s = (what: Promise<unknown>) =>
   );
 
 describe('A stopping process', () => {
-  let receiver: Receiver;
-
-  beforeEach(async () => {
-    receiver = await startReceiver();
-  });
+  const receiver = forTest(() => startReceiver());
 
   it('ends with its attempts under way, and leaves to others what waits for a place', async () => {
     const h = opened(await startHarness());

@@ -3,16 +3,13 @@ import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { type DeskScene, startDesk } from './scene.js';
+import { openForSuite } from '../servers.js';
+import { startDesk } from './scene.js';
 
 const script = join(import.meta.dirname, '../../examples/back-office/customers.mjs');
 
 describe('examples/back-office: a hundred customers', () => {
-  let scene: DeskScene;
-  before(async () => {
-    scene = await startDesk();
-  });
-  after(() => scene.close());
+  const scene = openForSuite(() => startDesk());
 
   async function takeOn(customers: readonly object[], refused = /^$/) {
     const child = spawn(process.execPath, [script], {

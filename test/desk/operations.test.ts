@@ -12,8 +12,8 @@ import { Visitor } from '../console/visitor.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
 import { portOf, startReceiver, until } from '../receiver.js';
-import { opened } from '../servers.js';
-import { type DeskScene, newPersonLink, newSite, type Site, startDesk } from './scene.js';
+import { opened, openForSuite } from '../servers.js';
+import { newPersonLink, newSite, type Site, startDesk } from './scene.js';
 
 /** What operations are tried with beside the arguments that name a site: arguments and options of the command, and the same as members. */
 const inputs: Record<string, (site: Site) => Record<string, unknown>> = {
@@ -44,16 +44,14 @@ const refusals: Record<string, string> = {
 const secretUrl = 'http://127.0.0.1:9/hook?key=url-secret';
 
 describe('operations of operators', () => {
-  let scene: DeskScene;
+  const scene = openForSuite(() => startDesk());
   const visitors = {} as Record<Role, Visitor>;
   before(async () => {
-    scene = await startDesk();
     for (const role of roles) {
       visitors[role] = new Visitor(scene.url);
       await visitors[role].post('/desk/open', { link: await newPersonLink(scene, role, role) });
     }
   });
-  after(() => scene.close());
 
   /** A site whose deliveries are paused, so that its notification stays. */
   async function pausedSite(): Promise<Site> {

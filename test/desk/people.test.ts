@@ -5,7 +5,8 @@ import { recordChange } from '../../src/redis/records/audit.js';
 import { Visitor } from '../console/visitor.js';
 import { keysMatching } from '../keysMatching.js';
 import { portOf } from '../receiver.js';
-import { type DeskScene, newPersonLink, startDesk } from './scene.js';
+import { forSuite } from '../servers.js';
+import { newPersonLink, startDesk } from './scene.js';
 
 /** The package has no types. */
 const providerPackage: string = 'oidc-provider';
@@ -105,17 +106,18 @@ async function follow(from: string, change: (url: URL) => URL = (url) => url): P
 }
 
 describe('desk: people', () => {
-  let scene: DeskScene;
-  let provider: Awaited<ReturnType<typeof startProvider>>;
-  let addresses = 0;
-  before(async () => {
-    scene = await startDesk({
+  const scene = forSuite(() =>
+    startDesk({
       OPERATOR_OIDC_ISSUER: 'http://127.0.0.1:1',
       OPERATOR_OIDC_CLIENT_ID: 'desk',
       OPERATOR_OIDC_CLIENT_SECRET: 'desk-secret-of-32-characters-long',
       TRUSTED_PROXIES: '127.0.0.1/32',
       OPERATOR_OIDC_ROLES: 'groups:video-tam=support,video-ops=admin,staff=look',
-    });
+    }),
+  );
+  let provider: Awaited<ReturnType<typeof startProvider>>;
+  let addresses = 0;
+  before(async () => {
     provider = await startProvider(`${scene.url}/desk/callback`);
     scene.h.apiDeps.config.OPERATOR_OIDC_ISSUER = provider.issuer;
   });

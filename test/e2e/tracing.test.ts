@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import type { Role } from '../../src/compose.js';
 import { type Service, startService } from '../program.js';
 import { newPublisher } from '../publisher.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { uniquePrefix, useOpened } from '../servers.js';
+import { startReceiver, until } from '../receiver.js';
+import { forTest, uniquePrefix, useOpened } from '../servers.js';
 import { type Collector, type Span, startCollector } from './collector.js';
 
 const caller = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
@@ -11,7 +11,7 @@ const caller = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0
 describe('Tracing', function () {
   this.timeout(120_000);
   let collector: Collector;
-  let receiver: Receiver;
+  const receiver = forTest(() => startReceiver());
   /** One process for the tests that need no other. */
   let shared: Service;
   let env: Record<string, string>;
@@ -34,9 +34,6 @@ describe('Tracing', function () {
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     };
     shared = await start();
-  });
-  beforeEach(async () => {
-    receiver = await startReceiver();
   });
 
   it('leads from the caller’s span through acceptance, workflow and activity to the attempt', async () => {

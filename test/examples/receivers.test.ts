@@ -1,24 +1,19 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { freePort } from '../../local/ports.js';
-import { type Program, type Service, startProgram, startService } from '../program.js';
+import { type Program, startProgram, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
 import { until } from '../receiver.js';
-import { opened } from '../servers.js';
+import { forSuite, opened, openForSuite } from '../servers.js';
 import { allExamples, type Example } from './examples.js';
 import { foreign, vectors } from './vectors.js';
 
 describe('the example receivers', function () {
   this.timeout(180_000);
-  let service: Service;
-  let publisher: Publisher;
+  const service = openForSuite(() => startService({ LOG_LEVEL: 'warn' }));
+  const publisher = forSuite(() => newPublisher(service));
   let count = 0;
 
-  before(async () => {
-    service = await startService({ LOG_LEVEL: 'warn' });
-    publisher = await newPublisher(service);
-  });
-  after(() => service?.stop());
   const call: Publisher['call'] = (...asked) => publisher.call(...asked);
 
   for (const example of allExamples) {

@@ -2,22 +2,24 @@
 
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
+import { forSuite } from '../servers.js';
+import { assertKept, startFaultRun } from './faultRun.js';
 import { startLoop } from './load.js';
 import { servers } from './system.js';
 
 describe('a rolling restart', function () {
   this.timeout(180_000);
-  let run: FaultRun;
-  let balancer: Balancer | undefined;
-
-  before(async () => {
-    run = await startFaultRun({
+  const run = forSuite(() =>
+    startFaultRun({
       parts: [...servers, 'api', 'api2', 'worker', 'worker2'],
       chooseApi: (system) => balancer?.choose() ?? system.apiUrl,
       assetsPerClient: 1000,
       env: { SHUTDOWN_DELAY_SECONDS: '1' },
-    });
+    }),
+  );
+  let balancer: Balancer | undefined;
+
+  before(async () => {
     balancer = await startBalancer([run.system.apiUrl, run.system.apiUrlOf('api2')]);
   });
   after(async () => {

@@ -6,9 +6,9 @@ import { slotOf } from '../../src/redis/connection/keys.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { moveSlot, moveSlotsAtOnce } from '../ownRedis.js';
 import { whileStopped } from '../program.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
+import { startReceiver, until } from '../receiver.js';
 import { startSentinels } from '../redisSentinels.js';
-import { newFolder, opened, servers } from '../servers.js';
+import { forTest, newFolder, opened, servers } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 
 /** A busy machine needs longer than the seconds of docs/reliability.md: Sentinels do nothing for 30 s after a pause of their own. */
@@ -58,12 +58,8 @@ function publishAllTheTime(h: Harness, clients: readonly string[]) {
 
 describe('Failover', function () {
   this.timeout(180_000);
-  let receiver: Receiver;
+  const receiver = forTest(() => startReceiver());
   let h: Harness;
-
-  beforeEach(async () => {
-    receiver = await startReceiver();
-  });
 
   async function start(replicasOfEach: number, settings = {}): Promise<RedisCluster> {
     const { redisServerBinary: binary } = servers();

@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { type Account, assertKept, type FaultRun, type Row, startFaultRun } from './faultRun.js';
+import { openForSuite } from '../servers.js';
+import { type Account, assertKept, type Row, startFaultRun } from './faultRun.js';
 import { drawFaults, type Fault, kills, killsTogether } from './faults.js';
 import { form } from './form.js';
 import { walk, withTemporal } from './walk.js';
@@ -25,12 +26,7 @@ for (const { options = {}, kinds, times } of runs) {
   const where = together ? ', API and worker in one process' : '';
   describe(`${times} faults at random moments under load${where}`, function () {
     this.timeout(times * 60_000 + 300_000);
-    let run: FaultRun;
-
-    before(async () => {
-      run = await startFaultRun(options);
-    });
-    after(() => run?.stop());
+    const run = openForSuite(() => startFaultRun(options));
 
     it('recovers from each by itself', async () => {
       for (const fault of drawFaults(kinds, times)) {

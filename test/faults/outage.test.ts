@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { logTail } from '../../local/child.js';
-import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
+import { openForSuite } from '../servers.js';
+import { assertKept, startFaultRun } from './faultRun.js';
 import { away, badLines } from './faults.js';
 import { form } from './form.js';
 import { onStack } from './system.js';
@@ -16,18 +17,15 @@ const awayOnly = onStack ? (['postgresql'] as const) : [];
 
 describe('outages', function () {
   this.timeout((form.outagesSeconds.reduce((sum, s) => sum + s, 0) * 3 + 900) * 1000);
-  let run: FaultRun;
-  let injected = 0;
-
-  before(async () => {
-    run = await startFaultRun({
+  const run = openForSuite(() =>
+    startFaultRun({
       proxied: true,
       assetsPerClient: 100,
       // Of a long outage no more than the records that are kept of a client.
       pauseMs: Math.max(120, 2 * Math.max(...form.outagesSeconds)),
-    });
-  });
-  after(() => run?.stop());
+    }),
+  );
+  let injected = 0;
 
   for (const part of ['redis', 'temporal', 'receiver', ...awayOnly] as const) {
     const outages = form.outagesSeconds.map((seconds) => away(part, seconds));

@@ -11,22 +11,20 @@ import { getRegistration } from '../../src/redis/records/registrations.js';
 import { createSigningSecret, readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { startReceiver, until } from '../receiver.js';
-import { afterTest, opened } from '../servers.js';
-import { type Harness, startHarness } from '../service.js';
+import { afterTest, opened, openForSuite } from '../servers.js';
+import { startHarness } from '../service.js';
 import { box, type NoticesScene, receivedOf, startScene, toldOf } from './scene.js';
 
 const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.1', probeScheduleMs: [200] };
 
 describe('Notices', () => {
-  let h: Harness;
+  const h = openForSuite(() => startHarness(settings));
   let scene: NoticesScene;
 
   before(async () => {
-    h = await startHarness(settings);
     await h.startWorker();
     scene = await startScene(h);
   });
-  after(() => h.close());
   beforeEach(() => {
     scene.told.answer = () => 200;
   });

@@ -6,14 +6,12 @@ import { createAccount, setDisabled } from '../../src/redis/records/accounts.js'
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { mintToken } from '../api/credentials.js';
 import { keysMatching } from '../keysMatching.js';
+import { forSuite } from '../servers.js';
 import { arrivedEvent } from '../service.js';
-import { type Cli, openCli, registeredClient } from './cli.js';
+import { openCli, registeredClient } from './cli.js';
 
 describe('operator: account', () => {
-  let cli: Cli;
-  before(async () => {
-    cli = await openCli();
-  });
+  const cli = forSuite(() => openCli());
 
   it('create has the default scope push_notifications; --scope may be repeated; a second account of a name is said', async () => {
     assert.deepEqual((await cli.json('account', 'create', '--name', 'A')).scopes, ['push_notifications']);

@@ -3,16 +3,16 @@ import { claimAgain } from '../../src/redis/owed/claim.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { startReceiver } from '../receiver.js';
+import { forSuite } from '../servers.js';
 import { arrivedEvent } from '../service.js';
-import { type Cli, openCli, registeredClient } from './cli.js';
+import { openCli, registeredClient } from './cli.js';
 
 const url = 'http://127.0.0.1:4999/hook?key=receivers-own-secret';
 
 describe('operator: client, registration', () => {
-  let cli: Cli;
+  const cli = forSuite(() => openCli());
   let account: string;
   before(async () => {
-    cli = await openCli();
     account = (await cli.json('account', 'create', '--name', 'Acme')).account_id;
   });
 

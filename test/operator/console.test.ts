@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { Visitor } from '../console/visitor.js';
-import { type Harness, newCustomer, sharedHarness } from '../service.js';
-import { type Cli, openCli } from './cli.js';
+import { forSuite } from '../servers.js';
+import { newCustomer, useShared } from '../service.js';
+import { openCli } from './cli.js';
 
 describe('operator: console', () => {
-  let cli: Cli;
-  let h: Harness;
-  before(async () => {
-    h = await sharedHarness();
-    cli = await openCli({ KEY_PREFIX: h.prefix, TASK_QUEUE: h.taskQueue, PUBLIC_URL: h.url });
-  });
+  const h = useShared();
+  const cli = forSuite(() => openCli({ KEY_PREFIX: h.prefix, TASK_QUEUE: h.taskQueue, PUBLIC_URL: h.url }));
 
   it('prints a link for an account, or the account of a client, and records it', async () => {
     const customer = await newCustomer(h);

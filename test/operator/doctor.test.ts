@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
-import type { RedisCluster } from '../../local/redisCluster.js';
 import { noticesClient } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -13,8 +12,8 @@ import { startGrpcProxy, status } from '../grpcProxy.js';
 import { issueCertificate } from '../outgoing/certificates.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { succeeds, until } from '../receiver.js';
-import { afterTest, opened, servers, uniquePrefix } from '../servers.js';
-import { type Harness, startHarness } from '../service.js';
+import { afterTest, forSuite, opened, openForSuite, servers, uniquePrefix } from '../servers.js';
+import { startHarness } from '../service.js';
 import { type Cli, openCli, type Ran, registeredClient } from './cli.js';
 
 interface Examined {
@@ -23,11 +22,10 @@ interface Examined {
 }
 
 describe('operator doctor', () => {
-  let h: Harness;
+  const h = forSuite(() => startHarness());
   let cli: Cli;
 
   before(async () => {
-    h = await startHarness();
     await h.startWorker();
     await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     cli = await openCli({
@@ -226,11 +224,7 @@ describe('operator doctor', () => {
   });
 
   describe('a Redis Cluster', () => {
-    let cluster: RedisCluster;
-    before(async () => {
-      cluster = await startOwnCluster(10_000);
-    });
-    after(() => cluster?.stop());
+    const cluster = openForSuite(() => startOwnCluster(10_000));
 
     it('is checked primary by primary, and status names one that is full', async () => {
       const ports = cluster.nodes.map(({ server }) => server.port);

@@ -2,16 +2,15 @@ import assert from 'node:assert/strict';
 import { Client, Connection } from '@temporalio/client';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
-import { opened, servers } from '../servers.js';
+import { forSuite, opened, servers } from '../servers.js';
 import { arrivedEvent } from '../service.js';
-import { type Cli, openCli, registeredClient } from './cli.js';
+import { openCli, registeredClient } from './cli.js';
 
 describe('operator: notification, explain', () => {
-  let cli: Cli;
+  const cli = forSuite(() => openCli());
   let accountId: string;
 
   before(async () => {
-    cli = await openCli();
     accountId = (await cli.json('account', 'create', '--name', 'Acme')).account_id;
   });
 

@@ -11,7 +11,8 @@ import {
   rotateSigningSecret,
 } from '../../src/redis/records/secrets.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Harness, startHarness } from '../service.js';
+import { openForSuite } from '../servers.js';
+import { startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const older = { id: 'k1', key: Buffer.alloc(32, 1) };
@@ -20,7 +21,7 @@ const setting = (...keys: { id: string; key: Buffer }[]) =>
   keys.map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
 
 describe('operator: secrets', () => {
-  let h: Harness;
+  const h = openForSuite(() => startHarness({}, 'all', { secretBox: its }));
   let cli: Cli;
   let receiver: Receiver;
   let box = createSecretBox(undefined);
@@ -32,13 +33,11 @@ describe('operator: secrets', () => {
   };
 
   before(async () => {
-    h = await startHarness({}, 'all', { secretBox: its });
     await h.startWorker();
     const SECRETS_KEY = setting(newer, older);
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue, SECRETS_KEY });
     receiver = await startReceiver();
   });
-  after(() => h.close());
 
   async function verifies(client: string, asset: string, ...secrets: string[]): Promise<void> {
     await h.publish({ client, asset });

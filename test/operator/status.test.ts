@@ -5,27 +5,22 @@ import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startProxy } from '../proxy.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { opened, servers } from '../servers.js';
-import { arrivedEvent, type Harness, startHarness } from '../service.js';
+import { startReceiver, until } from '../receiver.js';
+import { forTest, opened, openForSuite, servers } from '../servers.js';
+import { arrivedEvent, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const settings = { DRAIN_PER_SECOND: '20', MAX_IN_FLIGHT: '16' };
 const tenMinutesMs = 600_000;
 
 describe('operator status: us or them', () => {
-  let h: Harness;
+  const h = openForSuite(() => startHarness({ ...settings, probeScheduleMs: [500] }));
   let cli: Cli;
-  let receiver: Receiver;
+  const receiver = forTest(() => startReceiver());
 
   before(async () => {
-    h = await startHarness({ ...settings, probeScheduleMs: [500] });
     await h.startWorker();
     cli = await openCli({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
-  });
-  after(() => h.close());
-  beforeEach(async () => {
-    receiver = await startReceiver();
   });
   /** Each verdict is of all clients: none of another test may be left. */
   afterEach(async () => {

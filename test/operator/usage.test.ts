@@ -9,14 +9,13 @@ import { writeRunState } from '../../local/runState.js';
 import { tableOf, written } from '../../src/operator/terminal.js';
 import { product } from '../../src/product.js';
 import { packagesLoadedWith } from '../imports.mjs';
-import { servers } from '../servers.js';
+import { forSuite, servers } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
 
 describe('operator: usage', () => {
-  let cli: Cli;
+  const cli = forSuite(() => openCli());
   let dir: string;
   before(async () => {
-    cli = await openCli();
     dir = await mkdtemp(join(tmpdir(), 'operator-'));
   });
   after(() => rm(dir, { recursive: true }));

@@ -3,19 +3,17 @@ import type { TargetPolicy } from '../../src/outgoing/address.js';
 import type { Lookup } from '../../src/outgoing/names.js';
 import type { PostResult } from '../../src/outgoing/post.js';
 import { checkTarget } from '../../src/outgoing/target.js';
+import { forTest } from '../servers.js';
 import { answering, namesBy } from './dnsServer.js';
-import { loopbackPolicy, type RawReceiver, requestTo, useNetwork } from './rawReceiver.js';
+import { loopbackPolicy, requestTo, useNetwork } from './rawReceiver.js';
 
 /** http is allowed, so that nothing but the address can be what refuses. */
 const publicOnly: TargetPolicy = { allowHttp: true, allowedCidrs: [], ownPorts: [] };
 
 describe('outgoing guard: at connect time', () => {
   const { startQuick, sending } = useNetwork();
-  let receiver: RawReceiver;
+  const receiver = forTest(() => startQuick());
 
-  beforeEach(async () => {
-    receiver = await startQuick();
-  });
   afterEach(() => assert.equal(receiver.accepted(), 0, 'nothing may get through'));
 
   const post = (url: string, policy = publicOnly, lookup?: Lookup): Promise<PostResult> =>

@@ -9,23 +9,15 @@ import { explainRefusals, refusalOf } from '../../src/redis/connection/unavailab
 import { recordChange } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { connectDb, useOpened } from '../servers.js';
-import { type DeliveryClient, leaseMs, newDeliveryClient, ok } from './deliveryClient.js';
+import { connectDb, forTest, openForSuite, useOpened } from '../servers.js';
+import { leaseMs, newDeliveryClient, ok } from './deliveryClient.js';
 
 const saysFull = (err: unknown): boolean =>
   /^Free memory or raise maxmemory/.test(explainRefusals([refusalOf(err)])[0]?.todo ?? '');
 
 describe('The library of scripts', () => {
-  let redis: RedisServer;
-  let client: DeliveryClient;
-
-  before(async () => {
-    redis = await startOwnRedis();
-  });
-  beforeEach(async () => {
-    client = await newDeliveryClient({}, redis.url);
-  });
-  after(() => redis.stop());
+  const redis = openForSuite(() => startOwnRedis());
+  const client = forTest(() => newDeliveryClient({}, redis.url));
 
   it('is loaded again where a server has lost it, by many calls at once', async () => {
     await client.db.redis.call('FUNCTION', 'FLUSH');

@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
-import type { RedisServer } from '../../local/redis.js';
 import { toPairs } from '../../src/redis/connection/db.js';
 import { library } from '../../src/redis/connection/library.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
@@ -31,6 +30,7 @@ import { getEndpoint, resumeEndpoint, setHeld, setPaused } from '../../src/redis
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { keysMatching } from '../keysMatching.js';
 import { startOwnRedis } from '../ownRedis.js';
+import { openForSuite } from '../servers.js';
 import {
   type DeliveryClient,
   day,
@@ -814,14 +814,12 @@ const anyLimits = fc.record<Limits>({
 });
 
 describe('known and owed, in every interleaving', () => {
-  let redis: RedisServer;
+  const redis = openForSuite(() => startOwnRedis());
   before(async () => {
-    redis = await startOwnRedis();
     const connection = new Redis(redis.port);
     await connection.call('FUNCTION', 'LOAD', frozen);
     connection.disconnect();
   });
-  after(() => redis.stop());
 
   /** Runs the steps, and checks that in the end everything owed is delivered. */
   async function keepsPromises(steps: Iterable<Step>, failingAfter: number, limits: Limits): Promise<void> {

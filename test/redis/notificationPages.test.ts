@@ -5,13 +5,11 @@ import {
   type Position,
 } from '../../src/redis/notifications/notificationPages.js';
 import { redeliver } from '../../src/redis/notifications/redeliver.js';
-import { type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
+import { forTest } from '../servers.js';
+import { minute, newDeliveryClient } from './deliveryClient.js';
 
 describe('the notifications of a client', () => {
-  let client: DeliveryClient;
-  beforeEach(async () => {
-    client = await newDeliveryClient();
-  });
+  const client = forTest(() => newDeliveryClient());
 
   const keys = () => client.db.client(client.clientToken);
   const listed = async (filter: { platformId: string } | { state: 'waiting' }): Promise<string[]> => {

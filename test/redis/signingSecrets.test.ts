@@ -12,7 +12,8 @@ import {
   rotateSigningSecret,
   setRequestHeaders,
 } from '../../src/redis/records/secrets.js';
-import { type DeliveryClient, newDeliveryClient, ok } from './deliveryClient.js';
+import { forTest } from '../servers.js';
+import { newDeliveryClient, ok } from './deliveryClient.js';
 
 describe('secrets at rest', () => {
   const older = { id: 'k1', key: randomBytes(32) };
@@ -45,10 +46,7 @@ describe('secrets at rest', () => {
 describe('a client’s signing secrets', () => {
   const keys = [{ id: 'k1', key: randomBytes(32) }];
   const box = createSecretBox(keys);
-  let client: DeliveryClient;
-  beforeEach(async () => {
-    client = await newDeliveryClient();
-  });
+  const client = forTest(() => newDeliveryClient());
 
   const create = () => createSigningSecret(client.db, box, client.clientToken);
   const inUse = async () => (await readSecrets(client.db, box, client.clientToken)).signing;

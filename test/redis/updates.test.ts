@@ -2,14 +2,11 @@ import assert from 'node:assert/strict';
 import { closeDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createUpdateWaits, keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
 import { startProxy } from '../proxy.js';
-import { connectDb, itWithOneRedis, opened, servers } from '../servers.js';
-import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+import { connectDb, forTest, itWithOneRedis, opened, servers } from '../servers.js';
+import { newDeliveryClient } from './deliveryClient.js';
 
 describe('the feed of updates', () => {
-  let client: DeliveryClient;
-  beforeEach(async () => {
-    client = await newDeliveryClient();
-  });
+  const client = forTest(() => newDeliveryClient());
 
   const read = (after?: string, limit = 200) => readUpdates(client.db, client.clientToken, limit, after);
   async function page(after?: string, limit?: number) {
