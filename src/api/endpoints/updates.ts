@@ -12,7 +12,7 @@ import {
   time,
 } from '../reference/schemas.js';
 import type { ApiContext, ApiDeps } from '../step.js';
-import type { Subject } from '../steps/publisher.js';
+import { bearerToken, type Subject } from '../steps/publisher.js';
 import { presentTime } from './present.js';
 
 /** `u`, the last entry of the feed that was read (`0-0`: none), and the client, which earlier versions left out. */
@@ -48,11 +48,8 @@ export const listUpdatesEndpoint = clientEndpoint({
   answer: async (deps, { ctx, client, query: { cursor: after, limit, wait } }) => {
     const read = async (position?: string) => {
       // A crash of Redis must not lose an update that this reader has seen: the reader's position would be gone.
-      const page = await deps.inTurn(
-        ctx,
-        `${client.accountId} updates`,
-        () => deps.db.durably((own) => readUpdates(own, client.clientToken, limit, position)).safe,
-      );
+      const take = () => deps.db.durably((own) => readUpdates(own, client.clientToken, limit, position)).safe;
+      const page = await deps.inTurn(ctx, `${client.accountId} updates`, take);
       if (page === undefined) throw new ApiError('cursor_expired');
       return page;
     };
@@ -60,6 +57,8 @@ export const listUpdatesEndpoint = clientEndpoint({
     if (owner !== client.clientToken) throw badParameter(`cursor is of the client ${owner}`);
     let page = await read(position);
     if (page.updates.length === 0 && wait > 0 && (await isNew(deps, ctx, client, page.end, wait))) {
+      // The token may have ended meanwhile.
+      await deps.findToken(bearerToken(ctx));
       page = await read(page.end);
     }
     return {
