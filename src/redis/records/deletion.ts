@@ -47,7 +47,6 @@ export async function deletionsUnderWay(db: Db, limit: number) {
 export async function clearDeletedClient(db: Db, clientToken: string): Promise<{ cancelled: number }> {
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
-  await resetRegistration(db, clientToken);
   await db.redis.unlink(keys.updates, keys.failed, keys.failedAt);
   const cancelled = await repeat(db, 'cancelOwed', clientToken);
   await repeat(db, 'unlinkBeside', clientToken);
