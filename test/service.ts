@@ -34,7 +34,7 @@ import { workflowIds } from '../src/temporal/workflowIds.js';
 import { startWorkers } from '../src/worker.js';
 import { watchAnswers } from './api/reference/watchAnswers.js';
 import { type Receiver, startReceiver, succeeds, until } from './receiver.js';
-import { atEnd, forSuite, redisPatience, servers, uniquePrefix } from './servers.js';
+import { atEnd, forSuite, openForSuite, redisPatience, servers, uniquePrefix } from './servers.js';
 
 /** Settings of the environment, and values in the place of `constants`. */
 export type Settings = { [name: Uppercase<string>]: string } & Partial<Constants>;
@@ -70,10 +70,7 @@ export function sharedHarness(settings: Settings = {}): Promise<Harness> {
   const name = JSON.stringify(settings);
   const known = shared.get(name);
   if (known) return known;
-  const starting = startHarness({ ACCOUNT_RATE_PER_SECOND: '10000', ...settings }).then(async (harness) => {
-    await harness.startWorker();
-    return harness;
-  });
+  const starting = startWithWorker({ ACCOUNT_RATE_PER_SECOND: '10000', ...settings });
   shared.set(name, starting);
   atEnd(async () => (await starting).close());
   return starting;
@@ -152,6 +149,16 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
 
 export type Harness = Awaited<ReturnType<typeof startHarness>>;
 
+/** Starts all of a service, its worker too. */
+export async function startWithWorker(
+  settings: Settings = {},
+  given: Given & { slots?: Slots } = {},
+): Promise<Harness> {
+  const harness = await startHarness(settings, 'all', given);
+  await harness.startWorker(given.slots);
+  return harness;
+}
+
 /** What each test of a suite has. */
 export interface HarnessScene {
   h: Harness;
@@ -163,11 +170,7 @@ export interface HarnessScene {
 /** Declares the hooks of a suite: one harness with a worker, and for each test a receiver and a client. */
 export function useHarness(settings: Settings = {}, given: Given & { slots?: Slots } = {}): HarnessScene {
   const scene = {} as HarnessScene;
-  before(async () => {
-    scene.h = await startHarness(settings, 'all', given);
-    await scene.h.startWorker(given.slots);
-  });
-  after(() => scene.h.close());
+  scene.h = openForSuite(() => startWithWorker(settings, given));
   beforeEach(async () => {
     scene.receiver = await startReceiver();
     scene.client = await scene.h.newClient(scene.receiver.url);

@@ -10,7 +10,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { Redis } from 'ioredis';
 import { freePort } from '../local/ports.js';
-import type { RedisCluster } from '../local/redisCluster.js';
 import { startTemporal } from '../local/temporal.js';
 import { projectDir } from '../src/operator/npmStart.js';
 import { getNotification } from '../src/redis/notifications/notifications.js';
@@ -23,7 +22,7 @@ import { newPublisher, type Publisher } from './publisher.js';
 import { startReceiver, until } from './receiver.js';
 import { startSentinel } from './redisSentinels.js';
 import { startRespProxy } from './respProxy.js';
-import { newFolder, opened, servers, uniquePrefix, useOpened } from './servers.js';
+import { forSuite, newFolder, opened, servers, uniquePrefix, useOpened } from './servers.js';
 import type { Json } from './service.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
@@ -37,18 +36,15 @@ async function publishOne(publisher: Publisher): Promise<void> {
 }
 
 describe('A process whose store cannot serve', () => {
-  let redis: OwnRedis;
-  let cluster: RedisCluster;
-  let sentinelPort: number;
-  let direct: Redis;
-
   const ofSuite = useOpened();
+  const redis = forSuite(async () => ofSuite(await startOwnRedis(['--databases', '1'])));
+  const cluster = forSuite(async () => ofSuite(await startOwnCluster(10_000)));
+  const direct = forSuite(() => ofSuite(new Redis(redis.url)));
+  let sentinelPort: number;
+
   before(async () => {
-    redis = ofSuite(await startOwnRedis(['--databases', '1']));
     sentinelPort = await freePort();
     ofSuite(await startSentinel(redis.dir, redis.binary, sentinelPort, redis.port));
-    cluster = ofSuite(await startOwnCluster(10_000));
-    direct = ofSuite(new Redis(redis.url));
     await direct.config('SET', 'requirepass', 'the-password');
     await direct.call('ACL', ...'SETUSER limited on >pw ~* &* +@all -@blocking -function'.split(' '));
   });

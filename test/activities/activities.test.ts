@@ -10,20 +10,18 @@ import type { Waiting } from '../../src/redis/owed/standing.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import type { Drained } from '../../src/upkeep/drain.js';
-import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
-import { opened } from '../servers.js';
-import { arrivedEvent, type Harness, startHarness } from '../service.js';
+import { closeGate, startReceiver, until } from '../receiver.js';
+import { forTest, opened } from '../servers.js';
+import { arrivedEvent, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
 describe('Activities', () => {
-  let h: Harness;
-  let receiver: Receiver;
+  const h = forTest(async () => opened(await startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'worker')));
+  const receiver = forTest(() => startReceiver());
   let client: string;
   let env: MockActivityEnvironment;
 
   beforeEach(async () => {
-    h = opened(await startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'worker'));
-    receiver = await startReceiver();
     client = await h.newClient(receiver.url);
     const logger = new DefaultLogger('ERROR');
     env = new MockActivityEnvironment({ startToCloseTimeoutMs: 600_000 }, { logger });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { type Customer, type Harness, newCustomer, startHarness } from '../service.js';
+import { forTest, openForSuite } from '../servers.js';
+import { type Customer, newCustomer, startHarness } from '../service.js';
 
 const quota = 5;
 
@@ -17,26 +18,19 @@ const ofRecords = [
 
 describe('a rate per account', () => {
   /** Two processes of one installation. */
-  let h: Harness;
-  let second: Harness;
-  let customer: Customer;
-  /** Names that were looked up. */
-  const asked = new Set<string>();
-
-  before(async () => {
-    const rate = { ACCOUNT_RATE_PER_SECOND: '0.5' };
-    h = await startHarness(rate, 'api', {
+  const rate = { ACCOUNT_RATE_PER_SECOND: '0.5' };
+  const h = openForSuite(() =>
+    startHarness(rate, 'api', {
       async lookup(host) {
         asked.add(host);
         return [{ address: '127.0.0.1', family: 4 }];
       },
-    });
-    second = await startHarness({ ...rate, KEY_PREFIX: h.prefix }, 'api');
-  });
-  beforeEach(async () => {
-    customer = await newCustomer(h, ['push_notifications', 'enrichments']);
-  });
-  after(() => Promise.all([h.close(), second.close()]));
+    }),
+  );
+  const second = openForSuite(() => startHarness({ ...rate, KEY_PREFIX: h.prefix }, 'api'));
+  const customer = forTest(() => newCustomer(h, ['push_notifications', 'enrichments']));
+  /** Names that were looked up. */
+  const asked = new Set<string>();
 
   const register = (url: string) =>
     customer.call('POST', `/register_push_notifications?url=${encodeURIComponent(url)}`);
@@ -103,12 +97,7 @@ describe('a rate per account', () => {
 });
 
 describe('calls of an account that read many records', () => {
-  let h: Harness;
-
-  before(async () => {
-    h = await startHarness({ ACCOUNT_RATE_PER_SECOND: '10000', longestTurnMs: 0 }, 'api');
-  });
-  after(() => h.close());
+  const h = openForSuite(() => startHarness({ ACCOUNT_RATE_PER_SECOND: '10000', longestTurnMs: 0 }, 'api'));
 
   for (const { method, path, body } of ofRecords) {
     it(`wait for their turn, and are refused if that takes too long: ${method} ${path}`, async () => {

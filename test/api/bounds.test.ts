@@ -5,7 +5,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { keysMatching } from '../keysMatching.js';
 import { startReceiver } from '../receiver.js';
 import { forSuite, openForSuite } from '../servers.js';
-import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
+import { newCustomer, newToken, startWithWorker } from '../service.js';
 import { type Call, calls, requestOf } from './everyCall.js';
 
 interface Bound {
@@ -42,21 +42,18 @@ describe('a flood of every call that /openapi.json describes', function () {
   this.timeout(180_000);
   const receiver = forSuite(() => startReceiver());
   const h = openForSuite(() =>
-    startHarness(
+    startWithWorker(
       { ACCOUNT_RATE_PER_SECOND: '10000', TOKEN_RATE_PER_SECOND: '10000', TRUSTED_PROXIES: '127.0.0.1/32' },
-      'all',
       { lookup: async () => [{ address: '127.0.0.1', family: 4 }] },
     ),
   );
-  let customer: Customer;
+  const customer = forSuite(() => newCustomer(h, ['push_notifications', 'enrichments']));
   const tokens: string[] = [];
   const clients: string[] = [];
   const notifications = ['none'];
   const statuses = new Map<string, Map<number, number>>();
 
   before(async () => {
-    await h.startWorker();
-    customer = await newCustomer(h, ['push_notifications', 'enrichments']);
     for (let i = 0; i < clientsOfAccount; i++) {
       const of = { accountId: customer.account_id, name: 'Site' };
       clients.push((await createClient(h.db, of)).clientToken);

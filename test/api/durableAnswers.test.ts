@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import type { RedisServer } from '../../local/redis.js';
-import type { RedisCluster } from '../../local/redisCluster.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { until } from '../receiver.js';
-import { useOpened } from '../servers.js';
+import { forSuite, useOpened } from '../servers.js';
 import { type Customer, type Harness, keptLog, newCustomer, newToken, startHarness } from '../service.js';
 
 const url = 'https://receiver.example/';
@@ -64,14 +63,9 @@ describe('With REDIS_ACK_REPLICAS=1 and no replica left', () => {
 
 describe('In a cluster, while the node of the account is unavailable', function () {
   this.timeout(60_000);
-  let cluster: RedisCluster;
-  let api: Harness;
-
   const ofSuite = useOpened();
-  before(async () => {
-    cluster = ofSuite(await startOwnCluster());
-    api = ofSuite(await startHarness({ REDIS_URL: cluster.url }, 'api'));
-  });
+  const cluster = forSuite(async () => ofSuite(await startOwnCluster()));
+  const api = forSuite(async () => ofSuite(await startHarness({ REDIS_URL: cluster.url }, 'api')));
 
   it('a token that was used a moment before goes on for clients of the other nodes, and only such a token', async () => {
     const { db } = api;

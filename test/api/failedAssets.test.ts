@@ -9,16 +9,13 @@ import { runSweep } from '../../src/upkeep/sweep.js';
 import { box, toldOf } from '../notices/scene.js';
 import { startReceiver, until } from '../receiver.js';
 import { openForSuite } from '../servers.js';
-import { type Customer, type Json, newCustomer, startHarness } from '../service.js';
+import { type Customer, type Json, newCustomer, startWithWorker } from '../service.js';
 
 const days = 86_400_000;
 
 describe('failed assets', () => {
-  const h = openForSuite(() => startHarness({ ACCOUNT_RATE_PER_SECOND: '10000' }));
+  const h = openForSuite(() => startWithWorker({ ACCOUNT_RATE_PER_SECOND: '10000' }));
   let customer: Customer;
-  before(async () => {
-    await h.startWorker();
-  });
 
   const read = async (path: string) => (await customer.call('GET', path)).body;
   const since = '2026-01-01T00:00:00Z';

@@ -1,24 +1,18 @@
 import assert from 'node:assert/strict';
-import { opened } from '../servers.js';
-import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
+import { forSuite, opened, openForSuite } from '../servers.js';
+import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
 import { calls } from './everyCall.js';
 
 const lookedUp = { lookup: async () => [{ address: '127.0.0.1', family: 4 as const }] };
 
 describe('the pace of calls in one process', () => {
-  let h: Harness;
-  let platform: Customer;
-
-  before(async () => {
-    const settings = {
-      TRUSTED_PROXIES: '127.0.0.1/32',
-      ACCOUNT_RATE_PER_SECOND: '0.5',
-      strangersPerSecond: 20,
-    };
-    h = await startHarness(settings, 'api', lookedUp);
-    platform = await newCustomer(h, ['enrichments']);
-  });
-  after(() => h.close());
+  const settings = {
+    TRUSTED_PROXIES: '127.0.0.1/32',
+    ACCOUNT_RATE_PER_SECOND: '0.5',
+    strangersPerSecond: 20,
+  };
+  const h = openForSuite(() => startHarness(settings, 'api', lookedUp));
+  const platform = forSuite(() => newCustomer(h, ['enrichments']));
 
   let network = 0;
   /** Sends a call so many times at once. @returns the answers, and the seconds that they took */

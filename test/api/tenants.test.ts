@@ -6,7 +6,8 @@ import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, newCustomer, newToken, startHarness } from '../service.js';
+import { forSuite, openForSuite } from '../servers.js';
+import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
 import { mintToken } from './credentials.js';
 import { type Call, calls, everything, requestOf, type Subject } from './everyCall.js';
 
@@ -24,7 +25,7 @@ const open = [
 ];
 
 describe('every call', () => {
-  let h: Harness;
+  const h = openForSuite(() => startHarness());
   let mine: Subject;
   let theirs: Subject;
   const nothing: Subject = {
@@ -33,23 +34,18 @@ describe('every call', () => {
     platform_id: 'vid-nowhere',
     event_id: 'of-vid-nowhere',
   };
-  let owner: Customer;
-  let stranger: Customer;
-  let platform: Customer;
+  const owner = forSuite(() => newCustomer(h, ['push_notifications', 'reports']));
+  const stranger = forSuite(() => newCustomer(h));
+  const platform = forSuite(() => newCustomer(h, ['enrichments']));
   let invalid: Record<string, string>;
 
   before(async () => {
     receiver = await startReceiver();
-    h = await startHarness();
-    owner = await newCustomer(h, ['push_notifications', 'reports']);
-    stranger = await newCustomer(h);
-    platform = await newCustomer(h, ['enrichments']);
     mine = await withNotification(owner, 'vid-mine');
     theirs = await withNotification(stranger, 'vid-theirs');
     await owner.call('PUT', '/notices', { url: receiver.url });
     invalid = await invalidTokens();
   });
-  after(() => h.close());
 
   async function withNotification(customer: Customer, platform_id: string): Promise<Subject> {
     const { client_token } = customer;

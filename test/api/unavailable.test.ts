@@ -1,22 +1,14 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import type { RedisServer } from '../../local/redis.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startService } from '../program.js';
-import { type Proxy as Line, startProxy } from '../proxy.js';
+import { startProxy } from '../proxy.js';
 import { newPublisher } from '../publisher.js';
 import { until } from '../receiver.js';
-import { afterTest, opened, servers, useOpened } from '../servers.js';
-import {
-  type Customer,
-  type Harness,
-  type Json,
-  newCustomer,
-  startHarness,
-  tokenFields,
-} from '../service.js';
+import { afterTest, forSuite, forTest, opened, servers, useOpened } from '../servers.js';
+import { type Customer, type Json, newCustomer, startHarness, tokenFields } from '../service.js';
 
 const url = 'http://127.0.0.1:9/hook';
 const scopes = ['enrichments', 'push_notifications'];
@@ -28,23 +20,14 @@ const eventOf = ({ client_token }: Customer, more = {}) => ({
 });
 
 describe('While Redis', () => {
-  let redis: RedisServer;
-  let line: Line;
-  /** Beside the line. */
-  let direct: Redis;
-  let h: Harness;
-  let customer: Customer;
-
   const ofSuite = useOpened();
-  before(async () => {
-    redis = ofSuite(await startOwnRedis());
-    line = ofSuite(await startProxy(redis.url));
-    direct = ofSuite(new Redis(redis.url));
-    h = ofSuite(await startHarness({ REDIS_URL: line.url, ACCOUNT_RATE_PER_SECOND: '100' }, 'api'));
-  });
-  beforeEach(async () => {
-    customer = await newCustomer(h, scopes);
-  });
+  const redis = forSuite(async () => ofSuite(await startOwnRedis()));
+  const line = forSuite(async () => ofSuite(await startProxy(redis.url)));
+  /** Beside the line. */
+  const direct = forSuite(() => ofSuite(new Redis(redis.url)));
+  const settings = () => ({ REDIS_URL: line.url, ACCOUNT_RATE_PER_SECOND: '100' });
+  const h = forSuite(async () => ofSuite(await startHarness(settings(), 'api')));
+  const customer = forTest(() => newCustomer(h, scopes));
 
   const post = (path: string, more: Record<string, string> = {}) =>
     ask(path, { method: 'POST', body: new URLSearchParams({ ...tokenFields(customer), ...more }) });

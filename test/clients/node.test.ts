@@ -6,8 +6,8 @@ import {
   EventNotAccepted,
 } from '../../clients/node/src/client.js';
 import { startReceiver, until } from '../receiver.js';
-import { afterTest, opened } from '../servers.js';
-import { type PublishedTo, startPublishedTo } from './service.js';
+import { afterTest, forTest, opened } from '../servers.js';
+import { startPublishedTo } from './service.js';
 
 type Fetch = typeof fetch;
 interface Call {
@@ -16,13 +16,12 @@ interface Call {
 }
 
 describe('clients/node', () => {
-  let to: PublishedTo;
+  const to = forTest(async () => opened(await startPublishedTo()));
   /** The calls of the client under test, in the order of the answers. */
   let calls: Call[];
   let mostUnderWay: number;
 
-  beforeEach(async () => {
-    to = opened(await startPublishedTo());
+  beforeEach(() => {
     calls = [];
     mostUnderWay = 0;
   });

@@ -5,21 +5,19 @@ import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { startProgram } from '../program.js';
-import { newFolder } from '../servers.js';
+import { newFolder, openForSuite } from '../servers.js';
 import { run } from '../tools.js';
-import { type PublishedTo, startPublishedTo } from './service.js';
+import { startPublishedTo } from './service.js';
 
 const npmInstall = ['install', '--ignore-scripts', '--no-audit', '--no-fund'];
 
 describe('the packages of the clients', function () {
   this.timeout(180_000);
   let dir: string;
-  let to: PublishedTo;
+  const to = openForSuite(() => startPublishedTo());
   before(async () => {
     dir = await newFolder();
-    to = await startPublishedTo();
   });
-  after(() => to?.close());
 
   /** Copies a client without what others have made in its folder. @returns the copy, and an empty folder */
   async function copied(name: string): Promise<[copy: string, empty: string]> {

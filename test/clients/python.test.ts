@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { startReceiver, until } from '../receiver.js';
-import { opened } from '../servers.js';
+import { forTest, opened } from '../servers.js';
 import { run as runTool } from '../tools.js';
-import { type PublishedTo, startPublishedTo } from './service.js';
+import { startPublishedTo } from './service.js';
 
 const source = join(import.meta.dirname, '../../clients/python/src');
 
@@ -17,12 +17,11 @@ interface Result {
 type Change = (call: number, results: Result[]) => Result[] | Promise<Result[]>;
 
 describe('clients/python', () => {
-  let to: PublishedTo;
+  const to = forTest(async () => opened(await startPublishedTo()));
   /** The service's answers to calls of POST /enrichments. */
   let statuses: number[];
 
-  beforeEach(async () => {
-    to = opened(await startPublishedTo());
+  beforeEach(() => {
     statuses = [];
   });
 

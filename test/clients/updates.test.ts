@@ -3,16 +3,15 @@ import { type UpdatePage, UpdatesClient } from '../../clients/node/src/client.js
 import { waitForRedis } from '../../src/redis/connection/db.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { until } from '../receiver.js';
-import { opened } from '../servers.js';
-import { type PublishedTo, startPublishedTo } from './service.js';
+import { forTest, opened } from '../servers.js';
+import { startPublishedTo } from './service.js';
 
 type Options = Partial<ConstructorParameters<typeof UpdatesClient>[0]>;
 
 describe('clients/node: updates', () => {
-  let to: PublishedTo;
+  const to = forTest(async () => opened(await startPublishedTo()));
   let published: number;
-  beforeEach(async () => {
-    to = opened(await startPublishedTo());
+  beforeEach(() => {
     published = 0;
   });
 

@@ -11,14 +11,14 @@ import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { startReceiver, until } from '../receiver.js';
+import { forSuite } from '../servers.js';
 import { newCustomer } from '../service.js';
-import { type ConsoleScene, startScene } from './scene.js';
+import { startScene } from './scene.js';
 import { formTokenIn, signedIn } from './visitor.js';
 
 describe('console: the pages of a site', () => {
-  let scene: ConsoleScene;
+  const scene = forSuite(() => startScene());
   before(async () => {
-    scene = await startScene();
     await scene.register();
     scene.receiver.answer = () => 500;
   });
@@ -115,10 +115,7 @@ describe('console: the pages of a site', () => {
 });
 
 describe('console: the first line of a site', () => {
-  let scene: ConsoleScene;
-  before(async () => {
-    scene = await startScene();
-  });
+  const scene = forSuite(() => startScene());
 
   /** The text of the first notice, without its badge. */
   async function firstLine({ visitor, site } = scene): Promise<string> {
@@ -235,10 +232,7 @@ describe('console: the first line of a site', () => {
 });
 
 describe('console: notices', () => {
-  let scene: ConsoleScene;
-  before(async () => {
-    scene = await startScene();
-  });
+  const scene = forSuite(() => startScene());
 
   it('says without a URL how to set one, and sends no test', async () => {
     const { visitor, h, customer } = scene;

@@ -5,7 +5,7 @@ import { setPaused } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { closeGate, startGate, startReceiver, until } from '../receiver.js';
 import { afterTest, forTest, opened } from '../servers.js';
-import { type Given, startHarness } from '../service.js';
+import { type Given, startHarness, startWithWorker } from '../service.js';
 
 const within5s = (what: Promise<unknown>) =>
   withTimeout(
@@ -79,8 +79,7 @@ describe('A stopping process', () => {
   });
 
   it('ends its drains once nothing more is taken', async () => {
-    const h = opened(await startHarness());
-    await h.startWorker();
+    const h = opened(await startWithWorker());
     const client = await h.newClient(receiver.url);
     await setClient(h.db, client, { max_in_flight: 1 });
     await setPaused(h.db, client, true);

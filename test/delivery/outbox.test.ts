@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { startTemporal, type TemporalServer } from '../../local/temporal.js';
+import { startTemporal } from '../../local/temporal.js';
 import { Hands, TooBusy } from '../../src/delivery/hands.js';
 import type { Outbox } from '../../src/delivery/outbox.js';
 import type { Db } from '../../src/redis/connection/db.js';
@@ -9,9 +9,9 @@ import { platformIdKey } from '../../src/temporal/workflowIds.js';
 import { StartBudget } from '../../src/temporal/workflowStarts.js';
 import { enrichmentIds } from '../faults/walk.js';
 import { whileStopped } from '../program.js';
-import { closeGate, type Receiver, startReceiver, succeeds, until } from '../receiver.js';
-import { afterTest, newFolder, opened, uniquePrefix, useOpened } from '../servers.js';
-import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
+import { closeGate, startReceiver, succeeds, until } from '../receiver.js';
+import { afterTest, forSuite, newFolder, opened, openForSuite, uniquePrefix, useOpened } from '../servers.js';
+import { arrivedEvent, type Harness, startHarness, startWithWorker, useHarness } from '../service.js';
 import { newOutbox } from './newOutbox.js';
 
 /** The assets by which each workflow of this installation is found. */
@@ -69,7 +69,7 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
 });
 
 describe('The budget of starts', () => {
-  let h: Harness;
+  const h = openForSuite(() => startHarness());
 
   /** Without the processes of other tests. `clock` moves the clock of the scripts. */
   function newDb() {
@@ -78,11 +78,6 @@ describe('The budget of starts', () => {
     const db: Db = { ...h.deps.db, global, clockOffsetMs: () => clock.skippedMs };
     return { db, key: global.processes, clock };
   }
-
-  before(async () => {
-    h = await startHarness();
-  });
-  after(() => h.close());
 
   it('is shared equally by the processes that run, also after one has ended or was killed', async () => {
     const { db, key } = newDb();
@@ -128,8 +123,7 @@ describe('The budget of starts', () => {
   });
 
   it('is left to the other processes by one that stops, before its workers have ended', async () => {
-    const stopping = opened(await startHarness());
-    await stopping.startWorker();
+    const stopping = opened(await startWithWorker());
     const { db, delivering } = stopping;
     assert.equal(await db.redis.zcard(db.global.processes), 1);
     await delivering.endStarts();
@@ -203,17 +197,12 @@ describe('The budget of starts', () => {
 
 describe('While Temporal is unavailable no answer changes and no delivery is delayed', function () {
   this.timeout(120_000);
-  let temporal: TemporalServer;
-  let h: Harness;
-  let receiver: Receiver;
-  let client: string;
-
   const ofSuite = useOpened();
+  const temporal = forSuite(async () => ofSuite(await startTemporal({ dir: await newFolder() })));
+  const h = forSuite(async () => ofSuite(await startWithWorker({ TEMPORAL_ADDRESS: temporal.address })));
+  const receiver = forSuite(() => startReceiver());
+  let client: string;
   before(async () => {
-    temporal = ofSuite(await startTemporal({ dir: await newFolder() }));
-    h = ofSuite(await startHarness({ TEMPORAL_ADDRESS: temporal.address }));
-    await h.startWorker();
-    receiver = await startReceiver();
     client = await h.newClient(receiver.url);
   });
 

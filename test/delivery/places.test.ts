@@ -1,26 +1,23 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
-import { type Proxy as Line, startProxy } from '../proxy.js';
-import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
-import { describeWithOneRedis, servers, useOpened } from '../servers.js';
-import { type Harness, startHarness, useHarness } from '../service.js';
+import { startProxy } from '../proxy.js';
+import { closeGate, startReceiver, until } from '../receiver.js';
+import { describeWithOneRedis, forSuite, forTest, openForSuite, servers, useOpened } from '../servers.js';
+import { type Harness, startHarness, startWithWorker, useHarness } from '../service.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 
 describe("A client's places over two processes", () => {
-  let both: [Harness, Harness];
-  let receiver: Receiver;
+  const first = openForSuite(() => startWithWorker());
+  const second = openForSuite(() =>
+    startWithWorker({ KEY_PREFIX: first.db.prefix, TASK_QUEUE: first.taskQueue }),
+  );
+  const both = [first, second] as const;
+  const receiver = forTest(() => startReceiver());
   let client: string;
 
-  before(async () => {
-    const first = await startHarness();
-    both = [first, await startHarness({ KEY_PREFIX: first.db.prefix, TASK_QUEUE: first.taskQueue })];
-    await Promise.all(both.map((h) => h.startWorker()));
-  });
-  after(() => Promise.all(both.map((h) => h.close())));
   beforeEach(async () => {
-    receiver = await startReceiver();
     client = await both[0].newClient(receiver.url);
   });
 
@@ -70,17 +67,12 @@ describe('A receiver that recovers', () => {
 });
 
 describeWithOneRedis('When the answer of Redis is lost', () => {
-  let line: Line;
-  let h: Harness;
-  let receiver: Receiver;
+  const ofSuite = useOpened();
+  const line = forSuite(async () => ofSuite(await startProxy(servers().redisUrl)));
+  const h = forSuite(async () => ofSuite(await startHarness({ REDIS_URL: line.url })));
+  const receiver = forSuite(() => startReceiver());
   let client: string;
 
-  const ofSuite = useOpened();
-  before(async () => {
-    line = ofSuite(await startProxy(servers().redisUrl));
-    h = ofSuite(await startHarness({ REDIS_URL: line.url }));
-    receiver = await startReceiver();
-  });
   beforeEach(async () => {
     receiver.answer = () => 200;
     client = await h.newClient(receiver.url);

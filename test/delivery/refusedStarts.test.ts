@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client, Connection } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
 import type { Outbox } from '../../src/delivery/outbox.js';
 import type { Logger } from '../../src/log.js';
 import { connect, createTemporalClient } from '../../src/temporal/connection.js';
-import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
+import { startGrpcProxy, status } from '../grpcProxy.js';
 import { until } from '../receiver.js';
-import { servers, useOpened } from '../servers.js';
+import { forSuite, servers, useOpened } from '../servers.js';
 import { arrivedEvent } from '../service.js';
 import { newOutbox } from './newOutbox.js';
 
 describe('While Temporal refuses to start workflows', () => {
-  let proxy: GrpcProxy;
-  let connection: Connection;
+  const ofSuite = useOpened();
+  const proxy = forSuite(async () => ofSuite(await startGrpcProxy(servers().temporalAddress)));
   let temporal: Client;
   let outbox: Outbox;
   let answers: number[];
@@ -27,13 +27,11 @@ describe('While Temporal refuses to start workflows', () => {
   let looks: number;
   let count = 0;
 
-  const ofSuite = useOpened();
-  before(async () => {
-    proxy = ofSuite(await startGrpcProxy(servers().temporalAddress));
+  before(() => {
     proxy.answer = (path) =>
       path.endsWith('/StartWorkflowExecution') ? (answers.shift() ?? status.ok) : status.ok;
     const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
-    connection = ofSuite(connect(config));
+    const connection = ofSuite(connect(config));
     temporal = createTemporalClient(connection, config);
   });
   beforeEach(() => {

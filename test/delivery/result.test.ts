@@ -5,7 +5,7 @@ import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/workflowIds.js';
 import { closeGate, until } from '../receiver.js';
 import { opened } from '../servers.js';
-import { startHarness, useHarness } from '../service.js';
+import { startWithWorker, useHarness } from '../service.js';
 
 describe('The Temporal UI', () => {
   const retries = { RETRY_SCHEDULE_SECONDS: '2,2,2,60', WORKFLOWS_PER_SECOND: '0.5', failingAfter: 1000 };
@@ -71,8 +71,7 @@ describe('The Temporal UI', () => {
 
   it('shows the first status of a slow receiver while its event waits for a retry, and the page in the console', async () => {
     const settings = { RETRY_SCHEDULE_SECONDS: '60', PUBLIC_URL: 'https://hooks.example' };
-    const patient = opened(await startHarness(settings));
-    await patient.startWorker();
+    const patient = opened(await startWithWorker(settings));
     receiver.delayMs = 1500;
     receiver.answer = () => 503;
     const client = await patient.newClient(receiver.url);

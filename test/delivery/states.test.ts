@@ -1,30 +1,22 @@
 import assert from 'node:assert/strict';
 import { listStateChanges, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Cli, openCli } from '../operator/cli.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { type Customer, type Harness, keptLog, newCustomer, startHarness } from '../service.js';
+import { openCli } from '../operator/cli.js';
+import { startReceiver, until } from '../receiver.js';
+import { forSuite, openForSuite } from '../servers.js';
+import { keptLog, newCustomer, startWithWorker } from '../service.js';
 
 describe('each change of a registration’s state is logged, counted, audited and shown', () => {
-  let h: Harness;
-  let cli: Cli;
-  let receiver: Receiver;
-  let customer: Customer;
   const { log, lines } = keptLog('info');
+  const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.05', probeScheduleMs: [100] };
+  const h = openForSuite(() => startWithWorker(settings, { log }));
+  const cli = forSuite(() => openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue }));
+  const receiver = forSuite(() => startReceiver());
+  const customer = forSuite(() => newCustomer(h));
   /** The changes of state in the service's log. */
   const told = () =>
     lines.flatMap(({ level, client_token, from, to, why }) =>
       from === undefined ? [] : [{ level, client_token, from, to, why }],
     );
-
-  before(async () => {
-    const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.05', probeScheduleMs: [100] };
-    h = await startHarness(settings, 'all', { log });
-    await h.startWorker();
-    cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
-    receiver = await startReceiver();
-    customer = await newCustomer(h);
-  });
-  after(() => h.close());
 
   const client = () => customer.client_token;
   const reaches = (state: string) => until(state, async () => (await h.endpoint(client())).state === state);

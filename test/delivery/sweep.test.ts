@@ -12,16 +12,13 @@ import { setPaused } from '../../src/redis/records/endpoint.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { isIndexed } from '../faults/walk.js';
 import { keysMatching } from '../keysMatching.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { arrivedEvent, type Harness, startHarness, useHarness } from '../service.js';
+import { startReceiver, until } from '../receiver.js';
+import { forSuite, openForSuite } from '../servers.js';
+import { arrivedEvent, startHarness, useHarness } from '../service.js';
 
 describe('the sweep', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  before(async () => {
-    [h, receiver] = await Promise.all([startHarness({}, 'worker'), startReceiver()]);
-  });
-  after(() => h.close());
+  const h = openForSuite(() => startHarness({}, 'worker'));
+  const receiver = forSuite(() => startReceiver());
 
   it('knows a client before its claim: without that no event is accepted', async () => {
     const client = await h.newClient(receiver.url);

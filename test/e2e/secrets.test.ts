@@ -2,18 +2,27 @@ import assert from 'node:assert/strict';
 import { Client, Connection } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { formTokenIn, newLink, Visitor } from '../console/visitor.js';
-import { type Service, startService } from '../program.js';
-import { newPublisher, type Publisher } from '../publisher.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { servers, useOpened } from '../servers.js';
-import { type Collector, startCollector } from './collector.js';
+import { startService } from '../program.js';
+import { newPublisher } from '../publisher.js';
+import { startReceiver, until } from '../receiver.js';
+import { forSuite, servers, useOpened } from '../servers.js';
+import { startCollector } from './collector.js';
 
 describe('No secret, token or signing key is ever visible', () => {
-  let service: Service;
-  let receiver: Receiver;
-  let publisher: Publisher;
-  let connection: Connection;
-  let collector: Collector;
+  const ofSuite = useOpened();
+  const collector = forSuite(async () => ofSuite(await startCollector()));
+  const service = forSuite(async () =>
+    ofSuite(
+      await startService({
+        LOG_LEVEL: 'trace',
+        RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5',
+        OTEL_TRACES_EXPORTER: 'otlp',
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      }),
+    ),
+  );
+  const receiver = forSuite(() => startReceiver());
+  const publisher = forSuite(() => newPublisher(service));
   let log: string;
   let metrics: string;
   let histories: { workflowId: string; text: string }[];
@@ -21,19 +30,8 @@ describe('No secret, token or signing key is ever visible', () => {
   const querySecret = 'tell-nobody-7f3a';
   const pathSecret = 'nor-this-5c1e';
 
-  const ofSuite = useOpened();
   before(async () => {
-    collector = ofSuite(await startCollector());
-    const env = {
-      LOG_LEVEL: 'trace',
-      RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5',
-      OTEL_TRACES_EXPORTER: 'otlp',
-      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-    };
-    service = ofSuite(await startService(env));
-    receiver = await startReceiver();
-    publisher = await newPublisher(service);
-    connection = ofSuite(await Connection.connect({ address: servers().temporalAddress }));
+    const connection = ofSuite(await Connection.connect({ address: servers().temporalAddress }));
     await wholeFlow();
     metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();
     histories = await historiesOf(new Client({ connection }), service.taskQueue);

@@ -6,9 +6,10 @@ import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { startReceiver, until } from '../receiver.js';
+import { openForSuite } from '../servers.js';
 import { callApi } from '../service.js';
 import { form } from './form.js';
-import { type FaultScene, publishAll, setScene } from './scene.js';
+import { publishAll, setScene } from './scene.js';
 
 const { failedAssets, newerAssets, feedSeconds, readerPauseMs, quietSeconds, lateMs } = form.reach;
 const patientMs = 180_000;
@@ -23,12 +24,7 @@ interface Page {
 
 describe('out of reach', function () {
   this.timeout(600_000);
-  let scene: FaultScene;
-
-  before(async () => {
-    scene = await setScene({ clients: 3 });
-  });
-  after(() => scene?.stop());
+  const scene = openForSuite(() => setScene({ clients: 3 }));
 
   const call = (method: string, path: string, body?: object) =>
     callApi(scene.cast.publisherToken, method, scene.system.apiUrl + path, body);

@@ -11,20 +11,15 @@ import { getRegistration } from '../../src/redis/records/registrations.js';
 import { createSigningSecret, readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { startReceiver, until } from '../receiver.js';
-import { afterTest, opened, openForSuite } from '../servers.js';
-import { startHarness } from '../service.js';
+import { afterTest, forSuite, opened, openForSuite } from '../servers.js';
+import { startHarness, startWithWorker } from '../service.js';
 import { box, type NoticesScene, receivedOf, startScene, toldOf } from './scene.js';
 
 const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.1', probeScheduleMs: [200] };
 
 describe('Notices', () => {
-  const h = openForSuite(() => startHarness(settings));
-  let scene: NoticesScene;
-
-  before(async () => {
-    await h.startWorker();
-    scene = await startScene(h);
-  });
+  const h = openForSuite(() => startWithWorker(settings));
+  const scene = forSuite(() => startScene(h));
   beforeEach(() => {
     scene.told.answer = () => 200;
   });

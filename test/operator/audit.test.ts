@@ -11,10 +11,10 @@ import {
   type SecurityCall,
 } from '../../src/redis/records/audit.js';
 import { keysMatching } from '../keysMatching.js';
-import { type Receiver, startReceiver } from '../receiver.js';
+import { startReceiver } from '../receiver.js';
+import { forSuite, openForSuite } from '../servers.js';
 import {
   type Customer,
-  type Harness,
   type Json,
   keptLog,
   newCustomer,
@@ -22,7 +22,7 @@ import {
   startHarness,
   tokenFields,
 } from '../service.js';
-import { type Cli, openCli } from './cli.js';
+import { openCli } from './cli.js';
 
 const fingerprint = (token: string) => createHash('sha256').update(token).digest('hex').slice(0, 12);
 
@@ -30,17 +30,10 @@ const fingerprint = (token: string) => createHash('sha256').update(token).digest
 const firstToken = 'first token of the day';
 
 describe('audit: calls of the API', () => {
-  let cli: Cli;
-  let h: Harness;
-  let receiver: Receiver;
   const { log, lines } = keptLog('info');
-
-  before(async () => {
-    cli = await openCli();
-    receiver = await startReceiver();
-    h = await startHarness({ KEY_PREFIX: cli.prefix }, 'api', { log });
-  });
-  after(() => h.close());
+  const cli = forSuite(() => openCli());
+  const receiver = forSuite(() => startReceiver());
+  const h = openForSuite(() => startHarness({ KEY_PREFIX: cli.prefix }, 'api', { log }));
 
   const from = '127.0.0.1';
   const ofAccount = async (accountId: string): Promise<Json[]> =>
@@ -234,10 +227,7 @@ it('audit: what names one account or client reads no changes of state of others'
 });
 
 describe('audit: the name of an operator', () => {
-  let cli: Cli;
-  before(async () => {
-    cli = await openCli();
-  });
+  const cli = forSuite(() => openCli());
 
   const login = userInfo().username;
   const container = `container ${hostname()}`;

@@ -13,8 +13,8 @@ import { issueCertificate } from '../outgoing/certificates.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
 import { succeeds, until } from '../receiver.js';
 import { afterTest, forSuite, opened, openForSuite, servers, uniquePrefix } from '../servers.js';
-import { startHarness } from '../service.js';
-import { type Cli, openCli, type Ran, registeredClient } from './cli.js';
+import { startWithWorker } from '../service.js';
+import { openCli, type Ran, registeredClient } from './cli.js';
 
 interface Examined {
   level: string;
@@ -22,19 +22,16 @@ interface Examined {
 }
 
 describe('operator doctor', () => {
-  const h = forSuite(() => startHarness());
-  let cli: Cli;
-
-  before(async () => {
-    await h.startWorker();
-    await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
-    cli = await openCli({
+  const h = forSuite(() => startWithWorker());
+  const cli = forSuite(() =>
+    openCli({
       KEY_PREFIX: h.db.prefix,
       TASK_QUEUE: h.taskQueue,
       ALLOW_HTTP_TARGETS: '',
       ALLOWED_TARGET_CIDRS: '',
-    });
-  });
+    }),
+  );
+  before(() => createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure());
   after(async () => {
     await h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`).delete();
     await h.close();

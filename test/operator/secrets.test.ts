@@ -10,10 +10,10 @@ import {
   readSecrets,
   rotateSigningSecret,
 } from '../../src/redis/records/secrets.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
-import { openForSuite } from '../servers.js';
-import { startHarness } from '../service.js';
-import { type Cli, openCli } from './cli.js';
+import { startReceiver, until } from '../receiver.js';
+import { forSuite, openForSuite } from '../servers.js';
+import { startWithWorker } from '../service.js';
+import { openCli } from './cli.js';
 
 const older = { id: 'k1', key: Buffer.alloc(32, 1) };
 const newer = { id: 'k2', key: Buffer.alloc(32, 2) };
@@ -21,9 +21,11 @@ const setting = (...keys: { id: string; key: Buffer }[]) =>
   keys.map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
 
 describe('operator: secrets', () => {
-  const h = openForSuite(() => startHarness({}, 'all', { secretBox: its }));
-  let cli: Cli;
-  let receiver: Receiver;
+  const h = openForSuite(() => startWithWorker({}, { secretBox: its }));
+  const cli = forSuite(() =>
+    openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue, SECRETS_KEY: setting(newer, older) }),
+  );
+  const receiver = forSuite(() => startReceiver());
   let box = createSecretBox(undefined);
   /** The worker's, as if it were started again with other keys. */
   const its: SecretBox = {
@@ -31,13 +33,6 @@ describe('operator: secrets', () => {
     isOutdated: (sealed) => box.isOutdated(sealed),
     open: (sealed, of) => box.open(sealed, of),
   };
-
-  before(async () => {
-    await h.startWorker();
-    const SECRETS_KEY = setting(newer, older);
-    cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue, SECRETS_KEY });
-    receiver = await startReceiver();
-  });
 
   async function verifies(client: string, asset: string, ...secrets: string[]): Promise<void> {
     await h.publish({ client, asset });

@@ -6,22 +6,18 @@ import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startProxy } from '../proxy.js';
 import { startReceiver, until } from '../receiver.js';
-import { forTest, opened, openForSuite, servers } from '../servers.js';
-import { arrivedEvent, startHarness } from '../service.js';
-import { type Cli, openCli } from './cli.js';
+import { forSuite, forTest, opened, openForSuite, servers } from '../servers.js';
+import { arrivedEvent, startWithWorker } from '../service.js';
+import { openCli } from './cli.js';
 
 const settings = { DRAIN_PER_SECOND: '20', MAX_IN_FLIGHT: '16' };
 const tenMinutesMs = 600_000;
 
 describe('operator status: us or them', () => {
-  const h = openForSuite(() => startHarness({ ...settings, probeScheduleMs: [500] }));
-  let cli: Cli;
+  const h = openForSuite(() => startWithWorker({ ...settings, probeScheduleMs: [500] }));
+  const cli = forSuite(() => openCli({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue }));
   const receiver = forTest(() => startReceiver());
 
-  before(async () => {
-    await h.startWorker();
-    cli = await openCli({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
-  });
   /** Each verdict is of all clients: none of another test may be left. */
   afterEach(async () => {
     for (const client of await h.db.redis.smembers(h.db.global.clients)) await setPaused(h.db, client, true);

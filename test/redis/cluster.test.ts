@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
+import type { ClusterNode } from '../../local/redisCluster.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
 import { createUpdateWaits } from '../../src/redis/notifications/updates.js';
@@ -9,18 +9,12 @@ import { createAccount, defaultScopes } from '../../src/redis/records/accounts.j
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
 import { whileStopped } from '../program.js';
 import { until } from '../receiver.js';
-import { afterTest, bounds, connectDb, opened } from '../servers.js';
+import { afterTest, bounds, connectDb, opened, openForSuite } from '../servers.js';
 import { keptLog } from '../service.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 describe('A Redis Cluster', () => {
-  let cluster: RedisCluster;
-
-  before(async function () {
-    this.timeout(60_000);
-    cluster = await startOwnCluster();
-  });
-  after(() => cluster?.stop());
+  const cluster = openForSuite(() => startOwnCluster());
 
   const newClient = (): Promise<DeliveryClient> => newDeliveryClient({}, cluster.url);
   const slotOfClient = ({ db, clientToken }: DeliveryClient): number => slotOf(db.client(clientToken).base);

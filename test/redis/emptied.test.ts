@@ -2,24 +2,19 @@ import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
 import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { type Service, startService } from '../program.js';
+import { startService } from '../program.js';
 import { until } from '../receiver.js';
-import { useOpened } from '../servers.js';
+import { forSuite, useOpened } from '../servers.js';
 import type { Json } from '../service.js';
 
 describe('A store that has lost its data under a running service', () => {
-  let redis: Awaited<ReturnType<typeof startOwnRedis>>;
-  let direct: Redis;
-  let service: Service;
-  let cli: Awaited<ReturnType<typeof openCli>>;
   const ofSuite = useOpened();
-  before(async () => {
-    redis = ofSuite(await startOwnRedis());
-    direct = ofSuite(new Redis(redis.url));
-    service = ofSuite(await startService({ REDIS_URL: redis.url }));
-    const { prefix, taskQueue } = service;
-    cli = await openCli({ REDIS_URL: redis.url, KEY_PREFIX: prefix, TASK_QUEUE: taskQueue });
-  });
+  const redis = forSuite(async () => ofSuite(await startOwnRedis()));
+  const direct = forSuite(() => ofSuite(new Redis(redis.url)));
+  const service = forSuite(async () => ofSuite(await startService({ REDIS_URL: redis.url })));
+  const cli = forSuite(() =>
+    openCli({ REDIS_URL: redis.url, KEY_PREFIX: service.prefix, TASK_QUEUE: service.taskQueue }),
+  );
 
   const token = () => fetch(`${service.url}/oauth/access_token`, { method: 'POST' });
 

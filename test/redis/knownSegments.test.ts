@@ -5,8 +5,8 @@ import { untilServed } from '../../src/redis/connection/needs.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { connectDb, opened } from '../servers.js';
-import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+import { connectDb, forTest, opened } from '../servers.js';
+import { newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
 const slot = assetSlot(asset);
@@ -17,10 +17,7 @@ const beside = 99_744;
 const names = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `s${from + i}`);
 
 describe('The known segments of an asset with many', () => {
-  let client: DeliveryClient;
-  beforeEach(async () => {
-    client = await newDeliveryClient();
-  });
+  const client = forTest(() => newDeliveryClient());
 
   const claim = async (segments: readonly string[], given: { eventId?: string; notify?: boolean } = {}) => {
     const answer = await client.claim(client.event({ platformId: asset, segments, ...given }));
@@ -86,9 +83,8 @@ describe('The known segments of an asset with many', () => {
 const keepSeconds = 44 * 86_400;
 
 describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
-  let client: DeliveryClient;
-  beforeEach(async () => {
-    client = await newDeliveryClient();
+  const client = forTest(() => newDeliveryClient());
+  beforeEach(() => {
     client.db.keepSegmentsSeconds = keepSeconds;
   });
 

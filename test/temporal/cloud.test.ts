@@ -2,20 +2,19 @@ import assert from 'node:assert/strict';
 import { Connection } from '@temporalio/client';
 import { createLogger } from '../../src/log.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
-import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
+import { startGrpcProxy, status } from '../grpcProxy.js';
 import { succeeds, until } from '../receiver.js';
-import { opened, servers, uniquePrefix, useOpened } from '../servers.js';
+import { forSuite, opened, servers, uniquePrefix, useOpened } from '../servers.js';
 
 const isOperatorCall = (path: string) => path.includes('OperatorService');
 
 describe('A server without an operator service for us (Temporal Cloud)', () => {
   const log = createLogger('silent', 'test');
-  let proxy: GrpcProxy;
   let connection: Connection;
   let namespace: string;
   const ofSuite = useOpened();
+  const proxy = forSuite(async () => ofSuite(await startGrpcProxy(servers().temporalAddress)));
   before(async () => {
-    proxy = ofSuite(await startGrpcProxy(servers().temporalAddress));
     connection = ofSuite(await Connection.connect({ address: proxy.address }));
   });
   beforeEach(async () => {
