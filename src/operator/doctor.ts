@@ -67,7 +67,9 @@ async function examine(operator: Operator): Promise<Finding[]> {
   // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
   await import('@temporalio/client');
   const redis = operator.db().then((db) => checkRedis(db, config));
-  const temporal = operator.temporal().then((client) => checkTemporal(client, operator));
+  const temporal = Promise.all([operator.temporal(), serversNow(operator)]).then(([client, nowMs]) =>
+    checkTemporal(client, config, nowMs),
+  );
   const servers = await Promise.all([
     redis.catch(unavailable('redis', 'REDIS_URL')),
     temporal.catch(unavailable('temporal', 'TEMPORAL_ADDRESS')),
@@ -138,10 +140,8 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
   return findings;
 }
 
-async function checkTemporal(temporal: Client, operator: Operator): Promise<Finding[]> {
-  const config = operator.config();
+async function checkTemporal(temporal: Client, config: Config, nowMs: number): Promise<Finding[]> {
   const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE } = config;
-  const nowMs = await serversNow(operator);
   try {
     return await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => [
       await checkNamespace(temporal, namespace),

@@ -3,10 +3,11 @@ import { askRedis } from '../../src/operator/redisChecks.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startProxy } from '../proxy.js';
 import { startReceiver, until } from '../receiver.js';
-import { forSuite, forTest, opened, openForSuite, servers } from '../servers.js';
+import { afterTest, forSuite, forTest, opened, openForSuite, servers } from '../servers.js';
 import { arrivedEvent, startWithWorker } from '../service.js';
 import { openCli } from './cli.js';
 
@@ -124,13 +125,18 @@ describe('operator status: us or them', () => {
       assert.equal((await cli.json('status')).verdict, 'fine');
     });
 
-    it('a clock is wrong, for which no sweep is blamed', async () => {
+    it('a clock is wrong, for which no sweep and no worker is blamed', async () => {
       await h.sweep();
+      await createSweepSchedule(h.temporal, h.taskQueue, h.deps.log).ensure();
+      afterTest(() => h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`).delete());
       const ahead = 'data:text/javascript,const{now}=Date;Date.now=()=>now()+36e5';
       const given = { env: { NODE_OPTIONS: `--import=${ahead}` }, alone: true };
-      const says = /^It is us\. Redis' clock is 60 min behind this machine's\.(?!.* sweep )/;
+      const says = /^It is us\. Redis' clock is 60 min behind this machine's\.(?!.* (sweep|worker) )/;
       assert.match((await cli.run(['status'], given)).stdout, says);
-      assert.match((await cli.run(['doctor'], given)).stdout, /^warn +redis clock +Redis' clock is 60 min/m);
+      const { stdout } = await cli.run(['doctor'], given);
+      assert.match(stdout, /^warn +redis clock +Redis' clock is 60 min/m);
+      for (const part of ['sweep', 'workers'])
+        assert.match(stdout, new RegExp(`^ok +temporal ${part} `, 'm'));
     });
 
     it('a client has broken keys: it is named, and the others are counted', async () => {
