@@ -108,6 +108,9 @@ describe('operator: status and doctor name the reason of a server', () => {
   const store = async (url: string) => {
     const { log, lines } = keptLog();
     const db = openDb({ url, prefix: '', bounds, log });
+    // A server may answer the refusal with an alert.
+    const answer = (stream?: typeof db.redis.stream) => stream?.emit('error', new Error('an alert'));
+    db.redis.once('error', () => setImmediate(answer, db.redis.stream));
     await until('it is named', async () => named.length > 0);
     await until('the reason is known', async () => db.health.reasons().length > 0);
     closeDb(db);

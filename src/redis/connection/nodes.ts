@@ -91,6 +91,8 @@ const greetAfterMs = 20;
  */
 export function watchConnection(redis: Redis, greet: Nodes['greet'], told: (err?: unknown) => void): void {
   redis.on('error', (err: Error) => {
+    // A TLS socket may fail once more after its certificate was refused: ioredis hears only the first error.
+    redis.stream?.on('error', ignore);
     told(err);
     if (refusalOf(err).command === 'SELECT') redis.disconnect(true);
   });
