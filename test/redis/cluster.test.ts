@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { ClusterNode } from '../../local/redisCluster.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
+import { servesCalls, watchStore } from '../../src/redis/connection/needs.js';
 import { createUpdateWaits } from '../../src/redis/notifications/updates.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
@@ -123,9 +124,24 @@ describe('A Redis Cluster', () => {
     assert.equal(await waiting, true, 'who waits for updates looks again');
   });
 
+  it('serves while a single node refuses this process, which is told once, and once that the node no longer does', async () => {
+    const { log, lines } = keptLog('info');
+    const db = opened(await connectDb(cluster.url, 'test-', { log }), closeDb);
+    watchStore(db, 50);
+    const { redis } = cluster.nodes[0] ?? assert.fail();
+    await redis.config('SET', 'requirepass', 'other');
+    await redis.call('CLIENT', 'KILL', 'TYPE', 'normal');
+    await until('it is known', () => db.health.reasons().includes('credentials'));
+    await servesCalls(db).finally(() => redis.config('SET', 'requirepass', ''));
+    await until('it is over', () => db.health.reasons().length === 0);
+    const told = lines.map(({ msg }) => msg);
+    assert.deepEqual(told, ['Redis refuses the user or the password.', 'redis no longer refuses this']);
+  });
+
   it('refuses a script as a whole while its slot is moved key by key, and runs it once the slot has moved', async () => {
     const client = await newClient();
-    const [from, to] = await ownerAndAnother(client);
+    const from = await cluster.ownerOf(slotOfClient(client));
+    const to = cluster.nodes.find(({ id }) => id !== from.id) ?? assert.fail();
     const owed = await client.owe('first');
     const refused = async (): Promise<number> => {
       const stats = await from.redis.info('commandstats');
@@ -146,9 +162,4 @@ describe('A Redis Cluster', () => {
     assert.equal((await client.attempt(owed, { ok: true })).result, 'delivered');
     assert.deepEqual(await client.db.redis.hkeys(client.db.client(client.clientToken).owed), ['second']);
   });
-
-  async function ownerAndAnother(client: DeliveryClient): Promise<[ClusterNode, ClusterNode]> {
-    const owner = await cluster.ownerOf(slotOfClient(client));
-    return [owner, cluster.nodes.find(({ id }) => id !== owner.id) as ClusterNode];
-  }
 });

@@ -119,6 +119,7 @@ interface Connection {
 /** The connections to one server, and the writes that wait for one of them. */
 class DurableServer {
   readonly #connections: readonly Connection[];
+  readonly #name: string;
   #waiting: Write[] = [];
   #isScheduled = false;
 
@@ -126,6 +127,7 @@ class DurableServer {
     readonly node: Redis,
     readonly settings: Settings,
   ) {
+    this.#name = settings.nodes.nameOf(node);
     this.#connections = Array.from({ length: connectionsOfServer }, () => this.#open());
     // These lines are probably dead too, without either side having been told.
     node.on('close', () => {
@@ -156,8 +158,9 @@ class DurableServer {
       // The end of a connection says less than the refusal before it.
       if (err === undefined || isAnswer(refusalOf(err)) || connection.broken === undefined)
         connection.broken = err;
-      // The other connections may all work.
-      if (err !== undefined && needsSomebody(refusalOf(err))) this.settings.health.note(err, this.#name);
+      // The other connections may all work; where they do not, they tell why.
+      const isAlone = err !== undefined && this.node.status === 'ready';
+      if (isAlone && needsSomebody(refusalOf(err))) this.settings.health.note(err, this.#name);
       if (err === undefined) this.#send();
     });
     return connection;
@@ -249,10 +252,6 @@ class DurableServer {
     } finally {
       clearTimeout(wake);
     }
-  }
-
-  get #name(): string {
-    return this.settings.nodes.nameOf(this.node);
   }
 }
 

@@ -144,9 +144,10 @@ export class StoreHealth {
     return [...new Set(this.isEmptied ? ['emptied' as const, ...now] : now)];
   }
 
-  /** Returns whether calls fail although the servers answer, until somebody acts. A full Redis still answers reads, and delivers. */
-  get isRefusing(): boolean {
-    return this.isEmptied || this.refused().some((one) => needsSomebody(one) && stopsCalls(one));
+  /** Returns whether calls fail although this server answers, until somebody acts. A full Redis still answers reads, and delivers. */
+  isRefusing(name: string): boolean {
+    const refused = this.refused().filter(({ server }) => server === name || server === '');
+    return this.isEmptied || refused.some((one) => needsSomebody(one) && stopsCalls(one));
   }
 
   /** Notes that a connection failed, or answers (without `err`). */
@@ -177,7 +178,8 @@ export class StoreHealth {
     if (refusal.reason !== 'away' && refusal.reason !== 'timeout') return refusal;
     const known = this.#away.get(name);
     if (known !== undefined || refusal.reason === 'timeout') return known ?? refusal;
-    return this.refused().find(isLasting) ?? [...this.#away.values()][0] ?? refusal;
+    const away = [...this.#away.values()];
+    return [...this.refused(), ...away].find(isLasting) ?? away[0] ?? refusal;
   }
 }
 

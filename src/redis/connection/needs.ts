@@ -99,10 +99,9 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
     tries.push(['WAITAOF', db.durably((durable) => durable.redis.set(key('durable'), '', 'EX', 60)).safe]);
   for (const [i, one] of (await Promise.allSettled(tries.map(([, done]) => done))).entries()) {
     const command = tries[i]?.[0];
-    // After a write that was not made, reads find nothing.
-    const isNothing = one.status === 'fulfilled' && refused.length === 0 && isEmpty(one.value);
     if (one.status === 'rejected') refused.push({ command, ...refusalOf(one.reason), server });
-    else if (isNothing) refused.push({ command, reason: 'command', server });
+    // After a write that was not made, reads find nothing.
+    else if (refused.length === 0 && isEmpty(one.value)) refused.push({ command, reason: 'command', server });
   }
   // A bug of the service is not for an operator to find here.
   return refused.filter(({ reason }) => reason !== 'other');
@@ -156,8 +155,9 @@ export function watchStore(db: Db, everyMs = 5000): void {
   db.redis.once('end', () => clearInterval(timer));
 }
 
-/** Resolves if a server answers and refuses nothing that calls need. @throws if not */
-export async function servesCalls(db: Db): Promise<void> {
-  await firstAnswer(db.nodes, db.nodes.greet);
-  if (db.health.isRefusing) throw new RedisUnavailable('Redis refuses what calls need');
-}
+/** Resolves if a server answers and refuses nothing that calls need: the others' clients wait. @throws if none does */
+export const servesCalls = ({ nodes, health }: Db): Promise<unknown> =>
+  firstAnswer(nodes, async (server) => {
+    await nodes.greet(server);
+    if (health.isRefusing(nodes.nameOf(server))) throw new RedisUnavailable('Redis refuses what calls need');
+  });

@@ -33,11 +33,9 @@ export interface Nodes {
 
 /** Resolves once a server answers. @throws the error of the first server if none answers */
 export async function firstAnswer({ primaries }: Nodes, ask: (server: Redis) => Promise<unknown>) {
-  try {
-    return await Promise.any(primaries().map(ask));
-  } catch (err) {
-    throw (err as AggregateError).errors[0] ?? new Error("Cluster isn't ready: none of its nodes is known");
-  }
+  return await Promise.any(primaries().map(ask)).catch(({ errors }: AggregateError) => {
+    throw errors[0] ?? new Error("Cluster isn't ready: none of its nodes is known");
+  });
 }
 
 /** A connection without an answer for this much longer than a command may take is dead, and is replaced. */
@@ -204,8 +202,9 @@ function openCluster(
     namesBefore = names;
   });
   cluster.on('node error', (err: Error, name: string) => {
-    // Asked for its slots, a single server refuses on a connection that works.
-    if (isLasting(refusalOf(err))) health.note(err, name);
+    const { reason } = refusalOf(err);
+    // Asked for its slots, a server may refuse on a connection that works.
+    if (isOfCommand(reason) || reason === 'not_cluster') health.note(err, name);
     else health.connected(name, err);
   });
   cluster.on('error', ignore);
