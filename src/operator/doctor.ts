@@ -10,9 +10,7 @@ import { readProxy } from '../outgoing/proxy.js';
 import { timeAt } from '../redis/connection/db.js';
 import { acceptEmpty } from '../redis/connection/mark.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
-import { checkRedis, type Finding, finding } from './redisChecks.js';
-
-const levels = ['ok', 'warn', 'fail'] as const;
+import { checkRedis, type Finding, finding, levels } from './redisChecks.js';
 
 export const doctor = operation({
   command: 'doctor',

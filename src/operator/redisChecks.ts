@@ -12,7 +12,8 @@ import { explainRefusals, isAnswer, isRedisUnavailable, refusalOf } from '../red
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
 
-type Level = 'ok' | 'warn' | 'fail';
+export const levels = ['ok', 'warn', 'fail'] as const;
+type Level = (typeof levels)[number];
 
 export type Finding = ReturnType<typeof finding>;
 
@@ -86,7 +87,7 @@ function describeEviction({ policy, evictedKeys = 0 }: ServerFacts): string | un
   return `Redis evicts keys when it is full (maxmemory-policy ${policy}).`;
 }
 
-type Values = Record<string, string | undefined>;
+type Values = Record<string, string>;
 
 export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
   const { answerMs, amiss, refuses } = await askRedis(db);

@@ -85,11 +85,6 @@ describe('Failover', function () {
     return [on, off];
   }
 
-  async function kill({ server }: ClusterNode): Promise<void> {
-    process.kill(server.pid, 'SIGKILL');
-    await server.child.exited;
-  }
-
   const accepted = ({ queued }: Published, count = 30) =>
     until('events are accepted', () => queued.length >= count);
   const allArrive = ({ queued }: Published) =>
@@ -131,7 +126,8 @@ describe('Failover', function () {
     const [on, off] = await newClients(cluster, victim);
     const published = publishAllTheTime(h, [...on, ...off]);
     await accepted(published);
-    await kill(victim);
+    process.kill(victim.server.pid, 'SIGKILL');
+    await victim.server.child.exited;
     await published.servedAgain(on);
     await published.stop();
     return published;

@@ -31,7 +31,6 @@ describe('a durable write', () => {
   const write = (db: Db, key = 'written') => db.durably((own) => own.redis.set(key, 1));
   const manyAtOnce = ({ db }: { db: Db }) =>
     Promise.all(Array.from({ length: 50 }, (_, i) => write(db, `written-${i}`).safe));
-  const killOthers = (db: Db) => db.redis.call('CLIENT', 'KILL', 'TYPE', 'normal');
 
   it('of a trusted store is safe, without asking or warning', async () => {
     const scene = await open(await start(['--appendonly', 'no']), { trusted: true });
@@ -106,7 +105,7 @@ describe('a durable write', () => {
     [
       'by another connection than its own, which may lead to another server',
       async (db) => {
-        await killOthers(db);
+        await db.redis.call('CLIENT', 'KILL', 'TYPE', 'normal');
         await db.redis.config('SET', 'appendfsync', 'everysec');
       },
       true,

@@ -151,12 +151,9 @@ describe('A command that the store refuses', () => {
       .filter((name) => name.endsWith('.ts'))
       .map((name) => join(projectDir, 'src', name));
     const limiter = join(projectDir, 'node_modules/rate-limiter-flexible/lib/RateLimiterRedis.js');
+    const call = /\b(?:redis|server|node|own)\.(?:call\(')?(\w+?)(?:Stream)?\b/gi;
     const sent = [...files, limiter].flatMap((file) =>
-      [
-        ...readFileSync(file, 'utf8').matchAll(
-          /\b(?:redis|server|node|own)\.(?:call\(')?(\w+?)(?:Stream)?\b/gi,
-        ),
-      ].map(([, name]) => String(name).toLowerCase()),
+      [...readFileSync(file, 'utf8').matchAll(call)].map(([, name]) => String(name).toLowerCase()),
     );
     const used = new Set([
       ...sent.filter((name) => known.has(name)).map((name) => name.toUpperCase()),

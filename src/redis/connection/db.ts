@@ -152,8 +152,7 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
       if (db.redis.status === 'ready') return;
       throw new RedisUnavailable("Cluster isn't ready: its nodes are not known yet");
     } catch (err) {
-      const isHopeless = isLasting(db.health.behind(err));
-      if (isHopeless || performance.now() > end)
+      if (isLasting(db.health.behind(err)) || performance.now() > end)
         throw new RedisUnavailable('Connection is closed', { cause: err });
       await new Promise((resolve) => setTimeout(resolve, 20));
     }

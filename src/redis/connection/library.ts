@@ -92,10 +92,7 @@ export function evaluate<Answer = unknown>(
 
 /** Loads the library into a server, unless it has the library. @throws errors of Redis */
 export async function loadLibrary(server: Redis): Promise<unknown> {
-  try {
-    return await server.call('FUNCTION', ['LOAD', library]);
-  } catch (err) {
-    if (isLoaded(err)) return undefined;
-    throw err;
-  }
+  return await server.call('FUNCTION', ['LOAD', library]).catch((err: unknown) => {
+    if (!isLoaded(err)) throw err;
+  });
 }
