@@ -17,7 +17,7 @@ import {
   setScopes,
   signingSecretsScope,
 } from '../redis/records/accounts.js';
-import { getClient, listClients } from '../redis/records/clients.js';
+import { getClient } from '../redis/records/clients.js';
 import { consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
@@ -151,8 +151,7 @@ function switched(does: string, disabled: boolean) {
     async run(operator, { account_id }) {
       const before = await requireAccount(operator, account_id);
       await operator.record(name, account_id, { disabled: before.disabled }, { disabled });
-      await operator.change((db) => setDisabled(db, account_id, disabled));
-      const clients = await listClients(await operator.db(), account_id);
+      const clients = await operator.change((db) => setDisabled(db, account_id, disabled));
       // One warning is enough: where Temporal does not answer, the sweep wakes all.
       for (const { clientToken } of clients) if (!(await operator.wake(clientToken))) break;
       return answer(
@@ -179,9 +178,8 @@ export const consoleLink = operation({
     expires_at: time().optional(),
     ended: isSo(true).optional(),
   }),
-  async run(operator, { account_or_client, read, end }) {
-    const found = await findAccount(operator, account_or_client);
-    const { accountId: account_id, disabled, generation, scopes } = found;
+  async run(operator, { account_or_client: named, read, end }) {
+    const { accountId: account_id, disabled, generation, scopes } = await findAccount(operator, named);
     if (end) {
       await operator.record('console end', account_id, null, null);
       await operator.change((db) => endConsoleSessions(db, account_id));

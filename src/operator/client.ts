@@ -116,7 +116,7 @@ export const clientList = operation({
 
 /** With `default` the service's own bound applies again. */
 const boundSays = 'Give a whole number of at least 1, or "default".';
-const bound = z.union([z.literal('default'), wholeNumber(boundSays)], boundSays);
+const bound = z.union([z.literal('default').transform(() => null), wholeNumber(boundSays)], boundSays);
 
 const quiet = wholeNumber('Give a whole number of seconds from 0 to 3600.', { from: 0, to: 3600 });
 
@@ -136,11 +136,8 @@ export const clientSet = operation({
       'Give --max-in-flight, --max-per-second or --quiet-seconds.',
     ),
   answers: described,
-  async run(operator, { client_token, max_in_flight, max_per_second, quiet_seconds }) {
+  async run(operator, { client_token, ...after }) {
     const before = boundsOf(await requireClient(operator, client_token));
-    const stored = (given: typeof max_in_flight) => (given === 'default' ? null : given);
-    const [inFlight, perSecond] = [max_in_flight, max_per_second].map(stored);
-    const after = { max_in_flight: inFlight, max_per_second: perSecond, quiet_seconds };
     await operator.record('client set', client_token, before, after);
     return answer(present(await operator.change((db) => setClient(db, client_token, after))));
   },

@@ -103,11 +103,9 @@ export const givenFacts = (of: Readonly<Record<string, Value>>): [string, Value]
 
 function columns(rows: readonly (readonly Value[])[]): string {
   const texts = rows.map((row) => row.map(printable));
-  const widths: number[] = [];
-  for (const row of texts)
-    row.forEach((text, i) => {
-      widths[i] = Math.max(widths[i] ?? 0, widthOf(text));
-    });
+  const widen = (most: number[], row: string[]) =>
+    row.map((text, i) => Math.max(most[i] ?? 0, widthOf(text)));
+  const widths = texts.reduce(widen, []);
   const padded = (text: string, i: number) => text + ' '.repeat((widths[i] ?? 0) - widthOf(text));
   return texts.map((row) => row.map(padded).join('  ').trimEnd()).join('\n');
 }

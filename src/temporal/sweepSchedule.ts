@@ -13,7 +13,7 @@ const note = 'Starts catch-up for clients that are owed something while nothing 
 
 /**
  * Makes the guard of the schedule that starts the sweep every 15 seconds; each worker calls the guard at its start and
- * every minute. A pause is a person's decision, with a reason in its note: the guard logs the pause and leaves it. It
+ * every 15 seconds. A pause is a person's decision, with a reason in its note: the guard logs the pause and leaves it. It
  * repairs every other difference (interval, policies, action, a limit of runs), even during a pause.
  */
 export function createSweepSchedule(temporal: Client, taskQueue: string, log: Logger) {

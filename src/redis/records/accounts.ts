@@ -7,7 +7,7 @@ import { type AccountId, newAccountId, noticesClient } from '../../ids.js';
 import { mapInPages } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { evaluate, type ScriptArgument } from '../connection/library.js';
-import { ChangeRefused, getClient, listClients, readEach } from './clients.js';
+import { ChangeRefused, type Client, getClient, listClients, readEach } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
 import { setHeld } from './endpoint.js';
 
@@ -87,9 +87,9 @@ export async function rotateSecret(db: Db, accountId: string, { now = false }: {
 /**
  * Disables an account, which raises the generation and so ends every token for good, or enables it. Its clients' deliveries are held
  * while it is disabled.
- * @throws ChangeRefused
+ * @returns its clients @throws ChangeRefused
  */
-export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<void> {
+export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<Client[]> {
   await changeAccount(db, 'changeAccount', accountId, ['disabled', disabled ? 1 : 0]);
   const clients = await listClients(db, accountId);
   for (let held = !disabled, wanted = disabled; held !== wanted; ) {
@@ -99,6 +99,7 @@ export async function setDisabled(db: Db, accountId: string, disabled: boolean):
     // Another operator may have enabled or disabled it meanwhile.
     wanted = (await getAccount(db, accountId))?.disabled === true;
   }
+  return clients;
 }
 
 /**
