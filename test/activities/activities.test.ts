@@ -101,8 +101,7 @@ describe('Activities', () => {
   it('a failure of Redis is told in words of ours, not in those of its answer', async () => {
     const idle = () => Promise.reject(new Error('OOM command not allowed, with args beginning with: `x`'));
     const hands = Object.assign(Object.create(h.deps.hands), { idle });
-    const { drain } = createActivities({ ...h.deps, hands });
-    const failed = env.run(() => drain(client));
+    const failed = env.run(() => createActivities({ ...h.deps, hands }).drain(client));
     await assert.rejects(failed, { type: 'redis_full', message: /^Redis is full \(maxmemory\)\. Events, / });
   });
 

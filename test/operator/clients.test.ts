@@ -110,14 +110,7 @@ describe('operator: client, registration', () => {
     assert.match(through.stderr, /a problem on its side \(proxy: it cannot be reached\)/);
   });
 
-  it('registration reset T answers the URL; then there is none to show or reset', async () => {
-    const token = await registered('RESET');
-    assert.equal((await cli.json('registration', 'reset', token)).removed_url, url);
-    for (const command of ['show', 'reset'])
-      assert.equal(await cli.refused('registration', command, token), 'RESET has no URL.\n');
-  });
-
-  it('registration change T --url U answers the former URL; the audit keeps scheme and host', async () => {
+  it('registration change T --url U and reset T answer the former URL; the audit keeps scheme and host', async () => {
     const token = await registered('CHANGED');
     const next = 'http://127.0.0.1:4998/other';
     assert.equal((await cli.json('registration', 'change', token, '--url', next)).previous_url, url);
@@ -126,6 +119,9 @@ describe('operator: client, registration', () => {
     assert.deepEqual(change.before, { url: 'http://127.0.0.1:4999' });
     assert.deepEqual(change.after, { url: new URL(next).origin });
     assert.equal(JSON.stringify(await cli.json('audit')).includes('receivers-own-secret'), false);
+    assert.equal((await cli.json('registration', 'reset', token)).removed_url, next);
+    for (const command of ['show', 'reset'])
+      assert.equal(await cli.refused('registration', command, token), 'CHANGED has no URL.\n');
   });
 
   it('a name is one that a page can link to', async () => {

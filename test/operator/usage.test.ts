@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { markProcess } from '../../local/processMark.js';
 import { writeRunState } from '../../local/runState.js';
 import { tableOf, written } from '../../src/operator/terminal.js';
-import { product } from '../../src/product.js';
 import { packagesLoadedWith } from '../imports.mjs';
 import { forSuite, servers } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
@@ -27,7 +26,7 @@ describe('operator: usage', () => {
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
     assert.match(ran.stdout, /npm run -s operator -- status --json/);
     assert.equal(ran.stdout.includes('\u001b'), false, 'no colours where nobody looks');
-    assert.equal((await cli.run(['--version'])).stdout, `${product.version}\n`);
+    assert.match((await cli.run(['--version'])).stdout, /^\d+\.\d+\.\d+\S*\n$/);
     const { stdout } = await cli.run(['client', 'create', '--help']);
     assert.match(
       stdout,
