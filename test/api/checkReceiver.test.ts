@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { type Received, type Receiver, startReceiver, verifies } from '../receiver.js';
 import { forTest, opened } from '../servers.js';
-import { type Customer, newCustomer, startHarness, useShared } from '../service.js';
+import { newCustomer, startHarness, useShared } from '../service.js';
 
 interface Check {
   name: string;
@@ -14,14 +14,13 @@ interface Check {
 
 describe('POST /push_notifications/check', () => {
   const h = useShared();
-  let customer: Customer;
+  const customer = forTest(() => newCustomer(h));
   const receiver = forTest(() => startReceiver());
   let url: string;
   let verify: ReturnType<typeof verifies>;
 
   beforeEach(async () => {
     url = `${receiver.url}?key=in-query`;
-    customer = await newCustomer(h);
     verify = verifies(String((await call('GET', 'signing_secret')).body.signing_secret));
     receiver.answer = verify;
   });

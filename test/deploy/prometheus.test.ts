@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { type Service, startProgram, startService } from '../program.js';
+import { startProgram, startService } from '../program.js';
 import { until } from '../receiver.js';
-import { newFolder, opened } from '../servers.js';
+import { newFolder, opened, openForSuite } from '../servers.js';
 
 const read = (file: string): string => readFileSync(join(projectDir, 'deploy', file), 'utf8');
 
@@ -25,11 +25,7 @@ const { groups } = parse(read('prometheus/alerts.yml')) as { groups: { rules: { 
 const ofAlerts = groups.flatMap(({ rules }) => rules.map(({ expr }) => expr));
 
 describe('GET /metrics of a running service', () => {
-  let service: Service;
-  before(async () => {
-    service = await startService();
-  });
-  after(() => service.stop());
+  const service = openForSuite(() => startService());
 
   /** The names of the metrics in an expression, a histogram's without the end of its series. */
   function metricsOf(expr: string): string[] {

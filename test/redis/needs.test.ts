@@ -5,7 +5,6 @@ import { mkdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from '../../local/ports.js';
-import type { RedisServer } from '../../local/redis.js';
 import { readConfig } from '../../src/config.js';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { checkRedis } from '../../src/operator/redisChecks.js';
@@ -26,8 +25,8 @@ import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { whileStopped } from '../program.js';
 import { startReceiver, until } from '../receiver.js';
-import { type RespProxy, startRespProxy, type Words } from '../respProxy.js';
-import { bounds, opened, useOpened } from '../servers.js';
+import { startRespProxy, type Words } from '../respProxy.js';
+import { bounds, forSuite, opened, useOpened } from '../servers.js';
 import { keptLog, startHarness } from '../service.js';
 
 const unscripted = ['ECHO', 'FCALL', 'FUNCTION', 'INFO', 'PSUBSCRIBE', 'PUBLISH', 'WAITAOF'];
@@ -119,9 +118,10 @@ const families: Partial<Record<RedisReason, string[]>> = {
 const served = (db: Db) => untilServed(db, 'here', new AbortController().signal);
 
 describe('A command that the store refuses', () => {
-  let server: RedisServer;
-  let proxy: RespProxy;
-  let direct: Redis;
+  const ofSuite = useOpened();
+  const server = forSuite(async () => ofSuite(await startOwnRedis()));
+  const proxy = forSuite(async () => ofSuite(await startRespProxy(server.url)));
+  const direct = forSuite(() => ofSuite(new Redis(server.url)));
   let db: Db;
   const { log, lines } = keptLog();
   const asUser = () => `redis://limited:pw@127.0.0.1:${server.port}`;
@@ -133,12 +133,8 @@ describe('A command that the store refuses', () => {
     await served(own);
     return own;
   }
-  const ofSuite = useOpened();
 
   before(async () => {
-    server = ofSuite(await startOwnRedis());
-    proxy = ofSuite(await startRespProxy(server.url));
-    direct = ofSuite(new Redis(server.url));
     await direct.call('ACL', 'SETUSER', 'limited', 'on', '>pw', '~*', '&*', '+@all');
     db = ofSuite(open(proxy.url), closeDb);
     await served(db);
@@ -382,12 +378,11 @@ describe('A command that the store refuses', () => {
 
 describe('A store that refuses writes', () => {
   const snapshot = 'snapshot.rdb';
-  let server: Awaited<ReturnType<typeof startOwnRedis>>;
   let db: Db;
   const { log, lines } = keptLog();
   const ofSuite = useOpened();
+  const server = forSuite(async () => ofSuite(await startOwnRedis(['--dbfilename', snapshot])));
   before(async () => {
-    server = ofSuite(await startOwnRedis(['--dbfilename', snapshot]));
     db = ofSuite(openDb({ url: server.url, prefix: 'needs-', bounds, log }), closeDb);
     await served(db);
     await markStore(db);

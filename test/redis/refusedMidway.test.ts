@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
-import type { RedisServer } from '../../local/redis.js';
 import { library } from '../../src/redis/connection/library.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import {
@@ -14,7 +13,7 @@ import {
 import { newNonce, type Taken, type Verdict } from '../../src/redis/owed/turn.js';
 import { getEndpoint, resumeEndpoint } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { useOpened } from '../servers.js';
+import { forSuite, useOpened } from '../servers.js';
 import { day, minute, newDeliveryClient, second } from './deliveryClient.js';
 
 const writes =
@@ -40,12 +39,10 @@ const step = fc.record({
 });
 
 describe('A script that is refused a command midway', () => {
-  let server: RedisServer;
-  let direct: Redis;
   const ofSuite = useOpened();
+  const server = forSuite(async () => ofSuite(await startOwnRedis()));
+  const direct = forSuite(() => ofSuite(new Redis(server.url)));
   before(async () => {
-    server = ofSuite(await startOwnRedis());
-    direct = ofSuite(new Redis(server.url));
     await direct.call('FUNCTION', 'LOAD', refusing);
   });
 
