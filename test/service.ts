@@ -34,7 +34,7 @@ import { workflowIds } from '../src/temporal/workflowIds.js';
 import { startWorkers } from '../src/worker.js';
 import { watchAnswers } from './api/reference/watchAnswers.js';
 import { type Receiver, startReceiver, succeeds, until } from './receiver.js';
-import { atEnd, forSuite, openForSuite, redisPatience, servers, uniquePrefix } from './servers.js';
+import { atEnd, forSuite, forTest, openForSuite, redisPatience, servers, uniquePrefix } from './servers.js';
 
 /** Settings of the environment, and values in the place of `constants`. */
 export type Settings = { [name: Uppercase<string>]: string } & Partial<Constants>;
@@ -169,11 +169,11 @@ export interface HarnessScene {
 
 /** Declares the hooks of a suite: one harness with a worker, and for each test a receiver and a client. */
 export function useHarness(settings: Settings = {}, given: Given & { slots?: Slots } = {}): HarnessScene {
-  const scene = {} as HarnessScene;
-  scene.h = openForSuite(() => startWithWorker(settings, given));
+  const h = openForSuite(() => startWithWorker(settings, given));
+  const receiver = forTest(() => startReceiver());
+  const scene = { h, receiver, client: '' };
   beforeEach(async () => {
-    scene.receiver = await startReceiver();
-    scene.client = await scene.h.newClient(scene.receiver.url);
+    scene.client = await h.newClient(receiver.url);
   });
   return scene;
 }

@@ -4,8 +4,9 @@ import { clearDeletedClient, deleteClient, deletionsUnderWay } from '../../src/r
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { keysMatching } from '../keysMatching.js';
 import { startGate, until } from '../receiver.js';
+import { forSuite } from '../servers.js';
 import { arrivedEvent, useHarness } from '../service.js';
-import { type Cli, openCli } from './cli.js';
+import { openCli } from './cli.js';
 
 const keptSeconds = 14 * 86_400;
 
@@ -13,12 +14,8 @@ describe('operator: client delete T', () => {
   /** What the counter of ends counts, in turn. */
   const ended: (number | string)[] = [];
   const scene = useHarness({}, { metrics: { ended: (state, count = 1) => void ended.push(state, count) } });
-  let { h, receiver } = scene;
-  let cli: Cli;
-  beforeEach(async () => {
-    ({ h, receiver } = scene);
-    cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
-  });
+  const { h, receiver } = scene;
+  const cli = forSuite(() => openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue }));
 
   async function keysOf(client: string): Promise<string[]> {
     const { base } = h.db.client(client);
