@@ -99,17 +99,19 @@ describe('clients/python', () => {
 
   it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
     const unknown = { event_id: null, code: 'temporarily_unavailable' };
-    const lost: Change = (call, results) => (call === 1 ? [...results.slice(0, 3), unknown] : results);
+    const lost: Change = (call, results) => (call === 1 ? [...results.slice(0, 4), unknown] : results);
     const { status, results } = await run(await url(lost), [
       to.event(0),
       to.event(1, { client_token: 'NOBODY' }),
       to.event(2, { segments: [''] }),
-      to.event(3),
+      to.event(3, { event_id: '' }),
       to.event(4),
+      to.event(5),
     ]);
     assert.equal(status, 1);
     const outcomes = results.map(({ notification, code }) => notification ?? code);
-    assert.deepEqual(outcomes, ['queued', 'unknown_client', 'invalid_event', 'queued', 'queued']);
+    const refused = ['unknown_client', 'invalid_event', 'invalid_event'];
+    assert.deepEqual(outcomes, ['queued', ...refused, 'queued', 'queued']);
     assert.deepEqual(statuses, [202, 202]);
     await to.assertEachOnce(3);
   });

@@ -85,7 +85,8 @@ class Publisher:
         batch_bytes = 0
         for given in events:
             # Without an id, a repeat would count as another event.
-            event: Event = {**given, "event_id": given.get("event_id") or f"evt-{uuid.uuid4()}"}
+            event_id = given.get("event_id")
+            event: Event = {**given, "event_id": f"evt-{uuid.uuid4()}" if event_id is None else event_id}
             event_bytes = len(json.dumps(event)) + len(", ")
             if batch_bytes + event_bytes > BYTES_IN_A_CALL:
                 yield from self._publish(batch)
