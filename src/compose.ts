@@ -50,6 +50,7 @@ export async function startDelivering(parts: Parts) {
   const processes = role === 'worker' ? undefined : await joinProcesses(db, log);
   const outbox = new Outbox({
     ...parts,
+    minutes,
     taskQueue: config.TASK_QUEUE,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
     processes: () => processes?.count() ?? 1,

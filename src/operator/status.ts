@@ -162,10 +162,12 @@ function ownProblems(late: readonly ClientStatus[], broken: readonly string[], u
  * Says what the service failed to do lately. One call in a hundred may fail, such as at the end of a process. An attempt that could not be
  * made leaves nothing late and no endpoint failing.
  */
-function describeFailures({ total = 0, failed = 0, ...own }: Record<string, number>): string[] {
+function describeFailures({ total = 0, failed = 0, starts = 0, ...own }: Record<string, number>): string[] {
   const lately = `of the last ${minutesRead} minutes`;
   const share = `${Math.ceil((failed / total) * 100)} % of the calls ${lately}`;
   const says = failed * 100 > total ? [`${share} failed by us (${failed} of ${total} with 500 or 503).`] : [];
+  // This command may reach Temporal by another way than the processes.
+  if (starts > 0) says.push(`Temporal did not take ${count(starts, 'start')} of workflows ${lately}.`);
   const causes = Object.entries(own).map(([cause, times]) => `${cause}: ${times}`);
   return causes.length === 0
     ? says

@@ -17,5 +17,6 @@ export const newOutbox = (temporal: Client, given: Partial<Outbox['deps']>) =>
     onMoved: () => assert.fail(),
     searchAttributeBytes: 2048,
     metrics: { started() {}, withoutWorkflow: () => assert.fail() },
+    minutes: { count() {} },
     ...given,
   });

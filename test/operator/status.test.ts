@@ -8,7 +8,7 @@ import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startProxy } from '../proxy.js';
 import { startReceiver, until } from '../receiver.js';
 import { afterTest, forSuite, forTest, opened, openForSuite, servers } from '../servers.js';
-import { arrivedEvent, startWithWorker } from '../service.js';
+import { arrivedEvent, startHarness, startWithWorker } from '../service.js';
 import { openCli } from './cli.js';
 
 const settings = { DRAIN_PER_SECOND: '20', MAX_IN_FLIGHT: '16' };
@@ -171,6 +171,16 @@ describe('operator status: us or them', () => {
       const says = /^Attempts of the last 3 minutes could not be made \(secrets: \d+\)\.$/;
       assert.match(status.because, says);
       assert.equal(status.worst.length, 0);
+    });
+
+    it('a process cannot start workflows, although Temporal serves this command', async () => {
+      const proxy = opened(await startGrpcProxy(servers().temporalAddress));
+      proxy.answer = (path) => (path.endsWith('/StartWorkflowExecution') ? grpc.unavailable : grpc.ok);
+      const env = { TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue };
+      const api = opened(await startHarness(env, 'api'));
+      await api.publish({ client: await h.newClient(receiver.url), asset: 'vid' });
+      const says = /Temporal did not take \d+ starts? of workflows of the last 3 minutes\./;
+      await until('it is named', async () => says.test((await cli.json('status')).because));
     });
   });
 
