@@ -84,10 +84,10 @@ export const when = text('2026-11-21T14:00:00Z').transform((given, { addIssue })
 type Times = { since?: number; until?: number };
 /** Checks what the API checks too. */
 export const inOrder = <Schema extends z.ZodType<Times>>(schema: Schema): Schema =>
-  schema.refine(
-    ({ since = 0, until = Date.now() }) => since <= until,
-    'The time of --since must not be later than that of --until, or now.',
-  );
+  schema.refine(({ since = 0, until = Date.now() }) => since <= until, {
+    error: ({ input }) =>
+      `The time of --since must not be later than ${(input as Times).until ? 'that of --until' : 'now'}.`,
+  });
 
 export const choice = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `Allowed choices are ${words.join(', ')}.`);

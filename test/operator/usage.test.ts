@@ -48,9 +48,8 @@ describe('operator: usage', () => {
       'client set X --max-in-flight 0': 'Give a whole number of at least 1, or "default".',
       'desk --name a\nb': 'A name is one line of 1 to 64 characters.',
       'client list --name=': '--name : must not be empty',
-      'audit --since 1h --until 2h': 'The time of --since must not be later than that of --until, or now.',
-      'notification list --since 2999-01-01':
-        'The time of --since must not be later than that of --until, or now.',
+      'audit --since 1h --until 2h': 'The time of --since must not be later than that of --until.',
+      'notification list --since 2999-01-01': 'The time of --since must not be later than now.',
       'token create --name x --role look --expires 9999999999d': 'valid, at most 3650d: 12h, 90d.',
       'client set X': 'Give --max-in-flight, --max-per-second or --quiet-seconds.',
       'explain X': 'Give <platform-id> or --event.',
