@@ -105,8 +105,8 @@ export async function pageOfClients<T>(
   return { clients, next: found.length > limit ? found[limit - 1]?.token : undefined };
 }
 
-/** Bounds how many records Redis is asked for at a time. */
-const atOnce = 500;
+/** Bounds how many records Redis is asked for at a time: other calls of this process wait for the answers. */
+const atOnce = 100;
 
 /** Reads the records that there are, in order. */
 export async function readEach<T>(ids: readonly string[], read: (id: string) => Promise<T | undefined>) {
