@@ -372,7 +372,7 @@ describe('A process whose Temporal', () => {
     const receiver = await startReceiver();
     const hasFailed = () => /the worker failed/.test(service.stdout);
     receiver.answer = async () => {
-      while (!hasFailed()) await pause(100);
+      for (let i = 0; i < 200 && !hasFailed(); i++) await pause(100);
       return 200;
     };
     await publisher.register(client, receiver.url);
