@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { userInfo } from 'node:os';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
@@ -58,8 +59,29 @@ describe('operator: account', () => {
     assert.deepEqual([await taken(), await taken(made, tomorrow)], [true, false]);
     const third = await cli.json('account', 'rotate-secret', made.account_id, '--now');
     assert.deepEqual([await taken(), await taken(second), await taken(third)], [false, false, true]);
-    const recorded = JSON.stringify(await cli.json('audit', '--of', made.account_id));
-    for (const { client_secret } of [made, second, third]) assert.ok(!recorded.includes(client_secret));
+  });
+
+  it('disable ID and enable ID are recorded: who, when, what, before and after', async () => {
+    const begun = Date.now() - 1000;
+    const made = await cli.json('account', 'create', '--name', 'D');
+    const { account_id, client_id, client_secret } = made;
+    assert.equal((await cli.json('account', 'disable', account_id)).disabled, true);
+    assert.equal(await mintToken(cli.db, made), undefined);
+    assert.equal((await cli.json('account', 'enable', account_id, '--as', 'Ada')).disabled, false);
+    const since = new Date(begun).toISOString();
+    const audit = await cli.json('audit', '--since', since, '--of', account_id);
+    const login = userInfo().username;
+    const created = { name: 'D', client_id, scopes: ['push_notifications'] };
+    const changes = audit.map((one: Record<string, unknown>) => [one.who, one.what, one.before, one.after]);
+    assert.deepEqual(changes, [
+      [login, 'account create', null, created],
+      [login, 'account disable', { disabled: false }, { disabled: true }],
+      [`Ada (${login})`, 'account enable', { disabled: true }, { disabled: false }],
+    ]);
+    assert.ok(audit.every(({ at }: { at: string }) => Date.parse(at) >= begun));
+    assert.equal(JSON.stringify(audit).includes(client_secret), false);
+    const { stdout } = await cli.run(['audit', '--of', account_id]);
+    assert.match(stdout, / account disable +acc_\S+ +disabled=false +disabled=true/);
   });
 
   for (const disabled of [true, false])

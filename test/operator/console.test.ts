@@ -32,6 +32,24 @@ describe('operator: console', () => {
       assert.ok(!JSON.stringify(await cli.json('audit')).includes(secret));
   });
 
+  it('ends every session and unused link of an account with --end, and records it', async () => {
+    const customer = await newCustomer(h);
+    const other = await newCustomer(h);
+    const urlOf = async (account: string): Promise<string> => (await cli.json('console', account)).url;
+    const [visitor, stranger] = [new Visitor(h.url), new Visitor(h.url)];
+    await visitor.open(await urlOf(customer.account_id));
+    await stranger.open(await urlOf(other.account_id));
+    const unused = await urlOf(customer.account_id);
+    const ended = await cli.json('console', customer.client_token, '--end');
+    assert.deepEqual(ended, { account_id: customer.account_id, ended: true });
+    assert.equal((await visitor.get('/console')).status, 303);
+    assert.equal((await new Visitor(h.url).open(unused)).status, 401);
+    assert.equal((await stranger.get('/console')).status, 200);
+    assert.equal((await new Visitor(h.url).open(await urlOf(customer.account_id))).status, 303);
+    const ofEnd = ['--of', customer.account_id, '--what', 'console end'];
+    assert.equal((await cli.json('audit', ...ofEnd)).length, 1);
+  });
+
   it('refuses an unknown account or client, and a disabled account', async () => {
     const customer = await newCustomer(h);
     const none = 'There is no account and no client SITE-of-nobody.\n';
