@@ -10,9 +10,10 @@ export type CatchUps = ReturnType<typeof createCatchUps>;
 /** The alarms of an installation: each wakes the catch-up workflow of one client that is owed something. */
 export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: string; log: Logger }) {
   const { temporal, db, taskQueue, log } = deps;
+  const ids = workflowIds(taskQueue);
 
   const options = (clientToken: string) => ({
-    workflowId: workflowIds(taskQueue).catchUp(clientToken),
+    workflowId: ids.catchUp(clientToken),
     taskQueue,
     args: [{ clientToken }],
     priority: upkeepPriority,

@@ -125,7 +125,7 @@ export class WorkflowStarts {
       this.#retries = this.#retries.then(async () => {
         await sleep(this.#pauseMs, undefined, { ref: false });
         const isStarted = !this.#isClosed && (await this.#try(start)) === undefined;
-        if (!isStarted) this.deps.minutes.count('starts');
+        if (!isStarted && !this.#isClosed) this.deps.minutes.count('starts');
         const longerMs = Math.min(Math.max(2 * this.#pauseMs, retryPauseMs.first), retryPauseMs.longest);
         this.#pauseMs = isStarted ? 0 : longerMs;
         isOver = isStarted || this.#isClosed;

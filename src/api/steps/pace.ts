@@ -30,6 +30,7 @@ class Lines {
   /** By key, when the line is empty, ms. */
   readonly #emptyAt = new Remembered<number>(10_000);
   readonly #everyMs: number;
+
   readonly quota: Quota;
 
   constructor(
@@ -61,6 +62,7 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
   const accounts = new Lines(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10));
   const strangers = new Lines(config.strangersPerSecond);
   const health = new Lines(healthPerSecond, false);
+  const proxies = [...trusted, ...internal];
   let isTold = false;
 
   async function join(ctx: Pick<ApiContext, 'req'>, lines: Lines, key: string, weight = 1): Promise<void> {
@@ -83,7 +85,7 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
         const weight = weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
         if (token !== undefined) return join(ctx, accounts, token.accountId, weight).then(next);
         const address = clientAddress(ctx.req, trusted);
-        if (!isTold && clientAddress(ctx.req, [...trusted, ...internal]) !== address) {
+        if (!isTold && clientAddress(ctx.req, proxies) !== address) {
           isTold = true;
           log.warn({ address }, 'TRUSTED_PROXIES lacks this proxy: all of its callers count as one');
         }

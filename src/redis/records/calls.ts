@@ -1,4 +1,7 @@
-/** A hash for each minute, in which every process counts: calls (`total`), those that failed by us (`failed`), starts of workflows that failed twice (`starts`), own failures by cause. */
+/**
+ * A hash for each minute, in which every process counts: calls (`total`), those that failed by us (`failed`), starts of workflows that
+ * failed twice (`starts`), own failures by cause.
+ */
 import { type Db, nowOf } from '../connection/db.js';
 
 const minuteMs = 60_000;
