@@ -29,7 +29,7 @@ export async function execute(args: string[]): Promise<number> {
     return session.operator;
   });
   try {
-    await program.parseAsync(args, { from: 'user' });
+    await program.parseAsync(asCommander(program, args), { from: 'user' });
     return exitStatus.done;
   } catch (err) {
     // Commander throws for help too: with exit code 0 if somebody asked for it.
@@ -39,6 +39,56 @@ export async function execute(args: string[]): Promise<number> {
   } finally {
     await session?.close();
   }
+}
+
+/**
+ * Puts arguments that begin with `-` behind a `--`: a client token may, and the id of a video. Commander would take each for an option.
+ * @throws CommanderError for a word that is nearly an option of the command
+ */
+function asCommander(program: Command, args: readonly string[]): string[] {
+  let command = program;
+  const kept: string[] = [];
+  const found: string[] = [];
+  const rest = [...args];
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    const name = word.replace(/=.*/s, '');
+    const options = optionsOf(command);
+    const known = options.find(({ short, long }) => name === short || name === long);
+    const next = command.commands.find((one) => one.name() === word);
+    const isNear = ({ long = '' }: Option) => isNearly(name, long);
+    const near = command.commands.length === 0 && word.startsWith('-') && options.find(isNear);
+    if (word === '--') found.push(...rest.splice(0));
+    else if (known !== undefined)
+      kept.push(word, ...(known.required && name === word ? rest.splice(0, 1) : []));
+    else if (next !== undefined) {
+      command = next;
+      kept.push(word);
+    } else if (near)
+      command.error(
+        `error: unknown option '${word}'\n(Did you mean ${near.long}? A name that begins with - stands behind --)`,
+      );
+    else found.push(word);
+  }
+  // What is too much stays where it is: commander says whether it is an option or an argument.
+  return found.length > command.registeredArguments.length ? [...args] : [...kept, '--', ...found];
+}
+
+function optionsOf(command: Command): Option[] {
+  const help = command.createHelp();
+  return [...help.visibleOptions(command), ...help.visibleGlobalOptions(command)];
+}
+
+/** Says whether a word becomes an option's name with at most two letters changed, left out or added, and most of them kept. */
+function isNearly(word: string, option: string): boolean {
+  const [typed = '', name = ''] = [word, option].map((text) => text.replace(/^-+/, '').replaceAll('_', '-'));
+  let edits = [...name, ''].map((_, i) => i);
+  for (const [i, letter] of [...typed].entries()) {
+    const next = [i + 1];
+    for (const [j, other] of [...name].entries())
+      next.push(Math.min(next[j] ?? 0, edits[j + 1] ?? 0, (edits[j] ?? 0) - (letter === other ? 1 : 0)) + 1);
+    edits = next;
+  }
+  return (edits.at(-1) ?? 0) <= Math.min(2, name.length / 2);
 }
 
 const afterHelp = `

@@ -6,6 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { markProcess } from '../../local/processMark.js';
 import { writeRunState } from '../../local/runState.js';
+import { newClientToken } from '../../src/ids.js';
+import { argumentsOf, nameOf } from '../../src/operator/operation.js';
+import { operations } from '../../src/operator/operations.js';
 import { tableOf, written } from '../../src/operator/terminal.js';
 import { packagesLoadedWith } from '../imports.mjs';
 import { forSuite, servers } from '../servers.js';
@@ -77,6 +80,36 @@ describe('operator: usage', () => {
         assert.match(ran.stderr, /^Usage: operator/);
       });
     }
+  });
+
+  // One in 64 random ids of base64url begins with it, such as those of videos.
+  describe('takes a name that begins with - as it is, and an option that is nearly right as a mistake, at', () => {
+    for (const operation of operations) {
+      const args = argumentsOf(operation);
+      const words = nameOf(operation).split(' ');
+      it(operation.command, async () => {
+        for (const name of args.size > 0 ? ['-abc', '--Xy9_k', '-1', '-h8_json', '--no-17'] : []) {
+          const { status, stderr } = await cli.run([...words, ...Array(args.size).fill(name), '--json']);
+          assert.notEqual(status, 0, stderr);
+          assert.match(stderr, new RegExp(`no [a-z ]+ ${name}|error: ${name}: |Give |required option`));
+        }
+        const members = Object.keys(operation.input.shape).filter((member) => !args.has(member));
+        for (const option of [...members, 'json', 'as', 'reason'].map((one) => one.replaceAll('_', '-')))
+          for (const typed of [`-${option}`, `--${option}x`, `--${option.slice(1)}`, `--${option}_=1`]) {
+            const { status, stdout, stderr } = await cli.run([...words, typed]);
+            assert.deepEqual([status, stdout], [2, ''], typed);
+            assert.match(stderr, /^error: unknown option '.*'\n\(Did you mean --[a-z-]+\?/);
+          }
+      });
+    }
+
+    it('no command, for a client that has such a token; none is made at random', async () => {
+      const { account_id } = await cli.json('account', 'create', '--name', 'Dashes');
+      await cli.json('client', 'create', '--account', account_id, '--name', 'x', '--token', '-h8_json');
+      assert.equal((await cli.json('explain', '-h8_json', '--Xy9_k')).client_token, '-h8_json');
+      const made = Array.from({ length: 2000 }, newClientToken);
+      assert.ok(made.every((token) => /^\w[\w-]{11}$/.test(token)));
+    });
   });
 
   it('ends with exit status 1 and the reason if no servers are found', async () => {
