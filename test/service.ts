@@ -141,7 +141,7 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
     },
     /** Forgets the calls that sent something: the next five are within the limit. */
     async forgetSends(): Promise<void> {
-      await service.db.redis.del(service.db.client(customer.client_token).sendLimit);
+      await service.db.redis.del(service.db.client(customer.client_token).sendRate);
     },
   };
   return customer;

@@ -14,9 +14,10 @@ import { docsFiles, mountFiles } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';
 import type { ApiDeps, Services, Step } from './step.js';
 import { whileDropping } from './steps/body.js';
-import { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
+import { accountLimits, createFailureLimits } from './steps/limits.js';
 import { createLines, holdRefusal, oneByOne } from './steps/pace.js';
 import { tokenFinder } from './steps/publisher.js';
+import { Remembered } from './steps/rates.js';
 
 /** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
 export function createApi(services: Services): Koa {

@@ -4,8 +4,9 @@ import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
 import type { Readiness } from './admin.js';
 import type { ApiError } from './apiError.js';
-import type { accountLimits, createFailureLimits, Remembered } from './steps/limits.js';
+import type { accountLimits, createFailureLimits } from './steps/limits.js';
 import type { tokenFinder } from './steps/publisher.js';
+import type { Remembered } from './steps/rates.js';
 
 /** The service's parts that the API needs. */
 export interface Services extends StartedParts {

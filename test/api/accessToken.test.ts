@@ -199,7 +199,7 @@ describe('POST /oauth/access_token', () => {
     const mint = () => post(new URLSearchParams(tokenFields(customer)), {}, one);
     // The customer has a token of this second.
     assert.equal((await mint()).status, 429);
-    await one.db.redis.del(one.db.global.tokenBucket(customer.account_id));
+    await one.db.redis.del(one.db.global.tokenRate(customer.account_id));
     assert.equal((await mint()).status, 429);
   });
 

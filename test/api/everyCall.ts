@@ -66,7 +66,7 @@ export function requestOf(
 export async function everything(h: Harness): Promise<string[]> {
   const { redis } = h.db;
   const passing =
-    /access-token|account-call:|account-rate|decision:|send-limit|disk-mark|token-failures|token-bucket|attempts-by:|calls:\d|processes$/;
+    /access-token|account-call:|account-rate|decision:|send-rate|disk-mark|token-failures|token-rate|attempts-by:|calls:\d|processes$/;
   const keys = await keysMatching(h.db, `${h.prefix}*`);
   const kept = keys.filter((key) => !passing.test(key)).sort();
   return await Promise.all(

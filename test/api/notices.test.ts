@@ -17,7 +17,7 @@ describe('PUT, GET and DELETE /notices', () => {
   });
 
   const call: Customer['call'] = (...asked) => customer.call(...asked);
-  const forgetSends = () => h.db.redis.del(h.db.client(`notices:${customer.account_id}`).sendLimit);
+  const forgetSends = () => h.db.redis.del(h.db.client(`notices:${customer.account_id}`).sendRate);
   const put = async (url: unknown) => {
     await forgetSends();
     return await call('PUT', '/notices', { url });

@@ -8,6 +8,7 @@ import { markStore } from '../../src/redis/connection/mark.js';
 import { explainRefusals, refusalOf } from '../../src/redis/connection/unavailable.js';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
+import { countCall } from '../../src/redis/records/rates.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { connectDb, forTest, openForSuite, useOpened } from '../servers.js';
 import { leaseMs, newDeliveryClient, ok } from './deliveryClient.js';
@@ -114,10 +115,10 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
   });
 
   it('as other for a failing script of the service', async () => {
-    const { sendLimit } = db.client('SITE');
-    await db.redis.lpush(sendLimit, 'no string');
-    await assert.rejects(runScript(db, 'takeSend', 'SITE', [1, 1]), /WRONGTYPE/);
-    await db.redis.del(sendLimit);
+    const { sendRate } = db.client('SITE');
+    await db.redis.lpush(sendRate, 'no string');
+    await assert.rejects(countCall(db, sendRate, { calls: 1, windowSeconds: 1 }), /WRONGTYPE/);
+    await db.redis.del(sendRate);
     assert.deepEqual(told, [undefined, 'other', undefined]);
   });
 

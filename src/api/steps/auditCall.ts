@@ -1,5 +1,5 @@
-import { runScript } from '../../redis/connection/library.js';
 import { type Recording, recordCall } from '../../redis/records/audit.js';
+import { countCall } from '../../redis/records/rates.js';
 import { tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import type { ApiContext, ApiDeps } from '../step.js';
@@ -55,12 +55,11 @@ const refusals = {
 
 /** Contract, section 5. */
 const sends = { name: 'sends', calls: 5, windowSeconds: 25 };
-const sendEveryMs = (sends.windowSeconds * 1000) / sends.calls;
 
 /**
  * Counts a client's call that sends something, over all such calls and all processes, and records it.
- * @param recording.together how many sends to count, all or none: 1, or the whole burst. A bucket that gets one send every 25 s
- * and holds one is equivalent to all 5 of a bucket that gets one every 5 s.
+ * @param recording.together how many sends to count, all or none: 1, or the whole burst. One call at once, and one every 25 s,
+ * is equivalent to all 5 of a rate with one every 5 s.
  * @throws ApiError 429, and as `auditCall`
  */
 export async function admitSend(
@@ -69,8 +68,8 @@ export async function admitSend(
   what: string,
   { together = 1, ...recording }: Parameters<typeof auditCall>[3] & { together?: 1 | 5 } = {},
 ): Promise<void> {
-  const bucket = [sendEveryMs * together, sends.calls / together];
-  const waitMs = await runScript<number>(deps.db, 'takeSend', call.client.clientToken, bucket);
+  const { sendRate } = deps.db.client(call.client.clientToken);
+  const { waitMs } = await countCall(deps.db, sendRate, { ...sends, calls: sends.calls / together });
   if (waitMs > 0) throw tooMany('Too many calls that send something for this client', sends, waitMs);
   await auditCall(deps, call, what, recording);
 }

@@ -11,8 +11,8 @@ import { ignore } from '../../redis/connection/unavailable.js';
 import { type Quota, tooMany } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import type { ApiContext, ApiDeps, Step } from '../step.js';
-import { Remembered } from './limits.js';
 import { bearerToken } from './publisher.js';
+import { OwnRate } from './rates.js';
 
 const maxWaitMs = 1000;
 const healthPerSecond = 1000;
@@ -25,49 +25,25 @@ const weights: [path: RegExp, weight: number][] = [
 /** Where proxies are, but no stranger, who may send X-Forwarded-For too. */
 const internal = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', 'fc00::/7'];
 
-/** Keeps the lines of one kind: each lets so many calls pass in a second, as many at once, and as many again after a wait. */
-class Lines {
-  /** By key, when the line is empty, ms. */
-  readonly #emptyAt = new Remembered<number>(10_000);
-  readonly #everyMs: number;
-
-  readonly quota: Quota;
-
-  constructor(
-    perSecond: number,
-    readonly isRefused = true,
-  ) {
-    this.quota = { name: 'calls', calls: perSecond, windowSeconds: 1 };
-    this.#everyMs = 1000 / perSecond;
-  }
-
-  /** Joins a line, unless the wait is too long. @param weight the calls that it counts as @returns the wait, ms */
-  join(key: string, weight: number): number {
-    const nowMs = performance.now();
-    const emptyAt = Math.max(nowMs, this.#emptyAt.recall(key) ?? 0) + this.#everyMs * weight;
-    const waitMs = Math.max(0, emptyAt - nowMs - 1000);
-    if (waitMs <= maxWaitMs) this.#emptyAt.remember(key, emptyAt, emptyAt);
-    return waitMs;
-  }
-
-  /** Gives a place back: the call was not one of those that this line is for. */
-  leave(key: string): void {
-    const emptyAt = this.#emptyAt.recall(key);
-    if (emptyAt !== undefined) this.#emptyAt.remember(key, emptyAt - this.#everyMs, emptyAt - this.#everyMs);
-  }
+/** Returns lines by key: each lets so many calls pass in a second, as many at once, and as many again after a wait. */
+function createLine(perSecond: number, isRefused = true) {
+  const quota: Quota = { name: 'calls', calls: perSecond, windowSeconds: 1 };
+  return { quota, rate: new OwnRate(quota), isRefused };
 }
+
+type Line = ReturnType<typeof createLine>;
 
 /** Lines for the calls of a process. */
 export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log: Logger) {
-  const accounts = new Lines(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10));
-  const strangers = new Lines(config.strangersPerSecond);
-  const health = new Lines(healthPerSecond, false);
+  const accounts = createLine(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10));
+  const strangers = createLine(config.strangersPerSecond);
+  const health = createLine(healthPerSecond, false);
   const proxies = [...trusted, ...internal];
   let isTold = false;
 
-  async function join(ctx: Pick<ApiContext, 'req'>, lines: Lines, key: string, weight = 1): Promise<void> {
-    const waitMs = lines.join(key, weight);
-    if (waitMs > maxWaitMs && lines.isRefused) throw tooMany('Too many calls', lines.quota, waitMs);
+  async function join(ctx: Pick<ApiContext, 'req'>, line: Line, key: string, weight = 1): Promise<void> {
+    const { waitMs } = line.rate.count(key, weight, maxWaitMs);
+    if (waitMs > maxWaitMs && line.isRefused) throw tooMany('Too many calls', line.quota, waitMs);
     if (waitMs > 0) await hold(ctx, Math.min(waitMs, maxWaitMs));
   }
 
@@ -96,7 +72,7 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
             // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
             const isSomebody =
               known(given) !== undefined || (ctx.path.startsWith('/oauth/') && ctx.status === 200);
-            if (isSomebody) strangers.leave(network);
+            if (isSomebody) strangers.rate.giveBack(network);
           });
       },
   };

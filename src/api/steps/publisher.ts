@@ -9,7 +9,7 @@ import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js
 import { type Client, getClient } from '../../redis/records/clients.js';
 import { getRegistration, type Registration } from '../../redis/records/registrations.js';
 import { ApiError } from '../apiError.js';
-import { Remembered } from './limits.js';
+import { Remembered } from './rates.js';
 
 /** The client that a call is about. */
 export type Subject = Pick<Client, 'clientToken' | 'accountId'>;

@@ -188,8 +188,8 @@ const keyOf = (refused: Refused): string =>
   `${refused.server} ${refused.reason} ${isOfCommand(refused.reason) ? refused.command : ''}`;
 
 /**
- * INFO and ECHO serve only those who look after the store, the next two only a call that waits for an update, and the others the rates
- * of accounts, which each process then counts in its memory.
+ * INFO and ECHO serve only those who look after the store, the next two only a call that waits for an update, and PTTL a call that
+ * is refused anyway.
  */
 export const stopsCalls = ({ command = '' }: Refusal): boolean =>
-  !['INFO', 'ECHO', 'PUBLISH', 'PSUBSCRIBE', 'EVAL', 'EVALSHA', 'INCRBY', 'PTTL'].includes(command);
+  !['INFO', 'ECHO', 'PUBLISH', 'PSUBSCRIBE', 'PTTL'].includes(command);

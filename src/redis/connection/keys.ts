@@ -72,8 +72,8 @@ export function globalKeys(prefix: string) {
     // string: generation and scopes, with a TTL
     accessToken: (accountId: string, sha256: string) => `${beside('access-token', accountId)}:${sha256}`,
     accountClients: (id: string) => `${prefix}account-clients:${id}`, // set of client tokens
-    // number: when the bucket of the account's tokens is full again; expires then
-    tokenBucket: (accountId: string) => beside('token-bucket', accountId),
+    // A rate (rates.lua)
+    tokenRate: (accountId: string) => beside('token-rate', accountId),
     // Streams of the account's audited calls: the newest 2,000; those that no flood may displace, of the last 90 days.
     accountCalls: (id: string) => beside('account-calls', id),
     accountSecurityCalls: (id: string) => beside('account-security', id),
@@ -102,8 +102,7 @@ export function globalKeys(prefix: string) {
     auditTold: `${prefix}audit-told`, // what is in the service's log: id of the last entry, states until when
     counts: `${prefix}counts`, // hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
     calls: (minute: number) => `${prefix}calls:${minute}`, // hash: numbers of calls and own failures of that minute (calls.ts)
-    // Prefixes of numbers that expire with their window: an account's expensive calls, `:<rate>:<account id>`;
-    // failed token calls, `:<id and address>` (api/steps/limits.ts).
+    // Prefixes of rates: an account's expensive calls, `:<rate>:<account id>`; failed token calls, `:<id and address>`.
     accountRate: `${prefix}account-rate`,
     tokenFailures: `${prefix}token-failures`,
     attemptsBy: (hour: number) => `${prefix}attempts-by:${hour}`, // hash: as a client's, of all clients, and what they are owed
@@ -134,7 +133,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
     updates: `${base}updates`, // stream: asset and id of the newest 100,000 updates (updates.ts)
     replayEnd: (since: number) => `${base}replay-end:${since}`, // ms: the end of a replay that named none; a day
-    sendLimit: `${base}send-limit`, // string: when the bucket of calls that send something is full again; expires then
+    sendRate: `${base}send-rate`, // a rate, of calls that send something
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`, // hash: results of that hour's attempts (attemptHistory.ts)
     forgotten: (platformId: string) => `${base}forgotten:${platformId}`, // ms: when DELETE /assets forgot it; 14 days
     decision: (platformId: string) => `${base}decision:${platformId}`, // JSON of the last that made no notification; 14 days

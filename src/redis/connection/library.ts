@@ -37,6 +37,7 @@ export const files = [
   'secrets',
   'change',
   'lists',
+  'rates',
   'account',
   'installation',
 ];

@@ -30,8 +30,8 @@ export async function mintAccessToken(
 ) {
   const accountId = accountIdOf(credentials.clientId);
   const token = accountId.slice(idPrefix.length) + randomSecret();
-  const { account, accessToken, tokenBucket } = db.global;
-  const keys = [account(accountId), accessToken(accountId, secretHash(token)), tokenBucket(accountId)];
+  const { account, accessToken, tokenRate } = db.global;
+  const keys = [account(accountId), accessToken(accountId, secretHash(token)), tokenRate(accountId)];
   const hash = secretHash(credentials.clientSecret);
   const args = [hash, scopes.join(' '), Math.ceil(ttlSeconds * 1000), perSecond];
   const [outcome, waitMs] = await evaluate<[Outcome, number]>(db, 'mintToken', keys, args);

@@ -3,14 +3,12 @@
 -- Mints an access token for an account's credentials. Account and token are read and written in one step, so that no token
 -- is minted under an account that is being disabled or rotated. It does the same work for an unknown account, a wrong
 -- secret and a disabled account. Lua interns strings, so the time of a comparison does not depend on their content.
--- KEYS: the account, the token, the bucket of the account's tokens
--- Arguments: secret_hash, scopes (asked for), ttl_ms, per_second (the rate, and how many the bucket holds)
+-- KEYS: the account, the token, the rate of the account's tokens
+-- Arguments: secret_hash, scopes (asked for), ttl_ms, per_second (the rate, and how many tokens it allows at once)
 -- Answer: {'minted', 'invalid_client', 'invalid_scope' or 'too_many', ms to wait}
 entry('mintToken', function(KEYS, ARGV)
-  local secret_hash, scopes, every = ARGV[2], ARGV[3], 1000 / tonumber(ARGV[5])
-  local full_at = math.max(now, noted(tonumber(redis.call('GET', KEYS[3]) or '0'), 1000))
+  local secret_hash, scopes, per_second = ARGV[2], ARGV[3], tonumber(ARGV[5])
   local account = redis.call('HMGET', KEYS[1], 'secret_hash', 'previous_secrets', 'disabled', 'scopes', 'generation')
-  if full_at + every > now + 1000 then return {'too_many', math.ceil(full_at + every - now - 1000)} end
   local matches = account[1] == secret_hash
   for hash, till in string.gmatch(account[2] or '', '(%x+):(%d+)') do
     if hash == secret_hash and tonumber(till) > now then matches = true end
@@ -20,7 +18,8 @@ entry('mintToken', function(KEYS, ARGV)
   for scope in string.gmatch(scopes, '%S+') do
     if not string.find(held_scopes, ' ' .. scope .. ' ', 1, true) then return {'invalid_scope', 0} end
   end
-  redis.call('SET', KEYS[3], full_at + every, 'PX', math.ceil(full_at + every - now))
+  local wait_ms = count_call(KEYS[3], 1000 / per_second, per_second)
+  if wait_ms > 0 then return {'too_many', wait_ms} end
   redis.call('SET', KEYS[2], account[5] .. ' ' .. scopes, 'PX', ARGV[4])
   return {'minted', 0}
 end)

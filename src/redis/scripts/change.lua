@@ -219,16 +219,3 @@ entry('unlinkBeside', function(_, ARGV)
   for _, name in ipairs(some) do redis.call('UNLINK', base .. 'known:' .. name) end
   return {#some, redis.call('EXISTS', base .. 'known-beside')}
 end, {'allow-oom'})
--- Takes a call that sends something from the client's limit.
--- Arguments: every (ms for each call), burst (calls)
--- Answer: 0, or in how many ms it may be made
--- Repeat: counts twice
-entry('takeSend', function(_, ARGV)
-  local every, burst = tonumber(ARGV[2]), tonumber(ARGV[3])
-  local key = base .. 'send-limit'
-  local full_at = math.max(noted(tonumber(redis.call('GET', key) or '0'), burst * every), now)
-  local wait_ms = full_at - (burst - 1) * every - now
-  if wait_ms > 0 then return wait_ms end
-  redis.call('SET', key, full_at + every, 'PX', full_at + every - now)
-  return 0
-end)

@@ -1,0 +1,23 @@
+import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/library.js';
+
+/** So many calls at once, and as many again, evenly, in each window. */
+export interface Rate {
+  calls: number;
+  windowSeconds: number;
+}
+
+/** How a call stands to a rate. */
+export interface Counted {
+  /** In how many ms the call may be made; 0: it was counted. */
+  waitMs: number;
+  /** In how many ms all calls are left again. */
+  fullInMs: number;
+}
+
+/** Counts a call of all processes towards a rate, unless the rate does not allow the call now. @throws errors of Redis */
+export async function countCall(db: Db, key: string, { calls, windowSeconds }: Rate): Promise<Counted> {
+  const every = (windowSeconds * 1000) / calls;
+  const [waitMs, fullInMs] = await evaluate<[number, number]>(db, 'countCall', [key], [every, calls]);
+  return { waitMs, fullInMs };
+}
