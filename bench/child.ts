@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { nodeFlags } from '../local/nodeFlags.js';
 
 /** A process of the benchmark itself, run from its TypeScript, with which the benchmark exchanges typed messages. */
 export interface Child<To, From extends { kind: string }> {
@@ -10,14 +11,13 @@ export interface Child<To, From extends { kind: string }> {
   stop(): Promise<void>;
 }
 
-/** Starts `bench/<name>.ts` (Node's own options: `nodeArgs`) and waits for its message `ready`. */
+/** Starts `bench/<name>.ts` with the service's own options of Node and waits for its message `ready`. */
 export async function startChild<To extends object, From extends { kind: string }>(
   name: string,
   env: Record<string, string> = {},
-  nodeArgs: readonly string[] = [],
 ): Promise<{ child: Child<To, From>; ready: From }> {
   const process_ = fork(fileURLToPath(new URL(`${name}.ts`, import.meta.url)), {
-    execArgv: [...nodeArgs, '--import', 'tsx'],
+    execArgv: [...nodeFlags, '--import', 'tsx'],
     serialization: 'advanced',
     // Ctrl-C reaches only the benchmark, which then ends its processes in order.
     detached: true,

@@ -2,53 +2,24 @@
  * `npm run bench`: measures throughput, latency, CPU time and memory of the service, and accounts for every event.
  * Method: docs/benchmarks.md.
  */
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command } from 'commander';
-import { neighboursCommand } from './neighbours/neighbours.js';
-import { pidOption, positive } from './optionValues.js';
+import { Command, InvalidArgumentError } from 'commander';
+import { projectDir } from '../src/operator/npmStart.js';
+import { callers, describe, type Load, loads, perSecond } from './loads.js';
+import { neighboursCommand } from './neighbours.js';
 import type { Pids } from './processUsage.js';
-import { markdown, type Report } from './report.js';
-import { beginRunRecord, resultsFolder } from './runRecord.js';
-import { runScenario, type Scenario, scenarios } from './runScenario.js';
-import { shapesCommand } from './shapesCommand.js';
+import { markdown } from './report.js';
+import { type LoadResult, runLoad } from './runLoad.js';
+import { beginRunRecord } from './runRecord.js';
 import { startTheatre } from './theatre.js';
-
-const names = scenarios.map((s) => s.name);
-
-const program = new Command('bench')
-  .description(`Measures the service.\nScenarios: ${names.join(', ')}; all of them if none is named.`)
-  .argument('[scenarios...]')
-  .option('--duration <seconds>', 'of one round', positive, 10)
-  .option('--warm-up <seconds>', 'before each round', positive, 2)
-  .option('--rounds <n>', 'of each scenario', positive, 3)
-  .option('--endpoints <n>', 'clients, each with an endpoint', positive)
-  .option('--batch <n>', 'events in a request', positive)
-  .option('--concurrency <n>', 'requests at any time', positive)
-  .option('--rate <n>', 'requests per second, whatever the answers do', positive)
-  .option('--split', 'API and worker as two processes')
-  .option(
-    '--apis <n>',
-    'processes that answer requests, in turn: with --split APIs, else of both in one',
-    positive,
-    1,
-  )
-  .option('--workers <n>', 'with --split: how many workers', positive, 1)
-  .option('--profile', 'CPU profiles of the service beside the results')
-  .option('--pid <name=pid>', 'count this process too (of a server that was given)', pidOption, {})
-  .option('--out <folder>', 'for results.json and results.md')
-  .enablePositionalOptions()
-  .addCommand(shapesCommand())
-  .addCommand(neighboursCommand())
-  .action(run);
-
-await program.parseAsync();
 
 interface Options {
   duration: number;
   warmUp: number;
   rounds: number;
-  endpoints?: number;
+  floor?: true;
+  clients?: number;
   batch?: number;
   concurrency?: number;
   rate?: number;
@@ -60,11 +31,42 @@ interface Options {
   out?: string;
 }
 
+const list = loads.map((load) => `  ${load.name}: ${describe(load)}`).join('\n');
+const program = new Command('bench')
+  .description(`Measures the service under loads, all of them if none is named:\n${list}`)
+  .argument('[loads...]')
+  .option('--floor', 'measures the floor in turn with the service')
+  .option('--duration <seconds>', 'of one round', positive, 10)
+  .option('--warm-up <seconds>', 'before each round; less than 8 measures the compiler', positive, 8)
+  .option('--rounds <n>', 'of each load', positive, 3)
+  .option('--clients <n>', 'clients, each with an endpoint', positive)
+  .option('--batch <n>', 'events in a request', positive)
+  .option('--concurrency <n>', 'requests at any time', positive)
+  .option('--rate <n>', 'requests per second, whatever the answers do', positive)
+  .option('--split', 'API and worker as two processes')
+  .option(
+    '--apis <n>',
+    'processes that answer requests in turn: APIs with --split, else of both in one',
+    positive,
+    1,
+  )
+  .option('--workers <n>', 'with --split: how many workers', positive, 1)
+  .option('--profile', 'CPU profiles of the service beside the results')
+  .option('--pid <name=pid>', 'count this process too (of a server that was given)', pidOption, {})
+  .option('--out <folder>', 'for results.json and results.md')
+  .enablePositionalOptions()
+  .addCommand(neighboursCommand(positive))
+  .action(run);
+
+await program.parseAsync();
+
 async function run(named: string[], options: Options): Promise<void> {
-  const report: Report = { ...beginRunRecord(), results: [] };
-  const out = await resultsFolder(report, options.out);
-  const chosen = choose(named).map((scenario) => changed(scenario, options));
+  const chosen = choose(named).map((load) => changed(load, options));
+  const record = beginRunRecord();
+  const out = options.out ?? join(projectDir, 'bench/results', record.startedAt.replaceAll(/[:.]/g, '-'));
+  await mkdir(out, { recursive: true });
   const theatre = await startTheatre({
+    floor: options.floor,
     split: options.split ?? false,
     apis: options.apis,
     workers: options.workers,
@@ -73,11 +75,12 @@ async function run(named: string[], options: Options): Promise<void> {
   });
   const stopped = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
+  const results: LoadResult[] = [];
   try {
-    for (const scenario of chosen) {
+    for (const load of chosen) {
       if (stopped.signal.aborted) break;
-      process.stderr.write(`${scenario.name} `);
-      const result = await runScenario(scenario, theatre, {
+      process.stderr.write(`${load.name} `);
+      const result = await runLoad(load, theatre, {
         rounds: options.rounds,
         warmUpMs: options.warmUp * 1000,
         durationMs: options.duration * 1000,
@@ -85,35 +88,47 @@ async function run(named: string[], options: Options): Promise<void> {
         onRound: () => process.stderr.write('.'),
       });
       process.stderr.write('\n');
-      if (result.rounds.length > 0) report.results.push(result);
+      if (result.rounds.length > 0) results.push(result);
     }
   } finally {
     await theatre.stop();
   }
-  await writeFile(join(out, 'results.json'), `${JSON.stringify(report, null, 1)}\n`);
-  await writeFile(join(out, 'results.md'), `${markdown(report)}\n`);
-  console.log(`${markdown(report)}\n\nResults: ${out}`);
+  const text = markdown(record, results);
+  await writeFile(join(out, 'results.json'), `${JSON.stringify({ ...record, results }, null, 1)}\n`);
+  await writeFile(join(out, 'results.md'), `${text}\n`);
+  console.log(`${text}\n\nResults: ${out}`);
 }
 
-function choose(named: readonly string[]): Scenario[] {
-  if (named.length === 0) return [...scenarios];
-  return named.flatMap((name) => {
-    const scenario = scenarios.find((s) => s.name === name);
-    if (!scenario) program.error(`unknown scenario ${name}; there are: ${names.join(', ')}`, { exitCode: 2 });
-    return scenario ? [scenario] : [];
-  });
+function choose(named: readonly string[]): readonly Load[] {
+  const unknown = named.find((name) => !loads.some((load) => load.name === name));
+  if (unknown !== undefined) {
+    program.error(`unknown load ${unknown}; there are: ${loads.map(({ name }) => name).join(', ')}`, {
+      exitCode: 2,
+    });
+  }
+  return named.length === 0 ? loads : loads.filter(({ name }) => named.includes(name));
 }
 
-function changed(scenario: Scenario, options: Options): Scenario {
-  if (scenario.kind !== 'events') return scenario;
+function changed(load: Load, { clients, batch, concurrency, rate }: Options): Load {
   return {
-    ...scenario,
-    endpoints: options.endpoints ?? scenario.endpoints,
-    batchSize: options.batch ?? scenario.batchSize,
-    pace: options.rate
-      ? { kind: 'rate', requestsPerSecond: options.rate }
-      : options.concurrency
-        ? { kind: 'concurrency', publishers: options.concurrency }
-        : scenario.pace,
+    ...load,
+    ...(clients && { clients }),
+    ...(batch && { batchSize: batch }),
+    ...(concurrency && { pace: callers(concurrency) }),
+    ...(rate && { pace: perSecond(rate) }),
   };
+}
+
+/** @throws InvalidArgumentError */
+function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new InvalidArgumentError('must be a positive number');
+  return value;
+}
+
+/** Adds a `<name>=<pid>` to those given before. @throws InvalidArgumentError */
+function pidOption(text: string, before: Pids): Pids {
+  const [name, pid] = text.split('=');
+  if (!name || !Number.isInteger(Number(pid))) throw new InvalidArgumentError('must be <name>=<pid>');
+  return { ...before, [name]: Number(pid) };
 }

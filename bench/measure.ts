@@ -1,41 +1,31 @@
-import { type Accounting, account, type Delivery } from './accounting.js';
+import { type Accounting, account, drain, type Receiver } from './arrivals.js';
 import type { Child } from './child.js';
-import { drain, type Receiver } from './drain.js';
 import type { FromPublisher, Job, Published, ToPublisher } from './jobs.js';
-import { percentile } from './percentile.js';
 import { monotonicMs, type Pids, readUsages, type Usages } from './processUsage.js';
-import { settle } from './settle.js';
 
 export type Publisher = Child<ToPublisher, FromPublisher>;
 
-interface Latency {
+export interface Latency {
   p50: number;
   p99: number;
   max: number;
 }
 
-/** One round of one scenario. Times in ms. */
+/** One round of one load. Times in ms. */
 export interface Round {
   seconds: number;
-  /** Requests answered with success in the window; a batch is one request. */
-  requestsPerSecond: number;
+  /** Events answered with success in the window. */
+  answeredPerSecond: number;
   /** From sent (or due) to answered. */
   answer: Latency;
-  /** Deliveries in the window; absent if the scenario delivers nothing. */
-  delivery?: {
-    /** Arrivals at the receiver. */
-    perSecond: number;
-    /** From sent (or due) to arrived, for events sent in the window, even if they arrived after it. */
-    latency: Latency;
-    accounting: Omit<Accounting, 'deliveries'>;
-    /** Notifications whose first POST the receiver refused. */
-    refused?: { count: number; latency: Latency };
-    /** The most POSTs under way at one time to one client. */
-    mostInFlight: number;
-    /** Time from the end of sending to the last arrival. */
-    drainedAfterMs: number;
-  };
-  /** CPU time of each process in the window, divided by the units in it: see `MeasureOptions.unit`. */
+  /** Arrivals at the receiver in the window. */
+  deliveredPerSecond: number;
+  /** From sent (or due) to arrived, for events sent in the window, even if they arrived after it. */
+  delivery: Latency;
+  accounting: Omit<Accounting, 'deliveries'>;
+  /** From the first request to the last arrival. */
+  secondsUntilAllArrived: number;
+  /** CPU time of each process in the window, divided by the notifications that arrived in it; with known segments by the answered events. */
   cpuMsPerUnit: Record<string, number>;
   /** Share of one core. */
   cpuShare: Record<string, number>;
@@ -48,22 +38,14 @@ export interface Round {
   unsettled: boolean;
 }
 
-export interface MeasureOptions {
-  /** Waits for `settle` first by default. */
-  first?: 'settle' | 'nothing';
-  /** The divisor of CPU time: arrived notifications, or answered requests (the default without a receiver). */
-  unit?: 'arrived' | 'answered';
-}
-
-/** Runs one job, waits until its notifications have arrived, and accounts for its events. */
+/** Waits until the processes are idle, runs one job, waits until its notifications have arrived, and accounts for its events. */
 export async function measure(
   job: Job,
   publisher: Publisher,
-  receiver: Receiver | undefined,
+  receiver: Receiver,
   pids: Pids,
-  options: MeasureOptions = {},
 ): Promise<Round> {
-  const unsettled = options.first !== 'nothing' && !(await settle(pids));
+  const unsettled = !(await settle(pids));
   const measuring = publisher.next('measuring');
   const measured = publisher.next('measured');
   const ended = publisher.next('published');
@@ -73,96 +55,93 @@ export async function measure(
   await measured;
   const after = { at: monotonicMs(), usages: readUsages(pids) };
   const { published } = await ended;
-  const answered = countBetween(published.answers.answeredAt, before.at, after.at);
-  if (receiver === undefined) return { ...basics(published, before, after, answered), unsettled };
-
   const arrivals = await drain(receiver, published.events);
-  const { deliveries, ...rest } = account(published.events, arrivals);
+  const { deliveries, ...accounting } = account(published.events, arrivals);
   const arrivedAt = deliveries.map((d) => d.arrivedAt);
   const inWindow = deliveries.filter((d) => d.acceptedAt >= published.from && d.acceptedAt < published.to);
+  const seconds = (published.to - published.from) / 1000;
+  const { at, answeredAt } = published.answers;
+  const answeredIn = (from: number, to: number) => countBetween(answeredAt, from, to) * job.batchSize;
+  const answerMs = at
+    .map((sentAt, i) => ({ at: sentAt, ms: (answeredAt[i] ?? 0) - sentAt }))
+    .filter((one) => one.at >= published.from && one.at < published.to)
+    .map(({ ms }) => ms);
   return {
-    ...basics(
-      published,
+    seconds,
+    answeredPerSecond: answeredIn(published.from, published.to) / seconds,
+    answer: latency(answerMs),
+    deliveredPerSecond: countBetween(arrivedAt, published.from, published.to) / seconds,
+    delivery: latency(inWindow.map((d) => d.arrivedAt - d.acceptedAt)),
+    accounting,
+    secondsUntilAllArrived:
+      (arrivedAt.reduce((a, b) => Math.max(a, b), published.to) - published.from) / 1000,
+    ...usage(
       before,
       after,
-      options.unit === 'answered' ? answered : countBetween(arrivedAt, before.at, after.at),
+      job.isKnown ? answeredIn(before.at, after.at) : countBetween(arrivedAt, before.at, after.at),
     ),
+    ...pick(published),
     unsettled,
-    delivery: {
-      perSecond: countBetween(arrivedAt, published.from, published.to) / seconds(published),
-      latency: latency(inWindow.map((d) => d.arrivedAt - d.acceptedAt)),
-      accounting: rest,
-      ...refusedAtFirst(inWindow, arrivals.refused),
-      mostInFlight: arrivals.mostInFlight,
-      drainedAfterMs: Math.max(0, arrivedAt.reduce((a, b) => Math.max(a, b), 0) - published.to),
-    },
   };
 }
 
-function refusedAtFirst(inWindow: readonly Delivery[], ids: readonly string[]) {
-  if (ids.length === 0) return {};
-  const refused = new Set(ids);
-  const ms = inWindow.filter((d) => refused.has(d.notificationId)).map((d) => d.arrivedAt - d.acceptedAt);
-  return { refused: { count: ms.length, latency: latency(ms) } };
-}
+const pick = ({ refusals, givenUp, oddity }: Published) => ({ refusals, givenUp, oddity });
 
 interface Sample {
   at: number;
   usages: Usages;
 }
 
-function basics(
-  published: Published,
+function usage(
   before: Sample,
   after: Sample,
   units: number,
-): Omit<Round, 'unsettled'> {
-  const { at, answeredAt } = published.answers;
-  const sent = at
-    .map((sentAt, i) => ({ at: sentAt, ms: (answeredAt[i] ?? 0) - sentAt }))
-    .filter((r) => r.at >= published.from && r.at < published.to);
+): Pick<Round, 'cpuMsPerUnit' | 'cpuShare' | 'rssMb'> {
   const cpuMs = (name: string) => (after.usages[name]?.cpuMs ?? 0) - (before.usages[name]?.cpuMs ?? 0);
   const each = (value: (name: string) => number) =>
     Object.fromEntries(Object.keys(after.usages).map((name) => [name, value(name)]));
   return {
-    seconds: seconds(published),
-    requestsPerSecond: countBetween(answeredAt, published.from, published.to) / seconds(published),
-    answer: latency(sent.map((r) => r.ms)),
     cpuMsPerUnit: each((name) => cpuMs(name) / units),
     cpuShare: each((name) => cpuMs(name) / (after.at - before.at)),
     rssMb: each((name) => (after.usages[name]?.rssBytes ?? 0) / 2 ** 20),
-    refusals: published.refusals,
-    givenUp: published.givenUp,
-    oddity: published.oddity,
   };
-}
-
-function seconds({ from, to }: Published): number {
-  return (to - from) / 1000;
 }
 
 function countBetween(times: readonly number[], from: number, to: number): number {
   return times.reduce((n, at) => (at >= from && at < to ? n + 1 : n), 0);
 }
 
-function latency(values: number[]): Latency {
-  const sorted = Float64Array.from(values).sort();
+function latency(values: readonly number[]): Latency {
+  const sorted = [...values].sort((a, b) => a - b);
   return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99), max: percentile(sorted, 1) };
+}
+
+/** Returns the value below which the share `p` (0 to 1) of `sorted` (ascending) lies: nearest rank; NaN if it is empty. */
+export function percentile(sorted: readonly number[], p: number): number {
+  return sorted[Math.max(0, Math.ceil(p * sorted.length) - 1)] ?? Number.NaN;
 }
 
 /** The benchmark's own processes. */
 const bystanders = ['publisher', 'receiver'];
 
-/** Returns the CPU time (ms) for each unit, without the benchmark's own processes. */
-export function cpuMsPerUnit(round: Round): number {
-  return sumOfService(round.cpuMsPerUnit);
-}
-
-/** Returns the cores in use, without the benchmark's own processes. */
-export function coresInUse(round: Round): number {
-  return sumOfService(round.cpuShare);
-}
-
-function sumOfService(byProcess: Readonly<Record<string, number>>): number {
+/** Sums the figures of all processes but the benchmark's own. */
+export function sumOfService(byProcess: Readonly<Record<string, number>>): number {
   return Object.entries(byProcess).reduce((sum, [name, n]) => (bystanders.includes(name) ? sum : sum + n), 0);
+}
+
+/** Share of one core of the service and its servers together: a little more than they use without work. */
+const idleShare = 0.15;
+const patienceMs = 90_000;
+
+/** Waits until the processes are idle, so that a round has no remaining work of the round before. Returns false if they are not after 90 s. */
+async function settle(pids: Pids): Promise<boolean> {
+  const end = monotonicMs() + patienceMs;
+  for (;;) {
+    const before = { at: monotonicMs(), usages: readUsages(pids) };
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const after = { at: monotonicMs(), usages: readUsages(pids) };
+    const shares = usage(before, after, 1).cpuShare;
+    if (Object.values(shares).reduce((sum, share) => sum + share, 0) < idleShare) return true;
+    if (after.at > end) return false;
+  }
 }

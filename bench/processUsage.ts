@@ -47,11 +47,6 @@ const msPerTick = 10;
 export type Pids = Readonly<Record<string, number>>;
 export type Usages = Record<string, ProcessUsage>;
 
-/** Leaves out the servers that the benchmark has not started, whose process ids it does not know. */
-export function knownPids(pids: Record<string, number | undefined>): Pids {
-  return Object.fromEntries(Object.entries(pids).filter((e): e is [string, number] => e[1] !== undefined));
-}
-
 export function readUsages(pids: Pids): Usages {
   return Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, processUsage(pid)]));
 }

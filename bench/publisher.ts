@@ -14,11 +14,15 @@ process.on('message', async (message: ToPublisher) => {
 process.on('disconnect', () => process.exit());
 tell({ kind: 'ready' });
 
+/** Enough connections, so that no request at a fixed rate waits for one. */
+const connectionsAtRate = 512;
+
 async function publish(job: Job): Promise<Published> {
-  const pools = job.baseUrls.map((url) => new Pool(url, { connections: job.connections, pipelining: 1 }));
+  const connections = job.pace.kind === 'concurrency' ? job.pace.publishers : connectionsAtRate;
+  const pools = job.baseUrls.map((url) => new Pool(url, { connections, pipelining: 1 }));
   const start = monotonicMs();
   const from = start + job.warmUpMs;
-  const source = requestSource(job.request);
+  const source = requestSource(job);
   const end = from + job.durationMs;
   const published: Published = {
     from,

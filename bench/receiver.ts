@@ -4,13 +4,12 @@
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type FromReceiver, noArrivals, type ReceiverBehaviour, type ToReceiver } from './jobs.js';
+import { type FromReceiver, noNotifications, type ToReceiver, usualBehaviour } from './jobs.js';
 import { monotonicMs } from './processUsage.js';
 
-let behaviour: ReceiverBehaviour = { latencyMs: 0, closesConnections: false, refusesOneInTen: false };
-let arrivals = noArrivals();
+let behaviour = usualBehaviour;
+let arrivals = noNotifications();
 const refused = new Set<string>();
-const inFlight = new Map<string, number>();
 
 interface Post {
   id: string;
@@ -26,7 +25,6 @@ const server = createServer({ keepAliveTimeout: 120_000 }, (req, res) => {
     body: '',
     at: monotonicMs(),
   };
-  begin(post.path);
   req.setEncoding('utf8');
   req.on('data', (chunk: string) => {
     post.body += chunk;
@@ -43,30 +41,19 @@ server.listen(0, '127.0.0.1', () => {
 });
 
 process.on('message', (message: ToReceiver) => {
-  switch (message.kind) {
-    case 'behave':
-      behaviour = message.behaviour;
-      return;
-    case 'collect':
-      tell({ kind: 'collected', arrivals });
-      arrivals = noArrivals();
-      return;
+  if (message.kind === 'behave') {
+    behaviour = message.behaviour;
+    return;
   }
+  tell({ kind: 'collected', arrivals });
+  arrivals = noNotifications();
 });
 process.on('disconnect', () => process.exit());
 
-function begin(path: string): void {
-  const now = (inFlight.get(path) ?? 0) + 1;
-  inFlight.set(path, now);
-  if (now > arrivals.mostInFlight) arrivals.mostInFlight = now;
-}
-
 function answer(post: Post, res: ServerResponse): void {
-  inFlight.set(post.path, (inFlight.get(post.path) ?? 1) - 1);
   const refuses = behaviour.refusesOneInTen && isOneInTen(post.id) && !refused.has(post.id);
   if (refuses) {
     refused.add(post.id);
-    arrivals.refused.push(post.id);
   } else {
     arrivals.ids.push(post.id);
     arrivals.at.push(post.at);

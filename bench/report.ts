@@ -1,170 +1,108 @@
-import { cpuMsPerUnit, type Round } from './measure.js';
-import { spread } from './percentile.js';
-import { type RunRecord, runRecordLine } from './runRecord.js';
+import { type Round, sumOfService } from './measure.js';
+import type { LoadResult } from './runLoad.js';
+import type { RunRecord } from './runRecord.js';
 
-/** All rounds of one scenario; `beside` is the yardstick, measured in turn with it. */
-export interface ScenarioResult {
-  name: string;
-  what: string;
-  rounds: Round[];
-  beside?: { what: string; rounds: Round[] };
+/** Writes a run as Markdown: minimum, median and maximum over the rounds. */
+export function markdown(record: RunRecord, results: readonly LoadResult[]): string {
+  const note = 'Figures are minimum / **median** / maximum over the rounds; times in ms.';
+  const tables = results.length === 0 ? [] : [figures(results), usages(results), wrong(results)];
+  const { command, startedAt, machine } = record;
+  return [`\`${command}\`, ${startedAt}: ${machine}. ${note}`, ...tables].join('\n\n');
 }
 
-export interface Report extends RunRecord {
-  results: ScenarioResult[];
-}
+type Figure = (round: Round) => number;
 
-/** Writes the report as Markdown: minimum, median and maximum over the rounds. */
-export function markdown(report: Report): string {
-  return [`${runRecordLine(report)} ${roundsNote}`, ...resultTables(report.results)].join('\n\n');
-}
+/** The columns of the first table. */
+const columns: Readonly<Record<string, Figure>> = {
+  'delivered/s': (x) => x.deliveredPerSecond,
+  p50: (x) => x.delivery.p50,
+  p99: (x) => x.delivery.p99,
+  'CPU ms': (x) => sumOfService(x.cpuMsPerUnit),
+  cores: (x) => sumOfService(x.cpuShare),
+  'answered/s': (x) => x.answeredPerSecond,
+  'answer p50': (x) => x.answer.p50,
+  'answer p99': (x) => x.answer.p99,
+  'until all arrived, s': (x) => x.secondsUntilAllArrived,
+};
 
-export const roundsNote = 'Figures are minimum / **median** / maximum over the rounds; times in ms.';
-
-/** Writes the tables: the figures, CPU time and memory by process, and failures. */
-export function resultTables(results: readonly ScenarioResult[]): string[] {
-  const events = results.filter((r) => r.rounds.some((round) => round.delivery));
-  const requests = results.filter((r) => !r.rounds.some((round) => round.delivery));
-  const all = [...events, ...requests];
-  return [
-    ...(events.length ? [deliveryTable(events)] : []),
-    ...(requests.length ? [requestTable(requests)] : []),
-    ...(all.length ? [cpuTable(all), memoryTable(all), wrongTable(all)] : []),
-  ];
-}
-
-function deliveryTable(results: readonly ScenarioResult[]): string {
-  return table(
-    [
-      'scenario',
-      'what',
-      'delivered/s',
-      'p50',
-      'p99',
-      'max',
-      'CPU ms per notification',
-      'accept p50',
-      'accept p99',
-    ],
-    results.map((r) => [
-      r.name,
-      r.what,
-      over(r.rounds, (x) => x.delivery?.perSecond),
-      over(r.rounds, (x) => x.delivery?.latency.p50),
-      over(r.rounds, (x) => x.delivery?.latency.p99),
-      over(r.rounds, (x) => x.delivery?.latency.max),
-      over(r.rounds, (x) => cpuMsPerUnit(x)),
-      over(r.rounds, (x) => x.answer.p50),
-      over(r.rounds, (x) => x.answer.p99),
-    ]),
-  );
-}
-
-function requestTable(results: readonly ScenarioResult[]): string {
-  const rows = results.flatMap((r) => {
-    const row = (name: string, what: string, rounds: readonly Round[], ratio: string) => [
-      name,
-      what,
-      over(rounds, (x) => x.requestsPerSecond),
-      over(rounds, (x) => x.answer.p50),
-      over(rounds, (x) => x.answer.p99),
-      over(rounds, (x) => cpuMsPerUnit(x)),
-      ratio,
+/** Writes each load, below it the floor's figures, and the ratios of the two, round by round. */
+function figures(results: readonly LoadResult[]): string {
+  const rows = results.flatMap(({ name, what, rounds, floor }) => {
+    const row = (label: string, about: string, cells: (figure: Figure) => string) => [
+      label,
+      about,
+      ...Object.values(columns).map(cells),
     ];
-    const { beside } = r;
-    if (!beside) return [row(r.name, r.what, r.rounds, '')];
-    const median = (rounds: readonly Round[], value: (x: Round) => number) =>
-      spread(rounds.map(value)).median;
-    const throughput =
-      median(r.rounds, (x) => x.requestsPerSecond) / median(beside.rounds, (x) => x.requestsPerSecond);
-    const p99 = median(r.rounds, (x) => x.answer.p99) / median(beside.rounds, (x) => x.answer.p99);
-    return [
-      row(
-        r.name,
-        r.what,
-        r.rounds,
-        `${throughput.toFixed(2)} of the throughput, ${p99.toFixed(2)} of the p99`,
-      ),
-      row(`${r.name}, beside`, beside.what, beside.rounds, '1'),
-    ];
+    const own = row(name, what, (figure) => over(rounds.map(figure)));
+    if (!floor) return [own];
+    const ratios = (figure: Figure) =>
+      over(rounds.map((round, i) => figure(round) / ratioOf(floor[i], figure)));
+    return [own, row('', 'floor', (figure) => over(floor.map(figure))), row('', 'of the floor', ratios)];
   });
-  return table(
-    ['scenario', 'what', 'requests/s', 'p50', 'p99', 'CPU ms per request', 'against the yardstick'],
-    rows,
-  );
+  return table(['load', 'what', ...Object.keys(columns)], rows);
 }
 
-function cpuTable(results: readonly ScenarioResult[]): string {
-  const names = processNames(results);
-  return table(
-    ['CPU ms per unit (share of a core)', ...names],
-    results.map((r) => [
-      r.name,
-      ...names.map((name) => {
-        const ms = spread(r.rounds.map((x) => x.cpuMsPerUnit[name] ?? Number.NaN)).median;
-        const share = spread(r.rounds.map((x) => x.cpuShare[name] ?? Number.NaN)).median;
-        return Number.isFinite(ms) ? `${ms.toFixed(2)} (${Math.round(share * 100)} %)` : '';
-      }),
-    ]),
-  );
-}
+const ratioOf = (round: Round | undefined, figure: Figure) => (round ? figure(round) : Number.NaN);
 
-function memoryTable(results: readonly ScenarioResult[]): string {
-  const names = processNames(results);
+/** Writes CPU time and memory by process. */
+function usages(results: readonly LoadResult[]): string {
+  const names = [...new Set(results.flatMap((r) => r.rounds.flatMap((x) => Object.keys(x.cpuMsPerUnit))))];
+  const cell = (rounds: readonly Round[], name: string) => {
+    const [ms = Number.NaN, share = 0, rssMb = 0] = (['cpuMsPerUnit', 'cpuShare', 'rssMb'] as const).map(
+      (of) => spread(rounds.map((x) => x[of][name] ?? Number.NaN)).median,
+    );
+    return Number.isFinite(ms) ? `${ms.toFixed(2)} (${Math.round(share * 100)} %, ${short(rssMb)} MB)` : '';
+  };
   return table(
-    ['resident MB at the end', ...names],
-    results.map((r) => [r.name, ...names.map((name) => over(r.rounds, (x) => x.rssMb[name]))]),
+    ['CPU ms a notification (share of a core, resident memory at the end)', ...names],
+    results.map(({ name, rounds }) => [name, ...names.map((of) => cell(rounds, of))]),
   );
 }
 
 /** Writes counts that should be 0; the last column has the first unexpected answer. */
-function wrongTable(results: readonly ScenarioResult[]): string {
-  const sum = (rounds: readonly Round[], value: (x: Round) => number | undefined) =>
-    String(rounds.reduce((n, x) => n + (value(x) ?? 0), 0));
+function wrong(results: readonly LoadResult[]): string {
+  const counts: Readonly<Record<string, (round: Round) => number>> = {
+    missing: (x) => x.accounting.missing,
+    duplicates: (x) => x.accounting.duplicates,
+    unannounced: (x) => x.accounting.unannounced,
+    'given up': (x) => x.givenUp,
+    'rounds begun unsettled': (x) => (x.unsettled ? 1 : 0),
+  };
   return table(
-    [
-      'all rounds',
-      'missing',
-      'duplicates',
-      'superseded',
-      'unannounced',
-      'refusals',
-      'given up',
-      'rounds begun unsettled',
-      'oddity',
-    ],
-    results.map((r) => [
-      r.name,
-      sum(r.rounds, (x) => x.delivery?.accounting.missing),
-      sum(r.rounds, (x) => x.delivery?.accounting.duplicates),
-      sum(r.rounds, (x) => x.delivery?.accounting.superseded),
-      sum(r.rounds, (x) => x.delivery?.accounting.unannounced),
-      refusals(r.rounds),
-      sum(r.rounds, (x) => x.givenUp),
-      sum(r.rounds, (x) => (x.unsettled ? 1 : 0)),
-      (r.rounds.find((x) => x.oddity)?.oddity ?? '').replaceAll('|', '\\|').replaceAll('\n', ' '),
+    ['all rounds', ...Object.keys(counts), 'refusals', 'oddity'],
+    results.map(({ name, rounds }) => [
+      name,
+      ...Object.values(counts).map((count) => String(rounds.reduce((n, x) => n + count(x), 0))),
+      refusals(rounds),
+      (rounds.find((x) => x.oddity)?.oddity ?? '').replaceAll('|', '\\|').replaceAll('\n', ' '),
     ]),
   );
 }
 
 function refusals(rounds: readonly Round[]): string {
   const sums = new Map<string, number>();
-  for (const round of rounds) {
-    for (const [what, n] of Object.entries(round.refusals)) sums.set(what, (sums.get(what) ?? 0) + n);
+  for (const [what, n] of rounds.flatMap((round) => Object.entries(round.refusals))) {
+    sums.set(what, (sums.get(what) ?? 0) + n);
   }
   return [...sums].map(([what, n]) => `${n} × ${what}`).join(', ') || '0';
 }
 
-function processNames(results: readonly ScenarioResult[]): string[] {
-  return [...new Set(results.flatMap((r) => r.rounds.flatMap((x) => Object.keys(x.cpuMsPerUnit))))];
+function over(values: readonly number[]): string {
+  const { min, median, max } = spread(values);
+  if (!Number.isFinite(median)) return '';
+  return values.length === 1 ? short(median) : `${short(min)} / **${short(median)}** / ${short(max)}`;
 }
 
-function over(rounds: readonly Round[], value: (round: Round) => number | undefined): string {
-  const { min, median, max } = spread(rounds.map((round) => value(round) ?? Number.NaN));
-  if (!Number.isFinite(median)) return '';
-  return rounds.length === 1
-    ? `**${short(median)}**`
-    : `${short(min)} / **${short(median)}** / ${short(max)}`;
+/** Summarizes one figure over several rounds. */
+export function spread(values: readonly number[]): { min: number; median: number; max: number } {
+  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.floor(share)] ?? Number.NaN;
+  const middle = (sorted.length - 1) / 2;
+  return {
+    min: at(0),
+    median: (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2,
+    max: at(sorted.length - 1),
+  };
 }
 
 export function short(value: number): string {

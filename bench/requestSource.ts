@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import type { EventsRequest, Job, NotificationList, TokenRequest } from './jobs.js';
+import { type Job, type NotificationList, noNotifications } from './jobs.js';
 
 export interface Outgoing {
   request: Dispatcher.RequestOptions;
@@ -15,26 +15,12 @@ export interface RequestSource {
 }
 
 /** Makes the requests of a job, one after the other. */
-export function requestSource(request: Job['request']): RequestSource {
-  switch (request.kind) {
-    case 'events':
-      return eventRequests(request);
-    case 'token':
-      return tokenRequests(request);
-  }
-}
-
-const noEvents = (): NotificationList => ({ ids: [], at: [], assets: [] });
-
-function eventRequests(options: EventsRequest): RequestSource {
-  const events = noEvents();
-  const headers = {
-    'content-type': 'application/json',
-    authorization: `Bearer ${options.accessToken}`,
-  };
+export function requestSource(job: Job): RequestSource {
+  const events = noNotifications();
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${job.accessToken}` };
   let made = 0;
-  const nextEvent = () => makeEvent(options, made++);
-  const expected = options.known === undefined ? 'queued' : 'none';
+  const nextEvent = () => makeEvent(job, made++);
+  const expected = job.isKnown ? 'none' : 'queued';
   const take = (
     result: { notification?: string; notification_id?: string },
     at: number,
@@ -46,11 +32,14 @@ function eventRequests(options: EventsRequest): RequestSource {
     if (result.notification_id === undefined) return [];
     events.ids.push(result.notification_id);
     events.at.push(at);
-    events.assets.push(assetText(event.client_token, event.platform_id));
+    // As the receiver writes it, whose URL is `<receiver>/<client token>`.
+    events.assets.push(
+      `/${event.client_token} {"event":"asset-update","platform_id":"${event.platform_id}"}`,
+    );
     return [];
   };
   const next = (): Outgoing | undefined => {
-    const size = Math.min(options.batchSize, (options.total ?? Number.POSITIVE_INFINITY) - made);
+    const size = Math.min(job.batchSize, (job.total ?? Number.POSITIVE_INFINITY) - made);
     if (size <= 0) return undefined;
     const batch = Array.from({ length: size }, nextEvent);
     const single = batch.length === 1 ? batch[0] : undefined;
@@ -71,42 +60,17 @@ function eventRequests(options: EventsRequest): RequestSource {
   return { next, events };
 }
 
-/** Writes an asset like `NotificationList.assets`, for a client with the URL `<receiver>/<client token>`. */
-function assetText(clientToken: string, platformId: string): string {
-  return `/${clientToken} {"event":"asset-update","platform_id":"${platformId}"}`;
-}
+/** Assets of each client whose segments are made known. */
+export const knownAssets = 20;
 
 /** Makes the event with this number. Each asset belongs to one client. */
-export function makeEvent(options: EventsRequest, n: number) {
-  const clients = options.clientTokens;
-  const assets = options.assets * clients.length;
-  const asset = assets > 0 ? n % assets : n;
-  const about = options.known === undefined ? n : asset;
+export function makeEvent(job: Pick<Job, 'clientTokens' | 'eventsPerTurn' | 'isKnown' | 'round'>, n: number) {
+  const { clientTokens, eventsPerTurn, isKnown, round } = job;
+  const asset = isKnown ? n % (knownAssets * clientTokens.length) : n;
   return {
-    event_id: `${options.round}-${n}`,
-    client_token: clients[Math.floor(n / (options.eventsPerTurn ?? 1)) % clients.length] ?? '',
-    platform_id: `${options.known ?? options.round}-v${asset}`,
-    segments: Array.from({ length: options.segments }, (_, s) => `iab:${about}-${s}`),
-  };
-}
-
-function tokenRequests({ account, scope }: TokenRequest): RequestSource {
-  const request = {
-    path: '/oauth/access_token',
-    method: 'POST' as const,
-    headers: { 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({
-      grant_type: 'none',
-      client_id: account.clientId,
-      client_secret: account.clientSecret,
-      scope,
-    }).toString(),
-  };
-  return {
-    events: noEvents(),
-    next: () => ({
-      request,
-      onSuccess: (body) => (body.includes('"access_token"') ? [] : [`no token: ${body.slice(0, 300)}`]),
-    }),
+    event_id: `${round}-${n}`,
+    client_token: clientTokens[Math.floor(n / eventsPerTurn) % clientTokens.length] ?? '',
+    platform_id: `${isKnown ? 'known' : round}-v${asset}`,
+    segments: [0, 1, 2].map((segment) => `iab:${asset}-${segment}`),
   };
 }

@@ -1,28 +1,46 @@
-import { type Cast, createCast } from './cast.js';
+import { request } from 'undici';
+import { createAccount, platformScope } from '../src/redis/records/accounts.js';
+import { createClient } from '../src/redis/records/clients.js';
+import { createSigningSecret } from '../src/redis/records/secrets.js';
+import type { Receiver } from './arrivals.js';
 import { startChild } from './child.js';
-import type { Receiver } from './drain.js';
 import type { FromPublisher, FromReceiver, ToPublisher, ToReceiver } from './jobs.js';
 import type { Publisher } from './measure.js';
 import type { Pids } from './processUsage.js';
+import { makeEvent } from './requestSource.js';
 import { type Stack, type StackOptions, startStack } from './stack.js';
+
+/** The target of a load: the service, or the floor. */
+export interface Target {
+  baseUrls: string[];
+  platformToken: string;
+  /** The processes of the target, with the benchmark's own. */
+  pids: Pids;
+  newClients(count: number): Promise<string[]>;
+}
 
 /** Everything that runs during a measurement. */
 export interface Theatre {
   stack: Stack;
-  cast: Cast;
+  service: Target;
+  /** Absent unless it was asked for. */
+  floor?: Target;
+  /** The account of all clients, and a token of it. */
+  account: { clientId: string; clientSecret: string; accessToken: string };
   publisher: Publisher;
   receiver: Receiver;
-  receiverUrl: string;
-  /** The yardstick for tokens. */
-  bareKoa: { baseUrl: string; pid: number };
-  /** The service, its servers, and the benchmark's own processes. */
-  pids: Pids;
   stop(): Promise<void>;
 }
 
-export async function startTheatre(options: StackOptions): Promise<Theatre> {
+/** Starts the service, its servers, the benchmark's processes, and the floor if `options.floor` is set. */
+export async function startTheatre(options: StackOptions & { floor?: boolean }): Promise<Theatre> {
+  const stack = await startStack(options);
   const children: { stop(): Promise<void> }[] = [];
-  const started = async <To extends object, From extends { kind: string }>(
+  const stop = async () => {
+    for (const child of children) await child.stop();
+    await stack.stop();
+  };
+  const start = async <To extends object, From extends { kind: string }>(
     name: string,
     env?: Record<string, string>,
   ) => {
@@ -30,30 +48,101 @@ export async function startTheatre(options: StackOptions): Promise<Theatre> {
     children.push(one.child);
     return one;
   };
-  const stack = await startStack(options);
-  const stop = async () => {
-    for (const child of children) await child.stop();
-    await stack.stop();
-  };
   try {
-    const { child: publisher } = await started<ToPublisher, FromPublisher>('publisher');
-    const { child: receiver, ready } = await started<ToReceiver, FromReceiver>('receiver');
-    const bare = await started<never, { kind: 'ready'; port: number }>('bareKoa', {
-      REDIS_URL: stack.redisUrl,
-    });
+    const { child: publisher } = await start<ToPublisher, FromPublisher>('publisher');
+    const { child: receiver, ready } = await start<ToReceiver, FromReceiver>('receiver');
     if (ready.kind !== 'ready') throw new Error('the receiver has no port');
+    const receiverUrl = `http://127.0.0.1:${ready.port}`;
+    const own = { publisher: publisher.pid, receiver: receiver.pid };
+    const startFloor = async (): Promise<Target> => {
+      const env = { NODE_ENV: 'production', REDIS_URL: stack.redisUrl, RECEIVER_URL: receiverUrl };
+      const { child, ready } = await start<never, { kind: 'ready'; port: number }>('floor', env);
+      const redis: Pids = stack.pids.redis === undefined ? {} : { redis: stack.pids.redis };
+      return {
+        baseUrls: [`http://127.0.0.1:${ready.port}`],
+        platformToken: 'none',
+        pids: { floor: child.pid, ...redis, ...own },
+        newClients: async (count) => Array.from({ length: count }, (_, i) => `floor-${i}`),
+      };
+    };
     return {
       stack,
-      cast: await createCast(stack),
+      ...(await castIn(stack, receiverUrl, { ...stack.pids, ...own })),
+      ...(options.floor && { floor: await startFloor() }),
       publisher,
       receiver,
-      receiverUrl: `http://127.0.0.1:${ready.port}`,
-      bareKoa: { baseUrl: `http://127.0.0.1:${bare.ready.port}`, pid: bare.child.pid },
-      pids: { ...stack.pids, publisher: publisher.pid, receiver: receiver.pid },
       stop,
     };
   } catch (err) {
     await stop();
     throw err;
   }
+}
+
+/** Makes the accounts of a run: a publisher with its clients, and the platform. */
+async function castIn(
+  stack: Stack,
+  receiverUrl: string,
+  pids: Pids,
+): Promise<Pick<Theatre, 'service' | 'account'>> {
+  const { db, secretBox, baseUrl } = stack;
+  const publisher = await createAccount(db, { name: 'benchmark publisher' });
+  const platform = await createAccount(db, { name: 'benchmark platform', scopes: [platformScope] });
+  const mint = async ({ client_id, client_secret, scopes }: typeof publisher) => {
+    const fields = { grant_type: 'none', client_id, client_secret, scope: scopes.join(' ') };
+    const answer = await call(`${baseUrl}/oauth/access_token`, {
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: String(new URLSearchParams(fields)),
+    });
+    return (answer as { access_token: string }).access_token;
+  };
+  const accessToken = await mint(publisher);
+  const newClient = async (i: number) => {
+    const { clientToken } = await createClient(db, { accountId: publisher.account_id, name: `site ${i}` });
+    await createSigningSecret(db, secretBox, clientToken);
+    const query = new URLSearchParams({ client_token: clientToken, url: `${receiverUrl}/${clientToken}` });
+    await call(`${baseUrl}/register_push_notifications?${query}`, {
+      headers: { authorization: `Bearer ${accessToken}` },
+    });
+    return clientToken;
+  };
+  const newClients = async (count: number) => {
+    const clientTokens: string[] = [];
+    for (let i = 0; i < count; i++) clientTokens.push(await newClient(i));
+    return clientTokens;
+  };
+  return {
+    service: { baseUrls: stack.baseUrls, platformToken: await mint(platform), pids, newClients },
+    account: { clientId: publisher.client_id, clientSecret: publisher.client_secret, accessToken },
+  };
+}
+
+/** Makes the segments of `count` events known, which make no notification. @throws if one is refused */
+export async function makeKnown(
+  { baseUrls, platformToken }: Target,
+  job: Parameters<typeof makeEvent>[0],
+  count: number,
+): Promise<void> {
+  for (let from = 0; from < count; from += 100) {
+    const events = Array.from({ length: 100 }, (_, i) => ({ ...makeEvent(job, from + i), notify: false }));
+    const answer = await call(`${baseUrls[0]}/enrichments`, {
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${platformToken}` },
+      body: JSON.stringify({ events }),
+    });
+    const refused = (answer as { results: { code?: string }[] }).results.find(
+      ({ code }) => code !== undefined,
+    );
+    if (refused) throw new Error(`not accepted: ${JSON.stringify(refused)}`);
+  }
+}
+
+/** POSTs, and returns the answer's JSON. @throws if the answer is not a success */
+async function call(
+  url: string,
+  options: { headers: Record<string, string>; body?: string },
+): Promise<unknown> {
+  const { statusCode, body } = await request(url, { method: 'POST', ...options });
+  const text = await body.text();
+  if (statusCode >= 300) throw new Error(`${new URL(url).pathname}: ${statusCode} ${text.slice(0, 300)}`);
+  return JSON.parse(text);
 }

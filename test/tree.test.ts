@@ -47,7 +47,7 @@ const maxLines = 300;
 /** What a process or a worker begins with. */
 const entries = [
   /^(src|src\/operator|bench)\/main\.ts$/,
-  /^bench\/(bareKoa|neighbours\/flooder|floor|publisher|receiver)\.ts$/,
+  /^bench\/(flooder|floor|publisher|receiver)\.ts$/,
   /^(local\/(demo|start)|workflows\/index)\.ts$/,
   /^test\/.*(\.test|\/children\/\w+|\/record)\.ts$/,
 ];

@@ -1,12 +1,12 @@
 /** `npm run bench -- neighbours`: the time of POST /enrichments beside a flood of each call of the API, by one account or by strangers. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
-import { type Dispatcher, Pool, request } from 'undici';
-import { startChild } from '../child.js';
-import { positive } from '../optionValues.js';
-import { percentile } from '../percentile.js';
-import { startTheatre, type Theatre } from '../theatre.js';
+import { type Dispatcher, request } from 'undici';
+import { startChild } from './child.js';
 import type { Flood, FromFlooder, ToFlooder } from './flooder.js';
+import { perSecond } from './loads.js';
+import { type Latency, measure } from './measure.js';
+import { startTheatre, type Theatre } from './theatre.js';
 
 interface Options {
   duration: number;
@@ -14,7 +14,7 @@ interface Options {
   connections: number;
 }
 
-export const neighboursCommand = () =>
+export const neighboursCommand = (positive: (text: string) => number) =>
   new Command('neighbours')
     .description('The time of POST /enrichments beside a flood of each call, with the default limits.')
     .argument('[floods...]', 'parts of their names; all when none is given')
@@ -26,80 +26,60 @@ export const neighboursCommand = () =>
 async function run(named: string[], options: Options): Promise<void> {
   const theatre = await startTheatre({ split: false, givenPids: {}, defaultLimits: true });
   try {
-    const clients = await theatre.cast.newRegisteredClients(20, theatre.receiverUrl);
-    await measure(theatre, clients, options);
-    const print = (
-      name: string,
-      { times, statuses }: Awaited<ReturnType<typeof measure>>,
-      quiet?: number,
-    ) => {
-      const [p50, p99] = [percentile(times, 0.5), percentile(times, 0.99)];
-      const beside = quiet === undefined ? '' : (p99 / quiet).toFixed(1);
+    const clients = await theatre.service.newClients(20);
+    const print = (name: string, { p50, p99 }: Latency, quietP99?: number, statuses: object = {}) => {
+      const beside = quietP99 === undefined ? '' : (p99 / quietP99).toFixed(1);
       const answered = Object.entries(statuses).map(([status, count]) => `${status}: ${count}`);
       console.log(`| ${name} | ${p50.toFixed(1)} | ${p99.toFixed(1)} | ${beside} | ${answered.join(', ')} |`);
       return p99;
     };
+    const answers = () => answersAtRate(theatre, clients, options);
+    await answers();
     console.log(
       '| beside | p50 ms | p99 ms | p99 to the quiet one | answers of the flood |\n|---|---|---|---|---|',
     );
-    const quiets: number[] = [];
-    const measureQuiet = async () => quiets.push(print('nothing', await measure(theatre, clients, options)));
-    await measureQuiet();
-    await measureQuiet();
-    const quiet = (quiets[0] ?? 0) / 2 + (quiets[1] ?? 0) / 2;
+    const quiet = (print('nothing', await answers()) + print('nothing', await answers())) / 2;
     const floods = await floodsOf(theatre, clients[0] ?? '', options);
-    const chosen = floods.filter(
-      ({ name }) => named.length === 0 || named.some((part) => name.includes(part)),
-    );
-    for (const one of chosen) {
-      const { child } = await startChild<ToFlooder, FromFlooder>('neighbours/flooder');
-      child.send({ kind: 'flood', flood: one });
+    for (const flood of floods.filter(({ name }) => named.every((part) => name.includes(part)))) {
+      const { child } = await startChild<ToFlooder, FromFlooder>('flooder');
+      child.send({ kind: 'flood', flood });
       await sleep(1000);
-      const measured = await measure(theatre, clients, options);
+      const measured = await answers();
       child.send({ kind: 'end' });
-      const { statuses } = await child.next('ended');
-      print(one.name, { ...measured, statuses }, quiet);
+      print(flood.name, measured, quiet, (await child.next('ended')).statuses);
       await child.stop();
     }
-    await measureQuiet();
+    print('nothing', await answers());
   } finally {
     await theatre.stop();
   }
 }
 
-/** Publishes at a fixed rate. @returns how long each answer took since its event was due, ms, ascending */
-async function measure(
-  { stack, cast }: Theatre,
-  clients: string[],
+/** Publishes at a fixed rate. Returns how long each answer took since its event was due. @throws if an event is refused */
+async function answersAtRate(
+  { service, publisher, receiver }: Theatre,
+  clientTokens: string[],
   { duration, rate }: Options,
-): Promise<{ times: number[]; statuses: Record<number, number> }> {
-  const pool = new Pool(stack.baseUrl, { connections: 64, pipelining: 1 });
-  const begin = performance.now();
-  const run = Math.round(begin);
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${cast.platformToken}` };
-  const publish = async (n: number): Promise<number> => {
-    const dueAt = begin + (n * 1000) / rate;
-    await sleep(dueAt - performance.now());
-    const client_token = clients[n % clients.length];
-    const event = {
-      event_id: `${run}-${n}`,
-      client_token,
-      platform_id: `${run}-${n}`,
-      segments: ['a', 'b', 'c'],
-    };
-    const { statusCode, body } = await pool.request({
-      method: 'POST',
-      path: '/enrichments',
-      headers,
-      body: JSON.stringify(event),
-    });
-    await body.dump();
-    if (statusCode !== 202) throw new Error(`an event was answered ${statusCode}`);
-    return performance.now() - dueAt;
-  };
-  const times = await Promise.all(Array.from({ length: duration * rate }, (_, n) => publish(n)));
-  await pool.close();
-  return { times: times.sort((a, b) => a - b), statuses: {} };
+): Promise<Latency> {
+  const { answer, givenUp, oddity } = await measure(
+    {
+      baseUrls: service.baseUrls,
+      accessToken: service.platformToken,
+      pace: perSecond(rate),
+      warmUpMs: 0,
+      durationMs: duration * 1000,
+      clientTokens,
+      batchSize: 1,
+      eventsPerTurn: 1,
+      isKnown: false,
+      round: `beside-${Date.now()}`,
+    },
+    publisher,
+    receiver,
+    {},
+  );
+  if (givenUp > 0) throw new Error(`an event was refused: ${oddity}`);
+  return answer;
 }
 
 interface Described {
@@ -109,7 +89,7 @@ interface Described {
 
 /** Each call that the service describes, by one account, with the examples of its description; then some of strangers. */
 async function floodsOf(
-  { stack, cast }: Theatre,
+  { stack, account }: Theatre,
   client: string,
   { connections }: Options,
 ): Promise<Flood[]> {
@@ -118,8 +98,8 @@ async function floodsOf(
   const { paths } = described as { paths: Record<string, Record<string, Described>> };
   const known: Record<string, string> = {
     client_token: client,
-    client_id: cast.publisher.clientId,
-    client_secret: cast.publisher.clientSecret,
+    client_id: account.clientId,
+    client_secret: account.clientSecret,
   };
   const calls = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, of]): Flood => {
@@ -138,7 +118,7 @@ async function floodsOf(
           method: method.toUpperCase() as Dispatcher.HttpMethod,
           path: `${path.replaceAll(/\{\w+\}/g, 'none')}${query.size > 0 ? `?${query}` : ''}`,
           headers: {
-            ...(!path.startsWith('/oauth') && { authorization: `Bearer ${cast.publisherToken}` }),
+            ...(!path.startsWith('/oauth') && { authorization: `Bearer ${account.accessToken}` }),
             ...(type && { 'content-type': type }),
           },
           ...(type && {
