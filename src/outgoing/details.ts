@@ -25,6 +25,10 @@ const words = {
     no_address: ['has a name without an address', records],
     name_server_failed: ['has name servers that answer with an error', nameServers],
     name_server_silent: ['has name servers that do not answer', nameServers],
+    name_server_truncated: [
+      'has a name whose DNS answer does not fit one datagram, and we cannot get it over TCP',
+      'Give the name fewer records (A, AAAA), and let its name servers answer over TCP port 53 too.',
+    ],
   },
   connect: {
     refused: ['refuses connections', 'Start the server; check the port in the URL.'],

@@ -3,7 +3,7 @@ import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AttemptFailed, anywhere, codeOf, hasRoute, oursByCode } from './failures.js';
+import { AttemptFailed, anywhere, codeOf, hasRoute, lookupFailed, oursByCode } from './failures.js';
 
 export interface FoundAddress extends LookupAddress {
   /** How long DNS lets the answer be used, s. */
@@ -39,8 +39,11 @@ const rememberedMs = 1_000;
 const neutralQuestionTimeoutMs = 500;
 /** Until after a second try of the question, since a packet may be lost. */
 const reachableFamilyMs = 3_500;
-/** A resolver reads the list of name servers once; a laptop or a container may change its servers. */
-const resolverKeptMs = 60_000;
+/** The list of name servers is read again after this time: a laptop or a container may change its servers. */
+const serversKeptMs = 60_000;
+
+/** One name server: a resolver for each try, with twice the time of the try before. */
+type NameServer = readonly Resolver[];
 
 /**
  * Looks up names as the system knows them, by c-ares. It waits for name servers on the event loop; getaddrinfo blocks one
@@ -56,10 +59,13 @@ const resolverKeptMs = 60_000;
  *
  * A name server that answers for one family and is silent about the other delays nothing, unless this host has a route to the other
  * alone. Concurrent lookups of one name ask once.
+ *
+ * Each name server has resolvers of its own: Node has c-ares take SERVFAIL, REFUSED and NOTIMP of the first for the last word,
+ * where glibc asks the next (nodejs/node, cares_wrap.cc: ARES_FLAG_NOCHECKRESP).
  */
 export class SystemNames {
   readonly #asking = new Map<string, Promise<FoundAddress[]>>();
-  #resolver: { madeAtMs: number; ask: Resolver } | undefined;
+  #servers: { readAtMs: number; inTurn: NameServer[] } | undefined;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
   #neutral: { askedAtMs: number; isSilent: Promise<boolean> } | undefined;
 
@@ -78,16 +84,21 @@ export class SystemNames {
   };
 
   /**
-   * Distinguishes a dead resolver from one customer's dead name servers. Any name that got an answer since `sinceMs` shows that
-   * the resolver works. Otherwise the resolver is asked for the root's name servers, which belong to no customer.
+   * Distinguishes dead name servers of this host from those of one customer. Any name that got an answer since `sinceMs` shows that
+   * one works. Otherwise all are asked for the root's name servers, which belong to no customer.
    * @param sinceMs on the clock of `performance.now()`
    */
   async isResolverSilent(sinceMs: number): Promise<boolean> {
     if (this.#answeredAtMs >= sinceMs) return false;
     const nowMs = performance.now();
     if (this.#neutral === undefined || nowMs - this.#neutral.askedAtMs > rememberedMs) {
-      const question = this.#makeResolver(neutralQuestionTimeoutMs, 1).resolveNs('.');
-      this.#neutral = { askedAtMs: nowMs, isSilent: question.then(() => false, isUnanswered) };
+      const isSilent = this.#addresses().map((server) =>
+        resolverOf(server, neutralQuestionTimeoutMs)
+          .resolveNs('.')
+          .then(() => false, isUnanswered),
+      );
+      const areSilent = Promise.all(isSilent).then((all) => all.every(Boolean));
+      this.#neutral = { askedAtMs: nowMs, isSilent: areSilent };
     }
     return this.#neutral.isSilent;
   }
@@ -102,10 +113,9 @@ export class SystemNames {
   /** Returns a name's addresses, IPv4 first. */
   async #ask(hostname: string): Promise<FoundAddress[]> {
     const askedAtMs = performance.now();
-    const resolver = this.#currentResolver();
     const questions = [
-      resolver.resolve4(hostname, { ttl: true }).then(requireAddress),
-      resolver.resolve6(hostname, { ttl: true }).then(requireAddress),
+      this.#askInTurn(async (resolver) => requireAddress(await resolver.resolve4(hostname, { ttl: true }))),
+      this.#askInTurn(async (resolver) => requireAddress(await resolver.resolve6(hostname, { ttl: true }))),
     ];
     const answers = await this.#bothOrSoon(questions);
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
@@ -115,9 +125,38 @@ export class SystemNames {
     if (found.length > 0) {
       return found.map(({ address, ttl }) => ({ address, family: isIP(address), ttlSeconds: ttl }));
     }
-    const reason = reasons.find(isUnanswered) ?? reasons[0];
-    if (isAnswered || !(await this.isResolverSilent(askedAtMs))) throw reason;
-    throw new AttemptFailed({ error: 'dns', detail: 'name_server_silent', ours: 'resolver' });
+    const reason = mostTelling(reasons);
+    const { failure } = lookupFailed(reason);
+    if (!isAnswered && (await this.isResolverSilent(askedAtMs))) {
+      const why = `no name server has an answer (${codeOf(reason)})`;
+      throw new AttemptFailed({ ...failure, ours: failure.ours ?? 'resolver', why });
+    }
+    // A server that answers other questions refuses only TCP, which it asks for where an answer fits no datagram.
+    if (codeOf(reason) !== 'ECONNREFUSED') throw reason;
+    throw new AttemptFailed({ error: 'dns', detail: 'name_server_truncated' });
+  }
+
+  /**
+   * Asks the name servers in turn until one answers, and those that were silent once more. A server that has no answer where another
+   * has comes last from then on.
+   */
+  async #askInTurn<T>(ask: (resolver: Resolver) => Promise<T>): Promise<T> {
+    const servers = this.#currentServers();
+    const failures = new Map<NameServer, unknown>();
+    for (const round of servers[0]?.keys() ?? [])
+      for (const server of [...servers]) {
+        const resolver = server[round];
+        if (resolver === undefined || (round > 0 && codeOf(failures.get(server)) !== 'ETIMEOUT')) continue;
+        const [answer] = await Promise.allSettled([ask(resolver)]);
+        if (answer.status === 'rejected' && isUnanswered(answer.reason)) {
+          failures.set(server, answer.reason);
+          continue;
+        }
+        servers.sort((a, b) => Number(failures.has(a)) - Number(failures.has(b)));
+        if (answer.status === 'rejected') throw answer.reason;
+        return answer.value;
+      }
+    throw mostTelling([...failures.values()]);
   }
 
   /** Waits for all answers; once one is of use, not for long. Some servers deny a whole name that has none of a family (RFC 4074). */
@@ -133,20 +172,29 @@ export class SystemNames {
     return Promise.allSettled(questions.map((question) => Promise.race([question, late])));
   }
 
-  #currentResolver(): Resolver {
+  #currentServers(): NameServer[] {
     const nowMs = performance.now();
-    if (this.#resolver === undefined || nowMs - this.#resolver.madeAtMs > resolverKeptMs) {
+    if (this.#servers === undefined || nowMs - this.#servers.readAtMs > serversKeptMs) {
       const { timeoutMs = 1_500, tries = 2 } = this.settings;
-      this.#resolver = { madeAtMs: nowMs, ask: this.#makeResolver(timeoutMs, tries) };
+      const inTurn = this.#addresses().map((server) =>
+        Array.from({ length: tries }, (_, round) => resolverOf(server, timeoutMs * 2 ** round)),
+      );
+      this.#servers = { readAtMs: nowMs, inTurn };
     }
-    return this.#resolver.ask;
+    return this.#servers.inTurn;
   }
 
-  #makeResolver(timeoutMs: number, tries: number): Resolver {
-    const resolver = new Resolver({ timeout: timeoutMs, tries });
-    if (this.settings.servers !== undefined) resolver.setServers(this.settings.servers);
-    return resolver;
+  /** Returns `undefined` for the only one of the system: c-ares knows the scope of a link-local address, which Node's list lacks. */
+  #addresses(): readonly (string | undefined)[] {
+    const { servers = new Resolver().getServers() } = this.settings;
+    return this.settings.servers === undefined && servers.length < 2 ? [undefined] : servers;
   }
+}
+
+function resolverOf(server: string | undefined, timeoutMs: number): Resolver {
+  const resolver = new Resolver({ timeout: timeoutMs, tries: 1 });
+  if (server !== undefined) resolver.setServers([server]);
+  return resolver;
 }
 
 /** Rejects an alias of a name without an address: c-ares resolves it to none. */
@@ -155,14 +203,22 @@ function requireAddress<T>(found: T[]): T[] {
   return found;
 }
 
-const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EFORMERR', 'ENOTIMP', 'EBADRESP']);
+const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EBADNAME']);
 
 /**
- * Returns whether a question failed without an answer. NXDOMAIN is an answer. SERVFAIL and REFUSED are not: a resolver on this
- * host answers them to every query while it is cut off from the network, or has no server to ask.
+ * Returns whether a question failed without an answer. NXDOMAIN is an answer. SERVFAIL, REFUSED, NOTIMP and FORMERR are not: a resolver
+ * on this host answers them to every query while it is cut off from the network, or has no server to ask.
  */
 function isUnanswered(error: unknown): boolean {
   return !answerCodes.has(codeOf(error));
+}
+
+/** Returns what says most: the failure of a server that sent something, else of one that was silent, else of one that is not there. */
+function mostTelling(reasons: readonly unknown[]): unknown {
+  const isSilent = (error: unknown) => codeOf(error) === 'ETIMEOUT';
+  const unanswered = reasons.filter(isUnanswered);
+  const sent = unanswered.find((error) => !isSilent(error) && codeOf(error) !== 'ECONNREFUSED');
+  return sent ?? unanswered.find(isSilent) ?? unanswered[0] ?? reasons[0];
 }
 
 /** Reads hosts(5) synchronously, not on one of libuv's threads: it is small and cached. If it cannot be read, it has no names. */

@@ -3,7 +3,10 @@ import { setTimeout as pass } from 'node:timers/promises';
 import type { Lookup, Names } from '../../src/outgoing/names.js';
 
 /** IPv4 addresses; none means that the name exists without any. `alias`: of a name without any. */
-type Answer = readonly string[] | Families | 'unknown' | 'broken' | 'refused' | 'silent' | 'alias';
+type Answer = readonly string[] | Families | keyof typeof codes | 'silent' | 'alias' | 'truncated';
+
+/** RFC 1035, section 4.1.1. */
+const codes = { malformed: 1, broken: 2, unknown: 3, not_implemented: 4, refused: 5 } as const;
 
 /** By family, each after its delay (ms). `silent`: never. */
 interface Families {
@@ -71,12 +74,14 @@ function answerTo(
   found: Exclude<Answer, 'silent' | Families>,
   ttlSeconds: number,
 ): Buffer {
-  const code = found === 'unknown' ? 3 : found === 'broken' ? 2 : found === 'refused' ? 5 : 0;
+  const code = typeof found === 'string' && found in codes ? codes[found as keyof typeof codes] : 0;
+  // The rest is to be had over TCP, where nothing listens.
+  const truncated = found === 'truncated' ? 0x200 : 0;
   const addresses =
     typeof found === 'string' ? [] : found.filter((one) => one.includes(':') === (type !== ipv4Type));
   const header = Buffer.alloc(12);
   query.copy(header, 0, 0, 2);
-  header.writeUInt16BE(0x8180 | code, 2);
+  header.writeUInt16BE(0x8180 | truncated | code, 2);
   header.writeUInt16BE(1, 4);
   const record = (type: number, data: number[]) =>
     Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, ttlSeconds, 0, ...data]);
