@@ -207,7 +207,7 @@ function build() {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
-  for (const folder of ['src/redis/scripts', 'src/api/console/assets']) {
+  for (const folder of ['src/redis/scripts', 'src/web/assets']) {
     cpSync(join(projectDir, folder), join(projectDir, 'dist', folder), { recursive: true });
   }
   for (const file of receivers) cpSync(file, join(projectDir, 'dist', relative(projectDir, file)));

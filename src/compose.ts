@@ -10,7 +10,7 @@ import type { Db } from './redis/connection/db.js';
 import { createUpdateWaits } from './redis/notifications/updates.js';
 import { noteGroup } from './redis/owed/claim.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
-import { countMinutes } from './redis/records/calls.js';
+import { countMinutes } from './redis/records/minutes.js';
 import { joinProcesses } from './redis/records/processes.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { createCatchUps } from './temporal/catchUps.js';

@@ -2,24 +2,26 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import Router from '@koa/router';
 import Koa, { type Context } from 'koa';
+import { ApiError, presentProblem, toApiError, unavailable } from '../http/apiError.js';
+import { whileDropping } from '../http/body.js';
+import type { Step } from '../http/context.js';
+import { accountLimits, createFailureLimits } from '../http/limits.js';
+import { Remembered } from '../http/rates.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import { requireData } from '../redis/connection/mark.js';
-import { ApiError, presentProblem, toApiError, unavailable } from './apiError.js';
+import { mountFiles } from '../web/files.js';
+import { consoleFiles } from '../web/page.js';
+import { getHealthCall, getReadinessCall } from './calls/service.js';
+import { calls } from './calls.js';
 import { mountConsole } from './console/mount.js';
-import { consoleFiles } from './console/page.js';
-import { getHealthEndpoint, getReadinessEndpoint } from './endpoints/service.js';
-import { endpoints } from './endpoints.js';
-import { docsFiles, mountFiles } from './reference/docs.js';
-import { openapiEndpoint } from './reference/openapi.js';
-import type { ApiDeps, Services, Step } from './step.js';
-import { whileDropping } from './steps/body.js';
-import { accountLimits, createFailureLimits } from './steps/limits.js';
+import type { ApiDeps, Services } from './deps.js';
+import { docsFiles } from './reference/docs.js';
+import { openapiCall } from './reference/openapi.js';
 import { createLines, holdRefusal, oneByOne } from './steps/pace.js';
 import { tokenFinder } from './steps/publisher.js';
-import { Remembered } from './steps/rates.js';
 
-/** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
+/** Builds the HTTP edge: every path with its call, and the middlewares around them. */
 export function createApi(services: Services): Koa {
   const { db, config, log, metrics } = services;
   const lines = createLines(config, log);
@@ -37,7 +39,7 @@ export function createApi(services: Services): Koa {
   // A path in another case, or with a slash at its end, is another path, so that rules of a proxy by path hold here too.
   const router = new Router({ sensitive: true, strict: true });
   const literal = new Map<string, { path: string; answer: (ctx: Context) => unknown }>();
-  for (const { method, path, middleware } of [...endpoints, openapiEndpoint]) {
+  for (const { method, path, middleware } of [...calls, openapiCall]) {
     const answer = middleware(deps);
     router[method](path.replaceAll(/\{(\w+)\}/g, ':$1'), answer);
     if (!path.includes('{')) literal.set(`${method.toUpperCase()} ${path}`, { path, answer });
@@ -90,14 +92,14 @@ export function createEdge(
 export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | 'readiness'>): Koa {
   const app = createEdge(services.log, services.metrics);
   app.use((ctx) => {
-    const health = [getHealthEndpoint, getReadinessEndpoint].find(({ path }) => path === ctx.path);
+    const health = [getHealthCall, getReadinessCall].find(({ path }) => path === ctx.path);
     if (health === undefined) throw unavailable('the process starts');
     return health.middleware(services as ApiDeps)(ctx);
   });
   return app;
 }
 
-const healthPaths = new Set<string>([getHealthEndpoint.path, getReadinessEndpoint.path]);
+const healthPaths = new Set<string>([getHealthCall.path, getReadinessCall.path]);
 
 /** Answers every error of a request that was read. server.ts refuses those that could not be read. */
 function answerErrors(log: Logger): Step {

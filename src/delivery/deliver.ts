@@ -14,8 +14,8 @@ export interface DeliverDeps extends Pick<SendDeps, 'db' | 'settings' | 'catchUp
 /** While something of a client is in flight, its events are looked up in Redis at this interval. */
 const lookEveryMs = 1000;
 
-/** A call of an activity, for events of some clients. */
-interface Call {
+/** A run of an activity, for events of some clients. */
+interface Run {
   /** By the clock of `performance.now`. */
   endsAt: number;
   cancelled: AbortSignal | undefined;
@@ -36,10 +36,10 @@ export async function deliverEvents(
   cancelled?: AbortSignal,
   outcomes = new Map<string, Outcome>(),
 ): Promise<Outcome[]> {
-  const call: Call = { endsAt: performance.now() + forMs, cancelled, outcomes };
+  const run: Run = { endsAt: performance.now() + forMs, cancelled, outcomes };
   const byClient = new Map<string, ClientEvents>();
   for (const event of events) {
-    const own = byClient.get(event.clientToken) ?? new ClientEvents(deps, event.clientToken, call);
+    const own = byClient.get(event.clientToken) ?? new ClientEvents(deps, event.clientToken, run);
     byClient.set(event.clientToken, own);
     own.left.set(event.notificationId, event);
   }
@@ -54,12 +54,12 @@ class ClientEvents {
   constructor(
     readonly deps: DeliverDeps,
     readonly clientToken: string,
-    readonly call: Call,
+    readonly run: Run,
   ) {}
 
   async waitForOutcomes(): Promise<void> {
     const { hands } = this.deps;
-    const { endsAt, cancelled } = this.call;
+    const { endsAt, cancelled } = this.run;
     for (let isIdle = false; ; ) {
       const leftMs = endsAt - performance.now();
       const isLast = leftMs <= 0 || cancelled?.aborted === true || hands.isClosed;
@@ -73,7 +73,7 @@ class ClientEvents {
   }
 
   #note(id: string, outcome: Outcome): void {
-    this.call.outcomes.set(id, outcome);
+    this.run.outcomes.set(id, outcome);
     // The hand or another call of the activity makes a later retry.
     const isLater =
       outcome.state === 'waiting' &&

@@ -224,7 +224,7 @@ export class Hand<Event> {
   }
 
   /** Whether nothing is under way or due within a second. */
-  isQuiet(now: number): boolean {
+  isIdle(now: number): boolean {
     const isIdle = this.#state === 'idle' && this.#posts + this.#arrivals.length === 0;
     if (!isIdle || this.#wantsTurn(now)) return false;
     const at = this.wakesAt(now);

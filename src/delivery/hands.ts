@@ -49,7 +49,7 @@ interface Client {
   clientToken: string;
   hand: Hand<Arrival>;
   timer?: NodeJS.Timeout | undefined;
-  onQuiet: Set<(isQuiet: boolean) => void>;
+  onIdle: Set<(isIdle: boolean) => void>;
 }
 
 /**
@@ -116,13 +116,13 @@ export class Hands {
     client.hand.poke();
     this.#act(client);
     return new Promise((resolve) => {
-      const end = (isQuiet: boolean) => {
+      const end = (isIdle: boolean) => {
         clearTimeout(timer);
-        client.onQuiet.delete(end);
-        resolve(isQuiet);
+        client.onIdle.delete(end);
+        resolve(isIdle);
       };
       const timer = setTimeout(end, withinMs, false);
-      client.onQuiet.add(end);
+      client.onIdle.add(end);
     });
   }
 
@@ -137,7 +137,7 @@ export class Hands {
       [...this.#clients.values()].map((client) => {
         client.hand.close(performance.now());
         this.#act(client);
-        return new Promise((resolve) => client.onQuiet.add(resolve));
+        return new Promise((resolve) => client.onIdle.add(resolve));
       }),
     );
     await this.#closed;
@@ -149,7 +149,7 @@ export class Hands {
     const { sends, settings } = this.deps;
     const hand = new Hand<Arrival>(sends ? settings.leaseMs : undefined);
     if (this.isClosed) hand.close(performance.now());
-    const client: Client = { clientToken, hand, onQuiet: new Set() };
+    const client: Client = { clientToken, hand, onIdle: new Set() };
     this.#clients.set(clientToken, client);
     return client;
   }
@@ -180,16 +180,16 @@ export class Hands {
 
   /** Waits for the hand's time, or forgets the hand if it has nothing to do. */
   #rest(client: Client): void {
-    const { clientToken, hand, onQuiet } = client;
+    const { clientToken, hand, onIdle } = client;
     const now = performance.now();
     clearTimeout(client.timer);
     const at = hand.wakesAt(now);
     if (at < Infinity) client.timer = setTimeout(() => this.#act(client), Math.ceil(at - now));
-    if (!hand.isQuiet(now)) {
+    if (!hand.isIdle(now)) {
       if (hand.wantsRoom) this.#act(client);
       return;
     }
-    for (const end of onQuiet) end(true);
+    for (const end of onIdle) end(true);
     if (at === Infinity) this.#clients.delete(clientToken);
   }
 

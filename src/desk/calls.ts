@@ -2,18 +2,17 @@
 import type Router from '@koa/router';
 import type { Middleware } from 'koa';
 import { z } from 'zod';
-import { ApiError, badParameter, unavailable } from '../api/apiError.js';
-import { type CallRequest, endpoint } from '../api/endpoint.js';
-import { errorCodes } from '../api/errors.js';
+import { type CallRequest, declareCall } from '../api/call.js';
+import type { ApiDeps, Services } from '../api/deps.js';
 import { describe } from '../api/reference/describe.js';
-import { packedFile } from '../api/reference/docs.js';
 import { openapi } from '../api/reference/openapi.js';
-import { components, limitNumber, notACursor, pageMembers, text } from '../api/reference/schemas.js';
-import type { ApiDeps, Services } from '../api/step.js';
-import { jsonReader } from '../api/steps/body.js';
-import { checked } from '../api/steps/checked.js';
 import { urlCodes } from '../api/steps/checkUrl.js';
 import { bearerToken, tokenRefused } from '../api/steps/publisher.js';
+import { ApiError, badParameter, unavailable } from '../http/apiError.js';
+import { jsonReader } from '../http/body.js';
+import { checked } from '../http/checked.js';
+import { errorCodes } from '../http/errors.js';
+import { components, limitNumber, notACursor, pageMembers, text } from '../http/schemas.js';
 import { reasonText } from '../operator/input.js';
 import {
   type Answer,
@@ -24,7 +23,7 @@ import {
   type Operator,
   type Page,
   Refused,
-  whole,
+  unlimited,
 } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
 import { answerType } from '../operator/remote.js';
@@ -35,6 +34,7 @@ import { ChangeRefused } from '../redis/records/clients.js';
 import { findOperatorToken, isAllowed, type Role } from '../redis/records/operatorAccess.js';
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { isTemporalUnavailable } from '../temporal/connection.js';
+import { packedFile } from '../web/files.js';
 
 const readJson = jsonReader(64 * 1024);
 
@@ -109,7 +109,7 @@ async function carryOut(services: Services, operation: Operation, { ctx, paramet
   const checkedMembers = checkedInput(operation, changes ? all : own);
   const { reason } = checked(z.object({ reason: reasonMember }), { reason: said });
   const isWhole = ctx.get('Accept') === answerType;
-  const page = list === undefined || isWhole ? whole : readPage(limit, cursor);
+  const page = list === undefined || isWhole ? unlimited : readPage(limit, cursor);
   const warnings: string[] = [];
   const operator = operatorOf(services, { role, who: `${name} (token)`, warnings }, reason);
   const answer = await operation.run(operator, checkedMembers, page);
@@ -153,7 +153,7 @@ function callOf(operation: Operation) {
   const [first = '', ...rest] = words.flatMap((word) => word.split('-'));
   const tag = words.length > 1 ? first : 'service';
   const page = z.object({ [list ?? '']: z.array(answers), ...pageMembers(z.string()) });
-  const call = endpoint({
+  const call = declareCall({
     answer: (services, request) => carryOut(services, operation, request),
     route: `${changes ? 'POST' : 'GET'} /operator/${words.join('/')}`,
     summary: capital(does),

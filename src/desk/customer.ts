@@ -1,19 +1,20 @@
 /** The pages of a customer and of its sites: what the publisher sees, and what an operator may do. */
-import { sitesPart } from '../api/console/account.js';
-import { html, type Piece } from '../api/console/html.js';
-import { explainedAsset, listedNotifications, pageOfNotification } from '../api/console/notifications.js';
-import { overview } from '../api/console/overview.js';
-import type { PageAnswer } from '../api/console/page.js';
-import { home, type Site, type SitePages, tabPage } from '../api/console/site.js';
-import { count, operatorReader } from '../api/console/words.js';
-import { readEndpoint } from '../api/endpoints/clients.js';
-import type { Services } from '../api/step.js';
+
+import { readEndpoint } from '../api/calls/clients.js';
+import type { Services } from '../api/deps.js';
 import { isNoticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
 import { presentWorkflow } from '../operator/explain.js';
 import { requireAccount, requireClient } from '../operator/operation.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { noticesRecipient } from '../redis/records/notices.js';
+import { html, type Piece } from '../web/html.js';
+import { explainedAsset, listedNotifications, pageOfNotification } from '../web/notifications.js';
+import { overview } from '../web/overview.js';
+import type { PageAnswer } from '../web/page.js';
+import { home, type Site, type SitePages, tabPage } from '../web/site.js';
+import { sitesPart } from '../web/sites.js';
+import { count, operatorReader } from '../web/words.js';
 import { cardsOf, shownParts } from './forms.js';
 import type { DeskPage, DeskVisit } from './people.js';
 

@@ -2,18 +2,13 @@
 import Router from '@koa/router';
 import type Koa from 'koa';
 import { createEdge } from '../api/app.js';
-import { redirect } from '../api/console/door.js';
-import { html } from '../api/console/html.js';
-import { lastDay, plot } from '../api/console/overview.js';
-import { consoleFiles } from '../api/console/page.js';
-import { bare, readingsOf } from '../api/console/site.js';
-import { docsFiles, mountFiles } from '../api/reference/docs.js';
-import type { Services } from '../api/step.js';
-import { parseParameters } from '../api/steps/query.js';
+import type { Services } from '../api/deps.js';
+import { docsFiles } from '../api/reference/docs.js';
+import { parseParameters } from '../http/query.js';
 import { eventIdPattern, isClientToken, isNoticesClient } from '../ids.js';
 import { accountList } from '../operator/account.js';
 import { clientList } from '../operator/client.js';
-import { type Answer, type Operator, whole } from '../operator/operation.js';
+import { type Answer, type Operator, unlimited } from '../operator/operation.js';
 import { status, temporalWithinMs } from '../operator/status.js';
 import { mapInPages } from '../promises.js';
 import { explainAsset, isKnown } from '../redis/notifications/decisions.js';
@@ -23,6 +18,12 @@ import { accountIdOf, getAccount } from '../redis/records/accounts.js';
 import { readAttempts } from '../redis/records/attemptHistory.js';
 import { getClient } from '../redis/records/clients.js';
 import { explainTemporal } from '../temporal/refusal.js';
+import { redirect } from '../web/door.js';
+import { mountFiles } from '../web/files.js';
+import { html } from '../web/html.js';
+import { lastDay, plot } from '../web/overview.js';
+import { consoleFiles } from '../web/page.js';
+import { bare, readingsOf } from '../web/site.js';
 import { answerRefusals, mountCalls } from './calls.js';
 import { customerPage, sitePages, siteUrl } from './customer.js';
 import { allOperations, mountOperations, shownParts } from './forms.js';
@@ -76,7 +77,7 @@ function sharedLook(): (operator: Operator) => Promise<Answer> {
     const begunMs = performance.now();
     if (begunMs < untilMs) return shared;
     untilMs = Number.POSITIVE_INFINITY;
-    shared = status.run(operator, {}, whole);
+    shared = status.run(operator, {}, unlimited);
     const tookMs = () => performance.now() - begunMs;
     shared.then(
       () => (untilMs = performance.now() + Math.max(2000, 20 * tookMs())),

@@ -3,19 +3,19 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextRound } from 'node:timers/promises';
 import type Router from '@koa/router';
 import type { z } from 'zod';
-import { badParameter } from '../api/apiError.js';
 import { card } from '../api/console/actions.js';
-import type { Sent } from '../api/console/door.js';
-import { type Html, html, type Piece } from '../api/console/html.js';
-import { actionForm, noResult, table } from '../api/console/page.js';
-import { toJsonSchema } from '../api/reference/schemas.js';
-import { type Parameters, parseParameters } from '../api/steps/query.js';
+import { badParameter } from '../http/apiError.js';
+import { type Parameters, parseParameters } from '../http/query.js';
+import { toJsonSchema } from '../http/schemas.js';
 import { isNotificationId } from '../ids.js';
 import { reasonText } from '../operator/input.js';
-import { nameOf, type Operation, whole } from '../operator/operation.js';
+import { nameOf, type Operation, unlimited } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
 import { capital, givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
+import type { Sent } from '../web/door.js';
+import { type Html, html, type Piece } from '../web/html.js';
+import { actionForm, noResult, table } from '../web/page.js';
 import { checkedInput, requireRole } from './calls.js';
 import { type DeskDoor, type DeskPage, type DeskVisit, whoIs } from './people.js';
 
@@ -189,7 +189,7 @@ const listAsCsv =
   async ({ ctx, session, operator }) => {
     requireRole(operation, session.role, whoIs(session));
     const input = checkedInput(operation, filledIn(parseParameters(ctx.querystring)));
-    const { value } = await operation.run(operator(), input, { ...whole, isNewest: true });
+    const { value } = await operation.run(operator(), input, { ...unlimited, isNewest: true });
     const columns = Object.keys((operation.answers as z.ZodObject).shape);
     ctx.attachment(`${operation.list}.csv`);
     ctx.type = 'text/csv; charset=utf-8';
@@ -223,7 +223,7 @@ const operationAnswer =
     const { reason = '', form_token: _, ...given } = filledIn(form);
     if (!reasonText.safeParse(reason).success)
       throw badParameter('The reason is missing, or not one line of at most 200 characters');
-    const { shown } = await operation.run(operator(reason), checkedInput(operation, given), whole);
+    const { shown } = await operation.run(operator(reason), checkedInput(operation, given), unlimited);
     return {
       title: capital(nameOf(operation)),
       body: html`<div id="result" class="notice good" role="status" tabindex="-1">${shownParts(warnings)}${shownParts(shown)}</div>`,

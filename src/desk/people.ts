@@ -5,28 +5,21 @@
  */
 import type Router from '@koa/router';
 import type { Configuration, IDToken } from 'openid-client';
-import { ApiError, badParameter } from '../api/apiError.js';
-import { clientAddress, networkOf } from '../api/clientAddress.js';
-import {
-  createDoor,
-  publicOrigin,
-  redirect,
-  type Sent,
-  sessionCookies,
-  type Visit,
-} from '../api/console/door.js';
-import { html } from '../api/console/html.js';
-import type { Frame, PageAnswer, PageContext } from '../api/console/page.js';
-import type { Services } from '../api/step.js';
-import { accountLimits } from '../api/steps/limits.js';
-import { parseParameters } from '../api/steps/query.js';
+import type { Services } from '../api/deps.js';
 import { type Config, operatorRoles } from '../config.js';
+import { ApiError, badParameter } from '../http/apiError.js';
+import { clientAddress, networkOf } from '../http/clientAddress.js';
+import { accountLimits } from '../http/limits.js';
+import { parseParameters } from '../http/query.js';
 import { messageOf } from '../log.js';
 import type { Operator } from '../operator/operation.js';
 import { randomSecret } from '../redis/records/accounts.js';
 import { recordChange } from '../redis/records/audit.js';
 import { type Person, personSessions } from '../redis/records/operatorAccess.js';
 import { keepForSecret, useKept } from '../redis/records/sessions.js';
+import { createDoor, publicOrigin, redirect, type Sent, sessionCookies, type Visit } from '../web/door.js';
+import { html } from '../web/html.js';
+import type { Frame, PageAnswer, PageContext } from '../web/page.js';
 import { operatorOf } from './calls.js';
 
 const frame: Frame = { product: 'Operators’ desk', back: { name: 'Now', href: '/desk' } };

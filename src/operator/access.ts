@@ -1,8 +1,8 @@
 /** Who may come in at the operators' door: tokens of programs, and links for people. */
 import { z } from 'zod';
+import { presentTime } from '../acts/present.js';
 import { hostInUrl } from '../addresses.js';
-import { presentTime } from '../api/endpoints/present.js';
-import { flag as isSo, text, time } from '../api/reference/schemas.js';
+import { text, time, yesOrNo } from '../http/schemas.js';
 import {
   createOperatorToken,
   endPersonSessions,
@@ -81,7 +81,7 @@ export const tokenRevoke = operation({
   does: 'end a token immediately',
   role: 'admin',
   input: z.object({ name: tokenName }),
-  answers: z.object({ name: tokenName, revoked: isSo(true) }),
+  answers: z.object({ name: tokenName, revoked: yesOrNo(true) }),
   async run(operator, { name }) {
     const all = await listOperatorTokens(await operator.db());
     if (!all.some((token) => token.name === name)) throw new Refused(`There is no token ${name}.`);
@@ -104,7 +104,7 @@ export const deskLink = operation({
     role: z.enum(roles).optional(),
     url: text('http://127.0.0.1:9464/desk/open#dG9rZW4').optional(),
     expires_at: time().optional(),
-    ended: isSo(true).optional(),
+    ended: yesOrNo(true).optional(),
   }),
   async run(operator, { name = operator.who.replace(/ \(.*/, ''), role, end }) {
     if (end) {

@@ -1,9 +1,8 @@
 /** Accounts, their credentials and scopes, and links to their console. */
 import { z } from 'zod';
+import { presentTime } from '../acts/present.js';
 import { hostInUrl } from '../addresses.js';
-import { hasPart } from '../api/console/words.js';
-import { presentTime } from '../api/endpoints/present.js';
-import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
+import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import {
   type Account,
   accountIdOf,
@@ -19,6 +18,7 @@ import {
 } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
+import { hasPart } from '../web/words.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
 import { shownOf } from './terminal.js';
@@ -38,7 +38,7 @@ const account = z.object({
   name: nameText,
   client_id: text('cid_7Qd2mVx0aB1c'),
   scopes: z.array(z.enum(scopes)),
-  disabled: isSo(false),
+  disabled: yesOrNo(false),
 });
 const client_secret = text('Zx0…', 'Shown only once.');
 const shownOnce = 'The client_secret is shown only once: store it now.';
@@ -120,7 +120,7 @@ export const accountSet = operation({
   }),
   answers: account
     .pick({ account_id: true, scopes: true })
-    .extend({ previous_scopes: account.shape.scopes, tokens_ended: isSo(false) }),
+    .extend({ previous_scopes: account.shape.scopes, tokens_ended: yesOrNo(false) }),
   async run(operator, { account_id, scope: scopes }) {
     const before = await requireAccount(operator, account_id);
     await operator.record('account set', account_id, { scopes: before.scopes }, { scopes });
@@ -147,7 +147,7 @@ function switched(does: string, disabled: boolean) {
     does,
     role: 'admin',
     input: z.object({ account_id: accountId }),
-    answers: z.object({ account_id: accountId, disabled: isSo(disabled), clients: whole(3) }),
+    answers: z.object({ account_id: accountId, disabled: yesOrNo(disabled), clients: integer(3) }),
     async run(operator, { account_id }) {
       const before = await requireAccount(operator, account_id);
       await operator.record(name, account_id, { disabled: before.disabled }, { disabled });
@@ -176,7 +176,7 @@ export const consoleLink = operation({
     access: text('full').optional(),
     url: text('https://notifications.example.com/console/open#dG9rZW4').optional(),
     expires_at: time().optional(),
-    ended: isSo(true).optional(),
+    ended: yesOrNo(true).optional(),
   }),
   async run(operator, { account_or_client: named, read, end }) {
     const { accountId: account_id, disabled, generation, scopes } = await findAccount(operator, named);

@@ -1,8 +1,7 @@
 /** Clients, their bounds, signing secrets and deletion. */
 import { z } from 'zod';
-import { hasPart, span } from '../api/console/words.js';
-import { presentTime } from '../api/endpoints/present.js';
-import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
+import { presentTime } from '../acts/present.js';
+import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
 import { type Client, createClient, getClient, pageOfClients, setClient } from '../redis/records/clients.js';
@@ -15,6 +14,7 @@ import {
   rotateSigningSecret,
   rotationWaitMs,
 } from '../redis/records/secrets.js';
+import { hasPart, span } from '../web/words.js';
 import {
   accountId,
   anyClient,
@@ -42,9 +42,9 @@ const described = z.object({
   client_token: clientToken,
   account_id: accountId,
   name: nameText,
-  max_in_flight: whole(4).nullable(),
-  max_per_second: whole(20).nullable(),
-  quiet_seconds: whole(0),
+  max_in_flight: integer(4).nullable(),
+  max_per_second: integer(20).nullable(),
+  quiet_seconds: integer(0),
 });
 
 export const clientCreate = operation({
@@ -90,7 +90,7 @@ export const clientList = operation({
   }),
   answers: described.extend({
     state: z.enum([...siteStates, 'unreadable']),
-    owed: whole(12, 'null where keys are broken').nullable(),
+    owed: integer(12, 'null where keys are broken').nullable(),
     url: text('https://cms.example.com/hooks').nullable(),
   }),
   list: 'clients',
@@ -150,9 +150,9 @@ export const clientDelete = operation({
   input: z.object({ client_token: clientToken }),
   answers: z.object({
     client_token: clientToken,
-    deleted: isSo(true),
+    deleted: yesOrNo(true),
     removed_url: text('https://cms.example.com/hooks').optional(),
-    cancelled: whole(2),
+    cancelled: integer(2),
   }),
   async run(operator, { client_token }) {
     const client = await requireClient(operator, client_token);
@@ -176,7 +176,7 @@ export const secretsReencrypt = operation({
   does: 'encrypt all signing secrets and request headers with the first key of SECRETS_KEY',
   role: 'admin',
   input: z.object({}),
-  answers: z.object({ key_id: text('k2'), reencrypted: whole(12), unchanged: whole(0) }),
+  answers: z.object({ key_id: text('k2'), reencrypted: integer(12), unchanged: integer(0) }),
   async run(operator) {
     const keys = operator.config().SECRETS_KEY;
     const key_id = keys?.[0]?.id;

@@ -1,14 +1,14 @@
 /** `doctor`: checks settings, Redis and Temporal, and says what to do. */
 import type { Client, Connection } from '@temporalio/client';
 import { z } from 'zod';
-import { count, span } from '../api/console/words.js';
-import { presentTime } from '../api/endpoints/present.js';
-import { flag as isSo, text } from '../api/reference/schemas.js';
+import { presentTime } from '../acts/present.js';
 import type { Config } from '../config.js';
+import { text, yesOrNo } from '../http/schemas.js';
 import { publicAddressBeside } from '../outgoing/address.js';
 import { readProxy } from '../outgoing/proxy.js';
 import { timeAt } from '../redis/connection/db.js';
 import { acceptEmpty } from '../redis/connection/mark.js';
+import { count, span } from '../web/words.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { checkRedis, type Finding, finding, levels } from './redisChecks.js';
 
@@ -236,7 +236,7 @@ export const storeAcceptEmpty = operation({
   does: 'say that the store, which has lost its data, is meant to be empty',
   role: 'admin',
   input: z.object({}),
-  answers: z.object({ accepted: isSo(true) }),
+  answers: z.object({ accepted: yesOrNo(true) }),
   async run(operator) {
     if (!(await operator.change(acceptEmpty))) throw new Refused('The store has not lost its data.');
     await operator.record('store accept-empty', 'store', null, null);

@@ -1,20 +1,20 @@
 /** Explains how a notification stands, and why something was or was not sent. */
 import { z } from 'zod';
-import { stateSentence } from '../api/console/words.js';
-import { presentAsset, presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
+import { presentAsset, presentNotification, presentWithAttempts } from '../acts/present.js';
 import {
+  integer,
   notification,
   notificationWithAttempts,
   platformIdText,
   text,
   time,
-  whole,
-} from '../api/reference/schemas.js';
+} from '../http/schemas.js';
 import { decisionInWords, explainAsset } from '../redis/notifications/decisions.js';
 import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
+import { stateSentence } from '../web/words.js';
 import { anyClient, filledText } from './input.js';
 import { type Answer, answer, type Operator, operation, Refused, requireClient } from './operation.js';
 import { shownOf } from './terminal.js';
@@ -46,7 +46,7 @@ export const explain = operation({
     z.object({
       client_token: anyClient,
       platform_id: platformIdText,
-      known_segments: whole(12),
+      known_segments: integer(12),
       last_event: z.object({ event_id: text('an-7731'), at: time(), decision: text('queued') }).nullable(),
       last_notification: shownAnswer.nullable(),
       catch_up_id: text('notifications/catch-up/SITE0042').nullable(),

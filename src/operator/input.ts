@@ -1,6 +1,6 @@
 /** The inputs of operations. Options of a command, parameters of a call and fields of a form are texts: each schema also takes these. */
 import { z } from 'zod';
-import { text } from '../api/reference/schemas.js';
+import { text } from '../http/schemas.js';
 import { clientTokenPattern, notificationIdPattern } from '../ids.js';
 import { readTime } from '../times.js';
 

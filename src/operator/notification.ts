@@ -1,8 +1,7 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { z } from 'zod';
-import { stateSentence } from '../api/console/words.js';
-import { presentTime } from '../api/endpoints/present.js';
-import { flag as isSo, text, time, whole } from '../api/reference/schemas.js';
+import { presentTime } from '../acts/present.js';
+import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import type { Db } from '../redis/connection/db.js';
 import { listedSince, newestNotifications, type Position } from '../redis/notifications/notificationPages.js';
 import { findNotification, getNotification } from '../redis/notifications/notifications.js';
@@ -16,6 +15,7 @@ import {
 import { notificationStates, waitReasons } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
+import { stateSentence } from '../web/words.js';
 import { answerWith, listedAnswer, present, shownAnswer } from './explain.js';
 import { anyClient, choice, flag, inOrder, notificationId, when, wholeNumber } from './input.js';
 import { answer, listed, notACursor, type Operator, operation, Refused, requireClient } from './operation.js';
@@ -175,9 +175,9 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
     ),
     answers: z.object({
       client_token: anyClient,
-      count: whole(17),
-      dry_run: isSo(false),
-      more: whole(3, 'Set if so many are left: repeat it.').optional(),
+      count: integer(17),
+      dry_run: yesOrNo(false),
+      more: integer(3, 'Set if so many are left: repeat it.').optional(),
       listed_since: time('Set if deliveries of what was accepted earlier may be missing.').optional(),
     }),
     async run(operator, { client_token, since, until: asked, dry_run }) {

@@ -4,8 +4,8 @@
  */
 import type { Client as TemporalClient } from '@temporalio/client';
 import type { z } from 'zod';
-import type { ErrorCode } from '../api/errors.js';
 import type { Config } from '../config.js';
+import type { ErrorCode } from '../http/errors.js';
 import { createLogger, messageOf } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
 import { originOf } from '../outgoing/target.js';
@@ -60,7 +60,7 @@ export interface Page {
   isNewest?: boolean;
 }
 
-export const whole: Page = { limit: Number.POSITIVE_INFINITY };
+export const unlimited: Page = { limit: Number.POSITIVE_INFINITY };
 
 /** Cuts a page from a whole list. @param idOf a text that is unique */
 export function cutPage<T>(all: readonly T[], { limit, after }: Page, idOf: (one: T) => string) {

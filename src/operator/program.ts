@@ -1,8 +1,8 @@
 /** The command line, made from the operations: its groups, its help, wrong usage, and one run. */
 import { Command, CommanderError, Help, InvalidArgumentError, type Option } from 'commander';
 import type { z } from 'zod';
-import { toJsonSchema } from '../api/reference/schemas.js';
 import { operatorsDoor } from '../config.js';
+import { toJsonSchema } from '../http/schemas.js';
 import { product } from '../product.js';
 import { personName, reasonText } from './input.js';
 import {
@@ -12,7 +12,7 @@ import {
   type Operation,
   type Operator,
   Refused,
-  whole,
+  unlimited,
 } from './operation.js';
 import { groups, operations } from './operations.js';
 import { carryOutThere } from './remote.js';
@@ -139,7 +139,7 @@ export function createProgram(open: (options: Options) => Operator): Command {
         process.stderr.write('--as does not hold over HTTP: the audit has the name of the token.\n');
       print(
         door === undefined
-          ? await operation.run(open(options), input, whole).catch(refuse(operation.changes))
+          ? await operation.run(open(options), input, unlimited).catch(refuse(operation.changes))
           : await carryOutThere(door, operation, typed, options.reason),
       );
     });

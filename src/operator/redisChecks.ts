@@ -1,6 +1,5 @@
 /** Asks Redis for `status` and `doctor` whether it answers and accepts writes, and checks its settings and its state. */
 import type { Redis } from 'ioredis';
-import { count, span } from '../api/console/words.js';
 import type { Config } from '../config.js';
 import { noticesClient } from '../ids.js';
 import { type Db, toPairs, waitForRedis } from '../redis/connection/db.js';
@@ -11,6 +10,7 @@ import { firstAnswer } from '../redis/connection/nodes.js';
 import { explainRefusals, isAnswer, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
+import { count, span } from '../web/words.js';
 
 export const levels = ['ok', 'warn', 'fail'] as const;
 type Level = (typeof levels)[number];

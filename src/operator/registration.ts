@@ -1,17 +1,17 @@
 /** Registrations: the URL and state of clients, and tests of their receivers, which affect nothing else. */
 import { z } from 'zod';
-import { presentRegistration, presentTime } from '../api/endpoints/present.js';
-import { checkReceiver, presentAnswer, sendTest, targetOf } from '../api/endpoints/receiverChecks.js';
+import { presentRegistration, presentTime } from '../acts/present.js';
+import { checkReceiver, presentAnswer, sendTest, targetOf } from '../acts/receiverChecks.js';
 import {
   answeredRequest,
   endpointState,
-  flag,
+  integer,
   registeredUrl,
   text,
   time,
   urlText as url,
-  whole,
-} from '../api/reference/schemas.js';
+  yesOrNo,
+} from '../http/schemas.js';
 import { readTargetPolicy } from '../outgoing/address.js';
 import { checkTarget, originOf } from '../outgoing/target.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
@@ -40,10 +40,10 @@ export const registrationShow = operation({
   answers: registeredUrl.extend({
     client_token: anyClient,
     account_id: accountId,
-    held: flag(false),
+    held: yesOrNo(false),
     owed_since: time().nullable(),
-    last_status: whole(503).nullable(),
-    in_flight: whole(1),
+    last_status: integer(503).nullable(),
+    in_flight: integer(1),
   }),
   async run(operator, { client_token }) {
     const { accountId: account_id, ...found } = await requireUrl(operator, client_token);
@@ -66,7 +66,7 @@ export const registrationReset = operation({
   does: 'remove the URL; owed assets stay owed and go to the next URL',
   role: 'support',
   input,
-  answers: z.object({ client_token: anyClient, removed_url: url, owed: whole(12) }),
+  answers: z.object({ client_token: anyClient, removed_url: url, owed: integer(12) }),
   async run(operator, { client_token }) {
     const before = { url: originOf((await requireUrl(operator, client_token)).url) };
     await operator.record('registration reset', client_token, before, { url: null });
@@ -111,7 +111,7 @@ function switched(verb: 'pause' | 'resume', does: string) {
       client_token: anyClient,
       previous_state: endpointState,
       state: endpointState,
-      owed: whole(12),
+      owed: integer(12),
     }),
     async run(operator, { client_token }) {
       await requireClient(operator, client_token);

@@ -1,11 +1,11 @@
 /** `status`: whether it is us or them, and the clients that are worst off. */
 import { z } from 'zod';
-import { count, distance, span } from '../api/console/words.js';
-import { presentTime } from '../api/endpoints/present.js';
-import { text, time, whole } from '../api/reference/schemas.js';
+import { presentTime } from '../acts/present.js';
+import { integer, text, time } from '../http/schemas.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
-import { minutesRead, readMinutes } from '../redis/records/calls.js';
 import { readCounts } from '../redis/records/counts.js';
+import { minutesRead, readMinutes } from '../redis/records/minutes.js';
+import { count, distance, span } from '../web/words.js';
 import { countWorkers, serversNow } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
@@ -20,28 +20,28 @@ export const status = operation({
   answers: z.object({
     verdict: z.enum(['fine', 'us', 'them']),
     because: text('Nothing is overdue and no endpoint is failing.'),
-    lag_seconds: whole(0),
-    owed: whole(12),
-    owed_clients: whole(1),
+    lag_seconds: integer(0),
+    owed: integer(12),
+    owed_clients: integer(1),
     redis: text('ok'),
     temporal: text('ok'),
-    workers: whole(2).nullable(),
-    calls: whole(250),
-    calls_failed: whole(0),
+    workers: integer(2).nullable(),
+    calls: integer(250),
+    calls_failed: integer(0),
     worst: z.array(
       z.object({
         client_token: text('SITE0042'),
         state: text('failing'),
         situation: z.enum(situations),
         do: text(todos.failing),
-        owed: whole(12),
+        owed: integer(12),
         owed_since: time().nullable(),
-        overdue_seconds: whole(0),
+        overdue_seconds: integer(0),
         next_attempt_at: time().nullable(),
-        failures: whole(7),
+        failures: integer(7),
         last_error: text('http_status').nullable(),
         last_detail: text('refused').nullable(),
-        last_status: whole(503).nullable(),
+        last_status: integer(503).nullable(),
         last_success_at: time().nullable(),
       }),
     ),

@@ -3,7 +3,7 @@
  * read, pipe and paste them.
  */
 import { styleText } from 'node:util';
-import { distance } from '../api/console/words.js';
+import { distance } from '../web/words.js';
 
 /** A value in a fact or in a cell. */
 export type Value = string | number | boolean | undefined | null;

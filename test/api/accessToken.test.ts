@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { createFailureLimits } from '../../src/api/steps/limits.js';
+import { createFailureLimits } from '../../src/http/limits.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type Router from '@koa/router';
 import Koa from 'koa';
-import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
 import { openapi } from '../../src/api/reference/openapi.js';
-import { listen } from '../../src/api/server.js';
+import { listenAdmin } from '../../src/http/admin.js';
+import { listen } from '../../src/http/server.js';
 import { redisReasons } from '../../src/redis/connection/unavailable.js';
 import { signedIn } from '../console/visitor.js';
 import { startGate, until } from '../receiver.js';

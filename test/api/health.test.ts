@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
-import { createReadiness, listenAdmin, lookEveryMs } from '../../src/api/admin.js';
+import { createReadiness, listenAdmin, lookEveryMs } from '../../src/http/admin.js';
 import { createMetrics } from '../../src/metrics.js';
 import { until } from '../receiver.js';
 import { opened } from '../servers.js';

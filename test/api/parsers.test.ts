@@ -6,16 +6,16 @@ import { Socket } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import Koa from 'koa';
-import { ApiError } from '../../src/api/apiError.js';
-import { clientAddress } from '../../src/api/clientAddress.js';
-import { sessionCookies } from '../../src/api/console/door.js';
-import { readEnrichmentEvent } from '../../src/api/endpoints/enrichments.js';
-import { givenTime } from '../../src/api/reference/schemas.js';
-import { formAtMostBytes, parseMultipart, requireKnownCharset } from '../../src/api/steps/body.js';
+import { readEnrichmentEvent } from '../../src/api/calls/enrichments.js';
 import { bearerToken } from '../../src/api/steps/publisher.js';
-import { parametersAtMost, parseParameters } from '../../src/api/steps/query.js';
 import { readConfig } from '../../src/config.js';
+import { ApiError } from '../../src/http/apiError.js';
+import { formAtMostBytes, parseMultipart, requireKnownCharset } from '../../src/http/body.js';
+import { clientAddress } from '../../src/http/clientAddress.js';
+import { parametersAtMost, parseParameters } from '../../src/http/query.js';
+import { givenTime } from '../../src/http/schemas.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';
+import { sessionCookies } from '../../src/web/door.js';
 
 interface ParserCase<Input = unknown> {
   name: string;

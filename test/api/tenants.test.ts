@@ -1,7 +1,7 @@
 /** Every call of the description: the rules that all have in common, and every wrong token. */
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
-import type { Schema } from '../../src/api/reference/schemas.js';
+import type { Schema } from '../../src/http/schemas.js';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';

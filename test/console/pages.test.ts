@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
-import { html } from '../../src/api/console/html.js';
-import { plot } from '../../src/api/console/overview.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { countAttempts } from '../../src/redis/records/attemptHistory.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { readSecrets, rotateSigningSecret } from '../../src/redis/records/secrets.js';
+import { html } from '../../src/web/html.js';
+import { plot } from '../../src/web/overview.js';
 import { startReceiver, until } from '../receiver.js';
 import { forSuite } from '../servers.js';
 import { newCustomer } from '../service.js';
@@ -297,12 +297,13 @@ it('console: HTML escapes every value in a template, and quotes every attribute'
     '<a title="&#34;&#62;&#60;script&#62;alert(&#39;1&#39;)&#60;/script&#62;&#38;">' +
       '&#34;&#62;&#60;script&#62;alert(&#39;1&#39;)&#60;/script&#62;&#38;<b>1</b></a>',
   );
-  const folder = join(import.meta.dirname, '../../src/api/console');
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-  for (const file of files.filter((name) => name.endsWith('.ts'))) {
-    const source = readFileSync(join(folder, file), 'utf8');
-    for (const template of source.matchAll(/html`[\s\S]*?`/g))
-      assert.doesNotMatch(template[0], /\s[\w-]+=\$\{/, file);
-    assert.doesNotMatch(source, /<style|\sstyle="|<script>|\son[a-z]+="/, file);
-  }
+  for (const folder of ['../../src/api/console', '../../src/web', '../../src/desk'])
+    for (const file of readdirSync(join(import.meta.dirname, folder)).filter((name) =>
+      name.endsWith('.ts'),
+    )) {
+      const source = readFileSync(join(import.meta.dirname, folder, file), 'utf8');
+      for (const template of source.matchAll(/html`[\s\S]*?`/g))
+        assert.doesNotMatch(template[0], /\s[\w-]+=\$\{/, file);
+      assert.doesNotMatch(source, /<style|\sstyle="|<script>|\son[a-z]+="/, file);
+    }
 });

@@ -1,7 +1,7 @@
 /** The operators' door of a service, and customers to try operations on. */
 
-import { listen } from '../../src/api/server.js';
 import { createDesk } from '../../src/desk/desk.js';
+import { listen } from '../../src/http/server.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import {
   createOperatorToken,

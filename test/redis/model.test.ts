@@ -314,7 +314,7 @@ async function becomeQuiet(model: Model): Promise<void> {
   while (model.late.length > 0) await runsLate.run(model, undefined);
   for (const [n, process] of model.processes.entries()) {
     const { hand } = process;
-    for (let i = 0; !hand.isQuiet(model.elapsed); i++) {
+    for (let i = 0; !hand.isIdle(model.elapsed); i++) {
       assert.ok(i < 300, 'it finds no rest');
       while (process.posts.length > 0) await ends(n, 0, 'ok').run(model, undefined);
       await acts(n, 100, 'answered').run(model, undefined);

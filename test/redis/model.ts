@@ -96,7 +96,7 @@ export interface Limits {
 }
 
 /** A quiet period ends at half a millisecond. */
-const isQuiet = (due: number): boolean => due % 1 !== 0;
+const isIdle = (due: number): boolean => due % 1 !== 0;
 
 export const answers = {
   ok: { ok: true },
@@ -276,9 +276,9 @@ export class Model {
     const wasHeld = holders.has(asset);
     if ((holders.get(asset)?.lease ?? 0) <= this.now) holders.delete(asset);
     const ends = older === undefined ? this.now + quietMs + 0.5 : wasHeld ? since : older.due;
-    const due = quietMs > 0 && !holders.has(asset) && isQuiet(ends) ? ends : Math.min(since, this.now);
+    const due = quietMs > 0 && !holders.has(asset) && isIdle(ends) ? ends : Math.min(since, this.now);
     owed.set(asset, { id, live, since, due });
-    if (older === undefined && isQuiet(due)) this.facts.putOffAt = this.now;
+    if (older === undefined && isIdle(due)) this.facts.putOffAt = this.now;
     return live;
   }
 
@@ -395,7 +395,7 @@ export class Model {
         .filter(({ live, due }) => live === isLive && due >= now + 1 && due <= facts.pullBelow)
         .sort((a, b) => b.due - a.due || (a.asset < b.asset ? 1 : -1))
         .slice(0, pulledAtOnce);
-      for (const { asset, due } of later) if (!isQuiet(due) || due > now + quietMs + 1) this.waitAgain(asset);
+      for (const { asset, due } of later) if (!isIdle(due) || due > now + quietMs + 1) this.waitAgain(asset);
       return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
     });
     const below = Math.max(...reached);
@@ -630,7 +630,7 @@ export class Model {
     const isPutOff = client.reason === 'not_before' && facts.state !== 'failing';
     const isOwn = isPutOff || ['due', 'full', 'rate'].includes(client.reason);
     if (isOwn && due > Math.max(now, client.at ?? 0))
-      return { reason: isQuiet(due) ? 'quiet' : 'retry', at: due };
+      return { reason: isIdle(due) ? 'quiet' : 'retry', at: due };
     if (client.reason !== 'due' || facts.state === 'failing') return client;
     if (!live && facts.holders.size >= this.backfillBound()) return { reason: 'full' };
     const drainAt = Math.ceil(this.drainTime());
@@ -651,7 +651,7 @@ export class Model {
       .map(({ due }): { reason: WaitReason; at: number } => {
         if (due < this.recoveredAt && drainAt > now) return { reason: 'rate', at: drainAt };
         if (due <= now) return { reason: 'due' as const, at: now };
-        return { reason: isQuiet(due) ? ('quiet' as const) : ('retry' as const), at: Math.ceil(due) };
+        return { reason: isIdle(due) ? ('quiet' as const) : ('retry' as const), at: Math.ceil(due) };
       })
       .sort((a, b) => a.at - b.at);
     return first ?? { reason: 'full' };

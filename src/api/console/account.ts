@@ -1,32 +1,17 @@
 /** The pages of an account: its sites, and its notices. */
-import type { Context } from 'koa';
-import { clientTokenPattern, isClientToken, isNoticesClient, noticesClient } from '../../ids.js';
-import type { Db } from '../../redis/connection/db.js';
+
+import { isClientToken, noticesClient } from '../../ids.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
-import { type Client, getClient, pageOfClients } from '../../redis/records/clients.js';
-import { readSite, siteStates } from '../../redis/records/endpoint.js';
+import { type Client, getClient } from '../../redis/records/clients.js';
 import type { ConsoleSession } from '../../redis/records/sessions.js';
-import { badParameter } from '../apiError.js';
-import { notACursor } from '../reference/schemas.js';
-import type { ApiDeps } from '../step.js';
-import { redirect, type Visit } from './door.js';
-import { html, type Piece } from './html.js';
-import { actionForm, noResult, type Page, table } from './page.js';
-import { bare, given, type Site, shownUrl, siteUrl } from './site.js';
-import {
-  badge,
-  exactly,
-  failedInWords,
-  faultInWords,
-  fromNow,
-  hasPart,
-  healthNotice,
-  nextAttempt,
-  stateField,
-} from './words.js';
-
-const perPage = 50;
+import { redirect, type Visit } from '../../web/door.js';
+import { html } from '../../web/html.js';
+import { actionForm, noResult, type Page, table } from '../../web/page.js';
+import { bare, given, type Site, shownUrl, siteUrl } from '../../web/site.js';
+import { sitesPart } from '../../web/sites.js';
+import { badge, exactly, healthNotice, nextAttempt } from '../../web/words.js';
+import type { ApiDeps } from '../deps.js';
 
 /** GET /console: every site of the account, page by page; a client token as `site` leads to its page. */
 export async function sitesPage({ ctx, session }: Visit<ConsoleSession>, { db }: ApiDeps) {
@@ -35,52 +20,6 @@ export async function sitesPage({ ctx, session }: Visit<ConsoleSession>, { db }:
   const found = isClientToken(asked) ? await getClient(db, asked) : undefined;
   if (found?.accountId === accountId) return redirect(ctx, siteUrl(found.clientToken));
   return { title: 'Sites', isLive: true, body: await sitesPart(ctx, db, accountId) };
-}
-
-/** Shows the sites of an account, page by page. @param href of a site's pages */
-export async function sitesPart(
-  ctx: Pick<Context, 'path' | 'querystring'>,
-  db: Db,
-  accountId: string,
-  href = siteUrl,
-): Promise<Piece> {
-  const [cursor, wanted, part = ''] = ['cursor', 'state', 'site'].map((name) => given(ctx, name));
-  if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
-  const meant = bare(part);
-  const matching = async (client: Client) => {
-    const { clientToken, name } = client;
-    if (isNoticesClient(clientToken) || !hasPart(`${name}\n${clientToken}`, meant)) return undefined;
-    const site = await readSite(db, client);
-    return wanted === undefined || site.state === wanted ? site : undefined;
-  };
-  const { clients, next } = await pageOfClients(db, { accountId, after: cursor, limit: perPage }, matching);
-  const rows = clients.map((site) => siteRow(site, href(site.clientToken)));
-  const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
-  const none = `There are no ${cursor ? 'further ' : wanted || part ? 'such ' : ''}sites here.`;
-  const asked = Object.entries({ state: wanted ?? '', site: part, cursor: next ?? '' });
-  const more = String(new URLSearchParams(asked.filter(([, value]) => value)));
-  return [
-    html`<form class="row" action="${ctx.path}"><div><label for="site">Site</label>
-<input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name or token" maxlength="128"></div>${stateField(siteStates, wanted)}<button class="quiet">Filter</button></form>`,
-    rows.length === 0 ? html`<p>${none}</p>` : table('Sites', columns, rows),
-    next !== undefined && html`<p><a href="${ctx.path}?${more}" rel="next">More sites</a></p>`,
-  ];
-}
-
-type ListedSite = Awaited<ReturnType<typeof readSite<Client>>>;
-
-function siteRow({ clientToken, name, health, registration, state }: ListedSite, href: string) {
-  const failed = health && health.failed > 0 && failedInWords(health);
-  return {
-    id: `site-${clientToken}`,
-    cells: [
-      html`<a href="${href}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`,
-      html`${badge(state)} ${health ? registration && faultInWords(health) : 'its data is broken'} ${failed}`,
-      health?.owed.toLocaleString('en'),
-      health && fromNow(health.lastSuccessAt),
-      registration && new URL(registration.url).host,
-    ],
-  };
 }
 
 /** GET /console/notices: the URL of the account's notices, how it stands, and the newest 20 notices. */

@@ -5,33 +5,33 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { z } from 'zod';
+import { badParameter } from '../../http/apiError.js';
+import type { Parameters } from '../../http/query.js';
+import type { answeredRequest } from '../../http/schemas.js';
 import { explainFailure } from '../../outgoing/details.js';
 import type { WaitReason } from '../../redis/owed/standing.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
-import { badParameter } from '../apiError.js';
-import type { clientEndpoint } from '../endpoint.js';
-import { resumePushNotificationsEndpoint } from '../endpoints/clients.js';
+import type { Sent as SentForm } from '../../web/door.js';
+import { type Html, html, type Piece } from '../../web/html.js';
+import { actionForm, noResult, type Page } from '../../web/page.js';
+import { home, type Site, type SitePart } from '../../web/site.js';
+import { count, exactly, stateInWords, waiting } from '../../web/words.js';
+import type { clientCall } from '../call.js';
+import { resumePushNotificationsCall } from '../calls/clients.js';
 import {
-  recoverNotificationsEndpoint,
-  redeliverNotificationEndpoint,
-  replayNotificationsEndpoint,
-} from '../endpoints/sendAgain.js';
-import { getSigningSecretEndpoint, rotateSigningSecretEndpoint } from '../endpoints/signingSecret.js';
+  recoverNotificationsCall,
+  redeliverNotificationCall,
+  replayNotificationsCall,
+} from '../calls/sendAgain.js';
+import { getSigningSecretCall, rotateSigningSecretCall } from '../calls/signingSecret.js';
 import {
-  checkReceiverEndpoint,
+  checkReceiverCall,
   type oneCheck,
-  sendTestNotificationEndpoint,
+  sendTestNotificationCall,
   type sentRequest,
-} from '../endpoints/testNotification.js';
-import type { answeredRequest } from '../reference/schemas.js';
-import type { ApiDeps } from '../step.js';
-import type { Parameters } from '../steps/query.js';
-import type { Sent as SentForm } from './door.js';
-import { type Html, html, type Piece } from './html.js';
-import { actionForm, noResult, type Page } from './page.js';
-import { home, type Site, type SitePart } from './site.js';
-import { count, exactly, stateInWords, waiting } from './words.js';
+} from '../calls/testNotification.js';
+import type { ApiDeps } from '../deps.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
 const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
@@ -114,7 +114,7 @@ interface Input {
 
 export interface Action {
   title: string;
-  call: ReturnType<typeof clientEndpoint>;
+  call: ReturnType<typeof clientCall>;
   readForm?: (form: Parameters) => Input;
   isGood?: (answer: Answer) => boolean;
   present: (answer: Answer, site: Pick<Site, 'here' | 'formToken'>, input: Input) => Piece;
@@ -143,7 +143,7 @@ type Answered = z.output<typeof answeredRequest>;
 /** POST /console/notices/test: a test to the account's URL for notices only. */
 export const noticesTest: Action = {
   title: 'Test',
-  call: sendTestNotificationEndpoint,
+  call: sendTestNotificationCall,
   isGood: ({ error }) => error === undefined,
   present: (answer) => {
     const { status, error, milliseconds, request } = answer as Answered & { request: Sent };
@@ -234,7 +234,7 @@ export const siteActions: Record<string, Action> = {
   test: { ...noticesTest, readForm: readUrl },
   check: {
     title: 'Check',
-    call: checkReceiverEndpoint,
+    call: checkReceiverCall,
     readForm: readUrl,
     isGood: (answer) => failedChecks(answer).length === 0,
     present: (answer) => {
@@ -245,30 +245,30 @@ export const siteActions: Record<string, Action> = {
   },
   resume: {
     title: 'Resume',
-    call: resumePushNotificationsEndpoint,
+    call: resumePushNotificationsCall,
     present: ({ state, owed }) =>
       html`<p>It is ${stateInWords(String(state))}; ${count(Number(owed), 'notification')} owed. ${state === 'failing' && (owed === 0 ? 'The next event probes it.' : `A probe goes out now${owed === 1 ? '' : '; when it succeeds, the others follow'}.`)}</p>`,
   },
   recover: range(
     'Recover',
-    recoverNotificationsEndpoint,
+    recoverNotificationsCall,
     'notification',
     'Nothing in that time ended as failed and was not followed by a newer one.',
   ),
   replay: range(
     'Replay',
-    replayNotificationsEndpoint,
+    replayNotificationsCall,
     'asset',
     'No notification of that time has to be sent again.',
   ),
   signing_secret: {
     title: 'Signing secret',
-    call: getSigningSecretEndpoint,
+    call: getSigningSecretCall,
     present: ({ signing_secret: secret }) => shownSecret(String(secret)),
   },
   'signing_secret/rotate': {
     title: 'Signing secret',
-    call: rotateSigningSecretEndpoint,
+    call: rotateSigningSecretCall,
     present: ({ signing_secret: secret, previous_valid_until: until }) => [
       html`<p>Made. ${until !== null && html`The one until now signs along until <strong>${exactly(Date.parse(String(until)))}</strong>: give your receiver the new one before then.`}</p>`,
       shownSecret(String(secret)),
@@ -276,7 +276,7 @@ export const siteActions: Record<string, Action> = {
   },
   'notifications/:id/redeliver': {
     title: 'Send it again',
-    call: redeliverNotificationEndpoint,
+    call: redeliverNotificationCall,
     present: ({ notification_id, waiting_reason: why }) =>
       html`<p>It is ${why === undefined ? 'due now' : `owed: ${waiting[why as WaitReason]}`}, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
   },

@@ -1,22 +1,22 @@
 /** The door of the console: who may see a page and send a form, what a page is about, and the routes. */
 import type Router from '@koa/router';
+import { ownClient } from '../../acts/subjects.js';
+import { ApiError } from '../../http/apiError.js';
 import { fingerprintOf } from '../../redis/records/accounts.js';
 import { type ConsoleSession, consoleSessions } from '../../redis/records/sessions.js';
-import { ApiError } from '../apiError.js';
-import { findNoticesClient } from '../endpoint.js';
-import { readEndpoint } from '../endpoints/clients.js';
-import type { ApiDeps } from '../step.js';
+import { createDoor, redirect, type Visit } from '../../web/door.js';
+import { html, type Piece } from '../../web/html.js';
+import { explainedAsset, listedNotifications, notificationPage } from '../../web/notifications.js';
+import { overview } from '../../web/overview.js';
+import { actionForm, type Frame, noResult, type PageAnswer } from '../../web/page.js';
+import { home, type Site, type SitePages, siteUrl, tabPage } from '../../web/site.js';
+import { count, publisher } from '../../web/words.js';
+import { findNoticesClient } from '../call.js';
+import { readEndpoint } from '../calls/clients.js';
+import type { ApiDeps } from '../deps.js';
 import { auditCall } from '../steps/auditCall.js';
-import { ownClient } from '../steps/publisher.js';
 import { noticesPage, sitesPage } from './account.js';
 import { type Action, actions, answerAction, noticesTest, siteActions, verify } from './actions.js';
-import { createDoor, redirect, type Visit } from './door.js';
-import { html, type Piece } from './html.js';
-import { explainedAsset, listedNotifications, notificationPage } from './notifications.js';
-import { overview } from './overview.js';
-import { actionForm, type Frame, noResult, type PageAnswer } from './page.js';
-import { home, type Site, type SitePages, siteUrl, tabPage } from './site.js';
-import { count, publisher } from './words.js';
 
 const frame: Frame = { product: 'Notifications console', back: { name: 'Sites', href: '/console' } };
 

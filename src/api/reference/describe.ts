@@ -1,11 +1,11 @@
 /** Describes a declared call in OpenAPI's terms: its input, its answers, its errors. */
 import type { z } from 'zod';
-import { ApiError, isUnderOauth, presentProblem } from '../apiError.js';
-import type { Description, Endpoint } from '../endpoint.js';
-import { type ErrorCode, errors, toOauthError } from '../errors.js';
-import { makeExample, type Schema, toJsonSchema } from './schemas.js';
+import { ApiError, isUnderOauth, presentProblem } from '../../http/apiError.js';
+import { type ErrorCode, errors, toOauthError } from '../../http/errors.js';
+import { makeExample, type Schema, toJsonSchema } from '../../http/schemas.js';
+import type { Call, Description } from '../call.js';
 
-type Described = Endpoint & { operationId: string; tag: string };
+type Described = Call & { operationId: string; tag: string };
 
 export function describe(calls: readonly Described[]) {
   const paths: Record<string, Record<string, ReturnType<typeof operation>>> = {};

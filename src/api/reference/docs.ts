@@ -1,14 +1,10 @@
 /** Serves the description as a page: Swagger UI from its npm package, nothing from other sites (docs/dependencies.md). */
-import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
-import type Router from '@koa/router';
-import type { Context } from 'koa';
-import { html, pageHeaders } from '../console/html.js';
-import { endpoint } from '../endpoint.js';
-import { errorCodes, errors } from '../errors.js';
+import { errorCodes, errors } from '../../http/errors.js';
+import { packedFile } from '../../web/files.js';
+import { html } from '../../web/html.js';
+import { declareCall } from '../call.js';
 
 const page = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -25,7 +21,7 @@ const pageFile = packedFile('html', () => page);
 
 export const unchanged = { 304: { what: 'As it was answered with the ETag in If-None-Match.' } };
 
-export const getDocsEndpoint = endpoint({
+export const getDocsCall = declareCall({
   route: 'GET /docs',
   summary: 'Show this description as a page',
   description: 'Its files are under `/docs/`; it loads nothing from elsewhere.',
@@ -48,13 +44,6 @@ export const docsFiles = {
   '/docs/errors.css': packedFile('css', () => errorsStyle),
 };
 
-export function mountFiles(router: Router, files: Readonly<Record<string, PackedFile>>): void {
-  for (const [path, file] of Object.entries(files))
-    router.get(path, async (ctx) => {
-      ctx.body = await file(ctx);
-    });
-}
-
 /** Explains each code of the catalogue, at the address that the `type` of an error has. */
 const errorsPage = html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -65,36 +54,6 @@ ${errorCodes.map((code) => {
 `;
 })}</body></html>
 `.text;
-
-type PackedFile = ReturnType<typeof packedFile>;
-
-/** Returns a function that answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
-export function packedFile(type: string, read: () => string | Promise<Buffer>) {
-  let packed: ReturnType<typeof pack> | undefined;
-  return async (ctx: Context): Promise<Buffer | null> => {
-    packed ??= pack(read);
-    const { plain, zipped, etag } = await packed;
-    ctx.set({ ...pageHeaders, 'Cache-Control': 'no-cache' });
-    ctx.type = type;
-    // One for both codings, so a weak one.
-    ctx.etag = `W/"${etag}"`;
-    ctx.vary('Accept-Encoding');
-    ctx.status = 200;
-    if (ctx.fresh) {
-      ctx.status = 304;
-      return null;
-    }
-    if (ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') return plain;
-    ctx.set('Content-Encoding', 'gzip');
-    return zipped;
-  };
-}
-
-async function pack(read: () => string | Promise<Buffer>) {
-  const plain = Buffer.from(await read());
-  const etag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
-  return { plain, zipped: await promisify(gzip)(plain), etag };
-}
 
 /** Shows the description, in the reader's preferred colour scheme. */
 const pageScript = `

@@ -1,7 +1,7 @@
 /** An enrichment event as the platform sends it, and the answers to it. */
 import { z } from 'zod';
+import { errorCode, notificationIdText, plainText, platformIdText, text } from '../../http/schemas.js';
 import { clientTokenPattern, eventIdPattern } from '../../ids.js';
-import { errorCode, notificationIdText, plainText, platformIdText, text } from './schemas.js';
 
 export const enrichmentEvent = z
   .strictObject({

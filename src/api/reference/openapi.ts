@@ -1,12 +1,13 @@
+import { components, matching, text, toJsonSchema } from '../../http/schemas.js';
 import { product } from '../../product.js';
-import { endpoint } from '../endpoint.js';
-import { endpoints, tags } from '../endpoints.js';
+import { packedFile } from '../../web/files.js';
+import { declareCall } from '../call.js';
+import { calls, tags } from '../calls.js';
 import { describe } from './describe.js';
-import { packedFile, unchanged } from './docs.js';
-import { components, matching, text, toJsonSchema } from './schemas.js';
+import { unchanged } from './docs.js';
 import { webhooks } from './webhook.js';
 
-export const openapiEndpoint = endpoint({
+export const openapiCall = declareCall({
   route: 'GET /openapi.json',
   summary: 'Get this description',
   description: 'OpenAPI 3.1.',
@@ -57,7 +58,7 @@ export const openapi = {
   },
   servers: [{ url: '/', description: 'The service that this description comes from' }],
   tags,
-  paths: describe([...endpoints, { ...openapiEndpoint, operationId: 'getOpenApi', tag: 'Service' }]),
+  paths: describe([...calls, { ...openapiCall, operationId: 'getOpenApi', tag: 'Service' }]),
   webhooks,
   components: {
     securitySchemes: {

@@ -1,21 +1,21 @@
 /** Describes what a receiver gets: the notification and the notices, each with headers that verify its first example. */
 import { z } from 'zod';
-import { noticesClient } from '../../ids.js';
-import { changedBody, noticeBody } from '../../notices/notices.js';
-import { notificationRequest, userAgent } from '../../outgoing/notification.js';
-import { type Notice, noticeKinds } from '../../redis/records/notices.js';
-import type { Description } from '../endpoint.js';
-import { parameter, requestBody } from './describe.js';
 import {
   clientTokenText,
+  integer,
   matching,
   notificationIdText,
   platformIdText,
   text,
   time,
   toJsonSchema,
-  whole,
-} from './schemas.js';
+} from '../../http/schemas.js';
+import { noticesClient } from '../../ids.js';
+import { changedBody, noticeBody } from '../../notices/notices.js';
+import { notificationRequest, userAgent } from '../../outgoing/notification.js';
+import { type Notice, noticeKinds } from '../../redis/records/notices.js';
+import type { Description } from '../call.js';
+import { parameter, requestBody } from './describe.js';
 
 /** The secret that signs the examples; nobody else has it. */
 const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
@@ -146,12 +146,12 @@ export const webhooks = {
         'For a person; `window` or `expired` of `notifications.failed`.',
       ),
       since: time('The first failure since the last success; without a failure the same as `at`.'),
-      attempts_failed: whole(5, 'Failed attempts since then; not in `notifications.failed`.').optional(),
-      count: whole(
+      attempts_failed: integer(5, 'Failed attempts since then; not in `notifications.failed`.').optional(),
+      count: integer(
         12_000,
         'Of `notifications.failed`: the failed assets, the first since `since`.',
       ).optional(),
-      owed: whole(12, 'The owed assets of the client when the notice was made.'),
+      owed: integer(12, 'The owed assets of the client when the notice was made.'),
     }),
     bodies: Object.fromEntries(noticeBodies),
   }),

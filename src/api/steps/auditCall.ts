@@ -1,9 +1,10 @@
+import type { Subject } from '../../acts/subjects.js';
+import { tooMany } from '../../http/apiError.js';
+import { clientAddress, networkOf } from '../../http/clientAddress.js';
+import type { ApiContext } from '../../http/context.js';
 import { type Recording, recordCall } from '../../redis/records/audit.js';
 import { countCall } from '../../redis/records/rates.js';
-import { tooMany } from '../apiError.js';
-import { clientAddress, networkOf } from '../clientAddress.js';
-import type { ApiContext, ApiDeps } from '../step.js';
-import type { Subject } from './publisher.js';
+import type { ApiDeps } from '../deps.js';
 
 /** The caller of an audited call; without a client the call is about the account. */
 interface Caller {
@@ -64,12 +65,12 @@ const sends = { name: 'sends', calls: 5, windowSeconds: 25 };
  */
 export async function admitSend(
   deps: ApiDeps,
-  call: Caller & { client: Subject },
+  caller: Caller & { client: Subject },
   what: string,
   { together = 1, ...recording }: Parameters<typeof auditCall>[3] & { together?: 1 | 5 } = {},
 ): Promise<void> {
-  const { sendRate } = deps.db.client(call.client.clientToken);
+  const { sendRate } = deps.db.client(caller.client.clientToken);
   const { waitMs } = await countCall(deps.db, sendRate, { ...sends, calls: sends.calls / together });
   if (waitMs > 0) throw tooMany('Too many calls that send something for this client', sends, waitMs);
-  await auditCall(deps, call, what, recording);
+  await auditCall(deps, caller, what, recording);
 }

@@ -1,7 +1,7 @@
+import { ApiError } from '../../http/apiError.js';
+import { type ErrorCode, errorCodes } from '../../http/errors.js';
 import { checkTarget, TargetRefused } from '../../outgoing/target.js';
-import { ApiError } from '../apiError.js';
-import { type ErrorCode, errorCodes } from '../errors.js';
-import type { ApiDeps } from '../step.js';
+import type { ApiDeps } from '../deps.js';
 
 export const urlCodes: readonly ErrorCode[] = [
   ...errorCodes.filter((code) => code.startsWith('url_')),

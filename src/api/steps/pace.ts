@@ -6,13 +6,14 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config.js';
+import { type Quota, tooMany } from '../../http/apiError.js';
+import { clientAddress, networkOf } from '../../http/clientAddress.js';
+import type { ApiContext, Step } from '../../http/context.js';
+import { OwnRate } from '../../http/rates.js';
 import type { Logger } from '../../log.js';
 import { ignore } from '../../redis/connection/unavailable.js';
-import { type Quota, tooMany } from '../apiError.js';
-import { clientAddress, networkOf } from '../clientAddress.js';
-import type { ApiContext, ApiDeps, Step } from '../step.js';
+import type { ApiDeps } from '../deps.js';
 import { bearerToken } from './publisher.js';
-import { OwnRate } from './rates.js';
 
 const maxWaitMs = 1000;
 const healthPerSecond = 1000;

@@ -26,7 +26,7 @@ export interface NotificationRecord {
   waitingReason?: WaitReason;
   /** The notification that took its place (`superseded`) or made it unnecessary (`not_needed`). */
   by?: string;
-  /** `window` or `expired` if it `failed`; if it was `cancelled` with its client, asset or notices URL, that (src/api/console/words.ts). */
+  /** `window` or `expired` if it `failed`; if it was `cancelled` with its client, asset or notices URL, that (src/web/words.ts). */
   reason?: string;
   attempts: AttemptRecord[];
 }

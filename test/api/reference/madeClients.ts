@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import type { Schema } from '../../../src/api/reference/schemas.js';
+import type { Schema } from '../../../src/http/schemas.js';
 
 /**
  * Fails where generators of clients stumble over a description of calls. Of what it looks for, openapi-generator 7.26 makes code that

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { openapi } from '../../../src/api/reference/openapi.js';
-import type { Schema } from '../../../src/api/reference/schemas.js';
+import type { Schema } from '../../../src/http/schemas.js';
 
 const watched = new Set<string>();
 const underWay: Promise<unknown>[] = [];

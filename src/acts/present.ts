@@ -1,0 +1,60 @@
+import type { AssetExplanation } from '../redis/notifications/decisions.js';
+import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
+import type { Endpoint } from '../redis/records/endpoint.js';
+import type { Registration } from '../redis/records/registrations.js';
+
+export function presentNotification(n: ListedNotification): Record<string, unknown> {
+  return {
+    notification_id: n.notificationId,
+    platform_id: n.platformId,
+    event_id: n.eventId,
+    state: n.state,
+    priority: n.priority,
+    accepted_at: presentTime(n.acceptedAt),
+    ended_at: n.endedAt && presentTime(n.endedAt),
+    next_attempt_at: n.nextAttemptAt && presentTime(n.nextAttemptAt),
+    waiting_reason: n.waitingReason,
+    [n.state === 'not_needed' ? 'made_unnecessary_by' : 'superseded_by']: n.by,
+    reason: n.reason,
+  };
+}
+
+export function presentWithAttempts(n: NotificationRecord): Record<string, unknown> {
+  return {
+    ...presentNotification(n),
+    attempts: n.attempts.map((attempt) => ({ ...attempt, at: presentTime(attempt.at) })),
+  };
+}
+
+/** Shows what is known of an asset, without its last notification. */
+export const presentAsset = ({ platformId, knownSegments, lastEvent }: AssetExplanation) => ({
+  platform_id: platformId,
+  known_segments: knownSegments,
+  last_event: lastEvent && {
+    event_id: lastEvent.eventId,
+    at: presentTime(lastEvent.at),
+    decision: lastEvent.decision,
+  },
+});
+
+export function presentRegistration(registration: Registration, endpoint: Endpoint) {
+  return {
+    url: registration.url,
+    state: endpoint.state,
+    state_since: presentTime(endpoint.lastChange?.at),
+    state_reason: endpoint.lastChange?.why ?? null,
+    registered_at: presentTime(registration.registeredAtMs),
+    owed: endpoint.owed,
+    failed: endpoint.failed,
+    quiet_seconds: endpoint.quietSeconds,
+    last_success_at: presentTime(endpoint.lastSuccessAt),
+    last_failure_at: presentTime(endpoint.lastFailureAt),
+    last_error: endpoint.lastError ?? null,
+    last_detail: endpoint.lastDetail ?? null,
+    next_attempt_at: presentTime(endpoint.nextAttemptAt),
+  };
+}
+
+/** Shows a time as ISO 8601 in UTC; null if there is none. */
+export const presentTime = <Ms extends number | undefined>(ms: Ms) =>
+  (ms === undefined ? null : new Date(ms).toISOString()) as Ms extends number ? string : string | null;

@@ -1,0 +1,169 @@
+/** Sends the five requests of a receiver’s check, judges each answer, and gives advice on failures. Operators’ commands load it too. */
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
+import { ApiError, unavailable } from '../http/apiError.js';
+import { idFromBytes } from '../ids.js';
+import { explainFailure } from '../outgoing/details.js';
+import { hidden } from '../outgoing/hidden.js';
+import { notificationRequest } from '../outgoing/notification.js';
+import type { PostResult, Sender } from '../outgoing/post.js';
+import type { Db } from '../redis/connection/db.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
+import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
+
+type Exchange = Awaited<ReturnType<typeof sendSigned>>;
+
+/** Older than any receiver should accept: libraries of Standard Webhooks accept 5 minutes. */
+const oldMs = 3_600_000;
+const pieces = 5;
+const betweenPiecesMs = 250;
+
+/** Once a URL is registered, no other gets the client's own headers: a stolen token could read them there. */
+export async function targetOf(
+  db: Db,
+  box: SecretBox,
+  { url, clientToken, registered = url }: { url: string; clientToken: string; registered?: string },
+) {
+  await createSigningSecret(db, box, clientToken);
+  const { signing, headers } = await readSecrets(db, box, clientToken);
+  return { url, clientToken, secrets: signing, own: url === registered ? headers : {} };
+}
+
+export type Target = Awaited<ReturnType<typeof targetOf>>;
+
+/** An attempt without an answer by then is a timeout; without a connection, nothing was sent. */
+const answerWithinMs = 25_000;
+
+/** Sends one test notification. @throws ApiError if no connection was free in time */
+async function sendSigned(
+  sender: Sender,
+  { url, clientToken, secrets, own }: Target,
+  { id = idFromBytes(randomBytes(16)), ageMs = 0, inPieces = false } = {},
+) {
+  const startedAtMs = performance.now();
+  const permit = await sender.permit(url, clientToken, answerWithinMs);
+  if (permit === undefined) throw unavailable('too many POSTs wait for a connection');
+  const request = notificationRequest(
+    { notificationId: id, clientToken, platformId: 'test', event: 'test' },
+    secrets,
+    Date.now() - ageMs,
+    own,
+  );
+  const leftMs = answerWithinMs - (performance.now() - startedAtMs);
+  const result = await permit.post(inPieces ? slowly(request) : request, leftMs);
+  return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
+}
+
+/** Sends one. @throws ApiError if the service could not: that says nothing about the receiver */
+export async function sendTest(sender: Sender, target: Target): Promise<Exchange> {
+  const sent = await sendSigned(sender, target);
+  if (sent.result.ours === undefined) return sent;
+  throw new ApiError('temporarily_unavailable', explainOurs(sent.result), { 'Retry-After': '30' });
+}
+
+/**
+ * Makes the five sends of a check within 50 s: a connection of the API without traffic for 60 s is closed (docs/reference/limits.md).
+ * First the good one, then, once that is answered, the others at the same time. Returns each check with its verdict.
+ * @param slowMs a good answer that takes longer is a warning
+ * @throws ApiError if a send found no connection in time
+ */
+export async function checkReceiver(sender: Sender, target: Target, slowMs: number) {
+  const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
+  const good = await sendSigned(sender, target);
+  const [wrongSignature, oldTimestamp, twice, slow] = await Promise.all([
+    sendSigned(sender, { ...target, secrets: [unknownSecret] }),
+    sendSigned(sender, target, { ageMs: oldMs }),
+    sendSigned(sender, target, { id: good.request.headers['webhook-id'] }),
+    sendSigned(sender, target, { inPieces: true }),
+  ]);
+  const forged =
+    'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification. If you do, a default page answers at this URL, and takes all notifications.';
+  const replayed =
+    'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.';
+  const repeated =
+    'Answer 2xx to a webhook-id that you already have, and do nothing: a notification can arrive twice.';
+  const cutOff =
+    'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.';
+  const checks: [string, Exchange[], Judged][] = [
+    ['good', [good], judgeTaken(good.result, slowMs)],
+    ['wrong_signature', [wrongSignature], judgeRefused(wrongSignature.result, forged)],
+    ['old_timestamp', [oldTimestamp], judgeRefused(oldTimestamp.result, replayed)],
+    ['twice', [good, twice], judgeSecond(good.result, twice.result, repeated)],
+    ['slow', [slow], judgeSecond(good.result, slow.result, cutOff)],
+  ];
+  return checks.map(([name, exchanges, judged]) => ({
+    name,
+    sent: exchanges.map(({ request }) => request),
+    answered: exchanges.map(({ result }) => presentAnswer(result)),
+    ...judged,
+  }));
+}
+
+/** Makes the same request with a body that is sent in pieces over a second. */
+const slowly = ({ headers, body }: ReturnType<typeof notificationRequest>) => ({
+  headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
+  body: () => Readable.from(piecesOf(Buffer.from(body)), { objectMode: false }),
+});
+
+async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
+  const size = Math.ceil(bytes.length / pieces);
+  for (let start = 0; start < bytes.length; start += size) {
+    if (start > 0) await wait(betweenPiecesMs);
+    yield bytes.subarray(start, start + size);
+  }
+}
+
+export const presentAnswer = ({ status, milliseconds, error, detail }: PostResult) => ({
+  status,
+  milliseconds: Math.round(milliseconds),
+  error,
+  detail,
+});
+
+interface Judged {
+  verdict: 'ok' | 'warn' | 'fail';
+  advice: string;
+}
+
+const ok: Judged = { verdict: 'ok', advice: 'Nothing to do.' };
+const fail = (advice: string): Judged => ({ verdict: 'fail', advice });
+const warn = (advice: string): Judged => ({ verdict: 'warn', advice });
+
+const explainOurs = ({ ours, why }: PostResult): string =>
+  `The service could not send it because of a problem on its side (${why ? `${ours}: ${why}` : ours}), not of your receiver: try again later`;
+
+/**
+ * Judges the answer to a notification that the receiver must accept.
+ * @param slowMs an answer that takes longer is a warning
+ */
+function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
+  if (result.ours !== undefined) return warn(explainOurs(result));
+  if (!result.ok) return fail(`${seen(result)} ${explainFailure(result).advice}`);
+  if (result.milliseconds <= slowMs) return ok;
+  return warn(
+    'Answer 2xx as soon as the notification is stored, and work afterwards: a late answer is a failed attempt.',
+  );
+}
+
+const seen = (result: PostResult): string => `Your server ${explainFailure(result).does}.`;
+
+/**
+ * Judges the answer to a further send, which comes together with others. @param remedy the advice if only the first one was accepted; a
+ * 429 is about neither, and a server that is silent or answers 503 may be one that serves a single connection
+ */
+function judgeSecond(first: PostResult, second: PostResult, remedy: string): Judged {
+  if (second.ours !== undefined) return warn(explainOurs(second));
+  if (!first.ok || second.ok || second.status === 429) return judgeTaken(first.ok ? second : first);
+  const isBusy = (second.status ?? 503) === 503;
+  return fail(`${seen(second)} ${isBusy ? 'Take 16 requests at a time. If it does: ' : ''}${remedy}`);
+}
+
+/** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
+function judgeRefused(result: PostResult, remedy: string): Judged {
+  if (result.ours !== undefined) return warn(explainOurs(result));
+  if (result.ok) return fail(remedy);
+  const { status = 0 } = result;
+  if (status >= 400 && status < 500 && status !== 429) return ok;
+  return warn(`${seen(result)} Answer 401 when you refuse a notification.`);
+}

@@ -1,0 +1,232 @@
+/** Declares the calls of the API, each once: the router carries out a declaration, and `/openapi.json` describes it. */
+import type { Context } from 'koa';
+import { z } from 'zod';
+import { ownClient, type Subject } from '../acts/subjects.js';
+import { jsonReader, requireNoBody } from '../http/body.js';
+import { checked } from '../http/checked.js';
+import type { ApiContext } from '../http/context.js';
+import type { ErrorCode } from '../http/errors.js';
+import type { AccountRate } from '../http/limits.js';
+import { formDecoded, type Parameters, type Places, readQuery, required } from '../http/query.js';
+import { clientTokenText } from '../http/schemas.js';
+import type { Db } from '../redis/connection/db.js';
+import type { AccessToken } from '../redis/records/accessTokens.js';
+import { getAccount, platformScope } from '../redis/records/accounts.js';
+import { noticesRecipient } from '../redis/records/notices.js';
+import type { ApiDeps } from './deps.js';
+import { bearerToken, requireScope, requireSigningSecretsScope } from './steps/publisher.js';
+
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+
+export interface Description {
+  /** The parameters of the path stand in braces. */
+  route: `${Method} /${string}`;
+  summary: string;
+  description: string;
+  /** In OpenAPI's terms; absent if the call takes no token. */
+  security?: Partial<Record<'bearer' | 'accessToken', string[]>>[];
+  /** The parameters of the query, each with a description and an example. */
+  query?: z.ZodObject;
+  inPath?: z.ZodObject;
+  body?: {
+    schema: z.ZodType;
+    /** The content type; JSON if absent. */
+    type?: string;
+    /** A request for each summary, which says what the example shows. */
+    examples: Record<string, unknown>;
+  };
+  /** The status of the result; 200 if absent. */
+  status?: 202;
+  result: Result;
+  otherResults?: Record<number, Result>;
+  /** The errors, without those that any call, any call with a token and any call with a body may answer. */
+  codes?: readonly ErrorCode[];
+  /** The rate of the account that the call counts towards. */
+  rate?: AccountRate;
+  /** The caller's next step after 503 or no answer, for a call that changes or sends something: one sentence after "After 503". */
+  after503?: string;
+}
+
+interface Result {
+  what: string;
+  /** The schema of the JSON; absent if `type` names the content type alone. Without both there is no body. */
+  schema?: z.ZodType;
+  type?: string;
+  headers?: Record<string, unknown>;
+}
+
+export interface Call extends Description {
+  method: Lowercase<Method>;
+  path: string;
+  middleware: (deps: ApiDeps) => (ctx: Context) => Promise<void>;
+}
+
+export interface CallRequest {
+  ctx: ApiContext;
+  /** The parameters of the query, none of them unknown or empty. */
+  parameters: Parameters;
+}
+
+/** Declares a call. @param of.answer returns the body */
+export const declareCall = (
+  of: Description & { answer: (deps: ApiDeps, request: CallRequest) => unknown },
+): Call => {
+  const [method, path = ''] = of.route.split(' ');
+  const known = Object.keys(of.query?.shape ?? {});
+  if (of.security?.some((way) => 'accessToken' in way)) known.push('access_token');
+  const inQuery = placesOf(known, 'in the query');
+  const inPath = fieldsOf(of.inPath);
+  const as = of.body?.type ? 'a form' : 'JSON';
+  const elsewhere = new Map([
+    ...placesOf(fieldsOf(of.body?.schema), `in the body, as ${as}`),
+    ...placesOf(inPath, 'in the path'),
+  ]);
+  const middleware = (deps: ApiDeps) => async (ctx: Context) => {
+    // The router takes a name as it is written where it cannot decode it.
+    for (const name of inPath) formDecoded(ctx.path, name);
+    const parameters = readQuery(ctx.querystring, known, elsewhere);
+    if (of.body === undefined) await requireNoBody(ctx.req, inQuery);
+    ctx.status = of.status ?? 200;
+    ctx.body = await of.answer(deps, { ctx: ctx as ApiContext, parameters });
+  };
+  return { ...of, method: method?.toLowerCase() as Lowercase<Method>, path, middleware };
+};
+
+const placesOf = (names: readonly string[], place: string): Places =>
+  new Map(names.map((name) => [name, `belongs ${place}`]));
+
+/** Returns the names of an object's members, or of those of each choice. */
+function fieldsOf(schema: unknown): string[] {
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap(fieldsOf);
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+}
+
+export const clientParameter = clientTokenText.describe('The client, a child of the account.');
+
+/** Says in a call's description which tokens may make the call. */
+const tokens = {
+  any: 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
+  orPlatform:
+    'Ask for a token with the scope `push_notifications`; any scope of the account is accepted. The platform’s token (scope `enrichments`) is accepted for every client.',
+  platform: 'Ask for a token with the scope `enrichments`; it is accepted for every client.',
+  signingSecrets:
+    'If the account has the scope `signing_secrets`, ask for a token with it; otherwise any scope of the account is accepted.',
+};
+
+/** A request with a token. Its query and body are parsed by their schemas. */
+export interface TokenRequest<Query = unknown, Body = unknown> {
+  ctx: ApiContext;
+  token: AccessToken;
+  query: Query;
+  body: Body;
+}
+
+export type ClientRequest = TokenRequest & { client: Subject };
+
+interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
+  extends Omit<Description, 'description' | 'security'> {
+  description?: string;
+  by?: keyof typeof tokens;
+  query?: Query;
+  /** At most 16 KiB, unless it says more. */
+  body?: Description['body'] & { schema: Body; atMostBytes?: number };
+  /** Reads many records: such calls of an account are carried out one after another. */
+  isLong?: true;
+  /** Returns false for a call that does not count towards the rate. */
+  isCounted?: (request: TokenRequest<z.output<Query>, z.output<Body>>) => boolean;
+  answer: (deps: ApiDeps, request: TokenRequest<z.output<Query>, z.output<Body>> & About) => unknown;
+}
+
+/** Returns a function that declares calls with a token. `find` finds what such a call is about. */
+const tokenCall =
+  <About extends object>(
+    find: (db: Db, request: CallRequest & { token: AccessToken; by: keyof typeof tokens }) => Promise<About>,
+    { query: ownQuery = {}, codes: ownCodes = [] as ErrorCode[], whose = '' } = {},
+  ) =>
+  <Query extends z.ZodObject, Body extends z.ZodType>({
+    by = 'any',
+    isLong,
+    isCounted = () => true,
+    answer,
+    ...of
+  }: Declared<About, Query, Body>) => {
+    const { query, body, rate } = of;
+    const readJson = body && jsonReader(body.atMostBytes ?? 16 * 1024);
+    const fullQuery = z.object({ ...ownQuery, ...query?.shape });
+    const says = [
+      of.description,
+      rate && `Counts towards the account’s rate \`${rate}\`.`,
+      tokens[by],
+      whose,
+    ];
+    const elsewhere = new Map([
+      ...placesOf(fieldsOf(fullQuery), 'in the query'),
+      ...placesOf(fieldsOf(of.inPath), 'in the path'),
+    ]);
+    /** Carries the call out for a known caller; `query` and `body` are not parsed yet. */
+    const carryOut = async (deps: ApiDeps, given: TokenRequest & About): Promise<unknown> => {
+      const request = {
+        ...given,
+        query: query && checked(query, given.query),
+        body: body && checked(body.schema, given.body, elsewhere),
+      } as TokenRequest<z.output<Query>, z.output<Body>> & About;
+      if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, request.token);
+      if (rate && isCounted(request)) await deps.countCall(request.ctx, rate, request.token.accountId);
+      const { ctx, token } = request;
+      if (isLong)
+        return deps.inTurn(ctx, `${token.accountId} ${of.route}`, async () => answer(deps, request));
+      return answer(deps, request);
+    };
+    return {
+      ...declareCall({
+        ...of,
+        description: says.filter(Boolean).join(' '),
+        security: [{ bearer: [] }],
+        query: fullQuery,
+        codes: [
+          ...ownCodes,
+          ...(of.codes ?? []),
+          ...(by === 'signingSecrets' || by === 'platform' ? (['insufficient_scope'] as const) : []),
+        ],
+        answer: async (deps, { ctx, parameters }) => {
+          // The answer may hold secrets, and is soon out of date.
+          ctx.set('Cache-Control', 'no-store');
+          const token = await deps.findToken(bearerToken(ctx));
+          const about = await find(deps.db, { ctx, parameters, token, by });
+          const json = await readJson?.(ctx.req);
+          return carryOut(deps, { ctx, token, query: Object.fromEntries(parameters), body: json, ...about });
+        },
+      }),
+      carryOut,
+    };
+  };
+
+export const accountCall = tokenCall(async () => ({}));
+
+export const clientCall = tokenCall<{ client: Subject }>(
+  async (db, { parameters, token, by }) => {
+    const { accountId, scopes } = token;
+    if (by === 'platform') requireScope(token, platformScope);
+    const isAnyAllowed = by === 'platform' || (by === 'orPlatform' && scopes.includes(platformScope));
+    const clientToken = required(parameters, 'client_token', ' in the query');
+    return { client: await ownClient(db, { clientToken, accountId, isAnyAllowed }) };
+  },
+  { query: { client_token: clientParameter }, codes: ['unknown_client'] },
+);
+
+/** Declares a call about the client that gets the account's notices. */
+export const noticesCall = tokenCall<{ client: Subject }>(
+  async (db, { token }) => ({ client: await findNoticesClient(db, token) }),
+  {
+    codes: ['insufficient_scope', 'no_notices_url'],
+    whose: 'An account with the scope `enrichments` needs a token with that scope.',
+  },
+);
+
+/** The notices of a platform are about every customer: its tokens for other uses do not reach them. @throws ApiError 403 */
+export async function findNoticesClient(db: Db, token: AccessToken): Promise<Subject> {
+  const { accountId } = token;
+  const { scopes = [] } = (await getAccount(db, accountId)) ?? {};
+  if (scopes.includes(platformScope)) requireScope(token, platformScope);
+  return { clientToken: noticesRecipient({ accountId, scopes }), accountId };
+}

@@ -1,0 +1,35 @@
+import { z } from 'zod';
+import { presentTime } from '../../acts/present.js';
+import { text, time } from '../../http/schemas.js';
+import { consoleAccesses, consoleSessions } from '../../redis/records/sessions.js';
+import { publicOrigin } from '../../web/door.js';
+import { accountCall } from '../call.js';
+import { auditCall } from '../steps/auditCall.js';
+
+export const createConsoleSessionCall = accountCall({
+  route: 'POST /console_sessions',
+  summary: 'Make a link to the console',
+  description: 'Makes a link that opens the account’s console in a browser, once, within 15 minutes.',
+  after503: 'ask again: a link that was made and not answered is known to nobody and ends after 15 minutes.',
+  query: z.object({
+    access: z
+      .enum(consoleAccesses)
+      .default('full')
+      .meta({ description: 'What the session may do.', default: 'full' }),
+  }),
+  result: {
+    what: 'The link.',
+    schema: z.object({
+      url: text('https://notifications.example.com/console/open#dG9rZW4'),
+      expires_at: time(),
+    }),
+  },
+  rate: 'links',
+  answer: async (deps, request) => {
+    const { ctx, token, query } = request;
+    const origin = publicOrigin(ctx.req, deps.config);
+    await auditCall(deps, request, 'console link', { security: 'look', about: query });
+    const { address, expiresAtMs } = await consoleSessions.createLink(deps.db, { ...token, ...query });
+    return { url: origin + address, expires_at: presentTime(expiresAtMs) };
+  },
+});

@@ -1,0 +1,93 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { ownClient } from '../../acts/subjects.js';
+import { ApiError, badParameter, unavailable } from '../../http/apiError.js';
+import { required } from '../../http/query.js';
+import { urlText, yesOrNo } from '../../http/schemas.js';
+import { needsLookup, originOf } from '../../outgoing/target.js';
+import { withTimeout } from '../../promises.js';
+import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
+import { reportStateChange } from '../../redis/records/endpoint.js';
+import {
+  answerWithinMs,
+  getRegistration,
+  markAnswered,
+  register,
+} from '../../redis/records/registrations.js';
+import { clientParameter, declareCall } from '../call.js';
+import type { ApiDeps } from '../deps.js';
+import { auditCall } from '../steps/auditCall.js';
+import { checkUrl, urlCodes } from '../steps/checkUrl.js';
+import { bearerToken } from '../steps/publisher.js';
+
+export const registerPushNotificationsCall = declareCall({
+  route: 'POST /register_push_notifications',
+  summary: 'Register the URL of a client',
+  description:
+    'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`.',
+  after503: 'repeat it unchanged: it then answers 200, also if the first call has stored the URL.',
+  security: [{ bearer: [] }, { accessToken: [] }],
+  query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
+  result: { what: 'Registered.', schema: z.object({ success: yesOrNo(true), url: urlText }) },
+  codes: ['already_registered', ...urlCodes, 'invalid_client_token'],
+  rate: 'names',
+  answer: async (deps, { ctx, parameters }) => {
+    const { db, config } = deps;
+    const bearer = bearerToken(ctx);
+    if (bearer !== undefined && parameters.has('access_token')) {
+      throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
+    }
+    const givenToken = bearer ?? required(parameters, 'access_token');
+    const clientToken = required(parameters, 'client_token');
+    const url = required(parameters, 'url');
+    const token = await deps.findToken(givenToken);
+    const { accountId } = token;
+    const client = await ownClient(db, { clientToken, accountId }, 'invalid_client_token');
+    const there = await getRegistration(db, clientToken);
+    // A repeat takes over what an equal call without an answer has stored.
+    const mayBeOurs = there?.answered === false && there.url === url;
+    if (there && !mayBeOurs) throw alreadyRegistered(config.OPERATOR_CONTACT);
+    if (needsLookup(url)) await deps.countCall(ctx, 'names', accountId);
+    await checkUrl(deps, url, ctx.querystring);
+    const about = { url: originOf(url) };
+    await auditCall(deps, { ctx, token, client }, 'registration', { security: 'change', about });
+    const nonce = await storeUrl(deps, clientToken, url);
+    ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, nonce));
+    return { success: true, url };
+  },
+});
+
+const alreadyRegistered = (contact: string): ApiError =>
+  new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
+
+/** Stores a registration. @returns its nonce @throws ApiError 400, 503 */
+async function storeUrl(deps: ApiDeps, clientToken: string, url: string): Promise<string> {
+  const { db, secretBox, config, catchUps } = deps;
+  const stored = db.durably((own) => register(own, secretBox, clientToken, url));
+  const result = await stored.answer;
+  if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
+  // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.
+  const leftMs = result.storingSinceMs + answerWithinMs - Date.now();
+  await withTimeout(stored.safe, leftMs, () => {
+    throw unavailable(tooLate);
+  });
+  if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable(tooLate);
+  reportStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
+  void catchUps.alarm(clientToken);
+  return result.nonce;
+}
+
+const tooLate = 'the registration was not on disk in time';
+
+/** Runs after the 200 was sent; until the mark is written a repeat would get 200 as well. */
+async function markAnsweredSoon(deps: ApiDeps, clientToken: string, nonce: string, tries = 8): Promise<void> {
+  try {
+    await markAnswered(deps.db, clientToken, nonce);
+  } catch (err) {
+    if (tries > 1 && isRedisUnavailable(err)) {
+      await sleep(400);
+      return markAnsweredSoon(deps, clientToken, nonce, tries - 1);
+    }
+    deps.log.warn({ client_token: clientToken }, 'a registration could not be marked as answered');
+  }
+}

@@ -1,0 +1,20 @@
+import type { Next, ParameterizedContext } from 'koa';
+import type { ApiError } from './apiError.js';
+
+interface ApiState {
+  requestId: string;
+  /** For how long the call waited because its caller asked for that. */
+  waitedMs?: number;
+  /** True if the service, or what it stands on, made the call fail. */
+  isOurs?: boolean;
+  /** Answers an error with a page, for browsers. */
+  showError?: (err: ApiError) => void;
+}
+
+/** Koa's context of a request and its answer, with the state so far and the parameters of the path. */
+export type ApiContext = ParameterizedContext<
+  ApiState,
+  { params: Readonly<Record<string, string | undefined>>; _matchedRoute?: string | RegExp }
+>;
+
+export type Step = (ctx: ApiContext, next: Next) => unknown;

@@ -1,0 +1,86 @@
+/** Rates by key: in the memory of this process, or over all processes. */
+import type { Db } from '../redis/connection/db.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
+import { type Counted, countCall, type Rate } from '../redis/records/rates.js';
+
+/**
+ * Remembers values until a time of `performance.now`: the machine's clock may be set back. It never holds more than `atMost`, as
+ * strangers can make up any number: beyond that the value that was remembered first is forgotten.
+ */
+export class Remembered<Value> {
+  readonly #entries = new Map<string, { value: Value; untilMs: number }>();
+
+  constructor(readonly atMost: number) {}
+
+  remember(key: string, value: Value, untilMs: number): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, { value, untilMs });
+    const [oldest] = this.#entries.keys();
+    if (oldest !== undefined && this.#entries.size > this.atMost) this.#entries.delete(oldest);
+  }
+
+  recall(key: string): Value | undefined {
+    const entry = this.#entries.get(key);
+    if (entry !== undefined && entry.untilMs > performance.now()) return entry.value;
+    this.#entries.delete(key);
+    return undefined;
+  }
+
+  forget(key: string): void {
+    this.#entries.delete(key);
+  }
+}
+
+/** A rate in the memory of this process. About 1 MB holds the keys in use, of which strangers make up any number. */
+export class OwnRate {
+  /** By key, when all calls are left again, ms. */
+  readonly #fullAt = new Remembered<number>(10_000);
+  readonly #everyMs: number;
+  readonly #windowMs: number;
+
+  constructor({ calls, windowSeconds }: Rate) {
+    this.#windowMs = windowSeconds * 1000;
+    this.#everyMs = this.#windowMs / calls;
+  }
+
+  /** Counts a call, unless it must wait for longer. @param weight the calls that it counts as */
+  count(key: string, weight = 1, longestWaitMs = 0): Counted {
+    const nowMs = performance.now();
+    const fullAt = Math.max(nowMs, this.#fullAt.recall(key) ?? 0) + this.#everyMs * weight;
+    const waitMs = Math.max(0, fullAt - nowMs - this.#windowMs);
+    if (waitMs <= longestWaitMs) this.#fullAt.remember(key, fullAt, fullAt);
+    return { waitMs, fullInMs: fullAt - nowMs };
+  }
+
+  /** Gives a counted call back. */
+  giveBack(key: string): void {
+    const fullAt = this.#fullAt.recall(key);
+    if (fullAt !== undefined) this.#fullAt.remember(key, fullAt - this.#everyMs, fullAt - this.#everyMs);
+  }
+}
+
+/**
+ * A rate over all processes: in Redis; while Redis is unavailable, in the memory of each. A key that has reached its rate costs Redis
+ * nothing more until the next call is allowed.
+ */
+export function sharedRate(db: Db, keyPrefix: string, rate: Rate) {
+  const own = new OwnRate(rate);
+  const allowedAt = new Remembered<number>(10_000);
+  /** Returns in how many ms a call that was refused is allowed; 0: perhaps now. */
+  const refusedFor = (key: string): number => Math.max(0, (allowedAt.recall(key) ?? 0) - performance.now());
+  return {
+    refusedFor,
+    /** @throws errors of Redis, unless it is unavailable */
+    async count(key: string): Promise<Counted> {
+      const stillMs = refusedFor(key);
+      if (stillMs > 0) return { waitMs: stillMs, fullInMs: stillMs };
+      const counted = await countCall(db, `${keyPrefix}:${key}`, rate).catch((err: unknown) => {
+        if (isRedisUnavailable(err)) return own.count(key);
+        throw err;
+      });
+      const untilMs = performance.now() + counted.waitMs;
+      if (counted.waitMs > 0) allowedAt.remember(key, untilMs, untilMs);
+      return counted;
+    },
+  };
+}

@@ -1,0 +1,219 @@
+/** zod schemas of what callers send and get, each with an example, and their JSON Schemas (draft 2020-12, as in OpenAPI 3.1). */
+import { z } from 'zod';
+import { clientTokenPattern } from '../ids.js';
+import { allDetails, attemptErrors } from '../outgoing/details.js';
+import { notificationStates, waitReasons } from '../redis/owed/standing.js';
+import { endpointStates } from '../redis/records/endpoint.js';
+import { readTime } from '../times.js';
+import { callersCodes, type ErrorCode, errors, toOauthError } from './errors.js';
+
+export type Schema = Record<string, unknown>;
+
+export const text = (example: string, description?: string) =>
+  z.string().meta({ examples: [example], description });
+
+export const integer = (example: number, description?: string) =>
+  z.number().meta({ type: 'integer', examples: [example], description });
+
+export const yesOrNo = (example: boolean, description?: string) =>
+  z.boolean().meta({ examples: [example], description });
+
+export const time = (description?: string) =>
+  z.string().meta({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'], description });
+
+/** A time of RFC 3339 or a day in UTC that a caller sends, read to ms. */
+export const givenTime = (description: string) =>
+  text('2026-01-31T12:00:00.000Z', description)
+    .meta({ pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt].+)?$' })
+    .transform((given, { addIssue }) => {
+      const read = readTime(given);
+      if (typeof read === 'number') return read;
+      addIssue(read);
+      return z.NEVER;
+    });
+
+/** Describes a text by the pattern with which the code checks it. */
+export const matching = (pattern: RegExp, example: string, description?: string) =>
+  text(example, description).regex(pattern);
+
+const controlCharacters = /\p{Cc}/u;
+const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
+
+/** Counts code points: a character of two UTF-16 units counts once. */
+export const plainText = (maxLength: number) =>
+  z
+    .string()
+    .min(1, 'must not be empty')
+    .refine((s) => s.length <= maxLength || (s.length <= 2 * maxLength && [...s].length <= maxLength), {
+      message: `must not be longer than ${maxLength} characters`,
+      abort: true,
+    })
+    .refine(noControl, 'must not have control characters or half of a surrogate pair')
+    // The refinements in JSON Schema's terms, for the API's description.
+    .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
+
+/** Returns the JSON Schema of a schema's input; a schema with an `id` is a reference to components/schemas. */
+export function toJsonSchema(schema: z.ZodType): Schema {
+  const { $schema, $defs, ...json } = converted(schema);
+  return json;
+}
+
+/** Returns the JSON Schema of every schema with an `id`, by this id. @param codes which an error may have */
+export function components(codes: readonly ErrorCode[] = callersCodes): Record<string, Schema> {
+  const uri = (id: string) => `#/components/schemas/${id}`;
+  const { schemas } = z.toJSONSchema(z.globalRegistry, { io: 'input', uri });
+  const named = Object.entries(schemas).map(([id, { $schema, $id, ...json }]) => [id, json]);
+  const each = codes.map((code) => `${code}: ${errors[code].status}`).join(', ');
+  const description = `For a program; GET /docs/errors says what to do. ${each}.`;
+  return { ...Object.fromEntries(named), ErrorCode: { type: 'string', enum: codes, description } };
+}
+
+function converted(schema: z.ZodType): Schema {
+  const json = JSON.stringify(z.toJSONSchema(schema, { io: 'input' }));
+  return JSON.parse(json.replaceAll('"#/$defs/', '"#/components/schemas/')) as Schema;
+}
+
+/** Returns the example of a schema, else one made of the examples of its required members. */
+export function makeExample(schema: z.ZodType): unknown {
+  const root = converted(schema);
+  const components = (root.$defs ?? {}) as Record<string, Schema>;
+  const of = (json: Schema): unknown => {
+    if (typeof json.$ref === 'string') return of(components[json.$ref.split('/').at(-1) ?? ''] ?? {});
+    if ('const' in json) return json.const;
+    const [found] = ((json.examples ?? json.enum ?? []) as unknown[]).slice(0, 1);
+    if (found !== undefined) return found;
+    const [choice] = (json.anyOf ?? []) as Schema[];
+    if (choice) return of(choice);
+    if (json.type === 'array') return [of(json.items as Schema)];
+    const properties = (json.properties ?? {}) as Record<string, Schema>;
+    const required = (json.required ?? []) as string[];
+    return Object.fromEntries(required.map((name) => [name, of(properties[name] ?? {})]));
+  };
+  return of(root);
+}
+
+export const clientTokenText = matching(clientTokenPattern, 'SITE0042');
+export const platformIdText = plainText(256).meta({ examples: ['vid-9'] });
+export const notificationIdText = text('msg_3q2-7wABAgMEBQYHCAkKCw').min(1);
+/** The bounds are described only: the check of a URL has a code for each mistake. */
+export const urlText = text('https://cms.example.com/hooks/assets').meta({ minLength: 1, maxLength: 2048 });
+export const secretText = text('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
+export const endpointState = z.enum(endpointStates);
+export const attemptError = z.enum(attemptErrors);
+export const attemptDetail = z
+  .enum(allDetails)
+  .meta({ id: 'AttemptDetail', description: 'What went wrong, below the class.' });
+
+export const registeredUrl = z.object({
+  url: urlText,
+  state: endpointState,
+  state_since: time().nullable(),
+  state_reason: text('registered').nullable(),
+  registered_at: time(),
+  owed: integer(0, 'The assets that the client is owed.'),
+  failed: integer(
+    0,
+    'The assets whose newest notification has failed; POST /notifications/recover owes them.',
+  ),
+  quiet_seconds: integer(0, 'The quiet period (PUT /push_notifications/quiet_period).'),
+  last_success_at: time().nullable(),
+  last_failure_at: time().nullable(),
+  last_error: attemptError.nullable(),
+  last_detail: attemptDetail.nullable(),
+  next_attempt_at: time().nullable(),
+});
+
+export const answeredRequest = z.object({
+  status: integer(204).optional(),
+  milliseconds: integer(84),
+  error: attemptError.optional(),
+  detail: attemptDetail.optional(),
+});
+
+/** A whole number in a query. */
+export function numberFrom(least: number, most: number, absent: number, description: string) {
+  const message = `must be a number from ${least} to ${most}`;
+  const meta = { description, default: absent, examples: [absent] };
+  return z
+    .preprocess(
+      (given) => (/^\d{1,4}$/.test(String(given)) ? Number(given) : Number.NaN),
+      z.int(message).min(least, message).max(most, message).meta(meta),
+    )
+    .default(absent);
+}
+
+export const limitNumber = numberFrom(1, 200, 50, 'At most this many.');
+
+export const listedSinceTime = time('If older ones may be missing: when the oldest listed one was accepted.');
+
+export const notACursor = 'is not a next_cursor of this call';
+
+/** The members that every list has beside its entries; the cursor is opaque to callers. */
+export const pageMembers = <Cursor extends z.ZodType>(cursor: Cursor) => ({
+  has_more: yesOrNo(false, 'Whether more may follow now.'),
+  next_cursor: cursor.describe('Where to continue: the next call’s `cursor`. Opaque.').optional(),
+});
+
+const anotherId = 'msg_AAECAwQFBgcICQoLDA0ODw';
+const endReasons = ['window', 'expired', 'client_deleted', 'asset_forgotten', 'url_removed'];
+
+const notificationMembers = {
+  notification_id: notificationIdText,
+  platform_id: platformIdText,
+  event_id: text('an-7731'),
+  state: z.enum(notificationStates),
+  priority: z.enum(['live', 'backfill']),
+  accepted_at: time(),
+  ended_at: time('When it ended; absent while it waits.').optional(),
+  next_attempt_at: time('Absent if no time is known.').optional(),
+  waiting_reason: z.enum(waitReasons).describe('Why it waits.').optional(),
+  superseded_by: text(anotherId, 'The newer notification.').optional(),
+  made_unnecessary_by: text(anotherId, 'The notification that brought the same segments first.').optional(),
+  reason: z.enum(endReasons).describe('Why it failed or was cancelled, unless by an operator.').optional(),
+};
+export const notification = z.object(notificationMembers).meta({ id: 'Notification' });
+
+const attempt = z
+  .object({
+    at: time(),
+    url: text('https://cms.example.com', 'Scheme and host of the URL.'),
+    milliseconds: integer(84),
+    status: integer(503).optional(),
+    error: attemptError.optional(),
+    detail: attemptDetail.optional(),
+    remote_address: text('198.51.100.7').optional(),
+    response_excerpt: text('upstream is away', '1 KiB of a failed answer, or its `Location`.').optional(),
+  })
+  .meta({
+    examples: [
+      {
+        at: '2026-01-31T12:00:00.000Z',
+        url: 'https://cms.example.com',
+        milliseconds: 84,
+        status: 503,
+        error: 'http_status',
+        remote_address: '198.51.100.7',
+      },
+    ],
+  });
+export const notificationWithAttempts = z
+  .object({ ...notificationMembers, attempts: z.array(attempt) })
+  .meta({ id: 'NotificationWithAttempts' });
+
+export const errorCode = z.enum(callersCodes).meta({ id: 'ErrorCode' });
+
+export const problem = z
+  .object({
+    msg: text('The access token is no longer valid', 'For a person; its wording may change.'),
+    code: errorCode,
+    type: text('/docs/errors#invalid_token', 'The code’s explanation, relative to this service (RFC 9457).'),
+    title: text(errors.invalid_token.meaning, 'The code in words: the same in every answer.'),
+    request_id: text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11', 'As X-Request-Id.'),
+  })
+  .meta({ id: 'Problem' });
+export const oauthProblem = z
+  .object({
+    error: z.enum([...new Set(callersCodes.map(toOauthError))]),
+    error_description: text('The client credentials are not valid'),
+  })
+  .meta({ id: 'OAuthProblem', description: 'As in RFC 6749, section 5.2.' });

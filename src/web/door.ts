@@ -1,0 +1,241 @@
+/**
+ * A door for browsers, of publishers or of operators: the link that lets one in, the session that the link opens, its cookie, and the
+ * first steps of each page and form.
+ */
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type Router from '@koa/router';
+import type { Context, Middleware } from 'koa';
+import type { Config } from '../config.js';
+import { ApiError, badParameter } from '../http/apiError.js';
+import { readForm } from '../http/body.js';
+import { isFromTrustedProxy } from '../http/clientAddress.js';
+import type { Parameters } from '../http/query.js';
+import type { Db } from '../redis/connection/db.js';
+import { randomSecret } from '../redis/records/accounts.js';
+import { linkMs, type Sessions, sessionMs } from '../redis/records/sessions.js';
+import { html, type Piece } from './html.js';
+import { composePage, type Frame, formTokenField, type PageAnswer, type PageContext } from './page.js';
+
+/** A request of a session. */
+export interface Visit<Session> {
+  ctx: PageContext;
+  session: Session;
+  /** The token that every form of the session contains. */
+  formToken: string;
+}
+
+/** What a page of this session sent. */
+export interface Sent {
+  form: Parameters;
+}
+
+interface Door<Session> {
+  db: Db;
+  /** The address of its first page. */
+  path: '/console' | '/desk';
+  /** What stands around its pages. */
+  frame: Frame;
+  reached: Reached;
+  sessions: Omit<Sessions<never, Session>, 'createLink'>;
+  /** Returns what else stands around the pages of a session. */
+  around(session: Session): { links: Frame['back'][]; who: Piece };
+  /** How to come in, for whoever has no session. */
+  how: Piece;
+  /** Writes into the audit that a session begins, before it does. */
+  record(ctx: PageContext, session: Session, secret: string): Promise<unknown>;
+  /** Names two sessions if the browser must be asked before the second one ends the first. */
+  apart?(now: Session, next: Session): [now: string, next: string] | undefined;
+  signedOut(ctx: PageContext, session: Session | undefined): PageAnswer;
+}
+
+export function createDoor<Session>(door: Door<Session>) {
+  const { db, path, frame, sessions } = door;
+  const cookies = sessionCookies(`${path.slice(1)}_session`, door.reached);
+  /** The page that a browser without a session asked for, where it comes once it is let in. */
+  const asked = sessionCookies(`${path.slice(1)}_page`, door.reached);
+
+  const outside = (answer: (ctx: PageContext) => PageAnswer): Middleware => composePage(frame, answer);
+
+  /** Composes a page of a session; without one a browser comes to the page that says how to get one. */
+  const page = (answer: (visit: Visit<Session>) => PageAnswer): Middleware =>
+    outside(async (ctx) => {
+      const secret = cookies.secretOf(ctx);
+      const session = await sessions.find(db, secret);
+      if (session !== undefined) {
+        const formToken = cookies.formTokenOf(secret);
+        ctx.state.frame.session = { ...door.around(session), signOut: `${path}/sign_out`, formToken };
+        return answer({ ctx, session, formToken });
+      }
+      // Part of a page: the rest of it stays, with what somebody may have written.
+      if (ctx.get('HX-Request') === 'true') throw new ApiError('invalid_token', sessionEnded);
+      if (ctx.method === 'GET') asked.begin(ctx, Buffer.from(ctx.url).toString('base64url'), linkMs);
+      // A session that has just begun sent its cookie, unless the browser has refused it.
+      const isRefused = ctx.get('Referer').endsWith(`${path}/open`);
+      return redirect(ctx, `${path}/open${isRefused ? '?cookie=refused' : ''}`);
+    });
+
+  /** Composes the answer to a form that a page of this session sent. @throws ApiError 403 for any other form */
+  const form = (answer: (visit: Visit<Session> & Sent) => PageAnswer): Middleware =>
+    page(async (visit) => {
+      cookies.requireSameOrigin(visit.ctx);
+      const form = await readForm(visit.ctx.req);
+      if (!isSentBy(form, visit.formToken)) throw new ApiError('insufficient_scope', notOfSession);
+      return answer({ ...visit, form });
+    });
+
+  /** Uses up a link for a session, which ends the browser's former one. */
+  async function enter(ctx: PageContext, token: string, session: Session): Promise<undefined> {
+    const secret = randomSecret();
+    await door.record(ctx, session, secret);
+    if (!(await sessions.openLink(db, token, secret))) throw linkUsed();
+    await sessions.end(db, cookies.secretOf(ctx));
+    cookies.begin(ctx, secret, sessionMs);
+    const page = Buffer.from(asked.secretOf(ctx), 'base64url').toString();
+    if (page !== '') asked.end(ctx);
+    // Another site of the domain may have set the cookie.
+    return redirect(ctx, /^\/(console|desk)[/?][!-~]*$/.test(page) ? page : path);
+  }
+
+  /**
+   * Opens a link. While another session is open that the link would end, it asks first: otherwise the sender of the link could have
+   * its reader act in the sender's account.
+   */
+  async function open(ctx: PageContext) {
+    cookies.requireSameOrigin(ctx);
+    const sent = await readForm(ctx.req);
+    // The token of a link stands after `#`; other text of a message may have been pasted with the link.
+    const [token = ''] = /(?<![\w-])[\w-]{43}(?![\w-])/.exec(sent.get('link') ?? '') ?? [];
+    const link = await sessions.findLink(db, token);
+    if (link === undefined) throw linkUsed();
+    const secret = cookies.secretOf(ctx);
+    const session = door.apart && (await sessions.find(db, secret));
+    const names = session && door.apart?.(session, link);
+    const formToken = cookies.formTokenOf(secret);
+    if (names === undefined || isSentBy(sent, formToken)) return enter(ctx, token, link);
+    const body = html`
+<p>You are signed in to <strong>${names[0]}</strong>. This link opens <strong>${names[1]}</strong>.</p>
+<form method="post" action="${path}/open" class="stack">
+<input type="hidden" name="link" value="${token}">${formTokenField(formToken)}
+<button>Leave ${names[0]} and open ${names[1]}</button>
+</form>
+<p><a href="${path}">Stay in ${names[0]}</a></p>`;
+    return { title: 'Open another account', body };
+  }
+
+  /** Ends the session immediately, for every copy of its cookie. */
+  async function signOut(ctx: PageContext) {
+    cookies.requireSameOrigin(ctx);
+    const secret = cookies.secretOf(ctx);
+    const session = await sessions.find(db, secret);
+    await sessions.end(db, secret);
+    cookies.end(ctx);
+    return door.signedOut(ctx, session);
+  }
+
+  /** The script sends the token after `#`; without a token the page says how to come in. */
+  const askForLink = (ctx: PageContext) => ({
+    title: `Open the ${path.slice(1)}`,
+    body: html`
+<p>${ctx.querystring === 'cookie=refused' ? 'Your browser has refused the cookie of your session. Let it take cookies of this address, then get a new link.' : 'You are not signed in, or your session has ended. A form that was sent since has changed nothing.'}</p>
+<form method="post" action="${path}/open" class="stack" data-open>
+${door.how}
+<label for="link">Link</label>
+<input id="link" name="link" autocomplete="off" spellcheck="false" required>
+<button>Open</button>
+</form>`,
+  });
+
+  function mount(router: Router): void {
+    router.get(`${path}/open`, outside(askForLink));
+    router.post(`${path}/open`, outside(open));
+    router.post(`${path}/sign_out`, outside(signOut));
+  }
+
+  return { outside, page, form, enter, mount };
+}
+
+const sessionEnded =
+  'Your session has ended, and nothing was done. Keep what you have written, reload this page and come in again';
+const notOfSession =
+  'This form was not sent by a page of your session, which may have begun since. Keep what you have written, reload the page and send it again';
+
+const linkUsed = () =>
+  new ApiError('invalid_token', 'This link has been used, or is older than 15 minutes. Please get a new one');
+
+/** Where browsers reach these pages: PUBLIC_URL, else the Host of each request. */
+type Reached = Pick<Config, 'PUBLIC_URL' | 'TRUSTED_PROXIES'>;
+
+/** @param plainName the cookie's name over http */
+export function sessionCookies(plainName: string, reached: Reached) {
+  /** The name over https: no other host and no http page can set a cookie of this name. */
+  const securedName = `__Host-${plainName}`;
+
+  /** Lax: a link to a page works in a chat, and a form of another site sends no cookie. */
+  function cookie(secret: string, isSecure: boolean, seconds: number): string {
+    const name = isSecure ? `${securedName}=${secret}; Secure` : `${plainName}=${secret}`;
+    return `${name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${seconds}`;
+  }
+
+  return {
+    /**
+     * Returns the secret of the browser's session; empty if it sent none. If the browser uses https, a cookie that an
+     * http page may have set is ignored.
+     */
+    secretOf({ req, cookies }: Pick<Context, 'req' | 'cookies'>): string {
+      const isSecure = publicOrigin(req, reached).startsWith('https:');
+      return cookies.get(securedName) ?? (isSecure ? undefined : cookies.get(plainName)) ?? '';
+    },
+    begin(ctx: Pick<Context, 'req' | 'get' | 'append'>, secret: string, ms: number): void {
+      // The browser's Origin names https if no proxy does.
+      const isSecure =
+        publicOrigin(ctx.req, reached).startsWith('https:') || ctx.get('origin').startsWith('https:');
+      ctx.append('Set-Cookie', cookie(secret, isSecure, ms / 1000));
+    },
+    end(ctx: Pick<Context, 'append'>): void {
+      // The browser may have either cookie.
+      ctx.append('Set-Cookie', [cookie('', false, 0), cookie('', true, 0)]);
+    },
+    /** Derives the token of the forms from the secret, which no page ever shows. */
+    formTokenOf: (secret: string): string => hash('sha256', `${plainName} form ${secret}`, 'base64url'),
+    /**
+     * Requires a form that a page of this service sent. Without PUBLIC_URL only the host is compared: behind a proxy that is not
+     * listed as trusted, the browser's scheme is unknown.
+     * @throws ApiError 403
+     */
+    requireSameOrigin({ req }: Pick<Context, 'req'>): void {
+      const { origin = '', host, 'sec-fetch-site': site = 'same-origin' } = req.headers;
+      const own = reached.PUBLIC_URL
+        ? [new URL(reached.PUBLIC_URL).origin]
+        : [`http://${host}`, `https://${host}`];
+      if (site === 'same-origin' && own.includes(origin)) return;
+      const says = `This form was sent by a page of another site; these pages are at ${own.join(' or ')}`;
+      throw new ApiError('insufficient_scope', says);
+    },
+  };
+}
+
+/** Returns whether a page of the session with this form token sent the form. */
+function isSentBy(form: Parameters, formToken: string): boolean {
+  const [given, wanted] = [Buffer.from(form.get('form_token') ?? ''), Buffer.from(formToken)];
+  return given.length === wanted.length && timingSafeEqual(given, wanted);
+}
+
+export function redirect(ctx: Pick<Context, 'status' | 'set'>, to: string): undefined {
+  ctx.status = 303;
+  ctx.set('Location', to);
+}
+
+/**
+ * Returns the origin under which browsers reach this service, such as `https://hooks.example.com`: PUBLIC_URL, else the
+ * request's own Host, with the scheme that a trusted proxy names in X-Forwarded-Proto.
+ * @throws ApiError 400 for an invalid Host
+ */
+export function publicOrigin(req: IncomingMessage, reached: Reached): string {
+  if (reached.PUBLIC_URL !== undefined) return new URL(reached.PUBLIC_URL).origin;
+  const { host = '' } = req.headers;
+  if (!/^[A-Za-z0-9.:[\]-]{1,255}$/.test(host)) throw badParameter('The header Host is not a host');
+  const isSecure =
+    isFromTrustedProxy(req, reached.TRUSTED_PROXIES) && req.headers['x-forwarded-proto'] === 'https';
+  return `${isSecure ? 'https' : 'http'}://${host}`;
+}

@@ -1,0 +1,127 @@
+/** The first page of a site: how it stands, now and over the last day. */
+import {
+  type AttemptStep,
+  latencyBoundsMs,
+  quantileMs,
+  readAttempts,
+  stepMs,
+} from '../redis/records/attemptHistory.js';
+import { readStateChanges } from '../redis/records/endpoint.js';
+import { requestHeaderNames } from '../redis/records/secrets.js';
+import { type Html, html, type Piece } from './html.js';
+import { table } from './page.js';
+import { type SitePart, shownUrl } from './site.js';
+import { count, exactly, faultInWords, fromNow, stateInWords } from './words.js';
+
+/** GET /console/sites/{site} */
+export const overview: SitePart = async (site, { db, config }) => {
+  const { client, access, health, registration, here, reader } = site;
+  const { clientToken } = client;
+  const [changes, steps, headerNames] = await Promise.all([
+    readStateChanges(db, clientToken),
+    readAttempts(db, clientToken),
+    requestHeaderNames(db, clientToken),
+  ]);
+  const rows = changes.map(({ at, from, to, why, by }) => ({
+    cells: [exactly(at), stateInWords(from), stateInWords(to), `${why}${reader.changedBy[by]}`],
+  }));
+  const failed = `${here}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
+  return [
+    html`<dl class="facts">
+<dt>Sent to</dt><dd>${registration ? shownUrl(access, registration) : 'nowhere'}</dd>
+${config.SOURCE_ADDRESSES.length > 0 && html`<dt>Sent from</dt><dd>${config.SOURCE_ADDRESSES.join(', ')}</dd>`}
+<dt>Client token</dt><dd><code>${clientToken}</code></dd>
+${headerNames.length > 0 && html`<dt>Added headers</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
+${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
+<dt>Last success</dt><dd>${fromNow(health.lastSuccessAt)}</dd>
+<dt>Last failure</dt><dd>${fromNow(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
+</dl>
+<h2>The last day</h2>`,
+    lastDay(steps),
+    changes.length > 0 && html`<h2>Changes of state</h2>`,
+    changes.length > 0 && table('Changes of state', ['When', 'From', 'To', 'Why'], rows),
+  ];
+};
+
+/** Shows the attempts of the last day: how many succeeded and failed, why, and how long they took. */
+export function lastDay(steps: readonly AttemptStep[]): Piece {
+  const failed = total(steps.flatMap((step) => Object.values(step.failed)));
+  const succeeded = total(steps.map(({ delivered }) => delivered));
+  if (failed + succeeded === 0) return html`<p>No attempt.</p>`;
+  const classes = [...new Set(steps.flatMap((step) => Object.keys(step.failed)))].sort();
+  const within = (share: number) => steps.map((step) => quantileMs(step.latency, share) ?? 0);
+  return [
+    html`<p>${count(succeeded, 'attempt')} succeeded and ${failed.toLocaleString('en')} failed.</p>`,
+    plot(`Attempts that succeeded, in ${stepMs / 60_000} minutes`, steps, [
+      { name: 'succeeded', tint: 1, values: steps.map((step) => step.delivered) },
+    ]),
+    failed > 0 &&
+      plot(
+        'Attempts that failed, by error class',
+        steps,
+        classes.map((name, i) => ({
+          name,
+          tint: 2 + (i % 4),
+          values: steps.map((step) => step.failed[name] ?? 0),
+        })),
+      ),
+    plot('How long attempts took, ms', steps, [
+      { name: 'half of them at most', tint: 5, values: within(0.5) },
+      {
+        name: '95 % of them at most',
+        tint: 4,
+        values: within(0.95).map((ms, i) => ms - (within(0.5)[i] ?? 0)),
+      },
+    ]),
+    hourly(steps, classes),
+  ];
+}
+
+const total = (values: readonly number[]): number => values.reduce((sum, n) => sum + n, 0);
+
+/** Draws each series upon those before it, a bar for each step. A tint is a colour of console.css. */
+export function plot(
+  caption: string,
+  steps: readonly AttemptStep[],
+  series: readonly { name: string; tint: number; values: readonly number[] }[],
+): Html {
+  const sums = steps.map(() => 0);
+  const heights = steps.map((_, i) => total(series.map(({ values }) => values[i] ?? 0)));
+  const most = Math.max(0, ...heights);
+  const top = most || 1;
+  const upTo = most === 0 ? 'none' : `up to ${most.toLocaleString('en')}`;
+  const y = (value: number) => Math.round(1000 - (1000 * value) / top);
+  const shapes = series.map(({ tint, values }) => {
+    const bars = values.map((value, i) => {
+      const from = sums[i] ?? 0;
+      sums[i] = from + value;
+      return value === 0 ? '' : `M${i} ${y(from)}V${y(from + value)}h1V${y(from)}z`;
+    });
+    return html`<path class="tint-${tint}" d="${bars.join('')}"/>`;
+  });
+  const ticks = steps.filter((_, i) => i % (steps.length / 6) === 0).map(({ atMs }) => new Date(atMs));
+  return html`<figure><figcaption>${caption}: ${series.map(({ name, tint }) => html`<span class="key tint-${tint}">${name}</span> `)}<span>${upTo}</span></figcaption>
+<svg viewBox="0 0 ${steps.length} 1000" preserveAspectRatio="none" role="img" aria-label="${caption}, ${upTo}">${shapes}</svg>
+<p class="axis" aria-hidden="true">${ticks.map((tick) => html`<span>${tick.toISOString().slice(11, 16)}</span>`)}<span>now</span></p></figure>`;
+}
+
+function hourly(steps: readonly AttemptStep[], classes: readonly string[]): Html {
+  const hourOf = ({ atMs }: AttemptStep) => Math.floor(atMs / 3_600_000);
+  const rows = [...new Set(steps.map(hourOf))].reverse().map((hour) => {
+    const its = steps.filter((step) => hourOf(step) === hour);
+    const failed = classes.map((name) => ({ name, n: total(its.map((step) => step.failed[name] ?? 0)) }));
+    const latency = latencyBoundsMs.concat(0).map((_, i) => total(its.map((step) => step.latency[i] ?? 0)));
+    const [half, most] = [0.5, 0.95].map((share) => quantileMs(latency, share));
+    return {
+      cells: [
+        exactly(hour * 3_600_000),
+        total(its.map((step) => step.delivered)).toLocaleString('en'),
+        failed.map(({ name, n }) => n > 0 && `${name} ${n.toLocaleString('en')} `),
+        half && `${half} ms`,
+        most && `${most} ms`,
+      ],
+    };
+  });
+  const columns = ['From', 'Succeeded', 'Failed', 'Half within', '95 % within'];
+  return html`<details><summary>The same as a table, by the hour</summary>${table('Attempts by the hour', columns, rows)}</details>`;
+}

@@ -1,0 +1,60 @@
+/** The sites of an account, page by page. */
+import type { Context } from 'koa';
+import { badParameter } from '../http/apiError.js';
+import { notACursor } from '../http/schemas.js';
+import { clientTokenPattern, isNoticesClient } from '../ids.js';
+import type { Db } from '../redis/connection/db.js';
+import { type Client, pageOfClients } from '../redis/records/clients.js';
+import { readSite, siteStates } from '../redis/records/endpoint.js';
+import { html, type Piece } from './html.js';
+import { table } from './page.js';
+import { bare, given, siteUrl } from './site.js';
+import { badge, failedInWords, faultInWords, fromNow, hasPart, stateField } from './words.js';
+
+const perPage = 50;
+
+/** Shows the sites of an account, page by page. @param href of a site's pages */
+export async function sitesPart(
+  ctx: Pick<Context, 'path' | 'querystring'>,
+  db: Db,
+  accountId: string,
+  href = siteUrl,
+): Promise<Piece> {
+  const [cursor, wanted, part = ''] = ['cursor', 'state', 'site'].map((name) => given(ctx, name));
+  if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
+  const meant = bare(part);
+  const matching = async (client: Client) => {
+    const { clientToken, name } = client;
+    if (isNoticesClient(clientToken) || !hasPart(`${name}\n${clientToken}`, meant)) return undefined;
+    const site = await readSite(db, client);
+    return wanted === undefined || site.state === wanted ? site : undefined;
+  };
+  const { clients, next } = await pageOfClients(db, { accountId, after: cursor, limit: perPage }, matching);
+  const rows = clients.map((site) => siteRow(site, href(site.clientToken)));
+  const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
+  const none = `There are no ${cursor ? 'further ' : wanted || part ? 'such ' : ''}sites here.`;
+  const asked = Object.entries({ state: wanted ?? '', site: part, cursor: next ?? '' });
+  const more = String(new URLSearchParams(asked.filter(([, value]) => value)));
+  return [
+    html`<form class="row" action="${ctx.path}"><div><label for="site">Site</label>
+<input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name or token" maxlength="128"></div>${stateField(siteStates, wanted)}<button class="quiet">Filter</button></form>`,
+    rows.length === 0 ? html`<p>${none}</p>` : table('Sites', columns, rows),
+    next !== undefined && html`<p><a href="${ctx.path}?${more}" rel="next">More sites</a></p>`,
+  ];
+}
+
+type ListedSite = Awaited<ReturnType<typeof readSite<Client>>>;
+
+function siteRow({ clientToken, name, health, registration, state }: ListedSite, href: string) {
+  const failed = health && health.failed > 0 && failedInWords(health);
+  return {
+    id: `site-${clientToken}`,
+    cells: [
+      html`<a href="${href}">${name || clientToken}</a> <code class="faint">${clientToken}</code>`,
+      html`${badge(state)} ${health ? registration && faultInWords(health) : 'its data is broken'} ${failed}`,
+      health?.owed.toLocaleString('en'),
+      health && fromNow(health.lastSuccessAt),
+      registration && new URL(registration.url).host,
+    ],
+  };
+}

@@ -1,0 +1,228 @@
+/** Sentences about states and times, for people. Times are ms since the epoch. */
+import { constants } from '../constants.js';
+import { explainFailure } from '../outgoing/details.js';
+import type { ListedNotification } from '../redis/notifications/notifications.js';
+import type { WaitReason } from '../redis/owed/standing.js';
+import { type Endpoint, type StateChange, siteStateOf } from '../redis/records/endpoint.js';
+import type { Registration } from '../redis/records/registrations.js';
+import { type Html, html, type Piece } from './html.js';
+
+export function fromNow(atMs: number | undefined): Html {
+  if (atMs === undefined) return html`<span class="faint">never</span>`;
+  return timeElement(atMs, distance(atMs));
+}
+
+/** Writes how far a moment is from now: `3 min ago`, `in 20 s`. */
+export function distance(atMs: number): string {
+  const awayMs = atMs - Date.now();
+  const away = span(Math.max(1000, Math.abs(awayMs)));
+  return awayMs > 0 ? `in ${away}` : `${away} ago`;
+}
+
+/** Shows a moment to the second, to compare it with a log. */
+export const exactly = (atMs: number): Html => timeElement(atMs, inSeconds(atMs));
+
+/** Shows the hour and minute of a moment, and the day if it is not today. */
+function clock(atMs: number): Html {
+  const today = inSeconds(Date.now()).slice(0, 11);
+  return timeElement(atMs, inSeconds(atMs).slice(0, 16).replace(today, ''));
+}
+
+const inSeconds = (atMs: number): string => new Date(atMs).toISOString().slice(0, 19).replace('T', ' ');
+
+const timeElement = (atMs: number, shown: string): Html =>
+  html`<time datetime="${new Date(atMs).toISOString()}" title="${inSeconds(atMs)} UTC">${shown}</time>`;
+
+/** Writes a span of time: `850 ms`, `42 s`, `17 min`, `5 h`, `3 days`. */
+export function span(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 100_000) return `${Math.round(ms / 1000)} s`;
+  if (ms < 5_400_000) return `${Math.round(ms / 60_000)} min`;
+  if (ms < 129_600_000) return `${Math.round(ms / 3_600_000)} h`;
+  return `${Math.round(ms / 86_400_000)} days`;
+}
+
+/** Names a number of things: `1 client`, `2,000 clients`. */
+export const count = (n: number, one: string, many = `${one}s`): string =>
+  `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+
+/** Returns whether a text has this part, in capital letters or not, in either form of Unicode. */
+export const hasPart = (text: string, part: string): boolean => plain(text).includes(plain(part));
+
+const plain = (text: string): string => text.normalize('NFC').toLowerCase();
+
+export const badge = (state: string) => html`<span class="badge ${state}">${stateInWords(state)}</span>`;
+
+export const stateInWords = (state: string): string =>
+  state === 'not_registered' ? 'no URL' : state.replace('_', ' ');
+
+export const stateField = (states: readonly string[], chosen: string | undefined): Html =>
+  html`<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${states.map((name) => html`<option value="${name}" ${name === chosen && html`selected`}>${stateInWords(name)}</option>`)}</select></div>`;
+
+/** To whom the pages of a site speak. */
+export interface Reader {
+  /** The receiver's owner, at the beginning of a sentence. */
+  whose: string;
+  /** Who ends a pause. */
+  endPause: string;
+  /** Before advice for the receiver's owner. */
+  tell: string;
+  /** What a delivered notification came to, before the status. */
+  gotIt: string;
+  changedBy: Readonly<Record<StateChange['by'], string>>;
+}
+
+export const publisher: Reader = {
+  whose: 'Your',
+  endPause: 'Ask your account manager to end the pause. What waits is sent then.',
+  tell: '',
+  gotIt: 'You did get it: your endpoint answered',
+  changedBy: { service: '', publisher: ' (by you)', operator: ' (by your account manager)' },
+};
+
+export const operatorReader: Reader = {
+  whose: 'Its',
+  endPause: 'Resume it to end the pause. What waits is sent then.',
+  tell: 'Tell its engineers: ',
+  gotIt: 'It was delivered: the endpoint answered',
+  changedBy: { service: '', publisher: ' (by the publisher)', operator: ' (by an operator)' },
+};
+
+export const failedInWords = ({ failed }: Endpoint): Html =>
+  html`${count(failed, 'video')} ended as ${badge('failed')}`;
+
+/** Says that notifications were given up, and how to recover them; nothing if none was. */
+export function failedNotice(health: Endpoint, remedy: (sinceMs: number) => Piece): Piece {
+  const { failed, failedSince } = health;
+  if (failed === 0 || failedSince === undefined) return '';
+  return html`<div class="notice bad"><p class="lead">${failedInWords(health)} since ${clock(failedSince)}: nothing more is sent about ${failed === 1 ? 'it' : 'them'}.</p>
+${remedy(failedSince)}</div>`;
+}
+
+/**
+ * Shows in the first line what is wrong now, and then what to do: `register` without a URL, `resume` to try now.
+ * @param purpose.noun what waits: a video or a notice
+ */
+export function healthNotice(
+  { health, registration, reader }: { health: Endpoint; registration?: Registration; reader: Reader },
+  { noun, register, resume }: { noun: string; register: Piece; resume: Piece },
+): Html {
+  const { owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
+  const { does, advice: told } = explainFailure(lastFailure(health));
+  const advice = told && `${reader.tell}${told}`;
+  const state = siteStateOf(health, registration);
+  const notice = (tone: 'good' | 'warn' | 'bad', says: Piece, advice?: Piece): Html =>
+    html`<div class="notice ${tone}"><p class="lead">${badge(state)} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
+  const waiting = `${owed === 0 ? `No ${noun}` : count(owed, noun)} ${owed > 1 ? 'wait' : 'waits'}.`;
+  const triedByNext = `The next ${noun} tries it again.`;
+  const oneOfThem = owed === 1 ? 'it' : 'one of them';
+  const since = (atMs: number | undefined) => atMs !== undefined && html` since ${clock(atMs)}`;
+  switch (state) {
+    case 'not_registered':
+      return notice(
+        'warn',
+        html`No URL is registered, so nothing is sent.${health.state === 'paused' && ' The next one is paused.'}${owed > 0 && ` ${waiting}`}`,
+        register,
+      );
+    case 'paused':
+      return notice(
+        'warn',
+        html`Nothing is sent${since(lastChange?.at)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
+        health.held ? 'Only an admin can enable the account.' : reader.endPause,
+      );
+    case 'suspended':
+      return notice(
+        'bad',
+        html`Nothing is sent${since(lastChange?.at)}, because ${reader.whose.toLowerCase()} server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
+        html`${advice} When it is repaired, ${resume}. What waits is kept.`,
+      );
+    case 'failing':
+      return notice(
+        'bad',
+        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed === 0 ? triedByNext : health.waitingReason === 'not_before' ? html`It asked us to wait (Retry-After): we try ${oneOfThem} ${soon(next)}.` : html`We try ${oneOfThem} at least every ${longestProbe}, next ${soon(next)}.`}`,
+        html`${advice} ${owed > 1 && 'When one is accepted, the others follow.'} ${owed > 0 && html`To try ${oneOfThem} now, ${resume}.`}`,
+      );
+  }
+  if (health.waitingReason === 'not_before') {
+    const says = html`${reader.whose} server asked us to wait (Retry-After). ${waiting} We go on ${soon(next)}.`;
+    return notice('warn', says);
+  }
+  const nextAttempt = html`The next attempt is ${soon(next)}${health.waitingReason === 'quiet' && ', when its quiet period ends'}.`;
+  if (health.failures > 0) {
+    const says = html`${reader.whose} server ${does}${since(health.firstFailureAt)}. ${waiting} ${owed === 0 ? triedByNext : nextAttempt}`;
+    return notice('warn', says, advice);
+  }
+  if (owed > 0) {
+    const underWay = health.inFlight > 0 && `${count(health.inFlight, 'attempt')} under way.`;
+    const says = html`${waiting} ${underWay || nextAttempt}`;
+    if (health.waitingReason === 'retry') return notice('warn', html`${says} An earlier one has failed.`);
+    return notice('good', says);
+  }
+  const last = html`${reader.whose} server accepts what we send, last ${fromNow(lastSuccessAt)}.`;
+  return notice('good', [
+    lastSuccessAt === undefined ? 'Ready: nothing was sent so far.' : last,
+    ` ${waiting}`,
+  ]);
+}
+
+const longestProbe = span(Math.max(...constants.probeScheduleMs));
+
+const soon = (atMs: number | undefined): Html | string =>
+  atMs === undefined || atMs <= Date.now() ? 'now' : fromNow(atMs);
+
+/** Says what an endpoint does wrong, for a row of a list; empty if nothing is known. */
+export const faultInWords = (health: Endpoint): string =>
+  health.lastFailureAt === undefined || health.failures === 0 ? '' : explainFailure(lastFailure(health)).does;
+
+const lastFailure = ({ lastError, lastDetail, lastStatus }: Endpoint) => ({
+  error: lastError,
+  detail: lastDetail,
+  status: lastStatus,
+});
+
+export const waiting: Record<WaitReason, string> = {
+  due: 'its turn comes now',
+  in_flight: 'an attempt is under way',
+  retry: 'it is tried again at its own time',
+  quiet: 'the quiet period of the site gathers events of its video',
+  failing: 'the endpoint is failing, and one notification at a time tries it',
+  not_before: 'the endpoint asked to wait (Retry-After)',
+  rate: 'its turn comes as fast as the rate of the site allows',
+  full: 'its turn comes when an attempt under way ends',
+  paused: 'deliveries are paused',
+  suspended: 'the endpoint is suspended until you resume',
+  no_registration: 'no URL is registered',
+};
+
+const cancelled: Record<string, string> = {
+  client_deleted: 'its site was deleted',
+  asset_forgotten: 'the platform has forgotten its video',
+  url_removed: 'the URL for notices was removed',
+};
+
+/** Says why a notification is in its state; empty if the name of the state says it all. */
+export function stateSentence(n: ListedNotification): string {
+  switch (n.state) {
+    case 'waiting':
+      return n.waitingReason === undefined ? '' : waiting[n.waitingReason];
+    case 'superseded':
+      return `a newer notification of this asset took its place: ${n.by ?? 'its record is gone'}`;
+    case 'not_needed':
+      return `another event brought the same segments first: ${n.by ?? 'its record is gone'}`;
+    case 'failed':
+      return n.reason === 'expired'
+        ? 'it was owed for too long'
+        : 'it failed for 5 days while others succeeded';
+    case 'cancelled':
+      return cancelled[n.reason ?? ''] ?? 'by an operator';
+    default:
+      return '';
+  }
+}
+
+/** Says when a waiting notification is tried: while its endpoint fails, a probe comes first, and may be another notification. */
+export function nextAttempt({ state, nextAttemptAt, waitingReason }: ListedNotification): Piece {
+  if (state !== 'waiting') return '';
+  if (waitingReason === 'failing') return html`when a probe succeeds (next ${soon(nextAttemptAt)})`;
+  return nextAttemptAt === undefined ? waiting[waitingReason ?? 'due'] : soon(nextAttemptAt);
+}
