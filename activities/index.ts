@@ -36,7 +36,7 @@ export function createActivities(deps: ActivityDeps) {
      */
     awaitDelivery(events: ClaimedEvent[], untilAnswered: boolean): Promise<Report> {
       const { cancellationSignal } = Context.current();
-      const forMs = deps.settings.leaseMs - beforeLeaseEndsMs;
+      const forMs = deps.db.settings.leaseMs - beforeLeaseEndsMs;
       const known = new Map<string, Outcome>();
       const work = async () => {
         const outcomes = await traced(deps, events, () =>
@@ -77,13 +77,13 @@ const heartbeatEveryMs = 3000;
 
 /** Sets the alarm for clients whose events wait only for their turn. By then the leases that fill their places have ended or been renewed. */
 async function handOver(
-  { catchUps, settings }: ActivityDeps,
+  { catchUps, db }: ActivityDeps,
   events: readonly ClaimedEvent[],
   outcomes: readonly Outcome[],
 ): Promise<void> {
   const crowded = events.filter((_, i) => isCrowded(outcomes[i] as Outcome));
   const clients = new Set(crowded.map(({ clientToken }) => clientToken));
-  await Promise.all([...clients].map((clientToken) => catchUps.alarm(clientToken, settings.leaseMs)));
+  await Promise.all([...clients].map((clientToken) => catchUps.alarm(clientToken, db.settings.leaseMs)));
 }
 
 /** Sends heartbeats with the progress of this activity to Temporal, until `work` has ended. */

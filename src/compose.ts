@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import { type Config, deliverySettings } from './config.js';
+import type { Config } from './config.js';
 import { Hands } from './delivery/hands.js';
 import { Outbox } from './delivery/outbox.js';
 import type { Logger } from './log.js';
@@ -41,7 +41,6 @@ export type StartedParts = Awaited<ReturnType<typeof startDelivering>>;
  */
 export async function startDelivering(parts: Parts) {
   const { role, config, db, log } = parts;
-  const settings = deliverySettings(config);
   const catchUps = createCatchUps({ ...parts, taskQueue: config.TASK_QUEUE });
   const history = countAttempts(db, log);
   const minutes = countMinutes(db);
@@ -63,10 +62,9 @@ export async function startDelivering(parts: Parts) {
     searchAttributeBytes: config.SEARCH_ATTRIBUTE_BYTES,
   });
   const sends = role !== 'api';
-  const hands = new Hands({ ...parts, settings, catchUps, notices, history, minutes, outbox, sends });
+  const hands = new Hands({ ...parts, catchUps, notices, history, minutes, outbox, sends });
   return {
     ...parts,
-    settings,
     catchUps,
     notices,
     outbox,

@@ -203,21 +203,19 @@ export function readConfig(
 }
 
 export function redisOptions(config: Config) {
-  const { REDIS_URL, KEY_PREFIX, REDIS_DURABILITY, REDIS_ACK_REPLICAS, SEGMENT_RETENTION_DAYS = 0 } = config;
+  const { REDIS_URL, KEY_PREFIX, REDIS_DURABILITY, REDIS_ACK_REPLICAS } = config;
   return {
     url: REDIS_URL,
     prefix: KEY_PREFIX,
     /** If trusted, no write is confirmed. Otherwise a write is safe once it is on the disks of the server and of so many replicas. */
     durability: { trusted: REDIS_DURABILITY === 'trusted', ackReplicas: REDIS_ACK_REPLICAS },
-    keepSegmentsSeconds: Math.ceil(SEGMENT_RETENTION_DAYS * 86_400),
-    keepFailedMs: Math.ceil(config.FAILED_RETENTION_DAYS * 86_400_000),
-    bounds: { maxInFlight: config.MAX_IN_FLIGHT, drainPerSecond: config.DRAIN_PER_SECOND },
+    settings: deliverySettings(config),
   };
 }
 
 export type Durability = ReturnType<typeof redisOptions>['durability'];
 
-/** The settings that decide when and how notifications are sent. */
+/** The settings that decide when notifications are sent, and what is kept: the scripts get them from `Db`. */
 export type DeliverySettings = ReturnType<typeof deliverySettings>;
 
 export function deliverySettings(config: Config) {
@@ -231,6 +229,14 @@ export function deliverySettings(config: Config) {
     /** How long an attempt holds its asset: the attempt's timeout, and 5 s for the wait before it, the resolver and settling. */
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,
     retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,
+    /** Attempts in flight of a client without a bound of its own. */
+    maxInFlight: config.MAX_IN_FLIGHT,
+    /** Of every client after an outage. */
+    drainPerSecond: config.DRAIN_PER_SECOND,
+    /** After how long without an event an asset's known segments are forgotten; 0: never. */
+    keepSegmentsSeconds: Math.ceil((config.SEGMENT_RETENTION_DAYS ?? 0) * 86_400),
+    /** How long a failed asset is kept, so that it can be recovered. */
+    keepFailedMs: Math.ceil(config.FAILED_RETENTION_DAYS * 86_400_000),
   };
 }
 

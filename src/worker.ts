@@ -81,8 +81,8 @@ export async function startWorkers(
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(deps),
     // A POST in flight ends within its lease; whatever still runs after that is cut off.
-    shutdownGraceTime: deps.settings.leaseMs,
-    shutdownForceTime: deps.settings.leaseMs + 10_000,
+    shutdownGraceTime: deps.db.settings.leaseMs,
+    shutdownForceTime: deps.db.settings.leaseMs + 10_000,
   };
   const retries = await Worker.create({
     ...shared,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readRedisAddress, withoutPassword } from '../src/addresses.js';
-import { operatorRoles, readConfig, redisOptions } from '../src/config.js';
+import { deliverySettings, operatorRoles, readConfig } from '../src/config.js';
 
 describe('the settings', () => {
   const key = (id: string) => `${id}:${Buffer.alloc(32, 7).toString('base64')}`;
@@ -120,9 +120,9 @@ describe('the settings', () => {
       () => readConfig({ SEGMENT_RETENTION_DAYS: '44', OWED_RETENTION_DAYS: '31' }),
       /SEGMENT_RETENTION_DAYS: must be at least 45/,
     );
-    const { keepSegmentsSeconds } = redisOptions(readConfig({ SEGMENT_RETENTION_DAYS: '44' }));
+    const { keepSegmentsSeconds } = deliverySettings(readConfig({ SEGMENT_RETENTION_DAYS: '44' }));
     assert.equal(keepSegmentsSeconds, 44 * 86_400);
-    assert.equal(redisOptions(readConfig({})).keepSegmentsSeconds, 0);
+    assert.equal(deliverySettings(readConfig({})).keepSegmentsSeconds, 0);
   });
 });
 

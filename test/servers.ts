@@ -55,8 +55,8 @@ export function servers(): Servers {
   return run.servers;
 }
 
-/** The default bounds of `Db`. */
-export const { bounds } = redisOptions(readConfig({}));
+/** The default settings of `Db`. */
+export const { settings } = redisOptions(readConfig({}));
 
 /**
  * Returns how long a test's connection to this Redis waits for an answer: as long as the service's if the server is the
@@ -73,7 +73,7 @@ export async function connectDb(
   given: Partial<Parameters<typeof openDb>[0]> = {},
 ): Promise<Db> {
   const log = createLogger('silent', 'test');
-  const db = openDb({ url, prefix, bounds, log, ...redisPatience(url), ...given });
+  const db = openDb({ url, prefix, settings: { ...settings }, log, ...redisPatience(url), ...given });
   await waitForRedis(db, 10_000);
   return db;
 }

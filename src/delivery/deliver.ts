@@ -7,7 +7,7 @@ import type { Hands } from './hands.js';
 import { isCrowded, isRetriedShortly } from './outcome.js';
 import type { SendDeps } from './send.js';
 
-export interface DeliverDeps extends Pick<SendDeps, 'db' | 'settings' | 'catchUps' | 'log'> {
+export interface DeliverDeps extends Pick<SendDeps, 'db' | 'catchUps' | 'log'> {
   hands: Hands;
 }
 

@@ -146,8 +146,8 @@ export class Hands {
   #clientOf(clientToken: string): Client {
     const known = this.#clients.get(clientToken);
     if (known !== undefined) return known;
-    const { sends, settings } = this.deps;
-    const hand = new Hand<Arrival>(sends ? settings.leaseMs : undefined);
+    const { sends, db } = this.deps;
+    const hand = new Hand<Arrival>(sends ? db.settings.leaseMs : undefined);
     if (this.isClosed) hand.close(performance.now());
     const client: Client = { clientToken, hand, onIdle: new Set() };
     this.#clients.set(clientToken, client);
@@ -194,14 +194,12 @@ export class Hands {
   }
 
   async #claim(client: Client, call: ClaimCall<Arrival>): Promise<void> {
-    const { db, settings, metrics } = this.deps;
+    const { db, metrics } = this.deps;
     const { clientToken, hand } = client;
     try {
       await announceClaims(db, clientToken);
       const events = call.events.map(({ event }) => event);
-      const { answer, safe } = db.durably((own) =>
-        claimEvents(own, clientToken, events, { settings, nonce: call.nonce, most: call.most }),
-      );
+      const { answer, safe } = db.durably((own) => claimEvents(own, clientToken, events, call));
       const claimed = await answer;
       for (const [i, { resolve }] of call.events.entries()) {
         const claim = claimed.claims[i] as Claim;
@@ -223,7 +221,7 @@ export class Hands {
     const { deps } = this;
     const { clientToken, hand } = client;
     try {
-      const turned = await runTurn(deps.db, clientToken, { ...call, settings: deps.settings });
+      const turned = await runTurn(deps.db, clientToken, call);
       for (const [i, verdict] of call.verdicts.entries()) {
         const settled = turned.settled[i] as Settled;
         conclude(deps, clientToken, verdict, settled);

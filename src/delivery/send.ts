@@ -1,6 +1,5 @@
 /** One attempt: waits for a connection, signs, POSTs, and makes the verdict. */
 
-import type { DeliverySettings } from '../config.js';
 import type { Logger } from '../log.js';
 import type { Metrics, OwnFailureCause } from '../metrics.js';
 import type { Notices } from '../notices/notices.js';
@@ -20,7 +19,6 @@ export interface SendDeps {
   db: Db;
   sender: Sender;
   secretBox: SecretBox;
-  settings: DeliverySettings;
   log: Logger;
   metrics: DeliveryMetrics;
   /** The counts behind the console's plots. */

@@ -17,14 +17,14 @@ const lookAgainMs = 15_000;
 
 /** Has a client's hand send what is due, for a while, and plans when to look again. @throws errors of Redis */
 export async function drainClient(deps: DeliverDeps & Pick<SendDeps, 'metrics'>, clientToken: string) {
-  const { hands, db, log, metrics, settings } = deps;
+  const { hands, db, log, metrics } = deps;
   const begunAt = performance.now();
   const leastMs = (await hands.idle(clientToken, flowMs)) ? soonMs : lookAgainMs;
   const endsAt = performance.now() + flowMs;
   let expired = 0;
   let planned: Plan;
   do {
-    planned = await planCatchUp(db, clientToken, settings.retentionMs, leastMs);
+    planned = await planCatchUp(db, clientToken, leastMs);
     expired += planned.expired;
   } while (planned.expired > 0 && performance.now() < endsAt);
   if (expired > 0)

@@ -76,7 +76,7 @@ describe('An event in flight in another process', () => {
   const takenElsewhere = async () => {
     const { h, client } = scene;
     const event = arrivedEvent(client, 'a');
-    const taking = { settings: h.deps.settings, nonce: 'other', most: 16 };
+    const taking = { nonce: 'other', most: 16 };
     const { taken } = await claimEvents(h.db, client, [event], taking);
     assert.equal(taken.length, 1);
     return { ...event, claim: 1 };
@@ -98,7 +98,7 @@ describe('An event in flight in another process', () => {
 
   it('is sent by its own workflow once the lease of that process has ended', async () => {
     const event = await takenElsewhere();
-    scene.h.skip(scene.h.deps.settings.leaseMs + 1);
+    scene.h.skip(scene.h.db.settings.leaseMs + 1);
     const [outcome] = await deliverEvents(scene.h.deps, [event], 5000);
     assert.equal(outcome?.state, 'delivered');
   });

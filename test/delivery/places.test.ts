@@ -95,7 +95,7 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
       ),
     );
     const { at } = await until('it is sent', () => receiver.received[0]);
-    assert.ok(at - givenAt < h.deps.settings.leaseMs / 2, `after ${at - givenAt} ms`);
+    assert.ok(at - givenAt < h.db.settings.leaseMs / 2, `after ${at - givenAt} ms`);
     await h.noneOwed(client);
     assert.equal(receiver.received.length, 1);
   });

@@ -149,12 +149,12 @@ describe('What nothing works on', () => {
   it('was taken by a process that was killed: it is sent again once its lease has ended', async () => {
     const { h, receiver, client } = scene;
     const event = arrivedEvent(client, 'a');
-    const killed = { settings: h.deps.settings, nonce: 'killed', most: 16 };
+    const killed = { nonce: 'killed', most: 16 };
     const { taken } = await claimEvents(h.db, client, [event], killed);
     assert.equal(taken.length, 1);
     await announceClaims(h.db, client);
     assert.equal((await sweep()).woken, 0, 'while its lease runs');
-    h.skip(h.deps.settings.leaseMs + 3000);
+    h.skip(h.db.settings.leaseMs + 3000);
     assert.equal((await sweep()).woken, 1);
     await h.noneOwed(client);
     assert.equal(receiver.received.at(-1)?.headers['webhook-id'], event.notificationId);

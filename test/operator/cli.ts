@@ -12,7 +12,7 @@ import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { atEnd, bounds, redisPatience, servers, uniquePrefix } from '../servers.js';
+import { atEnd, redisPatience, servers, settings, uniquePrefix } from '../servers.js';
 
 export interface Ran {
   status: number | null;
@@ -57,7 +57,7 @@ export async function openCli(given: NodeJS.ProcessEnv = {}) {
     ...given,
   };
   const log = createLogger('silent', 'test');
-  const db = openDb({ url: servers().redisUrl, prefix, bounds, log, ...redisPatience() });
+  const db = openDb({ url: servers().redisUrl, prefix, settings, log, ...redisPatience() });
   await waitForRedis(db, 5000);
   atEnd(async () => db.redis.disconnect());
   /** Runs a command, in a process that runs several one after another unless it is to be alone. */

@@ -1,6 +1,5 @@
 /** What an operator changes is in the audit before: a command that ends midway leaves no change without an entry. */
 import assert from 'node:assert/strict';
-import type { DeliverySettings } from '../../src/config.js';
 import { nameOf } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
@@ -58,9 +57,9 @@ describe('audit: what an operator changes is recorded first', () => {
     const claim = (event: ReturnType<typeof arrivedEvent>) =>
       claimAgain(db, 'SITE', [{ ...event, claim: 1 }]);
     await claim(arrivedEvent('SITE', 'failed'));
-    await planCatchUp(db, 'SITE', 0, 0);
+    await planCatchUp({ ...db, settings: { ...db.settings, retentionMs: 0 } }, 'SITE', 0);
     await claim(arrivedEvent('SITE', 'delivered'));
-    const turn = { settings: { leaseMs: 60_000 } as DeliverySettings, nonce: newNonce(), most: 1 };
+    const turn = { nonce: newNonce(), most: 1 };
     const attempt = { at: Date.now(), url: 'http://127.0.0.1:4997', milliseconds: 1 };
     const { taken } = await runTurn(db, 'SITE', turn);
     await runTurn(db, 'SITE', {

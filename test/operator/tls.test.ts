@@ -13,7 +13,7 @@ import { explainTemporal } from '../../src/temporal/refusal.js';
 import { startGrpcProxy } from '../grpcProxy.js';
 import { portOf, until } from '../receiver.js';
 import { name, startSentinel } from '../redisSentinels.js';
-import { bounds, opened, servers } from '../servers.js';
+import { opened, servers, settings } from '../servers.js';
 import { keptLog } from '../service.js';
 import { openCli, type Ran } from './cli.js';
 
@@ -107,7 +107,7 @@ describe('operator: status and doctor name the reason of a server', () => {
 
   const store = async (url: string) => {
     const { log, lines } = keptLog();
-    const db = openDb({ url, prefix: '', bounds, log });
+    const db = openDb({ url, prefix: '', settings, log });
     // A server may answer the refusal with an alert.
     const answer = (stream?: typeof db.redis.stream) => stream?.emit('error', new Error('an alert'));
     db.redis.once('error', () => setImmediate(answer, db.redis.stream));

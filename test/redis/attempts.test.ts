@@ -5,8 +5,8 @@ import { getNotification } from '../../src/redis/notifications/notifications.js'
 import { recoverFailed, replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import type { Taken } from '../../src/redis/owed/turn.js';
 import { getEndpoint, resumeEndpoint } from '../../src/redis/records/endpoint.js';
-import { bounds } from '../servers.js';
-import { day, fail, hour, minute, newDeliveryClient, ok, second, settings } from './deliveryClient.js';
+import { settings } from '../servers.js';
+import { day, fail, hour, minute, newDeliveryClient, ok, second } from './deliveryClient.js';
 
 describe('The default settings', () => {
   it('are the times and numbers of the contract', () => {
@@ -14,7 +14,7 @@ describe('The default settings', () => {
     const seconds = (...all: number[]) => all.map((one) => one * second);
     assert.deepEqual(retryScheduleMs, seconds(5, 30, 120, 600, 1800, 3600, 7200, 14_400));
     assert.deepEqual(probeScheduleMs, seconds(10, 30, 60, 120, 300));
-    assert.deepEqual([failingAfter, settings.suspendMinimumAttempts, bounds.maxInFlight], [5, 20, 16]);
+    assert.deepEqual([failingAfter, settings.suspendMinimumAttempts, settings.maxInFlight], [5, 20, 16]);
     assert.deepEqual([retryWindowMs, suspendAfterMs], [5 * day, 5 * day]);
   });
 });

@@ -10,7 +10,7 @@ import { createAccount, defaultScopes } from '../../src/redis/records/accounts.j
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
 import { whileStopped } from '../program.js';
 import { until } from '../receiver.js';
-import { afterTest, bounds, connectDb, opened, openForSuite } from '../servers.js';
+import { afterTest, connectDb, opened, openForSuite, settings } from '../servers.js';
 import { keptLog } from '../service.js';
 import { type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
@@ -89,7 +89,7 @@ describe('A Redis Cluster', () => {
 
   it('is opened at the first try, and each node answers then', async () => {
     for (let i = 0; i < 20; i++) {
-      const db = opened(openDb({ url: cluster.url, prefix: 'test-', bounds, log: keptLog().log }), closeDb);
+      const db = opened(openDb({ url: cluster.url, prefix: 'test-', settings, log: keptLog().log }), closeDb);
       let closed = 0;
       db.redis.on('close', () => closed++);
       await waitForRedis(db, 10_000);

@@ -2,9 +2,8 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
-import { type DeliverySettings, deliverySettings, readConfig } from '../../src/config.js';
+import type { DeliverySettings } from '../../src/config.js';
 import { notificationId } from '../../src/ids.js';
-import type { Db } from '../../src/redis/connection/db.js';
 import {
   type ArrivedEvent,
   type Claim,
@@ -33,15 +32,13 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { atEnd, bounds, connectDb, servers, uniquePrefix } from '../servers.js';
+import { atEnd, connectDb, servers, settings, uniquePrefix } from '../servers.js';
 
 export const second = 1000;
 export const minute = 60 * second;
 export const hour = 60 * minute;
 export const day = 24 * hour;
 
-/** The default settings. */
-export const settings = deliverySettings(readConfig({}));
 export const { leaseMs } = settings;
 
 export interface Answer {
@@ -58,14 +55,14 @@ let count = 0;
 
 /** A client with a URL. @param frozenAt the time of the scripts where their clock stands still, ms */
 export async function newDeliveryClient(
-  { bounds: own, ...given }: Partial<DeliverySettings & Pick<Db, 'bounds'>> = {},
+  given: Partial<DeliverySettings> = {},
   url = servers().redisUrl,
   frozenAt?: number,
 ) {
   let offsetMs = 0;
   let setBackMs = 0;
   const db = await connectDb(url, uniquePrefix(), {
-    bounds: { ...bounds, ...own },
+    settings: { ...settings, ...given },
     clockOffsetMs: () => offsetMs,
     // A busy machine must fail no test.
     commandTimeoutMs: 10_000,
@@ -79,7 +76,7 @@ export async function newDeliveryClient(
     db,
     clientToken,
     account,
-    settings: { ...settings, ...given },
+    settings: db.settings,
     /** Moves the clock of every script; below 0: sets that back. */
     pass(ms: number): void {
       offsetMs += ms;
@@ -102,7 +99,7 @@ export async function newDeliveryClient(
     claims: (
       events: readonly ArrivedEvent[],
       { nonce = newNonce(), most = 64 }: { nonce?: string; most?: number } = {},
-    ): Promise<Claims> => claimEvents(db, clientToken, events, { settings: client.settings, nonce, most }),
+    ): Promise<Claims> => claimEvents(db, clientToken, events, { nonce, most }),
     /** Claims again an event whose claim may be lost. */
     async claimAgain({ notify: _, ...event }: ArrivedEvent, claim: number): Promise<Claim> {
       return (await claimAgain(db, clientToken, [{ ...event, claim }])).claims[0] as Claim;
@@ -130,10 +127,10 @@ export async function newDeliveryClient(
       return { taken, ok, retryAfterMs, attempt };
     },
     turn: (turn: Partial<Turn>): Promise<Turned> =>
-      runTurn(db, clientToken, { settings: client.settings, nonce: newNonce(), most: 0, ...turn }),
+      runTurn(db, clientToken, { nonce: newNonce(), most: 0, ...turn }),
     look: async (owed: Asked): Promise<Standing> =>
       (await readStandings(db, clientToken, [owed]))[0] as Standing,
-    plan: (leastMs = 0): Promise<Plan> => planCatchUp(db, clientToken, client.settings.retentionMs, leastMs),
+    plan: (leastMs = 0): Promise<Plan> => planCatchUp(db, clientToken, leastMs),
     /** Stores a URL where there is none. */
     async register(): Promise<void> {
       const url = `https://receiver.example/${++count}`;

@@ -5,7 +5,7 @@ import { untilServed } from '../../src/redis/connection/needs.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import { replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { connectDb, forTest, opened } from '../servers.js';
+import { connectDb, forTest, opened, settings } from '../servers.js';
 import { newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
@@ -85,7 +85,7 @@ const keepSeconds = 44 * 86_400;
 describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
   const client = forTest(() => newDeliveryClient());
   beforeEach(() => {
-    client.db.keepSegmentsSeconds = keepSeconds;
+    client.db.settings.keepSegmentsSeconds = keepSeconds;
   });
 
   const known = () => client.db.client(client.clientToken).known(slot.bucket);
@@ -131,7 +131,7 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     await forgetAsset(client.db, client.clientToken, asset);
     assert.equal(await secondsLeft(), keepSeconds, 'what is left of a forgotten asset');
     await claim(names(0, 400), false);
-    client.db.keepSegmentsSeconds = 0;
+    client.db.settings.keepSegmentsSeconds = 0;
     await claim(['new']);
     assert.deepEqual(await parts(), [-1, -1]);
   });
@@ -165,7 +165,10 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     const { signal } = new AbortController();
     await untilServed(client.db, 'here', signal);
     const old = opened(await startOwnRedis(['--rename-command', 'HEXPIRE', '']));
-    const db = opened(await connectDb(old.url, '', { keepSegmentsSeconds: keepSeconds }), closeDb);
+    const db = opened(
+      await connectDb(old.url, '', { settings: { ...settings, keepSegmentsSeconds: keepSeconds } }),
+      closeDb,
+    );
     await assert.rejects(untilServed(db, 'here', signal), /refuses HEXPIRE: .*SEGMENT_RETENTION_DAYS/);
   });
 });

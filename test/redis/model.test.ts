@@ -819,7 +819,7 @@ describe('known and owed, in every interleaving', () => {
   /** Runs the steps, and checks that in the end everything owed is delivered. */
   async function keepsPromises(steps: Iterable<Step>, failingAfter: number, limits: Limits): Promise<void> {
     const { maxInFlight, drainPerSecond, perSecond, quietMs = 0 } = limits;
-    const own = { failingAfter, bounds: { maxInFlight, drainPerSecond }, probeScheduleMs: [second, minute] };
+    const own = { failingAfter, maxInFlight, drainPerSecond, probeScheduleMs: [second, minute] };
     const ends = { retryWindowMs: 10 * second, suspendAfterMs: 2 * minute, suspendMinimumAttempts: 3 };
     const client = await newDeliveryClient({ ...own, ...ends, retentionMs: day }, redis.url, startedAt);
     const given = { max_per_second: perSecond, quiet_seconds: quietMs / second };

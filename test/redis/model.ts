@@ -161,7 +161,7 @@ export class Model {
 
   /** Those that people can see and recover, the oldest first. */
   failedYet() {
-    const since = this.now - this.client.db.keepFailedMs;
+    const since = this.now - this.client.db.settings.keepFailedMs;
     return [...this.facts.failed.values()].filter(({ at }) => at > since).sort((a, b) => a.at - b.at);
   }
 
@@ -666,7 +666,7 @@ export class Model {
     const old = this.waiting().filter(({ since }) => since <= now - retentionMs);
     for (const { id } of old) this.fail(id, 'expired');
     for (const [asset, { at }] of facts.failed)
-      if (at <= now - this.client.db.keepFailedMs) facts.failed.delete(asset);
+      if (at <= now - this.client.db.settings.keepFailedMs) facts.failed.delete(asset);
     const waiting = this.waiting();
     const owed = waiting.length + facts.holders.size;
     if (owed === 0) return { owed, oldestAt: 0, inMs: 0, reason: 'due', expired: old.length };

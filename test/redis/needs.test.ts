@@ -26,7 +26,7 @@ import { startOwnRedis } from '../ownRedis.js';
 import { whileStopped } from '../program.js';
 import { startReceiver, until } from '../receiver.js';
 import { startRespProxy, type Words } from '../respProxy.js';
-import { bounds, forSuite, opened, useOpened } from '../servers.js';
+import { forSuite, opened, settings, useOpened } from '../servers.js';
 import { keptLog, startHarness } from '../service.js';
 
 const unscripted = ['ECHO', 'FCALL', 'FUNCTION', 'INFO', 'PSUBSCRIBE', 'PUBLISH', 'WAITAOF'];
@@ -125,7 +125,7 @@ describe('A command that the store refuses', () => {
   let db: Db;
   const { log, lines } = keptLog();
   const asUser = () => `redis://limited:pw@127.0.0.1:${server.port}`;
-  const open = (url: string) => openDb({ url, prefix: 'needs-', bounds, log });
+  const open = (url: string) => openDb({ url, prefix: 'needs-', settings, log });
 
   const openForTest = (url: string) => opened(open(url), closeDb);
   async function openServed(url: string): Promise<Db> {
@@ -242,7 +242,7 @@ describe('A command that the store refuses', () => {
       ['ERR value is not an integer or out of range', /does not have the database/],
     ] as const) {
       proxy.refused.set('SELECT', words);
-      const own = openDb({ url: `${proxy.url}/1`, prefix: 'database-', bounds, log });
+      const own = openDb({ url: `${proxy.url}/1`, prefix: 'database-', settings, log });
       try {
         await assert.rejects(served(own), says);
       } finally {
@@ -378,7 +378,7 @@ describe('A store that refuses writes', () => {
   const ofSuite = useOpened();
   const server = forSuite(async () => ofSuite(await startOwnRedis(['--dbfilename', snapshot])));
   before(async () => {
-    db = ofSuite(openDb({ url: server.url, prefix: 'needs-', bounds, log }), closeDb);
+    db = ofSuite(openDb({ url: server.url, prefix: 'needs-', settings, log }), closeDb);
     await served(db);
     await markStore(db);
   });

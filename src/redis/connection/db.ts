@@ -1,7 +1,7 @@
 /** The connection to Redis. A command answers within its time or fails, and its caller knows that it may have run (nodes.ts). */
 import type { Command, Redis } from 'ioredis';
 import { readRedisAddress } from '../../addresses.js';
-import type { Durability } from '../../config.js';
+import type { DeliverySettings, Durability } from '../../config.js';
 import type { Logger } from '../../log.js';
 import { durableWrites, type Written } from './durable.js';
 import { StoreHealth } from './health.js';
@@ -19,12 +19,7 @@ export interface Db {
   prefix: string;
   global: ReturnType<typeof globalKeys>;
   client(clientToken: string): ReturnType<typeof clientKeys>;
-  /** After how long without an event an asset's known segments are forgotten, s; 0: never. */
-  keepSegmentsSeconds: number;
-  /** How long a failed asset is kept, so that it can be recovered, ms. */
-  keepFailedMs: number;
-  /** `maxInFlight`: attempts in flight of a client without a bound of its own. `drainPerSecond`: of every client after an outage. */
-  bounds: { maxInFlight: number; drainPerSecond: number };
+  settings: DeliverySettings;
   /** By client, as Redis stores them (redis/records/secrets.ts): attempts of a known version need not read them again. */
   knownSecrets: Map<string, { version: string; fields: Record<string, string> }>;
   /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
@@ -42,9 +37,7 @@ export interface CommandObserver {
   refused(reason: RedisReason): void;
 }
 
-interface DbOptions
-  extends Pick<Db, 'bounds'>,
-    Partial<Pick<Db, 'keepSegmentsSeconds' | 'keepFailedMs' | 'clockOffsetMs'>> {
+interface DbOptions extends Pick<Db, 'settings'>, Partial<Pick<Db, 'clockOffsetMs'>> {
   /** addresses.ts */
   url: string;
   prefix: string;
@@ -57,8 +50,7 @@ interface DbOptions
 
 /** @throws RangeError if the URL is not valid */
 export function openDb(options: DbOptions): Db {
-  const { prefix, bounds, log, commandTimeoutMs = 1000, observe } = options;
-  const { keepSegmentsSeconds = 0, keepFailedMs = 90 * 86_400_000, clockOffsetMs = () => 0 } = options;
+  const { prefix, settings, log, commandTimeoutMs = 1000, observe, clockOffsetMs = () => 0 } = options;
   const health = new StoreHealth(log, observe?.refused);
   const address = readRedisAddress(options.url);
   const { redis, nodes } = openNodes(address, commandTimeoutMs, health, clientKeys(prefix, 'need').updates);
@@ -79,9 +71,7 @@ export function openDb(options: DbOptions): Db {
     confirms: !durability.trusted,
     prefix,
     global,
-    bounds,
-    keepSegmentsSeconds,
-    keepFailedMs,
+    settings,
     knownSecrets: new Map(),
     clockOffsetMs,
     client: (clientToken) => clientKeys(prefix, clientToken),

@@ -76,7 +76,7 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
   const own = { redis, nodes: { ...db.nodes, ownerOf: () => redis }, clockOffsetMs: () => 0 };
   const all = [
     ...needed.slice(0, -2),
-    ...(db.keepSegmentsSeconds > 0 ? [expiry] : []),
+    ...(db.settings.keepSegmentsSeconds > 0 ? [expiry] : []),
     ...needed.slice(-2),
     ...(db.confirms ? ['WAITAOF 0 0 0'] : []),
   ];

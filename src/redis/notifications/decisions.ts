@@ -71,7 +71,7 @@ export async function forgetAsset(
   platformId: string,
 ): Promise<{ knownSegments: number; cancelled?: string }> {
   const { bucket, field } = assetSlot(platformId);
-  const args = [platformId, bucket, field, db.keepSegmentsSeconds];
+  const args = [platformId, bucket, field, db.settings.keepSegmentsSeconds];
   const [knownSegments, cancelled] = await runScript<[number, string]>(db, 'forgetAsset', clientToken, args);
   return { knownSegments, ...(cancelled && { cancelled }) };
 }

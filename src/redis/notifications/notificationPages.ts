@@ -141,7 +141,7 @@ async function readPage(db: Db, clientToken: string, after: Position, filter: Ma
   const { state = '', platformId = '', eventId = '', since = Number.NEGATIVE_INFINITY } = filter;
   const order = orderOf(filter);
   const own = [state, platformId, eventId];
-  const args = [order, after.score, after.member, entriesPerStep, db.keepFailedMs, ...own];
+  const args = [order, after.score, after.member, entriesPerStep, db.settings.keepFailedMs, ...own];
   const { entries = [], last: end } = await askScript<Page>(db, 'listPage', clientToken, args);
   const onPage = entries.filter((one) => isBehind(one, after) && (end === undefined || !isBehind(one, end)));
   return {

@@ -46,7 +46,7 @@ export async function recoverFailed(
 ): Promise<{ count: number; more: number }> {
   const { failedAt } = db.client(clientToken);
   const now = await timeAt(db, failedAt);
-  const span = [Math.max(since, now - db.keepFailedMs), until ?? Number.MAX_SAFE_INTEGER] as const;
+  const span = [Math.max(since, now - db.settings.keepFailedMs), until ?? Number.MAX_SAFE_INTEGER] as const;
   if (dryRun) {
     const failed = await db.redis.zcount(failedAt, ...span);
     const count = Math.min(failed, atMost);

@@ -64,7 +64,7 @@ export async function claimEvents(
   taking?: Taking,
 ): Promise<Claims> {
   requireData(db);
-  const args: ScriptArgument[] = [db.keepSegmentsSeconds];
+  const args: ScriptArgument[] = [db.settings.keepSegmentsSeconds];
   for (const event of events) {
     const { notificationId, platformId, eventId, acceptedAt, group = '', trace = '', body = '' } = event;
     const { bucket, field } = assetSlot(platformId);

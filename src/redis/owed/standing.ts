@@ -113,7 +113,7 @@ const perCall = 100;
 
 /** Reads how notifications of one client stand, in the order asked. */
 export async function readStandings(db: Db, clientToken: string, asked: readonly Asked[]) {
-  const { maxInFlight, drainPerSecond } = db.bounds;
+  const { maxInFlight, drainPerSecond } = db.settings;
   const found: Standing[] = [];
   for (let i = 0; i < asked.length; i += perCall) {
     const args = asked.slice(i, i + perCall).flatMap(({ notificationId, platformId, claim = 0 }) => {
@@ -149,8 +149,8 @@ export interface Plan {
  * Plans catch-up: ends what was owed for too long, and notes until when catch-up sleeps.
  * @param leastMs how long it sleeps at least
  */
-export function planCatchUp(db: Db, clientToken: string, retentionMs: number, leastMs: number) {
-  const { maxInFlight, drainPerSecond } = db.bounds;
-  const args = [retentionMs, maxInFlight, drainPerSecond, leastMs, db.keepFailedMs];
+export function planCatchUp(db: Db, clientToken: string, leastMs: number) {
+  const { retentionMs, maxInFlight, drainPerSecond, keepFailedMs } = db.settings;
+  const args = [retentionMs, maxInFlight, drainPerSecond, leastMs, keepFailedMs];
   return askScript<Plan>(db, 'plan', clientToken, args);
 }

@@ -1,6 +1,5 @@
 /** Settles attempts and takes the next ones of a client, in one script: the one gate before every POST. */
 import { randomBytes } from 'node:crypto';
-import type { DeliverySettings } from '../../config.js';
 import type { Db } from '../connection/db.js';
 import { askScript, type ScriptArgument } from '../connection/library.js';
 import type { AttemptRecord } from './standing.js';
@@ -67,7 +66,6 @@ export interface Settled {
 
 /** How a call takes. */
 export interface Taking {
-  settings: DeliverySettings;
   /** New for each call that takes something; a turn that names it as lost finds what the call has taken. */
   nonce: string;
   /** How many assets to take at most. */
@@ -87,7 +85,7 @@ export type Turned = Takes & { settled: Settled[] };
 /** Runs one turn. @throws errors of Redis; a repeated turn names the nonce of the first as lost */
 export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<Turned> {
   const { lost = [], verdicts = [], givenBack = [] } = turn;
-  const settings = verdicts.some(({ ok }) => !ok) ? JSON.stringify(turn.settings) : '';
+  const settings = verdicts.some(({ ok }) => !ok) ? JSON.stringify(db.settings) : '';
   const args: ScriptArgument[] = [lost.join(' '), settings, verdicts.length];
   for (const { taken, ok, retryAfterMs = 0, attempt } of verdicts) {
     const { status = '', error = '' } = attempt;
@@ -116,11 +114,11 @@ export async function askTaking<Answer>(
   script: 'claim' | 'turn',
   clientToken: string,
   args: readonly ScriptArgument[],
-  { settings, nonce = '', most = 0 }: Partial<Taking> = {},
+  { nonce = '', most = 0 }: Partial<Taking> = {},
 ): Promise<Answer & Takes> {
-  const { knownSecrets, bounds } = db;
+  const { knownSecrets, settings } = db;
   const known = knownSecrets.get(clientToken);
-  const limits = [settings?.leaseMs ?? 0, bounds.maxInFlight, bounds.drainPerSecond, nonce, most];
+  const limits = [settings.leaseMs, settings.maxInFlight, settings.drainPerSecond, nonce, most];
   const given = [...limits, known?.version ?? '', ...args];
   const answer = await askScript<Answer & TakesAnswer>(db, script, clientToken, given);
   const { taken = [], epoch, url, secrets, secretsVersion: version } = answer;

@@ -51,7 +51,8 @@ export interface Endpoint {
 }
 
 export function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
-  const args = [db.bounds.maxInFlight, db.bounds.drainPerSecond, db.keepFailedMs];
+  const { maxInFlight, drainPerSecond, keepFailedMs } = db.settings;
+  const args = [maxInFlight, drainPerSecond, keepFailedMs];
   return askScript(db, 'endpoint', clientToken, args);
 }
 
