@@ -134,7 +134,7 @@ async function nightly(isShort) {
   const commands = 'test/operator/{accounts,audit,client,console,notifications,secrets}*.test.ts';
   const clustered = ['test/{api,console,delivery,notices,redis}/**/*.test.ts', commands];
   await tests('cluster', { TEST_REDIS: 'cluster' }, ...clustered);
-  await tests('faults', {}, faults);
+  await tests('faults', { FAULT_CHECKER_MINUTES: '10' }, faults);
   await tests('fuzz', {}, fuzz);
   await runModule('../.ci/nodes.mjs', []);
 }

@@ -9,6 +9,7 @@ import { freePort } from './ports.js';
 interface RedisOptions extends ServerOptions {
   /** `redis` by default. */
   name?: string;
+  env?: NodeJS.ProcessEnv;
   /** Called if the end of the append-only file was torn: the last write was not yet answered. */
   say?: (line: string) => void;
 }
@@ -28,7 +29,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
     name: options.name ?? 'redis',
     command: binary,
     args: [...toFlags({ port, dir: options.dir, ...settings }), ...(options.args ?? [])],
-    env: { GLIBC_TUNABLES: mallocSettings, ...process.env },
+    env: { GLIBC_TUNABLES: mallocSettings, ...process.env, ...options.env },
     logFile,
     onStart: options.onStart,
   });

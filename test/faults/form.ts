@@ -1,3 +1,5 @@
+import { randomInt } from 'node:crypto';
+
 /** How much is broken: the short form of CI, or with FAULT_FORM=long the long one; each number can be set by itself. */
 const long = process.env.FAULT_FORM === 'long';
 
@@ -13,6 +15,9 @@ export const form = {
   outagesSeconds: (process.env.FAULT_OUTAGE_SECONDS || (long ? '1,30,900' : '1')).split(',').map(Number),
   /** Mixed load with nothing broken. */
   soakMinutes: Number(process.env.FAULT_SOAK_MINUTES || (long ? 60 : 1)),
+  checkerMinutes: Number(process.env.FAULT_CHECKER_MINUTES || (long ? 60 : 1)),
+  /** Of the first round; the next rounds have the numbers after it. */
+  checkerSeed: Number(process.env.FAULT_CHECKER_SEED || randomInt(1_000_000)),
   /** What reach.test.ts has failed, published and read. */
   reach: long
     ? {

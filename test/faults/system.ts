@@ -30,6 +30,7 @@ export interface SystemOptions {
   proxied?: boolean;
   env?: Record<string, string>;
   redisArgs?: readonly string[];
+  redisEnv?: NodeJS.ProcessEnv;
   /** API and worker are one process, the part `api`. */
   together?: boolean;
 }
@@ -141,6 +142,7 @@ export async function createSystem(options: SystemOptions = {}) {
     logOf,
     apiUrl: `http://127.0.0.1:${ports.api}`,
     apiUrlOf: (part: 'api' | 'api2') => `http://127.0.0.1:${ports[part]}`,
+    adminUrlOf: (part: 'api' | 'api2') => `http://127.0.0.1:${adminPorts[part]}`,
     /** Where notifications are sent to: the receiver, or the proxy before it. */
     receiverUrl: proxies ? `http://127.0.0.1:${proxies.receiver.port}` : receiver.url,
     async start(part: Part): Promise<void> {
@@ -150,6 +152,7 @@ export async function createSystem(options: SystemOptions = {}) {
             dir: join(dir, 'redis'),
             port: ports.redis,
             args: options.redisArgs ?? [],
+            env: options.redisEnv ?? {},
             logFile: logOf(part),
             onStart: onStart(part),
           });

@@ -1,0 +1,237 @@
+/** What docs/contract.md promises, judged by what callers and receivers have seen. */
+import { mapInPages } from '../../../src/promises.js';
+import { callApi } from '../../service.js';
+import type { Act, Asset, Facts, Post, Site } from './facts.js';
+
+/** Where a property may ask how things stand. */
+export interface Door {
+  url: string;
+  token: string;
+}
+
+/** Looks at one site when everything that was asked for has ended. @returns what the contract does not allow */
+export type Property = (facts: Facts, site: Site, door: Door) => string[] | Promise<string[]>;
+
+/** What was taken before an answer to somebody else may still go out so much later, on a busy machine. */
+const graceMs = 2500;
+/** The lease of an attempt: longer than that a stopped process does not write what it had taken. */
+const leaseMs = 7000;
+/** An answer that takes longer may be too late for the sender (ATTEMPT_TIMEOUT_SECONDS). */
+const surelyInTimeMs = 1600;
+const mostInFlight = 16;
+
+export const properties: Record<string, Property> = {
+  'what was promised arrives': (_, site) =>
+    each(site, (asset) => {
+      const wanted = wantedOf(asset);
+      return wanted && !isMet(asset, wanted) ? [`${wanted.id} was not delivered`] : [];
+    }),
+
+  'a POST is of what is owed': (facts, site) =>
+    each(site, (asset) =>
+      postsOf(asset).flatMap((post) => {
+        const why = whyNotOwed(facts, asset, post);
+        return why === undefined ? [] : [`${post.id} was POSTed: ${why}`];
+      }),
+    ),
+
+  'a POST goes to a registered URL that is not paused': (facts, site) =>
+    site.posts.flatMap((post) => {
+      const states = site.statesIn({ from: post.at - graceOf(facts, post.at), to: post.at });
+      if (!states.some(({ url }) => url === post.url)) return [`${post.id} was POSTed to ${post.url}`];
+      return states.some(({ isPaused }) => !isPaused) ? [] : [`${post.id} was POSTed during a pause`];
+    }),
+
+  'the first event of an asset that is not owed waits for the quiet period': (facts, site) =>
+    each(site, (asset) =>
+      asset.acts.flatMap((act, i) => (act.kind === 'event' ? tooSoon(facts, asset, act, i) : [])),
+    ),
+
+  'a site has at most 16 attempts in flight': (facts, site) => {
+    const crowded = site.posts.find(({ at }) => {
+      if (facts.disturbed({ from: at - 3 * leaseMs, to: at }, 'kill', 'stop', 'step')) return false;
+      const open = site.posts.filter((other) => other.at <= at && (other.endedAt ?? Infinity) > at);
+      return open.length > mostInFlight;
+    });
+    return crowded ? [`there were more when ${crowded.id} was POSTed`] : [];
+  },
+
+  'the API tells how it ended': async (_, site, door) => {
+    const events = [...site.assets.values()].flatMap((asset) =>
+      [...new Set(asset.acts.flatMap((act) => (act.kind === 'event' && !act.isRepeat ? [act.id] : [])))].map(
+        (id) => ({
+          asset,
+          id,
+        }),
+      ),
+    );
+    const said = await mapInPages(events, 8, async ({ asset, id }) => {
+      const wrong = await wrongEnd(site, asset, id, door);
+      return wrong === undefined ? [] : [`${asset.platformId}: ${id} is ${wrong}: ${tell(asset)}`];
+    });
+    return said.flat();
+  },
+};
+
+const each = (site: Site, look: (asset: Asset) => string[]): string[] =>
+  [...site.assets.values()].flatMap((asset) =>
+    look(asset).map((wrong) => `${asset.platformId}: ${wrong}: ${tell(asset)}`),
+  );
+
+/** Returns what happened to an asset, for a person: seconds since its first act. */
+export function tell(asset: Asset): string {
+  const from = asset.acts[0]?.from ?? 0;
+  const seconds = (at = Infinity) => ((at - from) / 1000).toFixed(2);
+  const acts = asset.acts.map((act) => {
+    const id = 'id' in act ? ` ${act.id.slice(0, 8)}` : '';
+    const again = 'isRepeat' in act && act.isRepeat ? ' (again)' : '';
+    return { at: act.from, says: `${act.kind}${id}${again} ${seconds(act.from)}-${seconds(act.to)}` };
+  });
+  const posts = postsOf(asset).map(({ id, at, endedAt, isOk }) => ({
+    at,
+    says: `POST ${id.slice(0, 8)} ${seconds(at)}-${seconds(endedAt)} ${isOk ? '2xx' : 'failed'}`,
+  }));
+  return [...acts, ...posts]
+    .sort((a, b) => a.at - b.at)
+    .map(({ says }) => says)
+    .join('; ');
+}
+
+const postsOf = ({ site, platformId }: Asset): Post[] =>
+  site.posts.filter((post) => post.platformId === platformId);
+
+const graceOf = (facts: Facts, at: number): number =>
+  facts.disturbed({ from: at - 3 * leaseMs, to: at }, 'stop') ? graceMs + leaseMs : graceMs;
+
+interface Wanted {
+  id: string;
+  begunFrom: number;
+  answeredFrom: number;
+}
+
+/** Returns what the acts up to then have promised last, if nothing took it back. */
+function wantedOf({ acts }: Asset, upTo = acts.length): Wanted | undefined {
+  let wanted: Wanted | undefined;
+  let takenBackAt = 0;
+  for (const act of acts.slice(0, upTo)) {
+    if (act.kind === 'forget' || act.kind === 'cancel') {
+      wanted = undefined;
+      takenBackAt = act.from;
+    } else if (act.kind === 'event') {
+      if (!act.isRepeat) wanted = { id: act.id, begunFrom: act.from, answeredFrom: 0 };
+    } else if (act.kind === 'redeliver') {
+      // An attempt that is answered just then counts.
+      wanted = { id: act.id, begunFrom: takenBackAt, answeredFrom: act.from - 3 * leaseMs };
+    }
+  }
+  return wanted;
+}
+
+function metBy(asset: Asset, { id, begunFrom, answeredFrom }: Wanted): Post | undefined {
+  return postsOf(asset).find(
+    (post) => post.isOk && post.id === id && post.at >= begunFrom && (post.endedAt ?? 0) >= answeredFrom,
+  );
+}
+
+export const isMet = (asset: Asset, wanted = wantedOf(asset)): boolean =>
+  wanted === undefined || metBy(asset, wanted) !== undefined;
+
+/** Tries every state in which the asset may have been at the POST, since acts overlap with it. */
+function whyNotOwed(facts: Facts, asset: Asset, post: Post): string | undefined {
+  const before = post.at - graceOf(facts, post.at);
+  let owed: { id: string; from: number } | undefined;
+  let why = 'nothing was asked for';
+  const allows = (act?: Act) => {
+    if (owed === undefined) return false;
+    if (owed.id !== post.id) why = `superseded by ${owed.id}`;
+    else if (wasDelivered(facts, asset, post, owed.from)) why = 'delivered before';
+    else return true;
+    return act === undefined;
+  };
+  let sure = true;
+  for (const act of asset.acts) {
+    if (act.from > post.at) break;
+    if (sure && act.to >= before) {
+      sure = false;
+      if (allows()) return undefined;
+    }
+    if (act.kind === 'forget' || act.kind === 'cancel') {
+      owed = undefined;
+      why = act.kind;
+    } else if (act.kind === 'replay') owed = { id: post.id, from: act.from };
+    else if (act.kind === 'redeliver' || (act.kind === 'event' && !act.isRepeat))
+      owed = { id: act.id, from: act.from };
+    if (!sure && allows(act)) return undefined;
+  }
+  return sure && allows() ? undefined : why;
+}
+
+function wasDelivered(facts: Facts, asset: Asset, post: Post, owedFrom: number): boolean {
+  return postsOf(asset).some(
+    ({ isOk, id, at, endedAt = Infinity }) =>
+      isOk &&
+      id === post.id &&
+      at >= owedFrom &&
+      endedAt < post.at - graceMs &&
+      endedAt - at < surelyInTimeMs &&
+      // Its end was perhaps not noted, or its lease ended.
+      !facts.disturbed({ from: at - leaseMs, to: endedAt + graceMs }, 'kill', 'stop', 'step'),
+  );
+}
+
+function tooSoon(facts: Facts, asset: Asset, event: Act & { kind: 'event' }, index: number): string[] {
+  if (event.isRepeat || !isSurelyOver(facts, asset, event.from, index)) return [];
+  const next = asset.acts.slice(index + 1);
+  const other = next.find(({ kind }) => kind !== 'event')?.from ?? Infinity;
+  const ids = new Set([event, ...next].map((act) => ('id' in act ? act.id : undefined)));
+  const first = postsOf(asset).find(({ id, at }) => at > event.from && ids.has(id));
+  if (first === undefined || first.at >= other) return [];
+  const { site } = asset;
+  const dueAt = event.from + 1000 * Math.min(...site.statesIn(event).map(({ quietSeconds }) => quietSeconds));
+  // A probe of a failing endpoint may be sent sooner, and a step of the clock makes due what was put off.
+  const isExcused =
+    site.failuresInARow(first.at) >= 4 ||
+    facts.disturbed({ from: event.from - 30_000, to: first.at }, 'step');
+  return first.at >= dueAt || isExcused ? [] : [`${first.id} was POSTed ${dueAt - first.at} ms too soon`];
+}
+
+/** Returns whether nothing of the asset was owed when this act began. */
+function isSurelyOver(facts: Facts, asset: Asset, at: number, index: number): boolean {
+  const before = asset.acts.slice(0, index);
+  if (before.some(({ kind }) => kind === 'replay')) return false;
+  const wanted = wantedOf(asset, index);
+  if (wanted === undefined) return true;
+  const met = metBy(asset, wanted);
+  const settledBy = (met?.endedAt ?? Infinity) + graceMs;
+  return (
+    settledBy < at && !facts.disturbed({ from: (met?.at ?? 0) - leaseMs, to: at }, 'kill', 'stop', 'step')
+  );
+}
+
+async function wrongEnd(
+  site: Site,
+  asset: Asset,
+  id: string,
+  { url, token }: Door,
+): Promise<string | undefined> {
+  const { status, body } = await callApi(
+    token,
+    'GET',
+    `${url}/notifications/${id}?client_token=${site.clientToken}`,
+  );
+  const takenBack = asset.acts.filter(({ kind }) => kind === 'forget' || kind === 'cancel');
+  if (status === 404 && takenBack.some(({ kind }) => kind === 'forget')) return undefined;
+  if (status !== 200) return `answered with ${status}`;
+  const { state, superseded_by: by } = body;
+  if (state !== 'delivered' && wantedOf(asset)?.id === id) return `${state}`;
+  switch (state) {
+    case 'delivered':
+      return postsOf(asset).some((post) => post.id === id && post.isOk) ? undefined : 'delivered, unseen';
+    case 'superseded':
+      return asset.ids.has(String(by)) ? undefined : `superseded by ${by}`;
+    case 'cancelled':
+      return takenBack.length > 0 ? undefined : 'cancelled by nobody';
+    default:
+      return `${state}`;
+  }
+}

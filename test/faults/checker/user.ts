@@ -1,0 +1,338 @@
+/** A platform, publishers and operators who do whatever they may, at random, and note what they were answered. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { startLoop } from '../load.js';
+import { Asset, type EnrichmentEvent, type Facts, type Site, type SiteState, type Span } from './facts.js';
+import type { Random } from './random.js';
+
+export type Process = 'api' | 'api2';
+
+/** The system, as those who call it see it. */
+export interface Reach {
+  facts: Facts;
+  random: Random;
+  urls: Record<Process, { api: string; admin: string }>;
+  tokens: { platform: string; publisher: string; operator: string };
+  receiverUrl: string;
+  /** Resolves when nothing runs any more of what this process was asked to do until now. */
+  untilOver(part: Process): Promise<void>;
+  isStopped(part: Process): boolean;
+}
+
+export type User = ReturnType<typeof createUser>;
+
+const lostAfterMs = 3000;
+const assetsPerSite = 20;
+
+const weights = {
+  publish: 45,
+  batch: 8,
+  repeat: 8,
+  forget: 9,
+  cancel: 5,
+  redeliver: 4,
+  replay: 0.5,
+  pause: 1.5,
+  resume: 3,
+  register: 2,
+  reset: 0.7,
+  change: 1,
+  quiet: 1.5,
+};
+
+export function createUser(reach: Reach) {
+  const { facts, random, tokens } = reach;
+  let count = 0;
+  const calls = new Map<string, number>();
+
+  /** Calls one of the processes until it is answered. What has no answer may still run: the call ends once it no longer can. */
+  async function call(door: 'api' | 'admin', token: string, method: string, path: string, body?: object) {
+    const from = Date.now();
+    const lost: Process[] = [];
+    for (;;) {
+      const all: Process[] = ['api', 'api2'];
+      const there = all.filter((part) => !reach.isStopped(part));
+      // A caller who does not know it calls a stopped process, too.
+      const part = random.one(there.length === 0 || random.isOnce(0.1) ? all : there);
+      const answer = await ask(part, door, token, method, path, body);
+      // Sending an event again is always safe; what else was lost is repeated when it no longer can run.
+      const isEvent = path === '/enrichments';
+      if (answer === undefined) {
+        if (isEvent) lost.push(part);
+        else await reach.untilOver(part);
+        await pause(50);
+        continue;
+      }
+      for (const other of lost) await reach.untilOver(other);
+      return { ...answer, from, to: Date.now(), tries: lost.length };
+    }
+  }
+
+  /** Undefined for a 503, and where no whole answer came in time. */
+  async function ask(
+    part: Process,
+    door: 'api' | 'admin',
+    token: string,
+    method: string,
+    path: string,
+    body?: object,
+  ) {
+    try {
+      const answer = await fetch(reach.urls[part][door] + path, {
+        method,
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: body && JSON.stringify(body),
+        signal: AbortSignal.timeout(lostAfterMs),
+      });
+      // biome-ignore lint/suspicious/noExplicitAny: whatever was answered
+      const said = (await answer.json()) as any;
+      return answer.status === 503 ? undefined : { status: answer.status, body: said };
+    } catch {
+      return undefined;
+    }
+  }
+
+  const operate = (path: string, body: object) =>
+    call('admin', tokens.operator, 'POST', `/operator/${path}`, body);
+
+  function blame(what: string, answer: { status: number; body: unknown }): void {
+    facts.wrong.push(`${what} was answered ${answer.status} ${JSON.stringify(answer.body)}`);
+  }
+
+  /** Does something with an asset alone. */
+  async function withAssets(assets: readonly (Asset | undefined)[], act: () => Promise<void>): Promise<void> {
+    if (assets.some((asset) => asset === undefined || asset.isBusy)) return;
+    for (const asset of assets) if (asset) asset.isBusy = true;
+    await act();
+    for (const asset of assets) if (asset) asset.isBusy = false;
+  }
+
+  async function withSite(site: Site, act: () => Promise<void>): Promise<void> {
+    if (site.isBusy) return;
+    site.isBusy = true;
+    await act();
+    site.isBusy = false;
+  }
+
+  function anyAsset(): Asset {
+    const site = random.one(facts.sites);
+    const platformId = `video-${Math.floor(random.between(0, assetsPerSite))}`;
+    const asset = site.assets.get(platformId) ?? new Asset(site, platformId);
+    site.assets.set(platformId, asset);
+    return asset;
+  }
+
+  /** One with an attempt under way is the more interesting. */
+  function assetInFlight(): Asset {
+    const under = facts.sites.flatMap((site) =>
+      site.posts.flatMap(({ endedAt, platformId }) =>
+        endedAt === undefined ? (site.assets.get(platformId) ?? []) : [],
+      ),
+    );
+    return under.length > 0 && random.isOnce(0.6) ? random.one(under) : anyAsset();
+  }
+
+  function newEvent({ site, platformId, known }: Asset): EnrichmentEvent {
+    const n = ++count;
+    const [old] = known;
+    const fresh = random.isOnce(0.92) ? [`s${n}`] : [];
+    return {
+      event_id: `e${n}`,
+      client_token: site.clientToken,
+      platform_id: platformId,
+      segments: old !== undefined && random.isOnce(0.2) ? [old, ...fresh] : fresh,
+      ...(random.isOnce(0.2) && { priority: 'backfill' }),
+      ...(random.isOnce(0.05) && { notify: false }),
+    };
+  }
+
+  async function publish(assets: readonly Asset[], events: readonly EnrichmentEvent[]): Promise<void> {
+    const isBatch = events.length > 1;
+    const body = isBatch ? { events } : (events[0] as object);
+    const answer = await call('api', tokens.platform, 'POST', '/enrichments', body);
+    if (answer.status !== 202) return blame(JSON.stringify(body), answer);
+    const results = isBatch ? answer.body.results : [answer.body];
+    // An item of a batch may be unknown while others are accepted.
+    const unknown = [...events.keys()].filter((i) => results[i].code === 'temporarily_unavailable');
+    for (const [i, event] of events.entries()) {
+      const asset = assets[i] as Asset;
+      if (!unknown.includes(i)) noteAnswer(asset, event, results[i], answer);
+      else {
+        await pause(lostAfterMs);
+        await publish([asset], [event]);
+      }
+    }
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: whatever was answered
+  function noteAnswer(asset: Asset, event: EnrichmentEvent, said: any, span: Span & { tries: number }): void {
+    const states = asset.site.statesIn(span);
+    const before = asset.queued.find((one) => one.event.event_id === event.event_id);
+    const brings = event.segments.some((segment) => !asset.known.has(segment));
+    // An unanswered try may have brought them.
+    const isNew = !brings ? [false] : span.tries > 0 ? [true, false] : [true];
+    const allowed = states.flatMap(({ url }) =>
+      isNew.flatMap((one) => {
+        if (event.notify === false) return ['silent'];
+        if (url === undefined) return ['not_registered'];
+        return one || before !== undefined ? ['queued'] : ['no_new_segments'];
+      }),
+    );
+    if (before !== undefined) allowed.push('queued', 'no_new_segments');
+    const got = said.notification === 'none' ? said.reason : said.notification;
+    for (const segment of event.segments) asset.known.add(segment);
+    if (!allowed.includes(got)) {
+      const { platformId } = asset;
+      facts.wrong.push(`${event.event_id} of ${platformId}: ${JSON.stringify(said)} instead of ${allowed}`);
+    }
+    if (got !== 'queued') return;
+    const id = String(said.notification_id);
+    if (before !== undefined && before.id !== id)
+      facts.wrong.push(`${event.event_id} has ids ${before.id}, ${id}`);
+    const isHeld = states.map(({ isPaused }) => isPaused);
+    if (!isHeld.includes(said.held === 'paused')) facts.wrong.push(`${event.event_id} is held: ${said.held}`);
+    asset.acts.push({ kind: 'event', id, isRepeat: before !== undefined, from: span.from, to: span.to });
+    asset.ids.add(id);
+    if (before === undefined) asset.queued.push({ event, id });
+  }
+
+  const changeSite = (site: Site, to: Partial<SiteState>, path: string, more = {}) =>
+    site.change(to, async () => {
+      const answer = await operate(path, { client_token: site.clientToken, ...more });
+      if (answer.status !== 200) blame(path, answer);
+    });
+
+  const newUrl = (site: Site) => `${reach.receiverUrl}/${site.clientToken}/${++count}`;
+
+  const acts: Record<keyof typeof weights, () => Promise<void>> = {
+    async publish() {
+      const asset = anyAsset();
+      await withAssets([asset], () => publish([asset], [newEvent(asset)]));
+    },
+    async batch() {
+      const several = Math.floor(random.between(2, 9));
+      const assets = [...new Set(Array.from({ length: several }, anyAsset))].filter(({ isBusy }) => !isBusy);
+      if (assets.length > 1) await withAssets(assets, () => publish(assets, assets.map(newEvent)));
+    },
+    async repeat() {
+      const asset = assetInFlight();
+      const again = asset.queued.length > 0 ? random.one(asset.queued.slice(-2)).event : undefined;
+      if (again) await withAssets([asset], () => publish([asset], [again]));
+    },
+    async forget() {
+      const asset = assetInFlight();
+      await withAssets([asset], async () => {
+        const { site, platformId, queued } = asset;
+        const path = `/assets/${platformId}?client_token=${site.clientToken}`;
+        const answer = await call('api', tokens.platform, 'DELETE', path);
+        if (answer.status !== 200) return blame(`DELETE of ${platformId}`, answer);
+        const last = queued.at(-1)?.event;
+        asset.acts.push({ kind: 'forget', from: answer.from, to: answer.to });
+        asset.known = new Set();
+        asset.queued = [];
+        if (last && random.isOnce(0.4)) await publish([asset], [last]);
+      });
+    },
+    async cancel() {
+      const asset = assetInFlight();
+      await withAssets([asset], async () => {
+        const id = asset.queued.at(-1)?.id;
+        if (id === undefined) return;
+        const answer = await operate('notification/cancel', { notification_id: id });
+        // It may have ended.
+        if (answer.status === 409) return;
+        if (answer.status !== 200) return blame(`cancel of ${id}`, answer);
+        asset.acts.push({ kind: 'cancel', from: answer.from, to: answer.to });
+        if (random.isOnce(0.5)) await redeliver(asset, id);
+      });
+    },
+    async redeliver() {
+      const asset = assetInFlight();
+      const id = asset.queued.length > 0 ? random.one(asset.queued.slice(-3)).id : undefined;
+      if (id) await withAssets([asset], () => redeliver(asset, id));
+    },
+    async replay() {
+      const site = random.one(facts.sites);
+      await withSite(site, async () => {
+        const since = new Date(Date.now() - 600_000).toISOString();
+        const from = Date.now();
+        const answer = await operate('notification/replay', { client_token: site.clientToken, since });
+        if (answer.status !== 200) return blame('a replay', answer);
+        for (const { acts } of site.assets.values()) {
+          acts.push({ kind: 'replay', from, to: answer.to });
+          acts.sort((a, b) => a.from - b.from);
+        }
+      });
+    },
+    async pause() {
+      const site = random.one(facts.sites);
+      await withSite(site, () => changeSite(site, { isPaused: true }, 'registration/pause'));
+    },
+    async resume() {
+      const site = random.one(facts.sites);
+      await withSite(site, () => changeSite(site, { isPaused: false }, 'registration/resume'));
+    },
+    async register() {
+      const site = facts.sites.find(({ state }) => state.url === undefined);
+      if (site) await withSite(site, () => register(site));
+    },
+    async reset() {
+      const site = random.one(facts.sites);
+      if (site.state.url === undefined) return;
+      await withSite(site, () => changeSite(site, { url: undefined }, 'registration/reset'));
+    },
+    async change() {
+      const site = random.one(facts.sites);
+      if (site.state.url === undefined) return;
+      const url = newUrl(site);
+      await withSite(site, () => changeSite(site, { url }, 'registration/change', { url }));
+    },
+    async quiet() {
+      const site = random.one(facts.sites);
+      const quietSeconds = random.one([0, 0, 3, 8]);
+      await withSite(site, () =>
+        changeSite(site, { quietSeconds }, 'client/set', { quiet_seconds: quietSeconds }),
+      );
+    },
+  };
+
+  async function register(site: Site): Promise<void> {
+    const url = newUrl(site);
+    await site.change({ url }, async () => {
+      const query = new URLSearchParams({ client_token: site.clientToken, url });
+      const path = `/register_push_notifications?${query}`;
+      const answer = await call('api', tokens.publisher, 'POST', path);
+      if (answer.status !== 200) blame('a registration', answer);
+    });
+  }
+
+  async function redeliver(asset: Asset, id: string): Promise<void> {
+    const answer = await operate('notification/redeliver', { notification_id: id });
+    // Without a URL nothing can be sent; the record of a forgotten one may be gone.
+    if (answer.status === 404) return;
+    if (answer.status !== 200) return blame(`redeliver of ${id}`, answer);
+    const due = String(answer.body.notification_id);
+    asset.acts.push({ kind: 'redeliver', id: due, from: answer.from, to: answer.to });
+  }
+
+  return {
+    /** How often each was done. */
+    calls,
+    /** Goes on until it is stopped. @returns what stops it, once nothing is under way any more */
+    start(loops: number, pauseMs: number): () => Promise<void> {
+      const once = async () => {
+        const kind = random.weighted(weights);
+        calls.set(kind, (calls.get(kind) ?? 0) + 1);
+        await acts[kind]();
+      };
+      const stops = Array.from({ length: loops }, () =>
+        startLoop(once, () => random.between(0, 2 * pauseMs)),
+      );
+      return async () => void (await Promise.all(stops.map((stop) => stop())));
+    },
+    /** Leaves a site so that everything owed can go out. */
+    async open(site: Site): Promise<void> {
+      if (site.state.url === undefined) await register(site);
+      await changeSite(site, { isPaused: false }, 'registration/resume');
+    },
+  };
+}
