@@ -1,18 +1,21 @@
 /** Declares the calls of the API, each once: the router carries out a declaration, and `/openapi.json` describes it. */
 import type { Context } from 'koa';
 import { z } from 'zod';
+import type { Act, May } from '../acts/act.js';
 import { ownClient, type Subject } from '../acts/subjects.js';
 import { jsonReader, requireNoBody } from '../http/body.js';
 import { checked } from '../http/checked.js';
 import type { ApiContext } from '../http/context.js';
 import type { ErrorCode } from '../http/errors.js';
 import type { AccountRate } from '../http/limits.js';
+import { pickerOf } from '../http/picker.js';
 import { formDecoded, type Parameters, type Places, readQuery, required } from '../http/query.js';
 import { clientTokenText } from '../http/schemas.js';
 import type { Db } from '../redis/connection/db.js';
 import type { AccessToken } from '../redis/records/accessTokens.js';
 import { getAccount, platformScope } from '../redis/records/accounts.js';
 import { noticesRecipient } from '../redis/records/notices.js';
+import { actorOf } from './actor.js';
 import type { ApiDeps } from './deps.js';
 import { bearerToken, requireScope, requireSigningSecretsScope } from './steps/publisher.js';
 
@@ -81,16 +84,21 @@ export const declareCall = (
     ...placesOf(fieldsOf(of.body?.schema), `in the body, as ${as}`),
     ...placesOf(inPath, 'in the path'),
   ]);
+  const pick = picks(of);
   const middleware = (deps: ApiDeps) => async (ctx: Context) => {
     // The router takes a name as it is written where it cannot decode it.
     for (const name of inPath) formDecoded(ctx.path, name);
     const parameters = readQuery(ctx.querystring, known, elsewhere);
     if (of.body === undefined) await requireNoBody(ctx.req, inQuery);
     ctx.status = of.status ?? 200;
-    ctx.body = await of.answer(deps, { ctx: ctx as ApiContext, parameters });
+    ctx.body = pick(await of.answer(deps, { ctx: ctx as ApiContext, parameters }));
   };
   return { ...of, method: method?.toLowerCase() as Lowercase<Method>, path, middleware };
 };
+
+/** An answer without a schema is a file. */
+const picks = ({ result: { schema } }: Pick<Description, 'result'>) =>
+  schema ? pickerOf(schema) : (answer: unknown) => answer;
 
 const placesOf = (names: readonly string[], place: string): Places =>
   new Map(names.map((name) => [name, `belongs ${place}`]));
@@ -104,7 +112,7 @@ function fieldsOf(schema: unknown): string[] {
 export const clientParameter = clientTokenText.describe('The client, a child of the account.');
 
 /** Says in a call's description which tokens may make the call. */
-const tokens = {
+const tokens: Record<NonNullable<May['publisher']>, string> = {
   any: 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
   orPlatform:
     'Ask for a token with the scope `push_notifications`; any scope of the account is accepted. The platform’s token (scope `enrichments`) is accepted for every client.',
@@ -123,10 +131,10 @@ export interface TokenRequest<Query = unknown, Body = unknown> {
 
 export type ClientRequest = TokenRequest & { client: Subject };
 
-interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
+interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType, Input>
   extends Omit<Description, 'description' | 'security'> {
   description?: string;
-  by?: keyof typeof tokens;
+  by?: NonNullable<May['publisher']>;
   query?: Query;
   /** At most 16 KiB, unless it says more. */
   body?: Description['body'] & { schema: Body; atMostBytes?: number };
@@ -134,7 +142,10 @@ interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType>
   isLong?: true;
   /** Returns false for a call that does not count towards the rate. */
   isCounted?: (request: TokenRequest<z.output<Query>, z.output<Body>>) => boolean;
-  answer: (deps: ApiDeps, request: TokenRequest<z.output<Query>, z.output<Body>> & About) => unknown;
+  /** The act that the call carries out, and the act's input: instead of `answer`. */
+  act?: Act<Input, unknown>;
+  input?: (request: TokenRequest<z.output<Query>, z.output<Body>> & About) => Input;
+  answer?: (deps: ApiDeps, request: TokenRequest<z.output<Query>, z.output<Body>> & About) => unknown;
 }
 
 /** Returns a function that declares calls with a token. `find` finds what such a call is about. */
@@ -143,14 +154,17 @@ const tokenCall =
     find: (db: Db, request: CallRequest & { token: AccessToken; by: keyof typeof tokens }) => Promise<About>,
     { query: ownQuery = {}, codes: ownCodes = [] as ErrorCode[], whose = '' } = {},
   ) =>
-  <Query extends z.ZodObject, Body extends z.ZodType>({
-    by = 'any',
+  <Query extends z.ZodObject, Body extends z.ZodType, Input>({
+    act,
+    input = () => ({}) as Input,
+    by = act?.may.publisher ?? 'any',
     isLong,
     isCounted = () => true,
-    answer,
+    answer = (deps, request) => act?.(actorOf(deps, request), input(request)),
     ...of
-  }: Declared<About, Query, Body>) => {
+  }: Declared<About, Query, Body, Input>) => {
     const { query, body, rate } = of;
+    const pick = picks(of);
     const readJson = body && jsonReader(body.atMostBytes ?? 16 * 1024);
     const fullQuery = z.object({ ...ownQuery, ...query?.shape });
     const says = [
@@ -197,7 +211,8 @@ const tokenCall =
           return carryOut(deps, { ctx, token, query: Object.fromEntries(parameters), body: json, ...about });
         },
       }),
-      carryOut,
+      act: act as Act<never, unknown> | undefined,
+      carryOut: async (deps: ApiDeps, request: TokenRequest & About) => pick(await carryOut(deps, request)),
     };
   };
 

@@ -23,6 +23,7 @@ import {
   type Operator,
   type Page,
   Refused,
+  roleRefused,
   unlimited,
 } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
@@ -63,8 +64,7 @@ export const answerRefusals: Middleware = async ({ method }, next) => {
 
 /** @throws ApiError 403 that names the role */
 export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Role, who: string): void {
-  if (isAllowed(role, needed)) return;
-  throw new ApiError('insufficient_role', `This needs the role ${needed}; ${who} has the role ${role}`);
+  if (!isAllowed(role, needed)) throw roleRefused(needed, role, who);
 }
 
 /** Returns what operations work with in this process. @param own.warnings gets what the operator is told beside the answer */
@@ -115,7 +115,7 @@ async function carryOut(services: Services, operation: Operation, { ctx, paramet
   const answer = await operation.run(operator, checkedMembers, page);
   if (!isWhole) return present(operation, answer);
   ctx.type = answerType;
-  return { ...answer, warnings };
+  return JSON.stringify({ ...answer, warnings });
 }
 
 function readPage(limit: unknown, cursor: unknown): Page {

@@ -8,11 +8,10 @@ import { getClient } from '../redis/records/clients.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 import { dropNotice, type Notice, unclaimedNotices } from '../redis/records/notices.js';
 import { getRegistration } from '../redis/records/registrations.js';
-import type { CatchUps } from '../temporal/catchUps.js';
 
 interface NoticesDeps {
   db: Db;
-  catchUps: Pick<CatchUps, 'alarm'>;
+  catchUps: { alarm(clientToken: string): Promise<unknown> };
   log: Logger;
   metrics: { ended(state: string): void };
 }

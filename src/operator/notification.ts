@@ -1,24 +1,26 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { z } from 'zod';
 import { presentTime } from '../acts/present.js';
+import { recover, redeliver, replay } from '../acts/sendAgain.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
-import type { Db } from '../redis/connection/db.js';
 import { listedSince, newestNotifications, type Position } from '../redis/notifications/notificationPages.js';
-import { findNotification, getNotification } from '../redis/notifications/notifications.js';
-import {
-  cancelNotification,
-  type Range,
-  recoverFailed,
-  redeliver as redeliverNotification,
-  replayDelivered,
-} from '../redis/notifications/redeliver.js';
+import { findNotification } from '../redis/notifications/notifications.js';
+import { cancelNotification } from '../redis/notifications/redeliver.js';
 import { notificationStates, waitReasons } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
-import { getRegistration } from '../redis/records/registrations.js';
-import { stateSentence } from '../web/words.js';
+import { waiting } from '../web/words.js';
 import { answerWith, listedAnswer, present, shownAnswer } from './explain.js';
 import { anyClient, choice, flag, inOrder, notificationId, when, wholeNumber } from './input.js';
-import { answer, listed, notACursor, type Operator, operation, Refused, requireClient } from './operation.js';
+import {
+  actOperation,
+  answer,
+  listed,
+  notACursor,
+  type Operator,
+  operation,
+  Refused,
+  requireClient,
+} from './operation.js';
 
 const limit = wholeNumber('Give a whole number from 1 to 10000.', { to: 10_000 });
 
@@ -78,35 +80,24 @@ export const notificationShow = operation({
     answerWith(operator, await requireNotification(operator, notification_id)),
 });
 
-export const notificationRedeliver = operation({
+export const notificationRedeliver = actOperation({
+  act: redeliver,
+  asked: async (operator, { notification_id: id }) => {
+    const { clientToken } = await requireNotification(operator, id);
+    return { client: await requireClient(operator, clientToken), id };
+  },
   command: 'notification redeliver <notification-id>',
   does: 'send a notification again now, or make a waiting one due',
-  role: 'support',
   input,
   answers: z.object({
     notification_id: notificationId,
     client_token: anyClient,
     previous_state: z.enum(notificationStates),
-    waiting_reason: z.enum(waitReasons).nullable(),
+    waiting_reason: z.enum(waitReasons).describe('Why it is not sent now; absent if it is.').optional(),
   }),
-  async run(operator, { notification_id: id }) {
-    const { clientToken, state } = await requireNotification(operator, id);
-    const db = await operator.db();
-    if ((await getRegistration(db, clientToken)) === undefined) {
-      throw new Refused(`${clientToken} has no URL, so nothing can be sent.`, 'not_registered');
-    }
-    await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: 'now' });
-    const dueId = await operator.change((own) => redeliverNotification(own, clientToken, id));
-    if (dueId === undefined)
-      throw new Refused(`The record of ${id} has just expired.`, 'unknown_notification');
-    await operator.wake(clientToken);
-    const due = await getNotification(db, clientToken, dueId);
-    const reason = due?.waitingReason;
-    const isSentNow = due === undefined || reason === undefined || reason === 'due' || reason === 'in_flight';
-    const how = isSentNow ? 'due now' : `owed: ${stateSentence(due)}`;
-    const which = dueId === id ? `${id} (it was ${state})` : `Its asset is owed by the newer ${dueId}, which`;
-    const value = { notification_id: dueId, client_token: clientToken, previous_state: state };
-    return answer({ ...value, waiting_reason: reason ?? null }, `${which} is ${how}.`);
+  shown({ notification_id: dueId, previous_state: was, waiting_reason: why }, { notification_id: id }) {
+    const which = dueId === id ? `${id} (it was ${was})` : `Its asset is owed by the newer ${dueId}, which`;
+    return [`${which} is ${why === undefined ? 'due now' : `owed: ${waiting[why]}`}.`];
   },
 });
 
@@ -132,39 +123,40 @@ export const notificationCancel = operation({
 /** In 30 s: a connection without a byte is closed after 60. */
 const recoveredAtMost = 200_000;
 
-export const notificationRecover = range('recover', {
+export const notificationRecover = actOperation({
+  ...range('recover', 'failed', 'now'),
+  act: recover,
+  asked: async (operator, { client_token, dry_run: dryRun, ...span }) => ({
+    client: await requireClient(operator, client_token),
+    ...span,
+    dryRun,
+    atMost: recoveredAtMost,
+  }),
   does: 'make failed notifications owed again, unless the asset has a newer one',
-  ended: 'failed',
-  untilDefault: 'now',
-  makeOwed: (db, client, span, warn) =>
-    recoverFailed(db, client, span, recoveredAtMost, (count) => {
-      if (count % 5000 === 0) warn(`${count} are owed again so far.`);
-    }),
+  shown: ({ count, dry_run, more }) => [
+    `${count} ${dry_run ? 'would be' : 'are'} owed again.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
+  ],
 });
 
-export const notificationReplay = range('replay', {
+export const notificationReplay = actOperation({
+  ...range('replay', 'delivered', 'the time of the first such call in a day'),
+  act: replay,
+  asked: async (operator, { client_token, dry_run: dryRun, ...span }) => ({
+    client: await requireClient(operator, client_token),
+    ...span,
+    dryRun,
+  }),
   does: 'make delivered assets owed again, for a receiver that has lost them',
-  ended: 'delivered',
-  untilDefault: 'the time of the first such call in a day',
-  makeOwed: replayDelivered,
+  shown: ({ count, dry_run, listed_since: since }) => [
+    `${count} ${dry_run ? 'would be' : 'are'} owed again.${since ? ` What was accepted before ${since} may be missing.` : ''}`,
+  ],
 });
 
-interface RangeOperation extends Record<'does' | 'ended' | 'untilDefault', string> {
-  makeOwed(
-    db: Db,
-    clientToken: string,
-    range: Range,
-    warn: Operator['warn'],
-  ): Promise<{ count: number; more?: number; listedSince?: number }>;
-}
-
-/** Declares an operation that makes notifications which ended in a span of time owed again. */
-function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed }: RangeOperation) {
+/** Returns what both operations share: they make notifications which ended in a span of time owed again. */
+function range(verb: string, ended: string, untilDefault: string) {
   const given = `${ended} since this date, or this long ago (15m, 2h, 3d)`;
-  return operation({
+  return {
     command: `notification ${verb} <token>`,
-    does,
-    role: 'support',
     input: inOrder(
       z.object({
         client_token: anyClient,
@@ -177,26 +169,11 @@ function range(verb: 'recover' | 'replay', { does, ended, untilDefault, makeOwed
       client_token: anyClient,
       count: integer(17),
       dry_run: yesOrNo(false),
-      more: integer(3, 'Set if so many are left: repeat it.').optional(),
+      more: integer(3, 'So many are left: repeat it.').optional(),
+      until: time('The end of the time that was replayed.').optional(),
       listed_since: time('Set if deliveries of what was accepted earlier may be missing.').optional(),
     }),
-    async run(operator, { client_token, since, until: asked, dry_run }) {
-      await requireClient(operator, client_token);
-      const span = { since, until: asked, dryRun: dry_run };
-      const times = { since: presentTime(since), until: presentTime(asked) };
-      if (!dry_run) await operator.record(`notification ${verb}`, client_token, null, times);
-      const owed = await operator.change((db) => makeOwed(db, client_token, span, operator.warn));
-      const { count, more = 0, listedSince } = owed;
-      if (!dry_run && count > 0) await operator.wake(client_token);
-      const listed_since = presentTime(listedSince);
-      const left = more > 0 ? ` ${more} are left: repeat it.` : '';
-      const short = listed_since ? ` What was accepted before ${listed_since} may be missing.` : '';
-      return answer(
-        { client_token, count, dry_run, ...(more > 0 && { more }), ...(listed_since && { listed_since }) },
-        `${count} ${dry_run ? 'would be' : 'are'} owed again.${left}${short}`,
-      );
-    },
-  });
+  };
 }
 
 /** @throws Refused if there is no such notification */

@@ -4,18 +4,21 @@
  */
 import type { Client as TemporalClient } from '@temporalio/client';
 import type { z } from 'zod';
-import type { Config } from '../config.js';
+import type { Act, Actor } from '../acts/act.js';
+import type { Subject } from '../acts/subjects.js';
+import { ApiError } from '../http/apiError.js';
 import type { ErrorCode } from '../http/errors.js';
+import { pickerOf } from '../http/picker.js';
 import { createLogger, messageOf } from '../log.js';
-import type { Sender } from '../outgoing/post.js';
-import { originOf } from '../outgoing/target.js';
-import type { Db } from '../redis/connection/db.js';
-import { explainRefusals, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
+import { readTargetPolicy } from '../outgoing/address.js';
+import { checkTarget, originOf } from '../outgoing/target.js';
+import { explainRefusals, ignore, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
 import { type Account, getAccount } from '../redis/records/accounts.js';
 import { recordChange } from '../redis/records/audit.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import type { Role } from '../redis/records/operatorAccess.js';
+import { isAllowed, type Role } from '../redis/records/operatorAccess.js';
+import { createSecretBox } from '../redis/records/secretBox.js';
 import { type Part, sentence, shownOf, tableOf } from './terminal.js';
 
 export interface Answer {
@@ -73,42 +76,33 @@ export function cutPage<T>(all: readonly T[], { limit, after }: Page, idOf: (one
 
 export const notACursor = () => new Refused('cursor is not a next_cursor of this call', 'invalid_request');
 
-/** What an operation works with. */
-export interface Operator {
+/** What an operation works with. Without Temporal `wake` warns: the sweep finds the client within 30 seconds after Temporal is back. */
+export interface Operator extends Actor {
   role: Role;
-  config(): Config;
-  db(): Promise<Db>;
   temporal(): Promise<TemporalClient>;
-  sender(): Promise<Sender>;
   /** The operator's name, and how the operator came in. */
   who: string;
-  /** Tells the operator something beside the answer. */
-  warn(line: string): void;
-  /** Makes a change; resolves once the change is on Redis' disk. */
-  change<T>(write: (db: Db) => Promise<T>): Promise<T>;
   /** Records under the operator's name a change that follows: a crash leaves none without an entry. */
   record(what: string, target: string, before: unknown, after: unknown): Promise<void>;
-  /**
-   * Wakes the client's catch-up, after the change itself. Without Temporal this warns and returns: the sweep finds the
-   * client within 30 seconds after Temporal is back.
-   */
-  wake(clientToken: string): Promise<boolean>;
 }
 
 export const log = createLogger('silent', 'operator');
 
-type Own = Omit<Operator, 'change' | 'record' | 'wake'>;
+type Own = Pick<Operator, 'role' | 'who' | 'warn' | 'config' | 'db' | 'temporal' | 'sender'>;
 
 /** @param why the operator's reason, for the audit */
 export function createOperator(own: Own, why?: string): Operator {
-  const { config, db, temporal, who, warn } = own;
-  const change = async <T>(write: (db: Db) => Promise<T>): Promise<T> =>
-    await (await db()).durably(write).safe;
-  return {
+  const { role, config, db, temporal, who, warn } = own;
+  const operator: Operator = {
     ...own,
-    change,
+    by: 'operator',
+    async permit({ operator: needed }) {
+      if (needed === undefined || !isAllowed(role, needed)) throw roleRefused(needed ?? 'none', role, who);
+    },
+    admit: (act, { target, before = null, after = null }) => operator.record(act, target, before, after),
+    change: async (write) => await (await db()).durably(write).safe,
     async record(what, target, before, after) {
-      await change((changed) => recordChange(changed, { who, what, target, before, after, why }));
+      await operator.change((changed) => recordChange(changed, { who, what, target, before, after, why }));
       if (who.startsWith('unnamed ('))
         warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
@@ -127,8 +121,26 @@ export function createOperator(own: Own, why?: string): Operator {
         return false;
       }
     },
+    async claimNotices(clientToken) {
+      const { createNotices } = await import('../notices/notices.js');
+      const deps = { db: await db(), catchUps: { alarm: operator.wake }, log, metrics: { ended: ignore } };
+      await createNotices(deps)
+        .claim(clientToken)
+        .catch((err: unknown) =>
+          warn(`Done, but its notice waits for the sweep, for 30 seconds at most. ${explainError(err)}`),
+        );
+    },
+    // The sweep does, by the entry in the audit.
+    report: ignore,
+    checkUrl: async (url) => await checkTarget(url, readTargetPolicy(config())),
+    secretBox: () => createSecretBox(config().SECRETS_KEY),
   };
+  return operator;
 }
+
+/** An operator does not have the role that an act needs. */
+export const roleRefused = (needed: Role | 'none', role: Role, who: string) =>
+  new ApiError('insufficient_role', `This needs the role ${needed}; ${who} has the role ${role}`);
 
 export interface Operation<Input extends z.ZodObject = z.ZodObject> {
   /** The words of the command, then its arguments, which are the first members of the input: `client set <token>`. */
@@ -141,12 +153,58 @@ export interface Operation<Input extends z.ZodObject = z.ZodObject> {
   answers: z.ZodType;
   /** The name of the list that a call answers page by page; `answers` is the schema of one entry. */
   list?: string;
+  /** The act that it carries out. */
+  act?: Act<never, unknown>;
   run(operator: Operator, input: z.output<Input>, page: Page): Promise<Answer>;
 }
 
-export const operation = <Input extends z.ZodObject>(
-  of: Omit<Operation<Input>, 'changes'> & { changes?: boolean },
-): Operation => ({ changes: of.role !== 'look', ...of }) as unknown as Operation;
+type Declared<Input extends z.ZodObject> = Omit<Operation<Input>, 'changes' | 'act'> & { changes?: boolean };
+
+/** Declares an operation. */
+export const operation = <Input extends z.ZodObject>(of: Declared<Input>): Operation =>
+  ({ changes: of.role !== 'look', ...of }) as unknown as Operation;
+
+type About = { client?: Subject };
+
+interface Carrying<Input extends z.ZodObject, Asked extends About, Value extends object>
+  extends Omit<Declared<Input>, 'role' | 'run' | 'list'> {
+  act: Act<Asked, Value>;
+  /** Makes the act's input of the operation's. */
+  asked(operator: Operator, input: z.output<Input>): Promise<Asked> | Asked;
+  /** How people read the answer; by default its members. */
+  shown?(value: Value, input: z.output<Input>): Part[];
+}
+
+/** Declares an operation that carries out an act. It answers what `answers` names of the act's answer. */
+export function actOperation<Input extends z.ZodObject, Asked extends About, Value extends object>({
+  act,
+  asked,
+  shown = () => [],
+  ...of
+}: Carrying<Input, Asked, Value>): Operation {
+  const role = act.may.operator;
+  if (role === undefined) throw new Error(`${act.title} is no act of operators`);
+  const pick = pickerOf(of.answers);
+  const declared = operation<Input>({
+    ...of,
+    role,
+    async run(operator, input) {
+      const given = await asked(operator, input);
+      const done = await act(operator, given).catch((err: unknown) => {
+        throw inOperatorsWords(err, given.client?.clientToken);
+      });
+      const value = pick(done) as Value;
+      return answer(value, ...shown(value, input));
+    },
+  });
+  return { ...declared, act: act as Act<never, unknown> };
+}
+
+/** The catalogue of errors speaks to publishers of their one client. */
+function inOperatorsWords(err: unknown, client = ''): unknown {
+  const isWithoutUrl = err instanceof ApiError && ['not_registered', 'no_notices_url'].includes(err.code);
+  return isWithoutUrl ? new Refused(`${client} has no URL.`, 'not_registered') : err;
+}
 
 /** Returns the words of an operation's command without its arguments. */
 export const nameOf = ({ command }: Pick<Operation, 'command'>): string => command.replace(/ [<[].*/, '');

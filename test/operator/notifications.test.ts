@@ -67,8 +67,7 @@ describe('operator: notification, explain', () => {
     assert.deepEqual([previous_state, waiting_reason], ['waiting', 'paused']);
     assert.equal((await cli.json('audit', '--of', 'REDELIVERED')).at(-1).what, 'notification redeliver');
     assert.equal((await cli.json('registration', 'reset', 'REDELIVERED')).owed, 1);
-    const says = 'REDELIVERED has no URL, so nothing can be sent.\n';
-    assert.equal(await cli.refused('notification', 'redeliver', id), says);
+    assert.equal(await cli.refused('notification', 'redeliver', id), 'REDELIVERED has no URL.\n');
   });
 
   it('explain T PLATFORM_ID says why something was or was not sent; --event ID, what came of an event', async () => {

@@ -1,0 +1,81 @@
+/**
+ * Acts: what a person or a program can do to the service. Each act is one function of an actor and an input, and answers a value.
+ * Its doors (a call, a command, a form) parse the input, say who acts, show what their own schema names, and choose the words.
+ */
+import type { Config } from '../config.js';
+import type { Sender } from '../outgoing/post.js';
+import type { Db } from '../redis/connection/db.js';
+import type { Recording } from '../redis/records/audit.js';
+import type { StateChange } from '../redis/records/endpoint.js';
+import type { Role } from '../redis/records/operatorAccess.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
+import type { Subject } from './subjects.js';
+
+/** Who may carry out an act; absent: nobody of that kind. */
+export interface May {
+  /** By an access token: with any scope of the client's account, also by the platform's, by it alone, or with `signing_secrets` if the account has it. */
+  publisher?: 'any' | 'orPlatform' | 'platform' | 'signingSecrets';
+  /** The least role. */
+  operator?: Role;
+}
+
+/** What the audit says of an act before it changes anything: no secret, of a URL its scheme and host. */
+export interface Entry {
+  /** What the act changes. */
+  target: string;
+  before?: unknown;
+  after?: unknown;
+  /** What a publisher's entry says instead of `before` and `after`; by default `after`. */
+  about?: Record<string, unknown>;
+}
+
+/** How a publisher's act is counted and kept. */
+export interface Counting extends Recording {
+  /** As how many calls that send something it counts. */
+  sends?: 1 | 5;
+}
+
+/** Who carries out an act, and what the act works with. */
+export interface Actor {
+  by: Exclude<StateChange['by'], 'service'>;
+  /** @throws ApiError 403, or 404 for a client that is not the actor's */
+  permit(may: May, client?: Subject): Promise<void>;
+  /** Counts an act, and records it. Await it directly before the change: a crash leaves no change without an entry. @throws ApiError 429 */
+  admit(act: string, entry: Entry, counting?: Counting): Promise<void>;
+  /** Makes a change; resolves once the change is on Redis' disk. */
+  change<T>(write: (db: Db) => Promise<T>): Promise<T>;
+  /** Wakes the client's catch-up, after the change. @returns false if only the sweep will */
+  wake(clientToken: string): Promise<boolean>;
+  /** Claims the notices of a change that was made. If that fails, the sweep claims them. */
+  claimNotices(clientToken: string): Promise<void>;
+  /** Reports a change of a state, where the sweep does not. */
+  report(change: Omit<StateChange, 'at' | 'by'>): void;
+  /** Checks that notifications may go to a URL. @throws ApiError, TargetRefused, ResolverUnavailable */
+  checkUrl(url: string): Promise<void>;
+  /** Tells whoever acts something beside the answer. */
+  warn(line: string): void;
+  config(): Config;
+  db(): Promise<Db>;
+  secretBox(): SecretBox;
+  sender(): Promise<Sender>;
+}
+
+export interface Act<Input, Answer> {
+  (actor: Actor, input: Input): Promise<Answer>;
+  /** Its name in the audit. */
+  title: string;
+  may: May;
+}
+
+/** Declares an act: nobody carries it out who may not, whichever door is used. */
+export function act<Input extends { client?: Subject }, Answer>(
+  title: string,
+  may: May,
+  carryOut: (actor: Actor, input: Input, title: string) => Promise<Answer>,
+): Act<Input, Answer> {
+  const permitted = async (actor: Actor, input: Input): Promise<Answer> => {
+    await actor.permit(may, input.client);
+    return carryOut(actor, input, title);
+  };
+  return Object.assign(permitted, { title, may });
+}

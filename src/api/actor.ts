@@ -1,0 +1,47 @@
+/** The publisher, or the platform, that makes a call: who that is to acts. */
+import type { Actor } from '../acts/act.js';
+import type { Subject } from '../acts/subjects.js';
+import { ApiError } from '../http/apiError.js';
+import type { ApiContext } from '../http/context.js';
+import type { AccessToken } from '../redis/records/accessTokens.js';
+import { platformScope } from '../redis/records/accounts.js';
+import { reportStateChange } from '../redis/records/endpoint.js';
+import type { ApiDeps } from './deps.js';
+import { admitSend, auditCall } from './steps/auditCall.js';
+import { checkUrl } from './steps/checkUrl.js';
+import { requireScope, requireSigningSecretsScope } from './steps/publisher.js';
+
+export function actorOf(
+  deps: ApiDeps,
+  request: { ctx: ApiContext; token: AccessToken; client?: Subject },
+): Actor {
+  const { ctx, token, client } = request;
+  return {
+    by: 'publisher',
+    async permit({ publisher: needed }, about) {
+      if (needed === undefined) throw new ApiError('insufficient_scope', 'Only operators may do this');
+      if (needed === 'platform') requireScope(token, platformScope);
+      if (needed === 'signingSecrets') await requireSigningSecretsScope(deps.db, token);
+      const isPlatforms = ['platform', 'orPlatform'].includes(needed) && token.scopes.includes(platformScope);
+      if (about && about.accountId !== token.accountId && !isPlatforms) throw new ApiError('unknown_client');
+    },
+    async admit(act, { after, about = after as Record<string, unknown> }, { sends, ...recording } = {}) {
+      if (client === undefined || sends === undefined)
+        await auditCall(deps, request, act, { about, ...recording });
+      else await admitSend(deps, { ctx, token, client }, act, { together: sends, about, ...recording });
+    },
+    change: (write) => deps.db.durably(write).safe,
+    async wake(clientToken) {
+      void deps.catchUps.alarm(clientToken);
+      return true;
+    },
+    claimNotices: async (clientToken) => deps.notices.claimSoon(clientToken),
+    report: (change) => reportStateChange(deps, change),
+    checkUrl: (url) => checkUrl(deps, url, ctx.querystring),
+    warn: () => {},
+    config: () => deps.config,
+    db: async () => deps.db,
+    secretBox: () => deps.secretBox,
+    sender: async () => deps.sender,
+  };
+}
