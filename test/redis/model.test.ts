@@ -444,7 +444,10 @@ const sendAgain = (n: number) =>
     if (!facts.owed.has(asset)) model.reopen(id, true);
     const owed = facts.owed.get(asset);
     assert.equal(dueId, owed?.id);
-    if (facts.holders.has(asset)) return;
+    if (facts.holders.has(asset)) {
+      if (owed !== undefined) owed.quiet = undefined;
+      return;
+    }
     const live = model.waiting().filter((one) => one.live);
     // Before all others.
     const due = Math.min(now, ...live.map((one) => one.due)) - 1;
@@ -463,6 +466,22 @@ const forget = (n: number) =>
     model.forget(asset);
     // A repeat, as after a lost answer, changes nothing.
     assert.deepEqual(await forgetAsset(db, clientToken, asset), { knownSegments: 0 });
+  });
+
+/** While an attempt holds it, an asset is cancelled or forgotten, and its event comes again, or another one, or it is sent again. */
+const takeBack = (n: number, end: 'cancel' | 'forget', again: 'the same' | 'another' | 'redeliver') =>
+  step(`${end} in flight ${n}, ${again}`, async (model) => {
+    const [asset] = pick([...model.facts.holders], n) ?? [];
+    const before = model.accepted.findLast(({ event }) => event.platformId === asset)?.event;
+    const index = [...model.facts.notifications.keys()].indexOf(before?.notificationId ?? '');
+    if (asset === undefined || before === undefined || index < 0) return;
+    const events: Events = ({ client }) =>
+      again === 'the same' ? [before] : [client.event({ platformId: asset })];
+    for (const one of [
+      end === 'cancel' ? cancel(index) : forget(assets.indexOf(asset)),
+      again === 'redeliver' ? sendAgain(index) : claim(events, again, { most: 64, isLost: false }),
+    ])
+      await one.run(model, undefined);
   });
 
 const anyTime = { since: 0, until: Number.MAX_SAFE_INTEGER };
@@ -591,10 +610,11 @@ async function agrees(model: Model): Promise<void> {
   assert.deepEqual(timesOf(live), dueIn(true), 'due, live');
   assert.deepEqual(timesOf(backfill), dueIn(false), 'due, backfill');
   assert.deepEqual(Object.keys(flight).sort(), [...facts.holders.keys()].sort(), 'in flight');
-  for (const [asset, { nonce, id, lease }] of facts.holders) {
+  for (const [asset, { nonce, id, lease, isPast }] of facts.holders) {
     const newer = facts.owed.get(asset);
     const kept = newer ? `${newer.since} ${newer.live ? 'L' : 'B'}` : '\\d+ .';
-    const behind = newer === undefined ? ' !' : newer.id === id ? '' : ` ${newer.id}`;
+    const quiet = newer?.quiet ? ` ${newer.quiet}` : '';
+    const behind = newer === undefined ? ' !' : isPast ? ` ${newer.id}${quiet}` : '';
     assert.match(flight[asset] ?? '', new RegExp(`^${nonce} ${lease} ${kept} ${id}${behind}$`));
   }
   assert.deepEqual(timesOf(failedAt), new Map([...facts.failed].map(([asset, { at }]) => [asset, at])));
@@ -789,6 +809,13 @@ const anyStep: fc.Arbitrary<Step>[] = [
   anyNumber.map(claimAgain),
   fc.tuple(anyNumber, most).map(([n, most]) => repeat(n, most)),
   fc.oneof(anyNumber.map(cancel), anyNumber.map(forget), anyNumber.map(sendAgain), anyNumber.map(sendAgain)),
+  fc
+    .tuple(
+      anyNumber,
+      fc.constantFrom('cancel', 'forget'),
+      fc.constantFrom('the same', 'another', 'redeliver'),
+    )
+    .map((all) => takeBack(...all)),
   fc.constantFrom(plan(0), plan(15 * second), recover, replay, lists, save, lose, outlast),
   fc.oneof(
     fc.constantFrom(0, leaseMs, minute).map(alarm),
@@ -849,6 +876,7 @@ describe('known and owed, in every interleaving', () => {
   const turned = (...verdicts: Drawn['verdicts']) =>
     turn({ verdicts, givenBack: [], most: 1, isLost: false });
   const takesOne = [arrives(0, newEvent, 'an event'), acts(0, 16, 'answered')];
+  const sent = claimOf(2, event('a', '1'));
   const timesOut = acts(0, 16, 'unanswered');
   for (const [what, steps] of [
     [
@@ -869,6 +897,18 @@ describe('known and owed, in every interleaving', () => {
     [
       'an asset whose process died is sent before what arrives with its next event',
       [claimOf(1, event('a', '1')), pass(leaseMs + second), claimOf(64, event('c', '1'), event('a', '2'))],
+    ],
+    [
+      'what is forgotten in flight and comes again is sent again',
+      [sent, takeBack(0, 'forget', 'the same'), turned([0, 'ok']), turned([1, 'ok'])],
+    ],
+    [
+      'what is cancelled in flight and redelivered is sent again',
+      [sent, takeBack(0, 'cancel', 'redeliver'), turned([0, 'ok']), turned([1, 'ok'])],
+    ],
+    [
+      'what is forgotten in flight waits for the quiet period of its next event',
+      [sent, bound({ quietMs: minute }), takeBack(0, 'forget', 'another'), turned([0, 'ok'])],
     ],
     [
       'an alarm that is set after a plan of another clock is kept',

@@ -32,6 +32,8 @@ interface OwedAsset {
   since: number;
   /** While it waits. */
   due: number;
+  /** The end of its quiet period, if that began while an attempt of before held it. */
+  quiet?: number | undefined;
 }
 
 /** The attempt that holds an asset, until it is settled or a call finds its lease ended. */
@@ -39,6 +41,8 @@ interface Holder {
   nonce: string;
   id: string;
   lease: number;
+  /** Its asset was cancelled, or is owed by another notification, since it began: its verdict ends nothing that is owed. */
+  isPast: boolean;
 }
 
 /** What Redis knows, and may lose. */
@@ -96,7 +100,7 @@ export interface Limits {
 }
 
 /** A quiet period ends at half a millisecond. */
-const isIdle = (due: number): boolean => due % 1 !== 0;
+const isQuiet = (due: number): boolean => due % 1 !== 0;
 
 export const answers = {
   ok: { ok: true },
@@ -273,12 +277,19 @@ export class Model {
     this.facts.failed.delete(asset);
     const live = isLive || older?.live === true;
     const since = older?.since ?? this.now;
-    const wasHeld = holders.has(asset);
-    if ((holders.get(asset)?.lease ?? 0) <= this.now) holders.delete(asset);
-    const ends = older === undefined ? this.now + quietMs + 0.5 : wasHeld ? since : older.due;
-    const due = quietMs > 0 && !holders.has(asset) && isIdle(ends) ? ends : Math.min(since, this.now);
-    owed.set(asset, { id, live, since, due });
-    if (older === undefined && isIdle(due)) this.facts.putOffAt = this.now;
+    const holder = holders.get(asset);
+    if (holder !== undefined && older?.id !== id) holder.isPast = true;
+    let quiet: number | undefined;
+    if (quietMs > 0 && older === undefined) {
+      quiet = this.now + quietMs + 0.5;
+      this.facts.putOffAt = this.now;
+    } else if (quietMs > 0 && older !== undefined) {
+      if (holder !== undefined) quiet = older.quiet;
+      else if (isQuiet(older.due)) quiet = older.due;
+    }
+    const due = quiet ?? Math.min(since, this.now);
+    owed.set(asset, { id, live, since, due, ...(holder && { quiet }) });
+    if (holder !== undefined && holder.lease <= this.now) this.waitAgain(asset);
     return live;
   }
 
@@ -321,15 +332,20 @@ export class Model {
 
   end(id: string, as: Partial<Notification>): void {
     const notification = Object.assign(this.notification(id), as);
-    if (this.facts.owed.get(notification.asset)?.id === id) this.facts.owed.delete(notification.asset);
+    if (this.facts.owed.get(notification.asset)?.id === id) {
+      this.facts.owed.delete(notification.asset);
+      const holder = this.facts.holders.get(notification.asset);
+      if (holder !== undefined) holder.isPast = true;
+    }
     this.dropUnlisted(id);
   }
 
-  /** Keeps the newest of the list, and of the others those that are owed or have failed. */
+  /** Keeps the newest of the list that have ended, and all that are owed or have failed. */
   trimList(): void {
-    const { listed } = this.facts;
+    const { listed, holders, failed } = this.facts;
+    const kept = listedAtMost + this.waiting().length + holders.size + failed.size;
     const rising = [...listed].sort(([a, at], [b, other]) => at - other || (a < b ? -1 : 1));
-    for (const [id] of rising.slice(0, -listedAtMost)) {
+    for (const [id] of rising.slice(0, -kept)) {
       listed.delete(id);
       this.dropUnlisted(id);
     }
@@ -345,7 +361,9 @@ export class Model {
   waitAgain(asset: string, due?: number): void {
     this.facts.holders.delete(asset);
     const owed = this.facts.owed.get(asset);
-    if (owed !== undefined) owed.due = due ?? Math.min(owed.since, this.now);
+    if (owed === undefined) return;
+    owed.due = Math.max(due ?? Math.min(owed.since, this.now), owed.quiet ?? 0);
+    owed.quiet = undefined;
   }
 
   /** Ends the holds whose lease is over, and those of calls whose answers were lost. */
@@ -395,7 +413,7 @@ export class Model {
         .filter(({ live, due }) => live === isLive && due >= now + 1 && due <= facts.pullBelow)
         .sort((a, b) => b.due - a.due || (a.asset < b.asset ? 1 : -1))
         .slice(0, pulledAtOnce);
-      for (const { asset, due } of later) if (!isIdle(due) || due > now + quietMs + 1) this.waitAgain(asset);
+      for (const { asset, due } of later) if (!isQuiet(due) || due > now + quietMs + 1) this.waitAgain(asset);
       return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
     });
     const below = Math.max(...reached);
@@ -440,7 +458,7 @@ export class Model {
     const notification = facts.notifications.get(id);
     assert.equal(settled.isFirst, isHolder && notification?.tried !== true);
     if (isHolder && notification !== undefined) notification.tried = true;
-    if (facts.owed.get(asset)?.id !== id) {
+    if (facts.owed.get(asset)?.id !== id || (isHolder && facts.holders.get(asset)?.isPast)) {
       if (isHolder) this.waitAgain(asset);
       const isSuperseded = notification?.state === 'superseded';
       if (isOk && isHolder && isSuperseded) this.end(id, { state: 'delivered', by: undefined });
@@ -556,7 +574,7 @@ export class Model {
       if (limits.perSecond > 0) facts.rateAt = this.rateTime() + 1000 / limits.perSecond;
       if (owed.due < this.recoveredAt) facts.drainAt = this.drainTime() + 1000 / limits.drainPerSecond;
     }
-    facts.holders.set(asset, { nonce, id, lease: now + leaseMs });
+    facts.holders.set(asset, { nonce, id, lease: now + leaseMs, isPast: false });
   }
 
   private next() {
@@ -630,7 +648,7 @@ export class Model {
     const isPutOff = client.reason === 'not_before' && facts.state !== 'failing';
     const isOwn = isPutOff || ['due', 'full', 'rate'].includes(client.reason);
     if (isOwn && due > Math.max(now, client.at ?? 0))
-      return { reason: isIdle(due) ? 'quiet' : 'retry', at: due };
+      return { reason: isQuiet(due) ? 'quiet' : 'retry', at: due };
     if (client.reason !== 'due' || facts.state === 'failing') return client;
     if (!live && facts.holders.size >= this.backfillBound()) return { reason: 'full' };
     const drainAt = Math.ceil(this.drainTime());
@@ -651,7 +669,7 @@ export class Model {
       .map(({ due }): { reason: WaitReason; at: number } => {
         if (due < this.recoveredAt && drainAt > now) return { reason: 'rate', at: drainAt };
         if (due <= now) return { reason: 'due' as const, at: now };
-        return { reason: isIdle(due) ? ('quiet' as const) : ('retry' as const), at: Math.ceil(due) };
+        return { reason: isQuiet(due) ? ('quiet' as const) : ('retry' as const), at: Math.ceil(due) };
       })
       .sort((a, b) => a.at - b.at);
     return first ?? { reason: 'full' };

@@ -4,7 +4,7 @@ import {
   newestNotifications,
   type Position,
 } from '../../src/redis/notifications/notificationPages.js';
-import { redeliver } from '../../src/redis/notifications/redeliver.js';
+import { redeliver, replayDelivered } from '../../src/redis/notifications/redeliver.js';
 import { forTest } from '../servers.js';
 import { minute, newDeliveryClient } from './deliveryClient.js';
 
@@ -70,6 +70,23 @@ describe('the notifications of a client', () => {
       const assets = found.map((one) => one.platformId);
       assert.deepEqual(assets, expected);
     }
+  });
+
+  it('that have ended stay beside any number that wait', async () => {
+    const ended = await delivered('ended');
+    const many = Array.from({ length: 10_060 }, (_, i) => client.event({ platformId: `waiting-${i}` }));
+    while (many.length > 0) await client.claims(many.splice(0, 100), { most: 0 });
+    const found: string[] = [];
+    let behind: Position | undefined;
+    do {
+      const wanted = { state: 'delivered', limit: 10, behind } as const;
+      const page = await listNotifications(client.db, client.clientToken, wanted);
+      found.push(...page.notifications.map((one) => one.notificationId));
+      behind = page.next;
+    } while (behind !== undefined);
+    assert.deepEqual(found, [ended]);
+    const range = { since: 0, dryRun: true };
+    assert.equal((await replayDelivered(client.db, client.clientToken, range)).count, 1);
   });
 
   it('are kept for 14 days after their end, and while they wait', async () => {

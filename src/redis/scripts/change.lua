@@ -118,6 +118,9 @@ entry('redeliver', function(_, ARGV)
     wait(asset, current, w.since, 'L', math.min(first_due('L', '-inf') or now, now) - 1)
     if w.lane == 'B' then redis.call('ZREM', base .. LANES.B, asset) end
     if health().state == 'failing' then redis.call('HSET', E, 'probe_at', now) end
+  elseif f.quiet then
+    f.quiet = nil
+    write_flight(asset, f)
   end
   return current
 end)

@@ -1,7 +1,8 @@
 -- Writes notifications' records, and moves owed assets. A server may refuse a command in the midst of a script, whose user has lost a
 -- right: an asset is written to its new place before it leaves its old one. Each owed asset is in exactly one of these:
---   flight   while an attempt holds it: `<nonce> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
---            notification of the asset waits there for the attempt's end; `!` instead: the asset is no longer owed.
+--   flight   while an attempt holds it: `<nonce> <lease end> <owed since> <L or B> <id> [<newer id> [<end of quiet period>]]`. What
+--            became owed after the attempt began waits there for the attempt's end: a newer notification, or the same one if it was
+--            cancelled meanwhile. `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
 -- An asset that is not owed and whose newest notification has failed is in `failed-at`, by the time of the failure, and in
 -- `failed`: `<id> <reason> <L or B> <accepted at> <event>`.
@@ -48,19 +49,6 @@ local function finish(id, state, by, reason)
 end
 -- Lists a notification; `trim_list` must follow in the same call.
 local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
--- Keeps the newest 10,000; a record that is owed or has failed stays.
-local function trim_list()
-  local log = base .. 'notifications'
-  local over = redis.call('ZCARD', log) - 10000
-  if over <= 0 then return end
-  local out = redis.call('ZPOPMIN', log, over)
-  for i = 1, #out, 2 do
-    local asset, state, ended_at = unpack(redis.call('HMGET', record(out[i]), 'asset', 'state', 'ended_at'))
-    if state and state ~= 'failed' then drop(out[i], state, ended_at)
-    elseif asset then redis.call('HSET', record(out[i]), 'unlisted', 1) end
-  end
-end
-
 -- How many assets are in flight, wait and have failed: read once in a call, then counted.
 local sizes
 at_begin(function() sizes = {} end)
@@ -72,19 +60,32 @@ local function count(name, by) sizes[name] = sizes[name] and sizes[name] + by en
 local function in_flight() return size('flight') end
 local function waiting_count() return size('owed') end
 local function owed_count() return waiting_count() + in_flight() end
+-- Keeps the newest 10,000 that have ended. Those that are owed or have failed are listed beside them, and their records stay.
+local function trim_list()
+  local log = base .. 'notifications'
+  local over = redis.call('ZCARD', log) - 10000
+  if over > 0 then over = over - owed_count() - size('failed') end
+  if over <= 0 then return end
+  local out = redis.call('ZPOPMIN', log, over)
+  for i = 1, #out, 2 do
+    local asset, state, ended_at = unpack(redis.call('HMGET', record(out[i]), 'asset', 'state', 'ended_at'))
+    if state and state ~= 'failed' then drop(out[i], state, ended_at)
+    elseif asset then redis.call('HSET', record(out[i]), 'unlisted', 1) end
+  end
+end
 -- Returns the entry of an asset's attempt; nil if there is none.
 local function flight_of(asset)
   if sizes.flight == 0 then return nil end
   local packed = redis.call('HGET', base .. 'flight', asset)
   if not packed then return nil end
-  local nonce, lease, since, lane, id, newer = string.match(packed, '^(%S+) (%d+) (%d+) (%u) (%S+) ?(%S*)$')
+  local nonce, lease, since, lane, id, newer, quiet = string.match(packed, '^(%S+) (%d+) (%d+) (%u) (%S+) ?(%S*) ?(%S*)$')
   return {
     nonce = nonce, lease = tonumber(lease), since = tonumber(since), lane = lane, id = id,
-    newer = newer ~= '' and newer or nil,
+    newer = newer ~= '' and newer or nil, quiet = tonumber(quiet),
   }
 end
 local function write_flight(asset, f)
-  local newer = f.newer and ' ' .. f.newer or ''
+  local newer = f.newer and ' ' .. f.newer .. (f.quiet and string.format(' %.1f', f.quiet) or '') or ''
   local packed = string.format('%s %d %d %s %s%s', f.nonce, f.lease, f.since, f.lane, f.id, newer)
   count('flight', redis.call('HSET', base .. 'flight', asset, packed))
 end
@@ -119,15 +120,17 @@ local function owed_by(asset)
   if f.newer == NOTHING then return nil, f end
   return f.newer or f.id, f
 end
--- Ends an attempt's entry: if its asset is still owed, the asset waits until `due`, or is due in its former order.
+-- Ends an attempt's entry: if its asset is still owed, the asset waits until `due`, or is due in its former order, but no earlier than
+-- its quiet period ends.
 local function wait_again(asset, f, due)
-  if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, due or math.min(now, f.since)) end
+  due = due or math.min(now, f.since)
+  if f.newer ~= NOTHING then wait(asset, f.newer or f.id, f.since, f.lane, math.max(due, f.quiet or due)) end
   end_flight(asset)
 end
 -- Notes that an asset is no longer owed. An attempt under way (its entry `f`) keeps its place until it ends.
 local function owe_no_more(asset, f)
   if not f then return stop_waiting(asset) end
-  f.newer = NOTHING
+  f.newer, f.quiet = NOTHING, nil
   write_flight(asset, f)
 end
 -- No lease is longer (src/config.ts): one that ends later was noted before the clock was set back.
@@ -186,20 +189,20 @@ local function owe(asset, id, lane, quiet_ms)
   local before, f, w = owed_by(asset)
   local replaces = before ~= nil and before ~= id
   if replaces then finish(before, 'superseded', id) end
-  if before and (f or w).lane == 'L' then lane = 'L' end
-  local quiet_due = quiet_ms and quiet_ms > 0 and now + quiet_ms + 0.5 or nil
+  local entry_before = before and (f or w) or {since = now}
+  local since, quiet = entry_before.since, nil
+  if entry_before.lane == 'L' then lane = 'L' end
+  if quiet_ms and quiet_ms > 0 then
+    if not before then quiet = put_off(now + quiet_ms + 0.5)
+    elseif f then quiet = f.quiet
+    elseif is_quiet(w.due) then quiet = w.due end
+  end
   if f then
-    -- An asset that was cancelled in flight is owed from now on.
-    f.since = before and f.since or now
-    -- Owed again while an attempt of the same notification is under way: nothing newer waits for its end.
-    f.newer, f.lane = f.id ~= id and id or nil, lane
-    if f.lease > now then write_flight(asset, f) else wait_again(asset, f, not before and quiet_due and put_off(quiet_due) or nil) end
+    f.since, f.lane, f.quiet = since, lane, quiet
+    if before ~= id then f.newer = id end
+    if f.lease > now then write_flight(asset, f) else wait_again(asset, f) end
   else
-    local due = math.min(now, w and w.since or now)
-    if quiet_due then
-      if not w then due = put_off(quiet_due) elseif is_quiet(w.due) then due = w.due end
-    end
-    wait(asset, id, w and w.since or now, lane, due)
+    wait(asset, id, since, lane, quiet or math.min(now, since))
     if w and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
   end
   replace_failed(asset, id)

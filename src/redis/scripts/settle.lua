@@ -39,8 +39,8 @@ local function settle_attempt(v)
     if v.is_ok then settle_success(says, same_epoch)
     elseif is_counted then settle_failure(says, same_epoch, v) end
   end
-  if current ~= v.id then
-    -- Superseded, cancelled or settled before. What replaced it is due now.
+  if current ~= v.id or is_counted and f.newer then
+    -- Superseded, cancelled or settled before. What became owed meanwhile is due now.
     if is_counted then wait_again(v.asset, f) end
     if v.is_ok and same_url and is_counted and r[5] == 'superseded' then
       add(changed, 'state', 'delivered')
