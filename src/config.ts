@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { readRedisAddress, readTemporalVariables, type TemporalConnectionOptions } from './addresses.js';
-import { type Constants, constants, recordKeptDays } from './constants.js';
+import { type Constants, constants, idKeptDays } from './constants.js';
 import { messageOf } from './log.js';
 
 /** With a user `fetch` refuses it by an error that quotes it, and links show it. */
@@ -157,9 +157,9 @@ const settings = environmentSchema.superRefine((given, ctx) => {
     wrong('OPERATOR_OIDC_CLIENT_ID', 'must be set together with OPERATOR_OIDC_ISSUER');
   }
   // Earlier the asset may still be owed, or the record of its last notification may still exist.
-  const fewest = given.OWED_RETENTION_DAYS + recordKeptDays;
+  const fewest = given.OWED_RETENTION_DAYS + idKeptDays;
   if (given.SEGMENT_RETENTION_DAYS !== undefined && given.SEGMENT_RETENTION_DAYS < fewest) {
-    wrong('SEGMENT_RETENTION_DAYS', `must be at least ${fewest} (OWED_RETENTION_DAYS + ${recordKeptDays})`);
+    wrong('SEGMENT_RETENTION_DAYS', `must be at least ${fewest} (OWED_RETENTION_DAYS + ${idKeptDays})`);
   }
 }, always);
 

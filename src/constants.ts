@@ -30,5 +30,7 @@ export const constants = {
 
 export type Constants = typeof constants;
 
+/** How long receivers keep the ids of notifications (docs/guides/receivers.md, duty 3). */
+export const idKeptDays = 30;
 /** How long the record of an ended notification is kept: two weeks in which a publisher may look for it. */
 export const recordKeptDays = 14;

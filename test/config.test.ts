@@ -56,7 +56,7 @@ describe('the settings', () => {
     { REDIS_ACK_REPLICAS: '1', REDIS_DURABILITY: 'trusted' },
     { KEY_PREFIX: '{a}', REDIS_URL: 'redis+cluster://127.0.0.1:7000' },
     { OPERATOR_OIDC_CLIENT_ID: 'desk' },
-    { SEGMENT_RETENTION_DAYS: '43.9' },
+    { SEGMENT_RETENTION_DAYS: '59.9' },
     { REDIS_URL: 'redis+sentinel://a' },
   ]) {
     const [name = '', ...others] = Object.keys(wrong);
@@ -115,13 +115,13 @@ describe('the settings', () => {
     assert.deepEqual(keyIds, ['k2', 'k1']);
   });
 
-  it('SEGMENT_RETENTION_DAYS: a time in which something may still be owed or recorded is refused', () => {
+  it('SEGMENT_RETENTION_DAYS: a time in which something may still be owed, or a receiver may know its id, is refused', () => {
     assert.throws(
-      () => readConfig({ SEGMENT_RETENTION_DAYS: '44', OWED_RETENTION_DAYS: '31' }),
-      /SEGMENT_RETENTION_DAYS: must be at least 45/,
+      () => readConfig({ SEGMENT_RETENTION_DAYS: '60', OWED_RETENTION_DAYS: '31' }),
+      /SEGMENT_RETENTION_DAYS: must be at least 61/,
     );
-    const { keepSegmentsSeconds } = deliverySettings(readConfig({ SEGMENT_RETENTION_DAYS: '44' }));
-    assert.equal(keepSegmentsSeconds, 44 * 86_400);
+    const { keepSegmentsSeconds } = deliverySettings(readConfig({ SEGMENT_RETENTION_DAYS: '60' }));
+    assert.equal(keepSegmentsSeconds, 60 * 86_400);
     assert.equal(deliverySettings(readConfig({})).keepSegmentsSeconds, 0);
   });
 });

@@ -22,7 +22,7 @@ import { openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { markStore } from '../src/redis/connection/mark.js';
 import { servesCalls } from '../src/redis/connection/needs.js';
 import { getNotification, type NotificationRecord } from '../src/redis/notifications/notifications.js';
-import type { ArrivedEvent } from '../src/redis/owed/claim.js';
+import { type ArrivedEvent, idOfClaimed } from '../src/redis/owed/claim.js';
 import { createAccount } from '../src/redis/records/accounts.js';
 import { createClient } from '../src/redis/records/clients.js';
 import { type Endpoint, getEndpoint } from '../src/redis/records/endpoint.js';
@@ -294,7 +294,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       const claim = await hands.accept({ ...event, acceptedAt: Date.now() + clock.offsetMs });
       const kind: string =
         claim.kind === 'none' ? claim.reason : claim.kind === 'claimed' ? 'queued' : claim.kind;
-      return { id: event.notificationId, kind };
+      return { id: idOfClaimed(event, claim), kind };
     },
     /** Publishes events of so many assets together. @returns their notifications' ids */
     publishAll: (client: string, name: string, count: number): Promise<string[]> =>

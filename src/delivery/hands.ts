@@ -99,7 +99,9 @@ export class Hands {
     });
     try {
       const { claim, safe } = await decided;
-      reservation?.fill(claim.kind === 'claimed' ? { ...event, claim: claim.claim } : undefined);
+      reservation?.fill(
+        claim.kind === 'claimed' ? { ...event, ...claim.renewed, claim: claim.claim } : undefined,
+      );
       reservation = undefined;
       // Any answer relies on a claim that may not be on disk yet: this event's, or an earlier one's.
       await safe;

@@ -56,10 +56,8 @@ class Collected {
   /** `closed`: it accepts no further reservation; `late`: it has been closed for `settleMs`. */
   state: 'open' | 'closed' | 'late' | 'started' = 'open';
 
-  constructor(
-    readonly workflowId: string,
-    readonly group?: string,
-  ) {}
+  /** @param group undefined: the workflow of one event */
+  constructor(readonly group?: string) {}
 }
 
 /**
@@ -99,7 +97,7 @@ export class Outbox {
     this.#queuedBytes += bytes;
     // While starts fail, arriving events are gathered in groups.
     if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
-      const own = new Collected(this.#ids.enrichment(event.clientToken, event.notificationId));
+      const own = new Collected();
       this.#close(own);
       return this.#reserveIn(own, bytes);
     }
@@ -134,7 +132,7 @@ export class Outbox {
     const size = group === undefined ? maxGroupEvents : group.events.length + group.open;
     if (group === undefined || size >= maxGroupEvents || group.bytes + bytes > maxGroupBytes) {
       const name = randomBytes(9).toString('base64url');
-      group = new Collected(this.#ids.group(name), name);
+      group = new Collected(name);
       this.#groups.push(group);
       this.#startGroups();
     }
@@ -148,7 +146,8 @@ export class Outbox {
       group: collected.group,
       fill: (event) => {
         collected.open--;
-        if (event === undefined) {
+        // A repeat of an event that waits in a workflow already.
+        if (event === undefined || this.#workflowOf.has(event.notificationId)) {
           collected.bytes -= bytes;
           this.#queuedEvents--;
           this.#queuedBytes -= bytes;
@@ -213,7 +212,10 @@ export class Outbox {
   }
 
   async #start(collected: Collected): Promise<void> {
-    const { workflowId, events, delivered, filledBytes } = collected;
+    const { group, events, delivered, filledBytes } = collected;
+    const [{ clientToken, notificationId }] = events as [ClaimedEvent];
+    const workflowId =
+      group === undefined ? this.#ids.enrichment(clientToken, notificationId) : this.#ids.group(group);
     collected.state = 'started';
     const input = (): EnrichmentInput => ({
       events: events.filter(({ notificationId }) => !delivered.has(notificationId)),

@@ -47,7 +47,7 @@ describe('The known segments of an asset with many', () => {
   });
 
   it('are not found across two fingerprints', async () => {
-    const across = [Buffer.alloc(20), Buffer.from('-'), segmentFingerprints(['s0']), Buffer.from('-----')];
+    const across = [Buffer.alloc(22), Buffer.from('-'), segmentFingerprints(['s0']), Buffer.from('-----')];
     const key = client.db.client(client.clientToken).known(slot.bucket);
     await client.db.redis.hset(key, slot.field, Buffer.concat(across));
     assert.equal(await claim(['s0']), 'claimed');
@@ -80,7 +80,7 @@ describe('The known segments of an asset with many', () => {
   });
 });
 
-const keepSeconds = 44 * 86_400;
+const keepSeconds = 60 * 86_400;
 
 describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
   const client = forTest(() => newDeliveryClient());

@@ -136,7 +136,8 @@ const loseClaim = (events: Events, name: string) =>
     for (const event of events(model)) {
       const known = model.knownOf(event.platformId);
       const isNew = event.segments.some((one) => !known.segments.has(one));
-      if (event.notify && isNew) model.accepted.push({ event, claim: known.claim + 1 });
+      if (event.notify && isNew)
+        model.accepted.push({ event, claim: known.claim + 1, renewed: model.renew(event) });
     }
   });
 
@@ -144,7 +145,7 @@ const claimAgain = (n: number) =>
   step(`claim again ${n}`, async (model, client) => {
     const accepted = pick(model.accepted.slice(-5), n);
     if (accepted === undefined) return;
-    const answer = await client.claimAgain(accepted.event, accepted.claim);
+    const answer = await client.claimAgain({ ...accepted.event, ...accepted.renewed }, accepted.claim);
     model.setRight();
     assert.deepEqual(answer, model.claimAgain(accepted));
     model.trimList();
@@ -472,8 +473,10 @@ const forget = (n: number) =>
 const takeBack = (n: number, end: 'cancel' | 'forget', again: 'the same' | 'another' | 'redeliver') =>
   step(`${end} in flight ${n}, ${again}`, async (model) => {
     const [asset] = pick([...model.facts.holders], n) ?? [];
-    const before = model.accepted.findLast(({ event }) => event.platformId === asset)?.event;
-    const index = [...model.facts.notifications.keys()].indexOf(before?.notificationId ?? '');
+    const last = model.accepted.findLast(({ event }) => event.platformId === asset);
+    const before = last?.event;
+    const { notificationId = '' } = { ...before, ...last?.renewed };
+    const index = [...model.facts.notifications.keys()].indexOf(notificationId);
     if (asset === undefined || before === undefined || index < 0) return;
     const events: Events = ({ client }) =>
       again === 'the same' ? [before] : [client.event({ platformId: asset })];
@@ -688,8 +691,8 @@ async function standingsAgree(model: Model): Promise<void> {
 /** The workflow of an event finds out that Redis has lost its claim, and only then. */
 async function lossIsFound(model: Model, accepted: Model['accepted'][0] | undefined): Promise<void> {
   if (accepted === undefined) return;
-  const { event, claim } = accepted;
-  const { platformId, notificationId } = event;
+  const { event, claim, renewed } = accepted;
+  const { platformId, notificationId } = { ...event, ...renewed };
   const found = await model.client.look({ platformId, notificationId, claim });
   const known = model.knownOf(platformId);
   const isOwed = model.facts.owed.get(platformId)?.id === notificationId;

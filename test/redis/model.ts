@@ -1,6 +1,8 @@
 /** What is known and owed, and what may be sent when, in plain words: the scripts must do the same (model.test.ts). Times are ms. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { Hand } from '../../src/delivery/hand.js';
+import { idFromBytes, idToBytes } from '../../src/ids.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import type { Plan, WaitReason } from '../../src/redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../../src/redis/owed/turn.js';
@@ -73,7 +75,7 @@ const newFacts = () => ({
   /** By that clock. */
   failingSince: undefined as number | undefined,
   lastSuccessAt: 0,
-  known: new Map<string, { segments: Set<string>; claim: number; last: string }>(),
+  known: new Map<string, { segments: Set<string>; claim: number; last: string; forgets: number }>(),
   notifications: new Map<string, Notification>(),
   /** The newest notifications: when each was accepted. */
   listed: new Map<string, number>(),
@@ -98,6 +100,9 @@ export interface Limits {
   drainPerSecond: number;
   quietMs?: number;
 }
+
+/** What an event's notification is called after its asset was forgotten. */
+type Renewed = { notificationId: string; forgets: number } | undefined;
 
 /** A quiet period ends at half a millisecond. */
 const isQuiet = (due: number): boolean => due % 1 !== 0;
@@ -140,7 +145,7 @@ interface Why {
 export class Model {
   facts = newFacts();
   /** Events that were published, claimed or not, with the number of the claim that may be lost. */
-  accepted: { event: ArrivedEvent; claim: number }[] = [];
+  accepted: { event: ArrivedEvent; claim: number; renewed: Renewed }[] = [];
   /** What processes were told to send, whether they have answered or not. */
   attempts: Taken[] = [];
   /** Calls whose answers were lost. */
@@ -192,7 +197,12 @@ export class Model {
   }
 
   knownOf(asset: string) {
-    const known = this.facts.known.get(asset) ?? { segments: new Set<string>(), claim: 0, last: '' };
+    const known = this.facts.known.get(asset) ?? {
+      ...{ segments: new Set<string>() },
+      claim: 0,
+      last: '',
+      forgets: 0,
+    };
     this.facts.known.set(asset, known);
     return known;
   }
@@ -209,15 +219,32 @@ export class Model {
       .sort((a, b) => a.due - b.due);
   }
 
+  /** Gives an event the id that it has after its asset was forgotten. */
+  renew(event: ArrivedEvent): Renewed {
+    const { forgets } = this.knownOf(event.platformId);
+    if (forgets === 0) return undefined;
+    const digest = createHash('sha1').update(idToBytes(event.notificationId)).update(`${forgets}`).digest();
+    return { notificationId: idFromBytes(digest.subarray(0, 16)), forgets };
+  }
+
   /** Claims an event that arrives. @returns the script's answer */
-  claim(event: ArrivedEvent): Claim {
+  claim(given: ArrivedEvent): Claim {
+    const renewed = this.renew(given);
+    const event = { ...given, ...renewed };
+    const claim = this.claimAs(event, given, renewed);
+    return claim.kind === 'claimed' || claim.kind === 'ended'
+      ? { ...claim, ...(renewed && { renewed }) }
+      : claim;
+  }
+
+  private claimAs(event: ArrivedEvent, given: ArrivedEvent, renewed: Renewed): Claim {
     const { platformId: asset, notificationId: id, notify } = event;
     const { registered } = this.facts;
     const known = this.knownOf(asset);
     if (notify && known.last === id) return this.found(id);
     const news = event.segments.filter((one) => !known.segments.has(one));
     if (notify && registered && news.length > 0) {
-      this.accepted.push({ event, claim: known.claim + 1 });
+      this.accepted.push({ event: given, claim: known.claim + 1, renewed });
       return this.becomesOwed(event, true);
     }
     for (const one of news) known.segments.add(one);
@@ -227,11 +254,16 @@ export class Model {
   }
 
   /** Claims an event whose claim may be lost. @returns the script's answer */
-  claimAgain({ event, claim }: Model['accepted'][0]): Claim {
+  claimAgain({ event: given, claim, renewed }: Model['accepted'][0]): Claim {
+    const event = { ...given, ...renewed };
     const { platformId: asset, notificationId: id, segments, acceptedAt } = event;
     const { claim: claimed, last: by, segments: known } = this.knownOf(asset);
     if (this.facts.notifications.has(id) || by === id) return this.found(id);
-    if (claimed < claim || segments.some((one) => !known.has(one))) return this.becomesOwed(event, false);
+    if (claimed < claim || segments.some((one) => !known.has(one))) {
+      const known = this.knownOf(asset);
+      known.forgets = Math.max(known.forgets, renewed?.forgets ?? 0);
+      return this.becomesOwed(event, false);
+    }
     const never = { asset, acceptedAt, claim: 0, live: false, timed: false, failures: 0 };
     this.facts.notifications.set(id, { ...never, state: 'not_needed', by: by || undefined });
     this.facts.listed.set(id, acceptedAt);
@@ -260,8 +292,7 @@ export class Model {
     for (const one of event.segments) known.segments.add(one);
     const supersedes = (this.facts.owed.get(asset)?.id ?? id) !== id;
     const live = this.owe(asset, id, event.priority === 'live', this.limits.quietMs);
-    const again = this.facts.notifications.has(id);
-    const owed = { asset, acceptedAt, claim, live, timed, failures: 0, again };
+    const owed = { asset, acceptedAt, claim, live, timed, failures: 0 };
     this.facts.notifications.set(id, { ...owed, state: 'waiting' });
     this.facts.listed.set(id, acceptedAt);
     this.untold.add(asset);
@@ -296,9 +327,14 @@ export class Model {
   forget(asset: string): void {
     const { failed, owed } = this.facts;
     const known = this.knownOf(asset);
-    if (known.segments.size > 0)
-      Object.assign(known, { segments: new Set(), claim: known.claim + 1, last: '' });
     const id = owed.get(asset)?.id ?? failed.get(asset)?.id;
+    if (known.segments.size > 0 || id !== undefined)
+      Object.assign(known, {
+        segments: new Set(),
+        claim: known.claim + 1,
+        last: '',
+        forgets: known.forgets + 1,
+      });
     failed.delete(asset);
     if (id !== undefined) this.end(id, { state: 'cancelled', reason: 'asset_forgotten' });
   }

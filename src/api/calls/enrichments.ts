@@ -8,7 +8,7 @@ import { eventIdPattern, newEventId, notificationId } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
 import { withTimeout } from '../../promises.js';
 import { forgetAsset } from '../../redis/notifications/decisions.js';
-import type { ArrivedEvent, Claim } from '../../redis/owed/claim.js';
+import { type ArrivedEvent, type Claim, idOfClaimed } from '../../redis/owed/claim.js';
 import { platformScope } from '../../redis/records/accounts.js';
 import type { Traceparent } from '../../tracing.js';
 import { clientCall, declareCall } from '../call.js';
@@ -154,9 +154,10 @@ async function acceptItem(
     const claim = await withTimeout(claiming, withinMs, () => {
       throw unavailable('no answer in time');
     });
-    const { result, answer } = presentClaim(claim, event.eventId, event.notificationId);
+    const notificationId = idOfClaimed(event, claim);
+    const { result, answer } = presentClaim(claim, event.eventId, notificationId);
     metrics.eventAnswered(result);
-    span?.end({ 'asset_update.result': result });
+    span?.end({ 'asset_update.result': result, 'asset_update.notification_id': notificationId });
     return answer;
   } catch (err) {
     metrics.eventAnswered('unknown');

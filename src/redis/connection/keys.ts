@@ -135,9 +135,8 @@ export function clientKeys(prefix: string, clientToken: string) {
     replayEnd: (since: number) => `${base}replay-end:${since}`, // ms: the end of a replay that named none; a day
     sendRate: `${base}send-rate`, // a rate, of calls that send something
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`, // hash: results of that hour's attempts (attemptHistory.ts)
-    forgotten: (platformId: string) => `${base}forgotten:${platformId}`, // ms: when DELETE /assets forgot it; 14 days
     decision: (platformId: string) => `${base}decision:${platformId}`, // JSON of the last that made no notification; 14 days
-    // hash: asset field -> claim number (4), last claim's id (16), fingerprints (6 each) of the first 256 segments
+    // hash: asset field -> claim number (4), last claim's id (16), forgets (2), fingerprints (6 each) of the first 256 segments
     known: (bucket: string) => `${base}known:${bucket}`,
     // set: fingerprints of an asset's further segments (known.lua). The set `known-beside` has `<bucket>:<field>` of each
     // such asset. Entries whose set has expired may remain. The field is bytes.

@@ -29,7 +29,7 @@ export async function explainAsset(db: Db, clientToken: string, platformId: stri
   const isNone = none !== undefined && (queued === undefined || none.at >= queued.at);
   return {
     platformId,
-    knownSegments: known === null ? 0 : (known.length - 20) / 6 + besides,
+    knownSegments: known === null ? 0 : (known.length - 22) / 6 + besides,
     lastEvent: isNone ? { eventId: none.event_id, at: none.at, decision: none.decision } : queued,
     lastNotification: made,
   };

@@ -35,6 +35,13 @@ export const withoutWorkflow = '-';
 export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
   /** The asset's claim number for this event. */
   claim: number;
+  /** How often the asset was forgotten before; absent: never. */
+  forgets?: number;
+}
+
+/** The asset was forgotten before: its notifications have other ids than their events were given. */
+interface Renewed {
+  renewed?: Pick<ClaimedEvent, 'notificationId' | 'forgets'>;
 }
 
 /** Why nothing of the client is sent until somebody acts. */
@@ -44,17 +51,21 @@ export type Claim =
   | { kind: 'unknown_client' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
   /** The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and has ended. */
-  | { kind: 'claimed'; claim: number; again: boolean; supersedes: boolean; stopped?: Stopped }
+  | ({ kind: 'claimed'; claim: number; again: boolean; supersedes: boolean; stopped?: Stopped } & Renewed)
   /** The event was claimed before, and its notification has ended or was superseded. */
-  | { kind: 'ended'; state?: string; stopped?: Stopped }
+  | ({ kind: 'ended'; state?: string; stopped?: Stopped } & Renewed)
   /** Claimed again: another event brought the same segments meanwhile. */
   | { kind: 'not_needed' };
+
+/** Returns the id of an event's notification, which only the claim knows. */
+export const idOfClaimed = ({ notificationId }: Pick<ArrivedEvent, 'notificationId'>, claim: Claim): string =>
+  ('renewed' in claim && claim.renewed?.notificationId) || notificationId;
 
 /** `claims`: one for each event, in order. */
 export type Claims = Takes & { claims: Claim[] };
 
 /** An event that is claimed again: the claim number before the claim that Redis may have lost. */
-type Claimable = ArrivedEvent & { lookedUp?: number };
+type Claimable = ArrivedEvent & { lookedUp?: number } & Pick<ClaimedEvent, 'forgets'>;
 
 /** Claims events of one client in one script, and takes the oldest due. @param taking undefined: takes nothing */
 export async function claimEvents(
@@ -71,7 +82,8 @@ export async function claimEvents(
     const lane = event.priority === 'live' ? 'L' : 'B';
     const fingerprints = segmentFingerprints(event.segments);
     args.push(bucket, field, notificationId, idToBytes(notificationId), platformId, eventId, lane);
-    args.push(acceptedAt, event.notify ? 0 : 1, group, event.lookedUp ?? -1, fingerprints, trace, body);
+    args.push(acceptedAt, event.notify ? 0 : 1, group, event.lookedUp ?? -1, event.forgets ?? 0);
+    args.push(fingerprints, trace, body);
   }
   return await askTaking<{ claims: Claim[] }>(db, 'claim', clientToken, args, taking);
 }

@@ -142,24 +142,25 @@ entry('cancel', function(_, ARGV)
   return 1
 end, {'allow-oom'})
 -- Forgets an asset: its known segments, its last decision, and the notification by which it is owed or that has failed, which is
--- cancelled. The claim's number stays: workflows of earlier events would take these for lost (`look`), and claim them again.
+-- cancelled. Its next notifications have ids of their own (`id_after`). The claim's number stays: workflows of earlier events would take
+-- these for lost (`look`), and claim them again.
 -- Arguments: asset, its bucket, its field in it (8 bytes), for how long (s) segments are known (0: for good)
 -- Answer: {how many segments were known, id of the notification that was cancelled ('': none)}
 entry('forgetAsset', function(_, ARGV)
   local asset, bucket, slot = ARGV[2], ARGV[3], ARGV[4]
-  local claimed, _, segments = read_known(bucket, slot)
+  local claimed, _, segments, forgets = read_known(bucket, slot)
   local beside = beside_of(bucket, slot)
   local known = #segments / 6 + redis.call('SCARD', beside)
-  if known > 0 then
-    write_known(bucket, slot, claimed + 1, '', '')
-    keep_known(bucket, slot, tonumber(ARGV[5]))
+  local id, f = owed_by(asset)
+  local failed = failed_of(asset)
+  local keep_seconds = tonumber(ARGV[5])
+  -- Where known segments end by age, a record of before may have outlived them.
+  if known > 0 or id or failed or claimed == 0 and keep_seconds > 0 then
+    write_known(bucket, slot, claimed + 1, '', '', (forgets + 1) % 65536)
+    keep_known(bucket, slot, keep_seconds)
   end
   redis.call('UNLINK', beside, base .. 'decision:' .. asset)
   redis.call('SREM', base .. 'known-beside', bucket .. ':' .. slot)
-  -- For as long as a record of before may be kept.
-  redis.call('SET', base .. 'forgotten:' .. asset, now, 'EX', KEEP_SECONDS)
-  local id, f = owed_by(asset)
-  local failed = failed_of(asset)
   if id then cancel(asset, id, f, 'asset_forgotten')
   elseif failed then
     finish(failed.id, 'cancelled', nil, 'asset_forgotten')
@@ -198,9 +199,10 @@ entry('oweAgain', function(_, ARGV)
   local till, is_dry, chosen = tonumber(ARGV[2]), ARGV[3] == '1', 0
   for i = 4, #ARGV, 4 do
     local asset, id = ARGV[i], ARGV[i + 1]
-    local newest = id_text(select(2, read_known(ARGV[i + 2], ARGV[i + 3])))
+    local _, last, _, forgets = read_known(ARGV[i + 2], ARGV[i + 3])
+    local newest = id_text(last)
     if newest and redis.call('EXISTS', record(newest)) == 1 then id = newest end
-    local is_forgotten = not newest and redis.call('EXISTS', base .. 'forgotten:' .. asset) == 1
+    local is_forgotten = not newest and forgets > 0
     local state, ended_at = unpack(redis.call('HMGET', record(id), 'state', 'ended_at'))
     local is_wanted = state and not is_forgotten and (state ~= 'delivered' or tonumber(ended_at) <= till)
     if is_wanted and not owed_by(asset) then

@@ -14,7 +14,7 @@ end
 local are_apart
 local function read_are_apart(ARGV)
   local assets, seen = {}, {}
-  for i = 9, #ARGV, 14 do
+  for i = 9, #ARGV, 15 do
     local asset = ARGV[i + 4]
     if ARGV[i + 6] ~= ARGV[15] or seen[asset] then return false end
     assets[#assets + 1], seen[asset] = asset, true
@@ -32,29 +32,24 @@ local function write_claim(e, claimed, segments, new)
   if quiet_ms > 0 or not are_apart or not take_arriving(e.asset, e.id, lane, e.trace, e.body) then
     lane, supersedes = owe(e.asset, e.id, lane, quiet_ms)
   else replace_failed(e.asset, e.id) end
-  write_known(e.bucket, e.slot, claimed, e.id_bytes, segments .. new)
+  write_known(e.bucket, e.slot, claimed, e.id_bytes, segments .. new, e.forgets)
   local fields = {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}
   if lane == 'B' then add(fields, 'priority', 'backfill') end
   if e.group ~= '' then add(fields, 'group', e.group) end
   if e.trace then add(fields, 'trace', e.trace) end
   if e.body then add(fields, 'body', e.body) end
-  if redis.call('HSET', record(e.id), unpack(fields)) < #fields / 2 then
-    -- An event of before its asset was forgotten.
-    redis.call('DEL', record(e.id))
-    redis.call('HSET', record(e.id), 'again', 1, unpack(fields))
-  end
+  redis.call('HSET', record(e.id), unpack(fields))
   list(e.id, e.accepted_at)
-  return {kind = 'claimed', claim = claimed, again = false, supersedes = supersedes, stopped = stopped()}
+  return {kind = 'claimed', claim = claimed, again = false, supersedes = supersedes, stopped = stopped(), renewed = e.renewed}
 end
-local function claimed_before(claimed, state)
-  if state == 'waiting' then
-    return {kind = 'claimed', claim = claimed, again = true, supersedes = false, stopped = stopped()}
-  end
-  return {kind = 'ended', state = state, stopped = stopped()}
+local function ended_before(e, state) return {kind = 'ended', state = state, stopped = stopped(), renewed = e.renewed} end
+local function claimed_before(e, claimed, state)
+  if state ~= 'waiting' then return ended_before(e, state) end
+  return {kind = 'claimed', claim = claimed, again = true, supersedes = false, stopped = stopped(), renewed = e.renewed}
 end
 local function claim_again(e, claimed, last, segments, new)
   local state = state_of(e.id)
-  if state or last == e.id_bytes then return claimed_before(claimed, state) end
+  if state or last == e.id_bytes then return claimed_before(e, claimed, state) end
   local function end_unclaimed(as, by, reason)
     close(e.id, {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}, as, by, reason)
   end
@@ -76,25 +71,29 @@ local function is_outdated(e, last)
   return accepted_at and tonumber(accepted_at) > tonumber(e.accepted_at)
 end
 local function claim_event(e, keep_seconds)
-  local claimed, last, segments = read_known(e.bucket, e.slot)
+  local claimed, last, segments, forgets = read_known(e.bucket, e.slot)
+  e.forgets = math.max(e.forgets, forgets)
+  if e.looked_up < 0 and forgets > 0 then
+    e.id_bytes = id_after(forgets, e.id_bytes)
+    e.id = id_text(e.id_bytes)
+    e.renewed = {notificationId = e.id, forgets = forgets}
+  end
   local new = missing(e.bucket, e.slot, segments, e.fingerprints)
   if e.looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   if not limits().is_known then return {kind = 'unknown_client'} end
-  if last == e.id_bytes and not e.is_silent then return claimed_before(claimed, state_of(e.id)) end
+  if last == e.id_bytes and not e.is_silent then return claimed_before(e, claimed, state_of(e.id)) end
   if e.body and is_outdated(e, last) then return {kind = 'ended', state = 'superseded'} end
   if not e.is_silent and limits().url and new ~= '' then
     -- The event arrives again, after some of its segments were forgotten: at random, or after their time, if an operator had
     -- it sent again, which keeps its record for longer.
     local before = (#segments >= PACKED_BYTES or keep_seconds > 0) and state_of(e.id)
-    local forgotten = before and redis.call('GET', base .. 'forgotten:' .. e.asset)
-    local ended_at = forgotten and redis.call('HGET', record(e.id), 'ended_at')
-    if before and not (ended_at and tonumber(ended_at) <= tonumber(forgotten)) then return {kind = 'ended', state = before, stopped = stopped()} end
+    if before then return ended_before(e, before) end
     return write_claim(e, claimed + 1, segments, new)
   end
   local reason = e.is_silent and 'silent' or not limits().url and 'not_registered' or 'no_new_segments'
   -- A client without a URL may ask for updates.
   if new ~= '' and not e.is_silent then add_update(e.id, e.asset) end
-  if new ~= '' then write_known(e.bucket, e.slot, claimed, last, segments .. new) end
+  if new ~= '' then write_known(e.bucket, e.slot, claimed, last, segments .. new, e.forgets) end
   decide(e.asset, e.event, reason)
   return {kind = 'none', reason = reason}
 end
@@ -102,19 +101,20 @@ end
 -- Claims events of one client, and takes the oldest due for the places that are free (rule 1 of docs/architecture.md).
 -- Arguments: those of `read_bounds`, after how long (s) an asset's segments are forgotten (0: never); then of each event: bucket, its
 --   asset's field in it (8 bytes), id, the same as 16 bytes, asset, event id, lane, accepted at (ms), '1' if it is silent, group ('': its
---   own workflow), looked-up claim number (-1: not claimed before), fingerprints (6 bytes each), trace, body ('': none)
+--   own workflow), looked-up claim number (-1: not claimed before), how often the asset was forgotten then, fingerprints (6 bytes each),
+--   trace, body ('': none)
 -- Answer: JSON of `Claims` of src/redis/owed/claim.ts
 -- Repeat: safe: an event recognises that it claimed its asset last; `turn` finds what was taken, by the nonce
 entry('claim', function(_, ARGV)
   read_bounds(ARGV)
   local keep_seconds, answers = tonumber(ARGV[8]), {}
   are_apart = read_are_apart(ARGV)
-  for i = 9, #ARGV, 14 do
+  for i = 9, #ARGV, 15 do
     local e = {
       bucket = ARGV[i], slot = ARGV[i + 1], id = ARGV[i + 2], id_bytes = ARGV[i + 3], asset = ARGV[i + 4],
       event = ARGV[i + 5], lane = ARGV[i + 6], accepted_at = ARGV[i + 7], is_silent = ARGV[i + 8] == '1',
-      group = ARGV[i + 9], looked_up = tonumber(ARGV[i + 10]), fingerprints = ARGV[i + 11],
-      trace = ARGV[i + 12] ~= '' and ARGV[i + 12], body = ARGV[i + 13] ~= '' and ARGV[i + 13],
+      group = ARGV[i + 9], looked_up = tonumber(ARGV[i + 10]), forgets = tonumber(ARGV[i + 11]), fingerprints = ARGV[i + 12],
+      trace = ARGV[i + 13] ~= '' and ARGV[i + 13], body = ARGV[i + 14] ~= '' and ARGV[i + 14],
     }
     answers[#answers + 1] = claim_event(e, keep_seconds)
     keep_known(e.bucket, e.slot, keep_seconds)

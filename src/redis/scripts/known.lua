@@ -1,16 +1,17 @@
--- The known segments of an asset: its claim number (4 bytes), the id of its last claim (16), and the
+-- The known segments of an asset: its claim number (4 bytes), the id of its last claim (16), how often it was forgotten (2), and the
 -- fingerprints (6 each) of its first 256 segments. A set beside them, `known:<bucket>:<field>`, holds those of further
 -- ones. A claim reads from it only its own segments, so its cost does not depend on their number.
 -- Beyond 100,000 segments of one asset, random others of the set are removed: a forgotten segment is notified
 -- once more, and no new one is missed.
 
-local HEADER = 20
+local HEADER = 22
 local PACKED_BYTES = 1536
 local BESIDE_AT_MOST = 99744
 local function read_known(bucket, slot)
   local packed = redis.call('HGET', base .. 'known:' .. bucket, slot)
-  if not packed then return 0, '', '' end
-  return struct.unpack('>I4', packed), string.sub(packed, 5, HEADER), string.sub(packed, HEADER + 1)
+  if not packed then return 0, '', '', 0 end
+  local claim, id, forgets = struct.unpack('>I4c16I2', packed)
+  return claim, id, string.sub(packed, HEADER + 1), forgets
 end
 -- Returns the notification id for 16 bytes, as src/ids.ts writes it; nil if they are all zero.
 local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
@@ -26,6 +27,12 @@ local function id_text(bytes)
     end
   end
   return 'msg_' .. string.sub(table.concat(out), 1, 22)
+end
+-- Returns the 16 bytes of the id that an event has once its asset was forgotten so many times: receivers do nothing for an id that they
+-- have had.
+local function id_after(forgets, id_bytes)
+  local hex = string.sub(redis.sha1hex(id_bytes .. forgets), 1, 32)
+  return (string.gsub(hex, '..', function(byte) return string.char(tonumber(byte, 16)) end))
 end
 local function beside_of(bucket, slot) return base .. 'known:' .. bucket .. ':' .. slot end
 local function fingerprints_of(packed)
@@ -48,13 +55,13 @@ local function write_beside(bucket, slot, packed)
     if redis.call('EXISTS', base .. 'known:' .. name) == 0 then redis.call('SREM', names, name) end
   end
 end
-local function write_known(bucket, slot, claim, id, segments)
+local function write_known(bucket, slot, claim, id, segments, forgets)
   if id == '' then id = string.rep('\0', 16) end
   if #segments > PACKED_BYTES then
     write_beside(bucket, slot, string.sub(segments, PACKED_BYTES + 1))
     segments = string.sub(segments, 1, PACKED_BYTES)
   end
-  redis.call('HSET', base .. 'known:' .. bucket, slot, struct.pack('>I4', claim) .. id .. segments)
+  redis.call('HSET', base .. 'known:' .. bucket, slot, struct.pack('>I4c16I2', claim, id, forgets) .. segments)
 end
 -- Begins the time (s) again after which the asset's segments are forgotten; 0: never. It comes after `write_known`, which
 -- ends such a time.
