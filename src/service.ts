@@ -4,10 +4,10 @@ import type { NativeConnection } from '@temporalio/worker';
 import type { ActivityDeps } from '../activities/index.js';
 import { withoutPassword } from './addresses.js';
 import { createApi, createStartingApi } from './api/app.js';
-import { type Parts, type Role, startDelivering } from './compose.js';
+import { type Parts, type Role, type StartedParts, startDelivering } from './compose.js';
 import { type Config, redisOptions } from './config.js';
 import { createDesk } from './desk/desk.js';
-import { createReadiness, listenAdmin, lookEveryMs } from './http/admin.js';
+import { createReadiness, listenAdmin, lookEveryMs, type Readiness } from './http/admin.js';
 import { connectionLimits, listen } from './http/server.js';
 import { createLogger, type Logger, messageOf } from './log.js';
 import { createMetrics, watchCounts, watchStoreHealth } from './metrics.js';
@@ -66,35 +66,16 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   const told = once(ended, 'abort');
   const sdkPort = role === 'api' ? undefined : await freeSdkPort();
   installRuntime(log, sdkPort);
-  // OpenTelemetry takes memory and time to load.
-  const tracing =
-    config.OTEL_TRACES_EXPORTER === 'otlp'
-      ? (await import('./tracing.js')).startTracing(product, log)
-      : undefined;
-  const targetPolicy = readTargetPolicy(config, sdkPort);
-  const sender = senderOf(config, targetPolicy);
-  const metrics = createMetrics();
-  const db = openDb({ ...redisOptions(config), log, observe: metrics.redisObserver });
-  const link = replaceable(connect(config));
-  const temporal = createTemporalClient(link.connection, config, metrics.temporalAnswered);
+  const opened = await open(role, config, log, sdkPort);
+  const { db, link } = opened;
   let isReady = false;
   const readiness = createReadiness({
     redis: () => servesCalls(db),
-    temporal: () => askNamespace(temporal, lookEveryMs),
+    temporal: () => askNamespace(opened.temporal, lookEveryMs),
     ending: () => !isReady || ended.aborted,
     refused: () => db.health.reasons(),
   });
-  watchStoreHealth(metrics, db.health);
-  const endSeconds = config.certificatesEndAtMs / 1000;
-  metrics.watch('asset_update_temporal_certificates_end_timestamp_seconds', () => endSeconds);
-  if (openFiles < 20_000) log.warn({ open_files: openFiles }, 'connections are fewer: raise ulimit -n');
-  const starting = () => createStartingApi({ log, metrics, readiness });
-  const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');
-  const api = role === 'worker' ? undefined : await listen(config, starting(), connectionLimits, full);
-  const admin = await listenAdmin(config, metrics, readiness, async () =>
-    sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
-  );
-  admin.serve(starting());
+  const { api, admin } = await listenOnPorts(opened, readiness, sdkPort);
 
   const waiting = { config, log, ended, begun() {} };
   const temporalIsAway = new Promise<void>((resolve) => {
@@ -106,45 +87,27 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   await untilServed(db, withoutPassword(config.REDIS_URL), ended);
   await markStore(db);
   watchStore(db);
-
-  const secretBox = createSecretBox(config.SECRETS_KEY);
-  if (config.SECRETS_KEY === undefined)
-    log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');
-  if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {
-    log.warn(
-      { http: config.ALLOW_HTTP_TARGETS, ranges: config.ALLOWED_TARGET_CIDRS },
-      'targets other than public https URLs are allowed',
-    );
-  }
+  warnOfSettings(config, log);
 
   let workers: Awaited<ReturnType<typeof startWorkersAndSweep>> | undefined;
-  const parts = { role, config, db, temporal, sender, secretBox, log, metrics, tracing };
-  const delivering = await startDelivering({ ...parts, isWorking: () => workers !== undefined });
-  const { hands, outbox, updateWaits } = delivering;
-  watchCounts(metrics, () => readCounts(db));
-  metrics.watch('asset_update_clock_seconds', () => Date.now() / 1000);
-  metrics.watch('asset_update_claims_under_way', () => hands.underWay());
-  metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
-  metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
-  metrics.watch('asset_update_posts_waiting', () => sender.waiting());
-  metrics.watch('asset_update_updates_waiting_calls', () => api && updateWaits.waiting());
-
+  const delivering = await startDelivering({ ...opened, isWorking: () => workers !== undefined });
+  watchParts(delivering, api !== undefined);
   const becomeReady = () => {
     isReady = true;
     log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
   };
-  const startsWorkers = async (connection: Promise<NativeConnection>, deps: ActivityDeps & Parts) => {
+  const startsWorkers = async (connection: Promise<NativeConnection>) => {
     link.replace(await connection);
-    workers = await startWorkersAndSweep(await connection, waiting, deps);
+    workers = await startWorkersAndSweep(await connection, waiting, delivering);
     if (role === 'worker') becomeReady();
   };
-  const work = native && startsWorkers(native, delivering);
+  const work = native && startsWorkers(native);
   // Without Temporal an API serves, and its process delivers what it takes; a worker alone waits.
   await Promise.race([work, temporalIsAway, told]);
   const closing = new AbortController();
   // Every check of a receiver listens: Node warns of more than ten.
   setMaxListeners(0, closing.signal);
-  const services = { ...delivering, targetPolicy, readiness, closing: closing.signal };
+  const services = { ...delivering, targetPolicy: opened.targetPolicy, readiness, closing: closing.signal };
   api?.serve(createApi(services));
   admin.serve(createDesk(services));
   if (role !== 'worker') becomeReady();
@@ -157,16 +120,77 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   await api?.close();
   await delivering.endStarts();
   workers?.shutdown();
-  // Activities wait for attempts under way.
+  await endDeliveries(delivering, workers?.ended);
+  await admin.close();
+  closeDb(db);
+  await opened.tracing?.close();
+}
+
+/** Opens what a process stands on. Neither Redis nor Temporal need answer yet. */
+async function open(role: Role, config: Config, log: Logger, sdkPort: number | undefined) {
+  // OpenTelemetry takes memory and time to load.
+  const tracing =
+    config.OTEL_TRACES_EXPORTER === 'otlp'
+      ? (await import('./tracing.js')).startTracing(product, log)
+      : undefined;
+  const targetPolicy = readTargetPolicy(config, sdkPort);
+  const sender = senderOf(config, targetPolicy);
+  const metrics = createMetrics();
+  const db = openDb({ ...redisOptions(config), log, observe: metrics.redisObserver });
+  const link = replaceable(connect(config));
+  const temporal = createTemporalClient(link.connection, config, metrics.temporalAnswered);
+  const secretBox = createSecretBox(config.SECRETS_KEY);
+  return { role, config, log, tracing, targetPolicy, sender, metrics, db, link, temporal, secretBox };
+}
+
+/** Answers health checks as they are, and every other call 503, until the ports serve what is given to them. */
+async function listenOnPorts(
+  { role, config, log, metrics, db }: Awaited<ReturnType<typeof open>>,
+  readiness: () => Promise<Readiness>,
+  sdkPort: number | undefined,
+) {
+  watchStoreHealth(metrics, db.health);
+  const endSeconds = config.certificatesEndAtMs / 1000;
+  metrics.watch('asset_update_temporal_certificates_end_timestamp_seconds', () => endSeconds);
+  if (openFiles < 20_000) log.warn({ open_files: openFiles }, 'connections are fewer: raise ulimit -n');
+  const starting = () => createStartingApi({ log, metrics, readiness });
+  const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');
+  const api = role === 'worker' ? undefined : await listen(config, starting(), connectionLimits, full);
+  const admin = await listenAdmin(config, metrics, readiness, async () =>
+    sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
+  );
+  admin.serve(starting());
+  return { api, admin };
+}
+
+function warnOfSettings(config: Config, log: Logger): void {
+  if (config.SECRETS_KEY === undefined)
+    log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');
+  if (!config.ALLOW_HTTP_TARGETS && config.ALLOWED_TARGET_CIDRS.length === 0) return;
+  log.warn(
+    { http: config.ALLOW_HTTP_TARGETS, ranges: config.ALLOWED_TARGET_CIDRS },
+    'targets other than public https URLs are allowed',
+  );
+}
+
+function watchParts({ metrics, db, hands, outbox, sender, updateWaits }: StartedParts, isApi: boolean): void {
+  watchCounts(metrics, () => readCounts(db));
+  metrics.watch('asset_update_clock_seconds', () => Date.now() / 1000);
+  metrics.watch('asset_update_claims_under_way', () => hands.underWay());
+  metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
+  metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
+  metrics.watch('asset_update_posts_waiting', () => sender.waiting());
+  metrics.watch('asset_update_updates_waiting_calls', () => (isApi ? updateWaits.waiting() : undefined));
+}
+
+/** Ends attempts under way, for which activities wait, then the workers, unless Temporal takes too long. */
+async function endDeliveries({ log, sender, ...delivering }: StartedParts, ended?: Promise<unknown>) {
   const closed = delivering.close();
   const late = closed.then(() => sleep(reportWithinMs, 'late'));
-  if ((await Promise.race([workers?.ended.catch(ignore), late])) === 'late')
+  if ((await Promise.race([ended?.catch(ignore), late])) === 'late')
     log.warn('Temporal did not take the last results in time: another worker will look at them');
   await closed;
   await sender.close();
-  await admin.close();
-  closeDb(db);
-  await tracing?.close();
 }
 
 async function startWorkersAndSweep(
