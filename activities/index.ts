@@ -8,7 +8,9 @@ import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Outcome, Waiting } from '../src/redis/owed/standing.js';
 import type { Tracing } from '../src/tracing.js';
 import { type Drained, drainClient } from '../src/upkeep/drain.js';
-import { runSweep, type SweepDeps, type Swept } from '../src/upkeep/sweep.js';
+import type { Swept } from '../src/upkeep/lateCatchUps.js';
+import { runSweep } from '../src/upkeep/sweep.js';
+import type { SweepDeps } from '../src/upkeep/sweepRound.js';
 
 /** `tracing` is undefined if it is off. */
 export type ActivityDeps = DeliverDeps & SweepDeps & { tracing?: Tracing };

@@ -56,7 +56,10 @@ export const audit = operation({
     const all = [
       // A call comes before its effects, even within one millisecond.
       ...calls.map((call) => ({ atMs: call.atMs, present: () => presentCall(call) })),
-      ...commands.map(({ atMs, id: _, ...command }) => ({ atMs, present: () => ({ at: atMs, ...command }) })),
+      ...commands.map(({ atMs, id: _, cancels: __, ...command }) => ({
+        atMs,
+        present: () => ({ at: atMs, ...command }),
+      })),
       // An operator's change of a state has its own entry.
       ...states
         .filter(({ by }) => by !== 'operator')

@@ -160,7 +160,7 @@ export const clientDelete = operation({
     const { registration, health } = await readSite(db, client);
     const url = registration && originOf(registration.url);
     const before = { ...present(client), url, owed: health?.owed };
-    await operator.record('client delete', client_token, before, null);
+    await operator.record('client delete', client_token, before, null, health?.owed);
     await operator.change((own) => deleteClient(own, client_token));
     // If this fails, the sweep finishes the deletion.
     const { cancelled } = await clearDeletedClient(db, client_token);

@@ -6,9 +6,9 @@ import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import { listedSince, newestNotifications, type Position } from '../redis/notifications/notificationPages.js';
 import { findNotification } from '../redis/notifications/notifications.js';
 import { cancelNotification } from '../redis/notifications/redeliver.js';
-import { notificationStates, waitReasons } from '../redis/owed/standing.js';
+import { notificationStates } from '../redis/owed/standing.js';
+import { waitReasons, waits } from '../redis/owed/waitReasons.js';
 import { listClients } from '../redis/records/clients.js';
-import { waiting } from '../web/words.js';
 import { answerWith, listedAnswer, present, shownAnswer } from './explain.js';
 import { anyClient, choice, flag, inOrder, notificationId, when, wholeNumber } from './input.js';
 import {
@@ -97,7 +97,7 @@ export const notificationRedeliver = actOperation({
   }),
   shown({ notification_id: dueId, previous_state: was, waiting_reason: why }, { notification_id: id }) {
     const which = dueId === id ? `${id} (it was ${was})` : `Its asset is owed by the newer ${dueId}, which`;
-    return [`${which} is ${why === undefined ? 'due now' : `owed: ${waiting[why]}`}.`];
+    return [`${which} is ${why === undefined ? 'due now' : `owed: ${waits[why].says}`}.`];
   },
 });
 
@@ -113,7 +113,7 @@ export const notificationCancel = operation({
     if (state !== 'waiting') throw noLongerWaits(state);
     const before = { client_token: clientToken, platform_id: platformId, state };
     const after = { state: 'cancelled' };
-    await operator.record('notification cancel', id, before, after);
+    await operator.record('notification cancel', id, before, after, 1);
     if (!(await operator.change((db) => cancelNotification(db, clientToken, id))))
       throw noLongerWaits((await requireNotification(operator, id)).state);
     return answer({ notification_id: id, client_token: clientToken, ...after }, `${id} is cancelled.`);

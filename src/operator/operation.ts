@@ -82,8 +82,11 @@ export interface Operator extends Actor {
   temporal(): Promise<TemporalClient>;
   /** The operator's name, and how the operator came in. */
   who: string;
-  /** Records under the operator's name a change that follows: a crash leaves none without an entry. */
-  record(what: string, target: string, before: unknown, after: unknown): Promise<void>;
+  /**
+   * Records under the operator's name a change that follows: a crash leaves none without an entry.
+   * @param cancels how many notifications the change cancels, for the metric
+   */
+  record(what: string, target: string, before: unknown, after: unknown, cancels?: number): Promise<void>;
 }
 
 export const log = createLogger('silent', 'operator');
@@ -101,8 +104,9 @@ export function createOperator(own: Own, why?: string): Operator {
     },
     admit: (act, { target, before = null, after = null }) => operator.record(act, target, before, after),
     change: async (write) => await (await db()).durably(write).safe,
-    async record(what, target, before, after) {
-      await operator.change((changed) => recordChange(changed, { who, what, target, before, after, why }));
+    async record(what, target, before, after, cancels) {
+      const entry = { who, what, target, before, after, why, cancels };
+      await operator.change((changed) => recordChange(changed, entry));
       if (who.startsWith('unnamed ('))
         warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },

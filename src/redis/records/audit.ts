@@ -16,6 +16,8 @@ export interface Change {
   after: unknown;
   /** The operator's reason. */
   why?: string;
+  /** How many notifications the change cancels. */
+  cancels?: number;
 }
 
 const keptChanges = 100_000;
@@ -24,9 +26,10 @@ const secretName = /(secret|password|access_token|authorization|signing_key)/i;
 
 /** Writes one change. Values named like a secret are always left out. */
 export async function recordChange(db: Db, change: Change): Promise<void> {
-  const { who, what, target, before, after, why } = change;
+  const { who, what, target, before, after, why, cancels } = change;
   const values = ['before', withoutSecrets(before), 'after', withoutSecrets(after)];
   const entry = ['who', who, 'what', what, 'target', target, ...values, ...(why ? ['why', why] : [])];
+  if (cancels) entry.push('cancels', String(cancels));
   await evaluate(db, 'recordChange', [db.global.audit], ['MAXLEN', '~', keptChanges, '*', ...entry]);
 }
 
@@ -45,8 +48,13 @@ export async function listChanges(db: Db, from: string, part = '') {
   for await (const page of pagesOf(db, db.global.audit, from, restsBetweenSteps()))
     for (const [id, flat] of page) {
       if (!flat.some((text) => parts.some((one) => text.includes(one)))) continue;
-      const { before, after, ...said } = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
-      const values = { before: JSON.parse(before), after: JSON.parse(after) };
+      const {
+        before,
+        after,
+        cancels = 0,
+        ...said
+      } = Object.fromEntries(toPairs(flat)) as Record<keyof Change, string>;
+      const values = { before: JSON.parse(before), after: JSON.parse(after), cancels: Number(cancels) };
       changes.push({ ...said, id, atMs: writtenAtMs(id), ...values });
     }
   return changes;
