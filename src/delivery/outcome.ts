@@ -1,6 +1,7 @@
 /** Decides which outcomes a workflow waits for, and sums them up for people. */
 import type { ClaimedEvent } from '../redis/owed/claim.js';
 import type { Outcome, Waiting } from '../redis/owed/standing.js';
+import { waits } from '../redis/owed/waitReasons.js';
 
 /** The number of retries that a workflow waits for, some minutes; catch-up makes the later retries (settle.lua has this number too). */
 const shortRetries = 3;
@@ -13,7 +14,8 @@ export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
 
 /** Returns whether the notification waits only for its turn. */
 export function isCrowded(outcome: Outcome): boolean {
-  return outcome.state === 'waiting' && ['due', 'full', 'rate'].includes(outcome.reason);
+  if (outcome.state !== 'waiting' || outcome.reason === 'own_failure') return false;
+  return waits[outcome.reason].isForPlace;
 }
 
 /** The outcomes of a workflow's events, short enough for its history: delivered events are counted, the others listed. */

@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { clientTokenPattern } from '../ids.js';
 import { allDetails, attemptErrors } from '../outgoing/details.js';
-import { notificationStates, waitReasons } from '../redis/owed/standing.js';
+import { notificationStates } from '../redis/owed/standing.js';
+import { waitReasons } from '../redis/owed/waitReasons.js';
 import { endpointStates } from '../redis/records/endpoint.js';
 import { readTime } from '../times.js';
 import { callersCodes, type ErrorCode, errors, toOauthError } from './errors.js';

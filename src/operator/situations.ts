@@ -2,27 +2,28 @@
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { unlessBroken } from '../redis/connection/unavailable.js';
+import { type Situation, waits } from '../redis/owed/waitReasons.js';
 import { clientTokens, getClient } from '../redis/records/clients.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 
 /**
- * Tells an operator what to do in a client's situation; the worst first. `late`: an asset could have been sent for more than
- * 2 minutes, and is not. `draining`: due assets are sent as fast as the client's bounds allow. `clear`: nothing is owed or overdue.
+ * What an operator does in a client's situation, and whether its receiver is the cause; the worst first. `late`: an asset could have been
+ * sent for more than 2 minutes, and is not. `draining`: due assets are sent as fast as the client's bounds allow. `clear`: nothing is
+ * owed or overdue.
  */
-export const todos = {
-  late: 'doctor; if all is ok there: registration resume CLIENT',
-  suspended: 'ask its publisher, then: registration resume CLIENT',
-  failing: 'tell its publisher; it is probed',
-  not_before: 'nothing: the endpoint asked to wait',
-  retrying: 'nothing: it is tried again',
-  draining: 'nothing: it is catching up',
-  held: 'if it may go on: account enable ACCOUNT',
-  paused: 'if it may go on: registration resume CLIENT',
-  no_url: 'ask its publisher to register a URL',
-  clear: 'nothing',
+export const situationTable: Record<Situation, { todo: string; isTheirs?: true }> = {
+  late: { todo: 'doctor; if all is ok there: registration resume CLIENT' },
+  suspended: { todo: 'ask its publisher, then: registration resume CLIENT', isTheirs: true },
+  failing: { todo: 'tell its publisher; it is probed', isTheirs: true },
+  not_before: { todo: 'nothing: the endpoint asked to wait', isTheirs: true },
+  retrying: { todo: 'nothing: it is tried again' },
+  draining: { todo: 'nothing: it is catching up' },
+  held: { todo: 'if it may go on: account enable ACCOUNT' },
+  paused: { todo: 'if it may go on: registration resume CLIENT' },
+  no_url: { todo: 'ask its publisher to register a URL' },
+  clear: { todo: 'nothing' },
 };
-export type Situation = keyof typeof todos;
-export const situations = Object.keys(todos) as Situation[];
+export const situations = Object.keys(situationTable) as Situation[];
 
 export interface ClientStatus {
   clientToken: string;
@@ -48,7 +49,8 @@ export async function readClients(db: Db): Promise<{ clients: ClientStatus[]; br
           const client = await getClient(db, clientToken);
           if (client === undefined) return;
           const situation = classify(endpoint);
-          const todo = todos[situation].replace('CLIENT', clientToken).replace('ACCOUNT', client.accountId);
+          const { todo: named } = situationTable[situation];
+          const todo = named.replace('CLIENT', clientToken).replace('ACCOUNT', client.accountId);
           clients.push({ clientToken, endpoint, situation, todo });
         },
         () => void broken.add(clientToken),
@@ -59,22 +61,12 @@ export async function readClients(db: Db): Promise<{ clients: ClientStatus[]; br
 }
 
 function classify(endpoint: Endpoint): Situation {
-  const { state, held, waitingReason, overdueMs, oldestOwedAt } = endpoint;
+  const { state, held, waitingReason, overdueMs, oldestOwedAt = Infinity } = endpoint;
   if (held) return 'held';
   // An endpoint is late even while it fails, if nobody makes its probe.
   if (waitingReason === 'due' && overdueMs > lateMs) return 'late';
   if (state !== 'active') return state;
-  switch (waitingReason) {
-    case 'due':
-      if (oldestOwedAt !== undefined && oldestOwedAt < Date.now() - lateMs) return 'draining';
-      break;
-    case 'full':
-    case 'rate':
-      return 'draining';
-    case 'not_before':
-      return 'not_before';
-    case 'no_registration':
-      return 'no_url';
-  }
-  return endpoint.failures > 0 && endpoint.owed > 0 ? 'retrying' : 'clear';
+  if (waitingReason === 'due' && oldestOwedAt < Date.now() - lateMs) return 'draining';
+  const { situation } = waits[waitingReason ?? 'in_flight'];
+  return situation === 'clear' && endpoint.failures > 0 && endpoint.owed > 0 ? 'retrying' : situation;
 }

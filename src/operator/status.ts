@@ -9,7 +9,7 @@ import { count, distance, span } from '../web/words.js';
 import { countWorkers, serversNow } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
-import { type ClientStatus, readClients, type Situation, situations, todos } from './situations.js';
+import { type ClientStatus, readClients, situations, situationTable } from './situations.js';
 import type { Part } from './terminal.js';
 
 export const status = operation({
@@ -33,7 +33,7 @@ export const status = operation({
         client_token: text('SITE0042'),
         state: text('failing'),
         situation: z.enum(situations),
-        do: text(todos.failing),
+        do: text(situationTable.failing.todo),
         owed: integer(12),
         owed_since: time().nullable(),
         overdue_seconds: integer(0),
@@ -177,16 +177,17 @@ function describeFailures({ total = 0, failed = 0, starts = 0, ...own }: Record<
 /** `us`: the service fails to do something that it could do; `them`: only receivers prevent deliveries. */
 function judge(ours: string, clients: readonly ClientStatus[]) {
   if (ours !== '') return { verdict: 'us', because: ours } as const;
-  const theirs = say(clients, ['failing', 'suspended', 'not_before']);
+  const theirs = say(clients, true);
   if (theirs !== '') return { verdict: 'them', because: `Endpoints: ${theirs}.` } as const;
-  const waiting = say(clients, ['retrying', 'draining', 'paused', 'held', 'no_url']);
+  const waiting = say(clients, false);
   const because = `Nothing is overdue and no endpoint is failing.${waiting && ` Clients: ${waiting}.`}`;
   return { verdict: 'fine', because } as const;
 }
 
-/** `2 failing (owed 31), 1 no url (owed 4)`. */
-function say(clients: readonly ClientStatus[], which: readonly Situation[]): string {
-  return which
+/** `2 failing (owed 31), 1 no url (owed 4)`. @param isTheirs of the situations that receivers cause, else of the others */
+function say(clients: readonly ClientStatus[], isTheirs: boolean): string {
+  return situations
+    .filter((one) => one !== 'clear' && (situationTable[one].isTheirs ?? false) === isTheirs)
     .flatMap((situation) => {
       const among = clients.filter((client) => client.situation === situation);
       const named = `${among.length} ${situation.replace('_', ' ')}`;

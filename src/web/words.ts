@@ -2,7 +2,7 @@
 import { constants } from '../constants.js';
 import { explainFailure } from '../outgoing/details.js';
 import type { ListedNotification } from '../redis/notifications/notifications.js';
-import type { WaitReason } from '../redis/owed/standing.js';
+import { waits } from '../redis/owed/waitReasons.js';
 import { type Endpoint, type StateChange, siteStateOf } from '../redis/records/endpoint.js';
 import type { Registration } from '../redis/records/registrations.js';
 import { type Html, html, type Piece } from './html.js';
@@ -156,7 +156,8 @@ export function healthNotice(
     const underWay = health.inFlight > 0 && `${count(health.inFlight, 'attempt')} under way.`;
     const says = html`${waiting} ${underWay || nextAttempt}`;
     if (health.waitingReason === 'retry') return notice('warn', html`${says} An earlier one has failed.`);
-    return notice('good', says);
+    const { situation } = waits[health.waitingReason ?? 'in_flight'];
+    return notice(situation === 'clear' || situation === 'draining' ? 'good' : 'warn', says);
   }
   const last = html`${reader.whose} server accepts what we send, last ${fromNow(lastSuccessAt)}.`;
   return notice('good', [
@@ -180,20 +181,6 @@ const lastFailure = ({ lastError, lastDetail, lastStatus }: Endpoint) => ({
   status: lastStatus,
 });
 
-export const waiting: Record<WaitReason, string> = {
-  due: 'its turn comes now',
-  in_flight: 'an attempt is under way',
-  retry: 'it is tried again at its own time',
-  quiet: 'the quiet period of the site gathers events of its video',
-  failing: 'the endpoint is failing, and one notification at a time tries it',
-  not_before: 'the endpoint asked to wait (Retry-After)',
-  rate: 'its turn comes as fast as the rate of the site allows',
-  full: 'its turn comes when an attempt under way ends',
-  paused: 'deliveries are paused',
-  suspended: 'the endpoint is suspended until you resume',
-  no_registration: 'no URL is registered',
-};
-
 const cancelled: Record<string, string> = {
   client_deleted: 'its site was deleted',
   asset_forgotten: 'the platform has forgotten its video',
@@ -204,7 +191,7 @@ const cancelled: Record<string, string> = {
 export function stateSentence(n: ListedNotification): string {
   switch (n.state) {
     case 'waiting':
-      return n.waitingReason === undefined ? '' : waiting[n.waitingReason];
+      return n.waitingReason === undefined ? '' : waits[n.waitingReason].says;
     case 'superseded':
       return `a newer notification of this asset took its place: ${n.by ?? 'its record is gone'}`;
     case 'not_needed':
@@ -224,5 +211,5 @@ export function stateSentence(n: ListedNotification): string {
 export function nextAttempt({ state, nextAttemptAt, waitingReason }: ListedNotification): Piece {
   if (state !== 'waiting') return '';
   if (waitingReason === 'failing') return html`when a probe succeeds (next ${soon(nextAttemptAt)})`;
-  return nextAttemptAt === undefined ? waiting[waitingReason ?? 'due'] : soon(nextAttemptAt);
+  return nextAttemptAt === undefined ? waits[waitingReason ?? 'due'].says : soon(nextAttemptAt);
 }

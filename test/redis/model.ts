@@ -4,8 +4,9 @@ import { createHash } from 'node:crypto';
 import { Hand } from '../../src/delivery/hand.js';
 import { idFromBytes, idToBytes } from '../../src/ids.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
-import type { Plan, WaitReason } from '../../src/redis/owed/standing.js';
+import type { Plan } from '../../src/redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../../src/redis/owed/turn.js';
+import type { WaitReason } from '../../src/redis/owed/waitReasons.js';
 import { type Answer, type DeliveryClient, leaseMs, minute } from './deliveryClient.js';
 
 interface Notification {

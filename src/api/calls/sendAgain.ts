@@ -8,7 +8,7 @@ import {
   time,
   yesOrNo,
 } from '../../http/schemas.js';
-import { waitReasons } from '../../redis/owed/standing.js';
+import { waitReasons } from '../../redis/owed/waitReasons.js';
 import { clientCall } from '../call.js';
 
 export const redeliverNotificationCall = clientCall({

@@ -9,14 +9,14 @@ import { badParameter } from '../../http/apiError.js';
 import type { Parameters } from '../../http/query.js';
 import type { answeredRequest } from '../../http/schemas.js';
 import { explainFailure } from '../../outgoing/details.js';
-import type { WaitReason } from '../../redis/owed/standing.js';
+import { type WaitReason, waits } from '../../redis/owed/waitReasons.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import type { Sent as SentForm } from '../../web/door.js';
 import { type Html, html, type Piece } from '../../web/html.js';
 import { actionForm, noResult, type Page } from '../../web/page.js';
 import { home, type Site, type SitePart } from '../../web/site.js';
-import { count, exactly, stateInWords, waiting } from '../../web/words.js';
+import { count, exactly, stateInWords } from '../../web/words.js';
 import type { clientCall } from '../call.js';
 import { resumePushNotificationsCall } from '../calls/clients.js';
 import {
@@ -278,6 +278,6 @@ export const siteActions: Record<string, Action> = {
     title: 'Send it again',
     call: redeliverNotificationCall,
     present: ({ notification_id, waiting_reason: why }) =>
-      html`<p>It is ${why === undefined ? 'due now' : `owed: ${waiting[why as WaitReason]}`}, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
+      html`<p>It is ${why === undefined ? 'due now' : `owed: ${waits[why as WaitReason].says}`}, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
   },
 };

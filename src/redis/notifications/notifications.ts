@@ -1,12 +1,8 @@
 /** Reads the records of notifications. */
 import type { Db } from '../connection/db.js';
-import {
-  type AttemptRecord,
-  type NotificationState,
-  readStandings,
-  type WaitReason,
-} from '../owed/standing.js';
+import { type AttemptRecord, type NotificationState, readStandings } from '../owed/standing.js';
 import type { Priority } from '../owed/turn.js';
+import type { WaitReason } from '../owed/waitReasons.js';
 import { clientTokens } from '../records/clients.js';
 
 /** Times are ms since the epoch. */

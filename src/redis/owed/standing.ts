@@ -1,27 +1,8 @@
-/** Why something is not sent now, and until when: one vocabulary for all (scripts/take.lua, `standing`). */
+/** How notifications stand: what became of each, or why it is not sent now, and until when. */
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
-
-/**
- * `due`: it may be sent now, in its turn; `in_flight`: an attempt is under way; `retry`: at its own time; `quiet`: at the end of its quiet period; the others concern
- * the whole client: `failing` waits for the next probe, `not_before` for the end of Retry-After, `rate` for the next time that
- * its rate allows, `full` for an attempt to end, and the last three for a change from outside.
- */
-export const waitReasons = [
-  'due',
-  'in_flight',
-  'retry',
-  'quiet',
-  'failing',
-  'not_before',
-  'rate',
-  'full',
-  'paused',
-  'suspended',
-  'no_registration',
-] as const;
-export type WaitReason = (typeof waitReasons)[number];
+import type { WaitReason } from './waitReasons.js';
 
 export const notificationStates = [
   'waiting',

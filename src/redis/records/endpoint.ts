@@ -4,7 +4,7 @@ import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
 import { ignore, unlessBroken } from '../connection/unavailable.js';
-import type { WaitReason } from '../owed/standing.js';
+import type { WaitReason } from '../owed/waitReasons.js';
 import { getRegistration, type Registration } from './registrations.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
