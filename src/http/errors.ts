@@ -1,6 +1,6 @@
 /**
  * The catalogue of errors: every `code` that an answer can carry, once. `/docs/errors` explains it, and the OpenAPI description
- * lists it, unless its meaning is one `To operators:`. A new error is a new row here, and its code is named in docs/reference/calls.md.
+ * lists it, unless only operators get it. A new error is a new row here, and its code is named in docs/reference/calls.md.
  */
 import { asMessage, type TargetRefusal, targetRefusals } from '../outgoing/target.js';
 
@@ -8,6 +8,9 @@ type UrlCodes = { [Reason in TargetRefusal as `url_${Reason}`]: (typeof targetRe
 const urlCodes = Object.fromEntries(
   Object.entries(targetRefusals).map(([reason, words]) => [`url_${reason}`, words]),
 ) as UrlCodes;
+
+/** Only operators get the code, where the third is there. */
+type Row = readonly [meaning: string, remedy: string, audience?: 'operators'];
 
 const byStatus = {
   400: {
@@ -60,6 +63,7 @@ const byStatus = {
     insufficient_role: [
       'To operators: the role of the token or of the person does not allow the operation.',
       'Have somebody with the role that the message names do it, or give you that role.',
+      'operators',
     ],
   },
   404: {
@@ -67,7 +71,11 @@ const byStatus = {
       'There is nothing at this address. Paths are written in lower case, without a slash at their end; a `/` in an id is `%2F`.',
       'Compare the path with `/docs`.',
     ],
-    unknown_account: ['To operators: there is no such account.', 'Compare the id with the list of accounts.'],
+    unknown_account: [
+      'To operators: there is no such account.',
+      'Compare the id with the list of accounts.',
+      'operators',
+    ],
     unknown_client: [
       'The client token is unknown, or belongs to another account. In a batch the code stands in the place of the event.',
       'Compare it with `GET /clients`, or have the operator create the client.',
@@ -100,6 +108,7 @@ const byStatus = {
     refused: [
       'To operators: the operation was understood, and is not possible now; the message says why.',
       'Do what the message says.',
+      'operators',
     ],
   },
   410: {
@@ -151,19 +160,19 @@ const byStatus = {
       'Wait as `Retry-After` says. A call that only reads can be repeated; the description of every other call says what a repeat does.',
     ],
   },
-} as const satisfies Record<number, Record<string, readonly [meaning: string, remedy: string]>>;
+} as const satisfies Record<number, Record<string, Row>>;
 
 type ByStatus = typeof byStatus;
 export type ErrorCode = { [Status in keyof ByStatus]: keyof ByStatus[Status] }[keyof ByStatus];
 
 export const errors = Object.fromEntries(
   Object.entries(byStatus).flatMap(([status, codes]) =>
-    Object.entries<readonly [string, string]>(codes).map(([code, [meaning, remedy]]) => [
+    Object.entries<Row>(codes).map(([code, [meaning, remedy, audience]]) => [
       code,
-      { status: Number(status), meaning, remedy },
+      { status: Number(status), meaning, remedy, audience },
     ]),
   ),
-) as Record<ErrorCode, { status: number; meaning: string; remedy: string }>;
+) as Record<ErrorCode, { status: number; meaning: string; remedy: string; audience?: 'operators' }>;
 
 /** Returns what a code means and what to do, as a message. */
 export function wordsOf(code: ErrorCode): string {
@@ -173,7 +182,7 @@ export function wordsOf(code: ErrorCode): string {
 
 export const errorCodes = Object.keys(errors) as ErrorCode[];
 /** Without those that only the operators' door answers. */
-export const callersCodes = errorCodes.filter((code) => !errors[code].meaning.startsWith('To operators:'));
+export const callersCodes = errorCodes.filter((code) => errors[code].audience === undefined);
 
 /** RFC 6749, section 5.2, has one word for these. */
 const invalidUnderOauth: readonly ErrorCode[] = [

@@ -1,5 +1,6 @@
 /** Carries operations out over HTTP, at the operators' door of a running service: no server of the service need be reachable. */
 import type { OperatorsDoor } from '../config.js';
+import type { ErrorCode } from '../http/errors.js';
 import { explainFailure, tlsDetail } from '../outgoing/details.js';
 import { type Answer, nameOf, type Operation, Refused } from './operation.js';
 
@@ -36,9 +37,10 @@ export async function carryOutThere(
     .catch((err: Error) => {
       throw new Refused(`The operators' door does not answer at ${url.origin} (${reasonOf(err)}).${may}`);
     });
-  const isDoor = response.status !== 404 || !text.includes('"not_found"');
+  const problem = response.ok ? undefined : problemOf(text);
+  const isDoor = problem?.code !== 'not_found';
   if (!response.ok && isDoor)
-    throw new Refused(messageOf(text) ?? `The operators' door answered ${response.status}.${may}`);
+    throw new Refused(problem?.says ?? `The operators' door answered ${response.status}.${may}`);
   if (!response.headers.get('content-type')?.startsWith(answerType))
     throw new Refused(`There is no operators' door at ${url.origin}, or an older one.${isDoor ? may : ''}`);
   const { warnings, ...answer } = JSON.parse(text) as Answer & { warnings: string[] };
@@ -53,10 +55,10 @@ function reasonOf({ message, code = '', cause }: NodeJS.ErrnoException): string 
 }
 
 /** Returns why the door refuses; undefined for a page of a proxy. */
-function messageOf(body: string): string | undefined {
+function problemOf(body: string): { code: ErrorCode; says: string } | undefined {
   try {
-    const { code, msg } = JSON.parse(body) as { code: string; msg: string };
-    return `${code === 'invalid_token' ? 'OPERATOR_TOKEN: ' : ''}${msg.replace(/\.$/, '')}.`;
+    const { code, msg } = JSON.parse(body) as { code: ErrorCode; msg: string };
+    return { code, says: `${code === 'invalid_token' ? 'OPERATOR_TOKEN: ' : ''}${msg.replace(/\.$/, '')}.` };
   } catch {
     return undefined;
   }

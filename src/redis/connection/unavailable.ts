@@ -250,8 +250,9 @@ export function explainRefusals(refusals: readonly (Refusal & { server?: string 
   });
 }
 
-/** True for a reason that holds for single commands. */
-export const isOfCommand = (reason: RedisReason): boolean => reasons[reason].says.includes('COMMAND');
+/** Reasons that hold for single commands; their words name it. */
+const ofCommands: readonly RedisReason[] = ['limit', 'right', 'command', 'refused'];
+export const isOfCommand = (reason: RedisReason): boolean => ofCommands.includes(reason);
 
 /** False for an answer that was late, or lost with its connection: it says nothing about the server. */
 export const isAnswer = ({ reason }: Refusal): boolean =>
