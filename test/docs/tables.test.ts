@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import { retriesInWords } from '../../src/api/reference/webhook.js';
 import { environmentSchema, readConfig } from '../../src/config.js';
 import { createProgram } from '../../src/operator/program.js';
 import { allDetails, explainFailure } from '../../src/outgoing/details.js';
@@ -47,6 +48,15 @@ describe('docs/reference/settings.md', () => {
     const alone = variablesOfCompose.filter((name) => !settings.includes(name));
     const named = rowsOf(section(page, 'Compose stack')).map(([name]) => codeOf(name));
     assert.deepEqual(named.sort(), [...new Set(alone)].sort());
+  });
+});
+
+describe('docs/contract.md', () => {
+  it('has the schedule of retries in the words of /openapi.json, which are made from its default', () => {
+    assert.ok(
+      read('docs/contract.md').includes(`Further ones follow after ${retriesInWords}, each`),
+      retriesInWords,
+    );
   });
 });
 

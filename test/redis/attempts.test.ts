@@ -10,9 +10,8 @@ import { day, fail, hour, minute, newDeliveryClient, ok, second } from './delive
 
 describe('The default settings', () => {
   it('are the times and numbers of the contract', () => {
-    const { failingAfter, probeScheduleMs, retryScheduleMs, retryWindowMs, suspendAfterMs } = settings;
+    const { failingAfter, probeScheduleMs, retryWindowMs, suspendAfterMs } = settings;
     const seconds = (...all: number[]) => all.map((one) => one * second);
-    assert.deepEqual(retryScheduleMs, seconds(5, 30, 120, 600, 1800, 3600, 7200, 14_400));
     assert.deepEqual(probeScheduleMs, seconds(10, 30, 60, 120, 300));
     assert.deepEqual([failingAfter, settings.suspendMinimumAttempts, settings.maxInFlight], [5, 20, 16]);
     assert.deepEqual([retryWindowMs, suspendAfterMs], [5 * day, 5 * day]);

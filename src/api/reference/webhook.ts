@@ -1,5 +1,6 @@
 /** Describes what a receiver gets: the notification and the notices, each with headers that verify its first example. */
 import { z } from 'zod';
+import { environmentSchema } from '../../config.js';
 import {
   clientTokenText,
   integer,
@@ -14,8 +15,13 @@ import { noticesClient } from '../../ids.js';
 import { changedBody, noticeBody } from '../../notices/notices.js';
 import { notificationRequest, userAgent } from '../../outgoing/notification.js';
 import { type Notice, noticeKinds } from '../../redis/records/notices.js';
+import { span } from '../../web/words.js';
 import type { Description } from '../call.js';
 import { parameter, requestBody } from './describe.js';
+
+const retries = environmentSchema.shape.RETRY_SCHEDULE_SECONDS.parse(undefined).map((s) => span(s * 1000));
+/** The waits before further attempts, by default. */
+export const retriesInWords = `${retries.slice(0, -1).join(', ')}, then every ${retries.at(-1)}`;
 
 /** The secret that signs the examples; nobody else has it. */
 const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
@@ -89,8 +95,7 @@ const answersToAttempt = {
   '429': notBefore,
   '503': notBefore,
   default: {
-    description:
-      'A failed attempt, like no connection or no answer within 10 s. Further attempts follow after 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, then every 4 h, for 5 days.',
+    description: `A failed attempt, like no connection or no answer within 10 s. Further attempts follow after ${retriesInWords}, for 5 days.`,
   },
 };
 
