@@ -26,3 +26,18 @@ export function readTime(text: string): number | string {
   const ms = Date.parse(text.toUpperCase().replace(':60', ':59')) + 1000;
   return /-01T00:00:00/.test(new Date(ms).toISOString()) ? ms : 'names a second that does not exist';
 }
+
+/** A time to come, by two clocks: the steady one stands still while the machine is suspended, the other may be set. */
+export interface Moment {
+  steadyMs: number;
+  wallMs: number;
+}
+
+export const momentIn = (ms: number): Moment => ({
+  steadyMs: performance.now() + ms,
+  wallMs: Date.now() + ms,
+});
+
+/** Returns whether one of the clocks says so. (`os.uptime` has both virtues; it reads a file, which takes 7 us.) */
+export const isPast = ({ steadyMs, wallMs }: Moment): boolean =>
+  performance.now() > steadyMs || Date.now() > wallMs;

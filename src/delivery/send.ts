@@ -13,6 +13,7 @@ import { reportStateChange } from '../redis/records/endpoint.js';
 import { type SecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { openSecrets } from '../redis/records/secrets.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import { isPast } from '../times.js';
 import type { Tracing } from '../tracing.js';
 
 export interface SendDeps {
@@ -91,7 +92,7 @@ async function signAndPost(
       'asset_update.notification_id': taken.notificationId,
     },
   });
-  const result = await permit.post(request);
+  const result = await permit.post({ ...request, mayBegin: () => !isPast(taken.leaseEnds) });
   const { status, error, detail, ours, why, milliseconds, remoteAddress, responseExcerpt: excerpt } = result;
   span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? detail ?? error);
   if (ours !== undefined) return { cause: ours, why };

@@ -14,6 +14,8 @@ export interface Request {
   headers: Readonly<Record<string, string>>;
   /** Sent whole or in pieces: a new stream is made each time it is sent, and `content-length` is in the headers. */
   body: string | (() => Readable);
+  /** Asked just before the first byte. If it says no, nothing is sent, and the attempt fails with `ours: stalled`. */
+  mayBegin?: () => boolean;
 }
 
 /** What becomes of a request; after `onEnd` or `onError` nothing follows. */
@@ -88,6 +90,13 @@ export class Connection {
       }
       const socket = this.#socket ?? (await this.#open(mayResume ? this.to.session : undefined));
       if (this.#exchange !== exchange) return;
+      if (request.mayBegin?.() === false) {
+        // Node 20 crashes if a TLS socket is destroyed within the event that opens it.
+        await nextTurn();
+        if (this.#exchange !== exchange) return;
+        this.#exchange = undefined;
+        return events.onError(new AttemptFailed({ error: 'timeout', ours: 'stalled' }));
+      }
       this.phase = 'during_answer';
       exchange.isSent = true;
       exchange.reader.isKept = this.#wasUsed || this.#session !== undefined;

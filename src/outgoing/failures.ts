@@ -11,8 +11,9 @@ import { type AttemptDetail, type AttemptError, connectDetail, dnsDetail } from 
  * - `resolver`: the resolver does not answer anyone (see names.ts)
  * - `network`: no interface, no route to anywhere, or no local port left
  * - `proxy`: the outgoing proxy is not reached, or refuses (see proxy.ts)
+ * - `stalled`: the process stood still for so long that the request may no longer be sent
  */
-export const ourFailures = ['descriptors', 'resolver', 'network', 'proxy'] as const;
+export const ourFailures = ['descriptors', 'resolver', 'network', 'proxy', 'stalled'] as const;
 export type Ours = (typeof ourFailures)[number];
 
 export interface Failure {

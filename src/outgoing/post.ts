@@ -65,6 +65,7 @@ export const senderOf = (config: Config, policy = readTargetPolicy(config)) =>
  * | has no file descriptor or no memory for a socket | `descriptors` |
  * | has a resolver that does not answer; checking this may take up to a second more than `timeoutMs` | `resolver` |
  * | has a proxy that is not reached, is silent or refuses the tunnel | `proxy` |
+ * | stood still for so long that the request may no longer be sent | `stalled` |
  * | has no route to anywhere, no interface that is up, or no local port left | `network` |
  */
 export function createSender(settings: SenderSettings) {

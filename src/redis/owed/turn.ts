@@ -1,5 +1,6 @@
 /** Settles attempts and takes the next ones of a client, in one script: the one gate before every POST. */
 import { randomBytes } from 'node:crypto';
+import { type Moment, momentIn } from '../../times.js';
 import type { Db } from '../connection/db.js';
 import { askScript, type ScriptArgument } from '../connection/library.js';
 import type { AttemptRecord } from './standing.js';
@@ -24,6 +25,7 @@ export interface Taken {
   url: string;
   /** Fields of the client's signing-secrets hash, as stored. */
   secrets: Record<string, string>;
+  leaseEnds: Moment;
   /** The traceparent of its event. */
   trace?: string;
   /** The body of a notice; undefined for an asset-update. */
@@ -99,7 +101,7 @@ export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<
 type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';
 
 /** The answer of `answer_taken` in take.lua: what all attempts share is in it once. Without `taken`, nothing was taken. */
-interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'nonce'>> {
+interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'nonce' | 'leaseEnds'>> {
   taken?: Pick<Taken, Own>[];
   /** With the secrets, unless the caller knows this version. */
   secretsVersion?: string;
@@ -120,6 +122,8 @@ export async function askTaking<Answer>(
   const known = knownSecrets.get(clientToken);
   const limits = [settings.leaseMs, settings.maxInFlight, settings.drainPerSecond, nonce, most];
   const given = [...limits, known?.version ?? '', ...args];
+  // Redis counts the lease from later on.
+  const leaseEnds = momentIn(settings.leaseMs);
   const answer = await askScript<Answer & TakesAnswer>(db, script, clientToken, given);
   const { taken = [], epoch, url, secrets, secretsVersion: version } = answer;
   if (secrets !== undefined && version !== undefined) {
@@ -127,6 +131,6 @@ export async function askTaking<Answer>(
     if (knownSecrets.size >= maxKnownSecrets) knownSecrets.delete(oldest);
     knownSecrets.set(clientToken, { version, fields: secrets });
   }
-  const shared = { nonce, epoch, url, secrets: secrets ?? known?.fields } as Omit<Taken, Own>;
+  const shared = { nonce, epoch, url, leaseEnds, secrets: secrets ?? known?.fields } as Omit<Taken, Own>;
   return { ...answer, taken: taken.map((own) => ({ ...shared, ...own })) };
 }
