@@ -236,8 +236,8 @@ class DurableServer {
   async #confirm(connection: Redis): Promise<boolean> {
     const { ackReplicas } = this.settings;
     const waitMs = ackReplicas > 0 ? sliceMs.withReplicas : sliceMs.alone;
-    // An idle server notices the end of this time only after another command, or within 100 ms.
-    const wake = setTimeout(() => this.node.echo('').catch(ignore), waitMs + 1);
+    // An idle server notices the end of this time only after another command, or within 100 ms. One may come too early.
+    const wake = setInterval(() => this.node.echo('').catch(ignore), waitMs + 1);
     try {
       const answer = await connection.call('WAITAOF', 1, ackReplicas, waitMs);
       const [here, replicas] = (Array.isArray(answer) ? answer : []) as number[];
@@ -250,7 +250,7 @@ class DurableServer {
       if (ackReplicas > 0) throw err;
       return true;
     } finally {
-      clearTimeout(wake);
+      clearInterval(wake);
     }
   }
 }
