@@ -40,6 +40,7 @@ interface Decided {
 }
 
 interface Arrival {
+  key: string;
   event: ArrivedEvent;
   resolve(decided: Decided): void;
   reject(err: unknown): void;
@@ -57,7 +58,9 @@ interface Client {
  * as many events as it can deliver, so intake never outruns delivery.
  */
 export class Hands {
-  readonly #underWay = new Map<string, Promise<Claim>>();
+  /** Events whose claim was not begun, by id. */
+  readonly #joinable = new Map<string, Promise<Claim>>();
+  #underWay = 0;
   readonly #clients = new Map<string, Client>();
   /** Clients whose hands may have a call to make in the next round; those that had no room come first. */
   #ready = new Set<Client>();
@@ -69,32 +72,34 @@ export class Hands {
   constructor(readonly deps: HandsDeps) {}
 
   /**
-   * Resolves once the decision about an event is on Redis' disk. The same event, given again meanwhile, gets the same answer.
+   * Resolves once the decision about an event is on Redis' disk. The same event, given again before its claim begins, gets the same
+   * answer; later its asset may have been forgotten meanwhile, and Redis decides again.
    * @throws TooBusy, and errors of Redis: the event may then have been claimed, and can be sent again
    */
   accept(event: ArrivedEvent): Promise<Claim> {
     const key = `${event.notificationId} ${event.notify}`;
-    const known = this.#underWay.get(key);
+    const known = this.#joinable.get(key);
     if (known !== undefined) return known;
-    if (this.#underWay.size >= maxUnderWay) {
+    if (this.#underWay >= maxUnderWay) {
       return Promise.reject(new TooBusy('more events wait for Redis than this process holds'));
     }
     const accepted = this.#accept(event, key);
-    this.#underWay.set(key, accepted);
+    this.#joinable.set(key, accepted);
     return accepted;
   }
 
   /** Returns how many events wait for Redis. */
   underWay(): number {
-    return this.#underWay.size;
+    return this.#underWay;
   }
 
   async #accept({ notify, ...event }: ArrivedEvent, key: string): Promise<Claim> {
+    this.#underWay++;
     let reservation = notify ? this.deps.outbox.reserve(event) : undefined;
     const group = reservation === undefined ? withoutWorkflow : reservation.group;
     const decided = new Promise<Decided>((resolve, reject) => {
       const client = this.#clientOf(event.clientToken);
-      client.hand.arrive({ event: { ...event, notify, group }, resolve, reject });
+      client.hand.arrive({ key, event: { ...event, notify, group }, resolve, reject });
       this.#act(client);
     });
     try {
@@ -108,7 +113,8 @@ export class Hands {
       return claim;
     } finally {
       reservation?.fill(undefined);
-      this.#underWay.delete(key);
+      this.#underWay--;
+      this.#joinable.delete(key);
     }
   }
 
@@ -200,6 +206,7 @@ export class Hands {
     const { clientToken, hand } = client;
     try {
       await announceClaims(db, clientToken);
+      for (const { key } of call.events) this.#joinable.delete(key);
       const events = call.events.map(({ event }) => event);
       const { answer, safe } = db.durably((own) => claimEvents(own, clientToken, events, call));
       const claimed = await answer;

@@ -1,9 +1,19 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
+import { forgetAsset } from '../../src/redis/notifications/decisions.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { startProxy } from '../proxy.js';
 import { closeGate, startReceiver, until } from '../receiver.js';
-import { describeWithOneRedis, forSuite, forTest, openForSuite, servers, useOpened } from '../servers.js';
+import {
+  connectDb,
+  describeWithOneRedis,
+  forSuite,
+  forTest,
+  openForSuite,
+  servers,
+  useOpened,
+} from '../servers.js';
 import { type Harness, startHarness, startWithWorker, useHarness } from '../service.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
@@ -98,6 +108,21 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     assert.ok(at - givenAt < h.db.settings.leaseMs / 2, `after ${at - givenAt} ms`);
     await h.noneOwed(client);
     assert.equal(receiver.received.length, 1);
+  });
+
+  it('to a claim for a while: a repeat after a forget is not answered by it', async () => {
+    const elsewhere = await connectDb(servers().redisUrl, h.prefix);
+    const event = { client, asset: 'forgotten', eventId: 'an-1', segments: ['x'] };
+    line.slow({ latencyMs: 300 });
+    const first = h.publish(event);
+    await until('it is claimed', async () => (await getEndpoint(elsewhere, client)).owed === 1);
+    await forgetAsset(elsewhere, client, event.asset);
+    const again = h.publish(event);
+    assert.notEqual((await first).id, (await again).id);
+    line.slow({});
+    await h.noneOwed(client);
+    assert.equal(receiver.idsOf(event.asset).at(-1), (await again).id);
+    elsewhere.redis.disconnect();
   });
 
   it('to verdicts, for 7 s: what was answered 200 is posted once', async () => {
