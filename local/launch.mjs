@@ -139,10 +139,15 @@ async function nightly(isShort) {
   await runModule('../.ci/nodes.mjs', []);
 }
 
+/** A Node after the last line is taken: none says yet that it does not work. */
 function checkNode() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if (major < 20 || (major === 20 && minor < 19))
-    fail(`Node 20.19 or newer is needed, this is ${process.version}`);
+  const { engines } = JSON.parse(read(join(projectDir, 'package.json')));
+  const lines = engines.node.split('||').map((range) => range.match(/\d+/g).map(Number));
+  const isNewer = lines.every(([line]) => major > line);
+  if (isNewer || lines.some(([line, least]) => major === line && minor >= least)) return;
+  const needed = lines.map(([line, least]) => `${line}.${least}`).join(', ');
+  fail(`Node ${needed} or newer of the same number is needed, this is ${process.version}`);
 }
 
 function prepare() {

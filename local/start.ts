@@ -36,6 +36,14 @@ const inspectFlags = process.argv.filter((arg) => arg.startsWith('--inspect'));
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 
+const options = process.argv.slice(2);
+const unknown = options.find((arg) => !/^--(watch|help|inspect(-brk|-wait)?(=.*)?)$/.test(arg));
+if (unknown !== undefined || options.includes('--help')) {
+  const usage =
+    'npm start [-- --inspect]: everything on this machine; settings are environment variables (docs/reference/settings.md)';
+  console.error(unknown === undefined ? usage : `npm start: unknown argument ${unknown}\n${usage}`);
+  process.exit(unknown === undefined ? 0 : 2);
+}
 try {
   const config = readConfig();
   const supervisor = new Supervisor(dir, await claimFolder(dir, say), isWatching);

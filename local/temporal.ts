@@ -39,6 +39,8 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
     ],
     logFile: options.logFile ?? join(options.dir, 'temporal.log'),
     onStart: options.onStart,
+    // Its exporter would send the server's own spans where those of the service go.
+    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('OTEL_'))),
   });
   const address = `127.0.0.1:${port}`;
   await waitUntilReady(child, () => hasNamespace(address, namespace), 60_000);

@@ -6,13 +6,31 @@ import { readRedisAddress, readTemporalVariables, type TemporalConnectionOptions
 import { type Constants, constants, idKeptDays } from './constants.js';
 import { messageOf } from './log.js';
 
+const oneOf = <const T extends string[]>(...values: T) =>
+  z.enum(values, `must be one of ${values.filter(Boolean).join(', ')}`);
+/** A number within these bounds, inclusive; without `from` it is above 0. */
+function number({ from, to, isWhole = false }: { from?: number; to?: number; isWhole?: boolean }) {
+  const least = from === undefined ? 'above 0' : `of at least ${from}`;
+  const range = from !== undefined && to ? `from ${from} to ${to}` : to ? `${least}, at most ${to}` : least;
+  const error = `must be a ${isWhole ? 'whole number' : 'number'} ${range}`;
+  const bounded = z.coerce.number({ error }).max(to ?? Number.MAX_SAFE_INTEGER, error);
+  const both = from === undefined ? bounded.positive(error) : bounded.min(from, error);
+  return isWhole ? both.int(error) : both;
+}
 /** With a user `fetch` refuses it by an error that quotes it, and links show it. */
-const webUrl = z.url({ protocol: /^https?$/ }).regex(/^[^@/]*\/\/[^@/?#]*([/?#]|$)/, 'must have no user');
-const webOrigin = webUrl.regex(/^[^/]+\/\/[^/?#]+\/?$/, 'must be an http or https address without a path');
-const port = z.coerce.number().int().min(1).max(65535);
-const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
-const positive = z.coerce.number().positive();
-const seconds = positive.max(366 * 86_400);
+const isWebUrl = (text: string) =>
+  URL.canParse(text) && /^https?:\/\/[^@/?#]+([/?#]|$)/i.test(text) && !/\s/.test(text);
+const webUrl = z.string().refine(isWebUrl, 'must be an http or https address without a user');
+const webOrigin = z
+  .string()
+  .refine(
+    (text) => isWebUrl(text) && /^[^/]+\/\/[^/?#]+\/?$/.test(text),
+    'must be an http or https address without a user and a path, such as https://hooks.example.com',
+  );
+const port = number({ from: 1, to: 65_535, isWhole: true });
+const flag = oneOf('true', 'false', '1', '0', '').transform((v) => v === 'true' || v === '1');
+const positive = number({});
+const seconds = number({ to: 366 * 86_400 });
 const list = z.string().transform((v) =>
   v
     .split(',')
@@ -35,10 +53,10 @@ const fingerprints = listOf(isFingerprint, 'SHA-256 fingerprints').transform((l)
 );
 const proxyUrl = z
   .string()
-  .regex(
-    /^http:\/\/([^/?#@\s]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?\/?$/i,
-    'must be http://host:port, with user:password@ if needed, percent-encoded (%40 for @)',
-  )
+  .regex(/^http:\/\/([^/?#@\s]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?\/?$/i, {
+    error: 'must be http://host:port, with user:password@ if needed, percent-encoded (%40 for @)',
+    abort: true,
+  })
   .refine((url) => URL.canParse(url) && isEncoded(url), 'must have a port up to 65535, and % written as %25');
 const isPort = (text: string) => /^\d+$/.test(text) && port.safeParse(text).success;
 const ports = listOf(isPort, 'ports from 1 to 65535').transform((l) => l.map(Number));
@@ -94,7 +112,7 @@ export const environmentSchema = z.object({
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: port.default(9464),
   REDIS_URL: redisUrl.default('redis://127.0.0.1:6379'),
-  KEY_PREFIX: z.string().max(64).default(''),
+  KEY_PREFIX: z.string().max(64, 'must have at most 64 characters').default(''),
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
   TEMPORAL_UI_URL: webUrl.optional(),
@@ -104,7 +122,7 @@ export const environmentSchema = z.object({
     .regex(/^(?!\/_sys\/).{0,200}$/s, 'must not begin with /_sys/, nor have more than 200 characters')
     .default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
-  TOKEN_RATE_PER_SECOND: positive.int().default(20),
+  TOKEN_RATE_PER_SECOND: number({ isWhole: true }).default(20),
   ACCOUNT_RATE_PER_SECOND: positive.default(10),
   TRUSTED_PROXIES: cidrs.default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
@@ -115,30 +133,33 @@ export const environmentSchema = z.object({
   TRUSTED_ROOTS_FILE: z.string().optional(),
   DISTRUSTED_ROOTS: fingerprints.default([]),
   RETRY_SCHEDULE_SECONDS: scheduleSeconds.default([5, 30, 120, 600, 1800, 3600, 7200, 14400]),
-  ATTEMPT_TIMEOUT_SECONDS: seconds.max(60).default(10),
-  OWED_RETENTION_DAYS: positive.max(366).default(30),
-  FAILED_RETENTION_DAYS: positive.max(3650).default(90),
-  SEGMENT_RETENTION_DAYS: positive.max(3650).optional(),
-  MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
+  ATTEMPT_TIMEOUT_SECONDS: number({ to: 60 }).default(10),
+  OWED_RETENTION_DAYS: number({ to: 366 }).default(30),
+  FAILED_RETENTION_DAYS: number({ to: 3650 }).default(90),
+  SEGMENT_RETENTION_DAYS: number({ to: 3650 }).optional(),
+  MAX_IN_FLIGHT: number({ from: 1, to: 10_000, isWhole: true }).default(16),
   DRAIN_PER_SECOND: positive.default(200),
-  WORKFLOWS_PER_SECOND: positive.max(10_000).default(10),
-  SEARCH_ATTRIBUTE_BYTES: z.coerce.number().int().min(2048).max(1_048_576).default(2048),
-  REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
-  REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
-  OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('none'),
+  WORKFLOWS_PER_SECOND: number({ to: 10_000 }).default(10),
+  SEARCH_ATTRIBUTE_BYTES: number({ from: 2048, to: 1_048_576, isWhole: true }).default(2048),
+  REDIS_DURABILITY: oneOf('confirmed', 'trusted').default('confirmed'),
+  REDIS_ACK_REPLICAS: number({ from: 0, to: 10, isWhole: true }).default(0),
+  OTEL_TRACES_EXPORTER: oneOf('otlp', 'none').default('none'),
   SECRETS_KEY: secretsKey.optional(),
-  SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
+  SHUTDOWN_DELAY_SECONDS: number({ from: 0, to: 300 }).default(0),
   PUBLIC_URL: webOrigin.optional(),
   OPERATOR_URL: webOrigin.optional(),
-  OPERATOR_OIDC_ISSUER: webUrl.refine(isSafeIssuer, 'must be an https address').optional(),
+  OPERATOR_OIDC_ISSUER: z
+    .string()
+    .refine((url) => isWebUrl(url) && isSafeIssuer(url), 'must be an https address without a user')
+    .optional(),
   OPERATOR_OIDC_CLIENT_ID: z.string().optional(),
   OPERATOR_OIDC_CLIENT_SECRET: z.string().optional(),
   OPERATOR_OIDC_ROLES: z
     .string()
     .regex(rolesPattern, 'must be <claim>:<value>=<role>,... with the roles look, support, admin')
     .default('role:look=look,support=support,admin=admin'),
-  OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
-  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  OPERATOR_CONTACT: z.string().default('your account manager'),
+  LOG_LEVEL: oneOf('fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent').default('info'),
   OWN_PORTS: ports.default([]),
   OWN_ADDRESSES: namesOrCidrs.default([]),
 });
@@ -158,7 +179,8 @@ const settings = environmentSchema.superRefine((given, ctx) => {
   }
   // Earlier the asset may still be owed, or the record of its last notification may still exist.
   const fewest = given.OWED_RETENTION_DAYS + idKeptDays;
-  if (given.SEGMENT_RETENTION_DAYS !== undefined && given.SEGMENT_RETENTION_DAYS < fewest) {
+  const { SEGMENT_RETENTION_DAYS: days = fewest } = given;
+  if (days > 0 && days < fewest) {
     wrong('SEGMENT_RETENTION_DAYS', `must be at least ${fewest} (OWED_RETENTION_DAYS + ${idKeptDays})`);
   }
 }, always);
@@ -183,7 +205,7 @@ export function readConfig(
   const trimmed = Object.entries(env).map(([name, value = '']) => [name, String(value).trim()] as const);
   const given = { ...defaults, ...Object.fromEntries(trimmed.filter(([, value]) => value)) };
   const parsed = settings.safeParse(given);
-  const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
+  const wrong = [...new Set((parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`))];
   try {
     const { namespace, connection, certificatesEndAtMs } = readTemporalVariables(given);
     if (parsed.success && wrong.length === 0) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readRedisAddress, withoutPassword } from '../src/addresses.js';
-import { deliverySettings, operatorRoles, readConfig } from '../src/config.js';
+import { deliverySettings, environmentSchema, operatorRoles, readConfig } from '../src/config.js';
 
 describe('the settings', () => {
   const key = (id: string) => `${id}:${Buffer.alloc(32, 7).toString('base64')}`;
@@ -69,6 +69,41 @@ describe('the settings', () => {
         );
     });
   }
+
+  it('each: a wrong value of any kind is refused in one line, in words of ours', () => {
+    const kinds = [
+      'abc',
+      '-1',
+      '0.5',
+      '1e9',
+      'NaN',
+      'Infinity',
+      '0x1F',
+      '10 000',
+      'hooks.example.com',
+      'https://',
+      'yes',
+      'TRUE',
+      ':',
+      '%',
+    ];
+    for (const name of Object.keys(environmentSchema.shape))
+      for (const value of kinds) {
+        try {
+          readConfig({ [name]: value });
+        } catch (err) {
+          const [head, ...lines] = String((err as Error).message).split('\n');
+          assert.equal(head, 'wrong settings:');
+          const names = lines.map((line) => /^ {2}([\w*]+): \S/.exec(line)?.[1]);
+          assert.deepEqual(names, [...new Set(names)], lines.join());
+          assert.doesNotMatch(
+            lines.join(),
+            /expected|received|Invalid|Too (small|big)|NaN| >=/,
+            `${name}=${value}`,
+          );
+        }
+      }
+  });
 
   it('OUTGOING_PROXY: says how to write a password with a character that ends it', () => {
     for (const password of ['p@ss', 'p/ss', 'p?ss', 'p#ss'])

@@ -8,6 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
+import { Runtime } from '@temporalio/worker';
 import fc from 'fast-check';
 import { timeSkippingServerBinary } from '../local/binaries.js';
 import { startRedis } from '../local/redis.js';
@@ -133,6 +134,8 @@ export async function mochaGlobalSetup(): Promise<void> {
 export async function mochaGlobalTeardown(): Promise<void> {
   for (const end of run.endings ?? []) await end();
   await run.stop?.();
+  // A handle of the runtime would keep the process for ten seconds more.
+  if (run.hasRuntime) await Runtime.instance().shutdown();
   endEvenWithOpenHandles();
 }
 

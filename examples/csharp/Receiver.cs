@@ -5,9 +5,13 @@ using System.Text;
 using System.Text.Json;
 
 // Several, separated by spaces, while you change from one secret to the next.
-var keys = Environment.GetEnvironmentVariable("SIGNING_SECRETS")!.Split(' ')
-    .Select(secret => Convert.FromBase64String(secret.Replace("whsec_", "")))
-    .Where(key => key.Length >= 24).ToArray(); // with an empty key anybody could sign
+var keys = (Environment.GetEnvironmentVariable("SIGNING_SECRETS") ?? "").Trim().Split(' ')
+    .Select(Signature.Key).Where(key => key.Length >= 24).ToArray(); // with an empty key anybody could sign
+if (keys.Length == 0)
+{
+    Console.Error.WriteLine("SIGNING_SECRETS has no signing secret (whsec_...)");
+    Environment.Exit(1);
+}
 // In production: a table with webhook-id as its primary key, written before the answer.
 var seen = new ConcurrentDictionary<string, bool>();
 var app = WebApplication.Create(args);
@@ -33,6 +37,13 @@ void Work(JsonElement notification)
 
 static class Signature
 {
+    /// <summary>The bytes of a secret; none where it is cut off.</summary>
+    public static byte[] Key(string secret)
+    {
+        var bytes = new byte[128];
+        return Convert.TryFromBase64String(secret.Replace("whsec_", ""), bytes, out var length) ? bytes[..length] : [];
+    }
+
     /// <summary>Whether one of the secrets made one of the signatures, at most 5 minutes ago.</summary>
     public static bool Verified(byte[][] keys, Func<string, string> header, byte[] body, DateTimeOffset now)
     {

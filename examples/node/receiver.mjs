@@ -4,7 +4,11 @@ import { Webhook } from 'standardwebhooks';
 
 // Several, separated by spaces, while you change from one secret to the next. With an empty key anybody could sign.
 const isKey = (secret) => Buffer.from(secret.replace('whsec_', ''), 'base64').length >= 24;
-const secrets = process.env.SIGNING_SECRETS.split(/\s+/).filter(isKey);
+const secrets = (process.env.SIGNING_SECRETS ?? '').split(/\s+/).filter(isKey);
+if (secrets.length === 0) {
+  console.error('SIGNING_SECRETS has no signing secret (whsec_...)');
+  process.exit(1);
+}
 const webhooks = secrets.map((secret) => new Webhook(secret));
 const seen = new Set(); // in production: a table with webhook-id as its primary key, written before the answer
 const app = express();

@@ -1,11 +1,16 @@
-<?php // SIGNING_SECRETS="whsec_..." php -S 127.0.0.1:4000 receiver.php
+<?php // SIGNING_SECRETS="whsec_..." php -S 127.0.0.1:4000 receiver.php    (PHP 8.1 or newer, with pdo_sqlite)
 declare(strict_types=1);
 
 http_response_code(500); // until it is stored: PHP answers 200 to an error that it displays
 // Several, separated by spaces, while you change from one secret to the next.
-$secrets = explode(' ', getenv('SIGNING_SECRETS'));
+$keys = array_map(fn ($secret) => base64_decode(substr($secret, strlen('whsec_'))), explode(' ', (string) getenv('SIGNING_SECRETS')));
+$keys = array_filter($keys, fn ($key) => strlen($key) >= 24); // with an empty key anybody could sign
+if ($keys === []) {
+    error_log('SIGNING_SECRETS has no signing secret (whsec_...)');
+    exit;
+}
 $body = file_get_contents('php://input'); // the bytes as they were sent: what is signed
-if (!verified($secrets, $body)) {
+if (!verified($keys, $body)) {
     http_response_code(401);
     exit;
 }
@@ -23,20 +28,18 @@ if ($insert->rowCount() === 1 && $notification->event === 'asset-update') {
     error_log("updated: $notification->platform_id"); // ask the platform for the segments of this video
 }
 
-/** Whether one of the secrets made one of the signatures, at most 5 minutes ago. */
-function verified(array $secrets, string $body): bool
+/** Whether one of the keys made one of the signatures, at most 5 minutes ago. */
+function verified(array $keys, string $body): bool
 {
     $header = fn (string $name): string => $_SERVER["HTTP_WEBHOOK_$name"] ?? '';
     [$id, $time, $signatures] = [$header('ID'), $header('TIMESTAMP'), $header('SIGNATURE')];
     if (!ctype_digit($time) || abs(time() - (int) $time) > 300) {
         return false;
     }
-    foreach ($secrets as $secret) {
-        $key = base64_decode(substr($secret, strlen('whsec_')));
+    foreach ($keys as $key) {
         $expected = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$time.$body", $key, true));
         foreach (explode(' ', $signatures) as $signature) {
-            // With an empty key anybody could sign.
-            if (strlen($key) >= 24 && hash_equals($expected, $signature)) {
+            if (hash_equals($expected, $signature)) {
                 return true;
             }
         }

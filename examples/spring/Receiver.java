@@ -13,18 +13,25 @@ import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
 import org.springframework.http.ResponseEntity;
 import org.springframework.web.bind.annotation.*;
+import tools.jackson.databind.JsonNode;
+import tools.jackson.databind.json.JsonMapper;
 
 @SpringBootApplication
 @RestController
 public class Receiver {
     // Several, separated by spaces, while you change from one secret to the next. With an empty key anybody could sign.
-    private static final List<byte[]> keys = Arrays.stream(System.getenv("SIGNING_SECRETS").replace("whsec_", "").split("\\s+"))
-        .map(Base64.getDecoder()::decode).filter(key -> key.length >= 24).toList();
+    private static final List<byte[]> keys = Arrays.stream(System.getenv().getOrDefault("SIGNING_SECRETS", "").split("\\s+"))
+        .map(Receiver::key).filter(key -> key.length >= 24).toList();
     // In production: a table with webhook-id as its primary key, written before the answer.
     private final Set<String> seen = ConcurrentHashMap.newKeySet();
+    private final JsonMapper json = new JsonMapper();
     private final ExecutorService workers = Executors.newFixedThreadPool(8);
 
     public static void main(String[] args) {
+        if (keys.isEmpty()) {
+            System.err.println("SIGNING_SECRETS has no signing secret (whsec_...)");
+            System.exit(1);
+        }
         SpringApplication.run(Receiver.class, "--server.address=127.0.0.1", "--server.port=" + System.getenv("PORT"));
     }
 
@@ -36,9 +43,20 @@ public class Receiver {
             @RequestHeader(name = "webhook-signature", defaultValue = "") String signatures,
             @RequestBody byte[] body) {
         if (!verified(id, time, signatures, body)) return ResponseEntity.status(401).build();
-        // Your work: parse the body, then ask the platform for the segments of this video.
-        if (seen.add(id)) workers.submit(() -> System.out.println("updated: " + new String(body, UTF_8)));
+        JsonNode notification = json.readTree(body);
+        // Your work: ask the platform for the segments of this video.
+        if (seen.add(id) && "asset-update".equals(notification.path("event").asString("")))
+            workers.submit(() -> System.out.println("updated: " + notification.path("platform_id").asString("")));
         return ResponseEntity.noContent().build();
+    }
+
+    /** The bytes of a secret; none where it is cut off. */
+    static byte[] key(String secret) {
+        try {
+            return Base64.getDecoder().decode(secret.replace("whsec_", ""));
+        } catch (IllegalArgumentException e) {
+            return new byte[0];
+        }
     }
 
     /** Whether one of the secrets made one of the signatures, at most 5 minutes ago. */

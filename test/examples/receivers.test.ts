@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
 import { freePort } from '../../local/ports.js';
 import { type Program, startProgram, startService } from '../program.js';
 import { newPublisher, type Publisher } from '../publisher.js';
 import { until } from '../receiver.js';
 import { forSuite, opened, openForSuite } from '../servers.js';
 import { allExamples, type Example } from './examples.js';
-import { foreign, vectors } from './vectors.js';
+import { current, foreign, vectors } from './vectors.js';
 
 describe('the example receivers', function () {
   this.timeout(180_000);
@@ -25,7 +26,7 @@ describe('the example receivers', function () {
 
       it('gives each signature vector its verdict', async () => {
         const secrets = (v: { secrets: string[] }) => v.secrets.join(' ');
-        for (const held of new Set(vectors(0).map(secrets))) {
+        for (const held of new Set(vectors(0).filter(hasKey).map(secrets))) {
           const receiver = await startExample(example, held.split(' '));
           try {
             const now = Math.floor(Date.now() / 1000);
@@ -38,6 +39,51 @@ describe('the example receivers', function () {
             await receiver.stop();
           }
         }
+      });
+
+      it('says in one sentence that it has no usable secret, at its start or at its first request', async () => {
+        for (const secrets of [
+          ...vectors(0)
+            .filter((v) => !hasKey(v))
+            .map((v) => v.secrets),
+          [current.slice(0, 20)],
+        ]) {
+          const receiver = await beginExample(example, secrets);
+          const ask = () =>
+            fetch(receiver.url, { method: 'POST', body: '{}' }).then(
+              ({ status }) => status,
+              () => 'no answer',
+            );
+          await until('it says so', async () => {
+            await ask();
+            return /SIGNING_SECRETS has no signing secret/.test(receiver.said());
+          });
+          assert.match(String(await ask()), /^(500|no answer)$/);
+          await receiver.stop();
+        }
+      });
+
+      it('leaves alone what is no asset-update, and what it has seen', async () => {
+        const now = Math.floor(Date.now() / 1000);
+        const receiver = opened(await startExample(example, [current]));
+        const send = async (id: string, event: string, asset: string) => {
+          const body = JSON.stringify({ event, platform_id: asset });
+          const headers = { 'webhook-id': id, 'webhook-timestamp': String(now) };
+          const signature = sign(current, `${id}.${now}.${body}`);
+          const { status } = await fetch(receiver.url, {
+            method: 'POST',
+            headers: { ...headers, 'webhook-signature': signature, 'content-type': 'application/json' },
+            body,
+          });
+          assert.equal(status, 204, receiver.said());
+        };
+        const assets = ['other-event', 'asset-seen', 'asset-last'];
+        await send('msg_1', 'asset-removed', 'other-event');
+        await send('msg_2', 'asset-update', 'asset-seen');
+        await send('msg_2', 'asset-update', 'asset-seen');
+        await send('msg_3', 'asset-update', 'asset-last');
+        await until('the last one is worked on', () => receiver.worked(assets).includes('asset-last'));
+        assert.deepEqual(receiver.worked(assets).toSorted(), ['asset-last', 'asset-seen'], receiver.said());
       });
 
       if (example.name === 'php')
@@ -71,7 +117,7 @@ describe('the example receivers', function () {
         await delivered(client_token, third);
         await until('the last one is worked on', () => receiver.worked(assets).includes(third));
         assert.deepEqual(receiver.worked(assets).toSorted(), assets.toSorted(), receiver.said());
-        assert.deepEqual(receiver.worked(['updated: test']), []);
+        assert.doesNotMatch(receiver.said(), /updated: .*\btest\b/);
       });
     });
   }
@@ -96,18 +142,32 @@ interface RunningExample extends Program {
   worked(assets: string[]): string[];
 }
 
+/** Whether a receiver with these secrets can accept anything. */
+const hasKey = ({ secrets }: { secrets: string[] }): boolean =>
+  secrets.some((secret) => Buffer.from(secret.replace('whsec_', ''), 'base64').length >= 24);
+
+const sign = (secret: string, content: string): string =>
+  `v1,${createHmac('sha256', Buffer.from(secret.replace('whsec_', ''), 'base64'))
+    .update(content)
+    .digest('base64')}`;
+
 /** @param secrets what it checks signatures with */
 async function startExample(example: Example, secrets: string[], more = {}): Promise<RunningExample> {
+  const program = await beginExample(example, secrets, more);
+  await program.until(
+    `examples/${example.name} answers`,
+    async () => (await fetch(program.url, { method: 'POST', body: '{}' })).status === 401,
+  );
+  return program;
+}
+
+async function beginExample(example: Example, secrets: string[], more = {}): Promise<RunningExample> {
   const port = await freePort();
   const { command, args, cwd } = await example.prepare(port);
   const { HOME } = process.env;
   const env = { HOME, PORT: String(port), SIGNING_SECRETS: `${secrets.join(' ')}\r`, ...more };
   const program = startProgram(command, args, { cwd, env });
   const url = `http://127.0.0.1:${port}/notifications`;
-  await program.until(
-    `examples/${example.name} answers`,
-    async () => (await fetch(url, { method: 'POST', body: '{}' })).status === 401,
-  );
   return Object.assign(program, {
     url,
     worked: (assets: string[]) =>
