@@ -126,7 +126,8 @@ async function nightly(isShort) {
   const tests = (name, env, ...files) => run(name, env, 'mocha/bin/mocha.js', ['--forbid-only', ...files]);
   if (isShort) {
     await tests('slow', { FUZZ_EXAMPLES: '8' }, ...sideBySide, ...slow, fuzz);
-    await tests('faults', { FAULT_KILLS: '5' }, 'test/faults/kill.test.ts', 'test/faults/deploy.test.ts');
+    const shortFaults = ['kill', 'deploy', 'stopped'].map((name) => `test/faults/${name}.test.ts`);
+    await tests('faults', { FAULT_KILLS: '5' }, ...shortFaults);
     return;
   }
   await tests('slow', { BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1' }, ...sideBySide, ...slow);

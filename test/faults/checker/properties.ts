@@ -198,7 +198,7 @@ function tooSoon(facts: Facts, asset: Asset, event: Act & { kind: 'event' }, ind
 /** Returns whether nothing of the asset was owed when this act began. */
 function isSurelyOver(facts: Facts, asset: Asset, at: number, index: number): boolean {
   const before = asset.acts.slice(0, index);
-  if (before.some(({ kind }) => kind === 'replay')) return false;
+  if (before.some(({ kind }) => kind === 'replay' || kind === 'redeliver')) return false;
   const wanted = wantedOf(asset, index);
   if (wanted === undefined) return true;
   const met = metBy(asset, wanted);

@@ -67,7 +67,7 @@ export function createUser(reach: Reach) {
     }
   }
 
-  /** Undefined for a 503, and where no whole answer came in time. */
+  /** Undefined for a 408 or 503, and where no whole answer came in time. */
   async function ask(
     part: Process,
     door: 'api' | 'admin',
@@ -85,7 +85,8 @@ export function createUser(reach: Reach) {
       });
       // biome-ignore lint/suspicious/noExplicitAny: whatever was answered
       const said = (await answer.json()) as any;
-      return answer.status === 503 ? undefined : { status: answer.status, body: said };
+      // 408: a stopped process wakes to a request that has waited for too long.
+      return [408, 503].includes(answer.status) ? undefined : { status: answer.status, body: said };
     } catch {
       return undefined;
     }
@@ -188,6 +189,9 @@ export function createUser(reach: Reach) {
     const id = String(said.notification_id);
     if (before !== undefined && before.id !== id)
       facts.wrong.push(`${event.event_id} has ids ${before.id}, ${id}`);
+    // A receiver does nothing for an id that it knows.
+    if (before === undefined && asset.ids.has(id))
+      facts.wrong.push(`${event.event_id} has the known id ${id}`);
     const isHeld = states.map(({ isPaused }) => isPaused);
     if (!isHeld.includes(said.held === 'paused')) facts.wrong.push(`${event.event_id} is held: ${said.held}`);
     asset.acts.push({ kind: 'event', id, isRepeat: before !== undefined, from: span.from, to: span.to });
