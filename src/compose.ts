@@ -6,6 +6,7 @@ import type { Logger } from './log.js';
 import type { Metrics } from './metrics.js';
 import { createNotices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';
+import { watchClocks } from './redis/connection/clocks.js';
 import type { Db } from './redis/connection/db.js';
 import { createUpdateWaits } from './redis/notifications/updates.js';
 import { noteGroup } from './redis/owed/claim.js';
@@ -41,6 +42,7 @@ export type StartedParts = Awaited<ReturnType<typeof startDelivering>>;
  */
 export async function startDelivering(parts: Parts) {
   const { role, config, db, log } = parts;
+  watchClocks(db, log);
   const catchUps = createCatchUps({ ...parts, taskQueue: config.TASK_QUEUE });
   const history = countAttempts(db, log);
   const minutes = countMinutes(db);

@@ -2,12 +2,19 @@
 import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
 import { noticesClient } from '../ids.js';
-import { type Db, toPairs, waitForRedis } from '../redis/connection/db.js';
+import { clocksAgreeMs, readSteps, type Step } from '../redis/connection/clocks.js';
+import { type Db, nowOf, toPairs, waitForRedis } from '../redis/connection/db.js';
 import { type ServerFacts, stopsCalls } from '../redis/connection/health.js';
 import { readMarks } from '../redis/connection/mark.js';
 import { tryNeeds } from '../redis/connection/needs.js';
 import { firstAnswer } from '../redis/connection/nodes.js';
-import { explainRefusals, isAnswer, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
+import {
+  explainRefusals,
+  ignore,
+  isAnswer,
+  isRedisUnavailable,
+  refusalOf,
+} from '../redis/connection/unavailable.js';
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
 import { count, span } from '../web/words.js';
@@ -58,6 +65,7 @@ export async function askRedis(db: Db): Promise<{ answerMs: number; amiss: Findi
     amiss.push(finding('redis', 'fail', `Redis takes ${span(answerMs)} to answer.`, todo));
   }
   for (const [server, facts] of db.health.facts) amiss.push(...checkClock(facts, server));
+  amiss.push(...((await readSteps(db).catch(ignore)) ?? []).flatMap((step) => checkStep(step, nowOf(db))));
   if (refuses) return { answerMs, amiss, refuses };
   const mark = await readMarks(db);
   const [emptied] = mark === 'lost' ? explainRefusals([{ reason: 'emptied' }]) : [];
@@ -110,13 +118,24 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
   return [...(isAmiss ? [] : [finding('redis', 'ok', serves)]), ...amiss, ...servers.flat(), ...secrets];
 }
 
+/** A step back is told for a day. */
+const toldMs = 86_400_000;
+
+function checkStep({ server, at, backMs }: Step, now: number): Finding[] {
+  if (Math.abs(now - at) > toldMs) return [];
+  const found = `Redis' clock stepped back by ${span(backMs)} at ${new Date(at).toISOString()}. What waited was set right.`;
+  const todo = 'Check its time service (timedatectl), or, after a failover, the clocks of all servers.';
+  return [finding(named('redis clock', server), 'warn', found, todo)];
+}
+
 /** The alert of a wrong clock allows as much. */
 const clockMs = 5000;
 
 function checkClock({ aheadMs = 0 }: ServerFacts, server: string): Finding[] {
   if (Math.abs(aheadMs) < clockMs) return [];
   const by = `${span(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'}`;
-  const todo = 'Correct the one that is wrong: timedatectl. Until then some ages, also in status, are wrong.';
+  const ends = Math.abs(aheadMs) > clocksAgreeMs ? ', nothing ends as failed, and no site is suspended' : '';
+  const todo = `Correct the one that is wrong: timedatectl. Until then some ages, also in status, are wrong${ends}.`;
   return [finding(named('redis clock', server), 'warn', `Redis' clock is ${by} this machine's.`, todo)];
 }
 

@@ -1,4 +1,5 @@
 /** Finds work that was left behind. Each job leaves out the part of Redis that does not answer. */
+import { witnessClocks } from '../redis/connection/clocks.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
 import { continueDeletion, deletionsUnderWay } from '../redis/records/deletion.js';
 import { type Swept, wakeLateCatchUps } from './lateCatchUps.js';
@@ -18,6 +19,7 @@ const maxDeletions = 50;
 export async function runSweep(deps: SweepDeps, counts: Swept = { looked: 0, woken: 0, replaced: 0 }) {
   const { db, log } = deps;
   const round = new SweepRound(deps);
+  await witnessClocks(db, log).catch(round.noteAway);
   const before = await readCounts(db).catch(round.noteAway);
   const { ageMs = Infinity, steadyMs: steadyBeforeMs = 0 } = before?.ended ?? {};
   const steadyMs = ageMs < steadyWithinMs ? steadyBeforeMs + ageMs : 0;

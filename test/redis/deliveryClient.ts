@@ -61,9 +61,12 @@ export async function newDeliveryClient(
 ) {
   let offsetMs = 0;
   let setBackMs = 0;
+  let aheadMs = 0;
+  const callersNow = (): number => (frozenAt ?? Date.now()) + offsetMs;
   const db = await connectDb(url, uniquePrefix(), {
     settings: { ...settings, ...given },
-    clockOffsetMs: () => offsetMs,
+    clockOffsetMs: () => offsetMs + aheadMs,
+    callersNow,
     // A busy machine must fail no test.
     commandTimeoutMs: 10_000,
   });
@@ -82,10 +85,15 @@ export async function newDeliveryClient(
       offsetMs += ms;
       setBackMs -= Math.min(ms, 0);
     },
-    /** Moves with the scripts' clock, and is never set back. */
-    elapsed: (): number => client.now() + setBackMs,
+    /** Sets Redis' clock alone: so far ahead of the callers' clocks, ms. */
+    setAhead(ms: number): void {
+      aheadMs = ms;
+    },
+    /** Moves with the callers' clocks, and is never set back. */
+    elapsed: (): number => client.callersNow() + setBackMs,
+    callersNow,
     /** The scripts' clock, ms. */
-    now: (): number => (frozenAt ?? Date.now()) + offsetMs,
+    now: (): number => client.callersNow() + aheadMs,
     /** A new event, accepted now. */
     event(given: Partial<ArrivedEvent> & { platformId: string }): ArrivedEvent {
       const event = { eventId: `event-${++count}`, segments: [`segment-${count}`], clientToken, ...given };

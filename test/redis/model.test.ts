@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
+import { witnessClocks } from '../../src/redis/connection/clocks.js';
 import { toPairs } from '../../src/redis/connection/db.js';
 import { library } from '../../src/redis/connection/library.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
@@ -18,6 +19,7 @@ import {
   recoverFailed,
   redeliver,
   replayDelivered,
+  trimFailed,
 } from '../../src/redis/notifications/redeliver.js';
 import { readUpdates } from '../../src/redis/notifications/updates.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
@@ -31,6 +33,7 @@ import { changeRegistration, resetRegistration } from '../../src/redis/records/r
 import { keysMatching } from '../keysMatching.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { openForSuite } from '../servers.js';
+import { keptLog } from '../service.js';
 import {
   type DeliveryClient,
   day,
@@ -148,6 +151,7 @@ const claimAgain = (n: number) =>
     const answer = await client.claimAgain({ ...accepted.event, ...accepted.renewed }, accepted.claim);
     model.setRight();
     assert.deepEqual(answer, model.claimAgain(accepted));
+    model.pull();
     model.trimList();
   });
 
@@ -224,10 +228,8 @@ async function turns(model: Model, call: Call): Promise<Takes> {
   for (const { taken, inMs } of givenBack)
     if (model.holds(taken)) {
       model.waitAgain(taken.platformId, inMs === 0 ? undefined : model.now + Math.ceil(inMs));
-      if (inMs > 0) model.facts.putOffAt = model.now;
     }
   if (lost.length > 0) model.endLeases(lost);
-  model.pull();
   await takes(model, call, turned);
   if (call.isLost) model.lost.push({ nonce, verdicts });
   return turned;
@@ -539,9 +541,29 @@ const pass = (ms: number) =>
     }
   });
 
+/** Redis' clock alone runs ahead of the callers' clocks, or agrees with them again. */
+const setAhead = (ms: number) =>
+  step(`clock ${ms} ms ahead`, async ({ processes }, client) => {
+    client.setAhead(ms);
+    for (const process of processes) {
+      process.answered.clear();
+      process.setBack = [...process.posts];
+    }
+  });
+
+const seeClock = step('see the clock', async (model, { db }) => {
+  await witnessClocks(db, keptLog().log);
+  model.seeClock();
+});
+
+const trim = step('trim', async (model, { db, clientToken }) => {
+  await trimFailed(db, clientToken);
+  model.trimFailed();
+});
+
 /** What waits fails, and is forgotten once it has been kept for long. */
 const outlast = step('outlast', async (model) => {
-  for (const one of [pass(2 * day), plan(0), pass(91 * day), plan(0)]) await one.run(model, undefined);
+  for (const one of [pass(2 * day), plan(0), pass(91 * day), trim]) await one.run(model, undefined);
 });
 
 const save = step('save', async (model, client) => {
@@ -578,7 +600,17 @@ async function snapshot(client: DeliveryClient): Promise<() => Promise<void>> {
 /** The model's facts that are fields of the endpoint's hash, where `aName` is `a_name`. */
 const fields = [
   ...(['epoch', 'urlEpoch', 'failures', 'notBefore', 'probeAt', 'recoveredAt', 'rateAt'] as const),
-  ...(['drainAt', 'places', 'picks', 'leasesEnd', 'putOffAt', 'pullBelow', 'clockMs', 'clockAt'] as const),
+  ...([
+    'drainAt',
+    'places',
+    'picks',
+    'leasesEnd',
+    'clockSeen',
+    'turned',
+    'pullBelow',
+    'clockMs',
+    'clockAt',
+  ] as const),
   'lastSuccessAt' as const,
 ];
 
@@ -676,8 +708,7 @@ async function standingsAgree(model: Model): Promise<void> {
     assert.ok(answeredAt >= askedAt && answeredAt <= readAt, `${answeredAt - askedAt} ms`);
   }
   assert.deepEqual([owed, inFlight], [model.waiting().length + facts.holders.size, facts.holders.size]);
-  const isSetBack = Math.max(facts.putOffAt, facts.recoveredAt) > now + second;
-  assert.ok(!isSetBack || catchUpLateMs > minute, 'the sweep sets the alarm');
+  assert.ok(!model.isTurned || catchUpLateMs > minute, 'the sweep sets the alarm');
   const failed = model.failedYet();
   assert.deepEqual([endpoint.failed, endpoint.failedSince], [failed.length, failed[0]?.at]);
   const next = model.nextTime();
@@ -718,6 +749,7 @@ async function readsOn(model: Model): Promise<void> {
 async function drains({ client, facts }: Model): Promise<void> {
   for (const end of [setPaused, setHeld]) await end(client.db, client.clientToken, false);
   if (!facts.registered) await client.register();
+  client.setAhead(0);
   client.settings.retentionMs = Number.MAX_SAFE_INTEGER;
   await resumeEndpoint(client.db, client.clientToken);
   for (let round = 0; round < 60; round++) {
@@ -830,6 +862,8 @@ const anyStep: fc.Arbitrary<Step>[] = [
   fc.constantFrom(second, second, 7 * second, leaseMs, minute, minute, 5 * hour, 2 * day).map(pass),
   // Redis' clock is set back, or a replica with another clock takes over.
   fc.constantFrom(-400, -3 * second, -5 * minute, -hour).map(pass),
+  fc.constantFrom(0, 0, 7 * second, hour, 32 * day).map(setAhead),
+  fc.constantFrom(seeClock, seeClock, seeClock, trim),
 ];
 const anyLimits = fc.record<Limits>({
   maxInFlight: fc.constantFrom(1, 2, 4, 5),

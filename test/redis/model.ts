@@ -67,7 +67,10 @@ const newFacts = () => ({
   places: 0,
   picks: 0,
   leasesEnd: 0,
-  putOffAt: 0,
+  clockSeen: 0,
+  turned: 0,
+  setRightBy: 0,
+  retryAfter: 0,
   pullBelow: 0,
   held: false,
   /** The endpoint's clock: for how long it has run, and since when it runs (0: it is stopped). */
@@ -160,6 +163,8 @@ export class Model {
   /** As the last step left it. */
   catchUpUntil: string | undefined;
   plannedAt = 0;
+  /** What processes know of Redis' clock. */
+  witness = { seen: 0, turned: 0 };
   saved: { facts: Facts; limits: Limits; restore(): Promise<void> } | undefined;
 
   constructor(
@@ -186,7 +191,8 @@ export class Model {
 
   private clock(): number {
     const { clockMs, clockAt } = this.facts;
-    return clockMs + (clockAt > 0 ? this.now - Math.min(clockAt, this.now) : 0);
+    const now = Math.min(this.now, this.client.callersNow());
+    return clockMs + (clockAt > 0 ? Math.max(now - clockAt, 0) : 0);
   }
 
   /** The clock runs while nothing but failures keeps deliveries from the endpoint. */
@@ -314,7 +320,6 @@ export class Model {
     let quiet: number | undefined;
     if (quietMs > 0 && older === undefined) {
       quiet = this.now + quietMs + 0.5;
-      this.facts.putOffAt = this.now;
     } else if (quietMs > 0 && older !== undefined) {
       if (holder !== undefined) quiet = older.quiet;
       else if (isQuiet(older.due)) quiet = older.due;
@@ -450,23 +455,68 @@ export class Model {
         .filter(({ live, due }) => live === isLive && due >= now + 1 && due <= facts.pullBelow)
         .sort((a, b) => b.due - a.due || (a.asset < b.asset ? 1 : -1))
         .slice(0, pulledAtOnce);
-      for (const { asset, due } of later) if (!isQuiet(due) || due > now + quietMs + 1) this.waitAgain(asset);
+      for (const { asset, due } of later) {
+        if (isQuiet(due) && due <= now + quietMs + 1) continue;
+        const owed = facts.owed.get(asset) ?? assert.fail(asset);
+        if (owed.since > now) owed.since -= facts.setRightBy;
+        this.waitAgain(asset);
+      }
       return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
     });
     const below = Math.max(...reached);
     facts.pullBelow = below === facts.pullBelow ? below - 0.5 : below;
   }
 
-  /** Redis' clock may have been set back: what was put off before waits no longer than it would have. */
-  setRight(): void {
+  /** Redis' clock has stepped back since the last call that set right what was noted before. */
+  get isTurned(): boolean {
+    return this.facts.clockSeen > this.now + 1000 || this.witness.turned > this.facts.turned;
+  }
+
+  /** The clocks of Redis and of the callers agree: otherwise nothing ends for good. */
+  get isSure(): boolean {
+    return Math.abs(this.now - this.client.callersNow()) <= 5 * minute;
+  }
+
+  /** A process looks at Redis' clock. */
+  seeClock(): void {
+    const { witness, now } = this;
+    if (witness.seen - now > 1000) witness.turned = Math.max(witness.turned + 1, witness.seen);
+    witness.seen = now;
+  }
+
+  /** Redis' clock may have stepped back: what was noted before waits no longer than it would have from now on. */
+  setRight(longestMs = leaseMs): void {
     const { facts, now } = this;
-    if (Math.max(facts.putOffAt, facts.recoveredAt) <= now + 1000) return;
-    const back = Math.max(facts.putOffAt - now, 0);
-    if (facts.probeAt > 0) facts.probeAt -= back;
-    if (facts.notBefore > 0) facts.notBefore -= back;
-    facts.putOffAt = Math.min(facts.putOffAt, now);
-    facts.recoveredAt = this.recoveredAt;
-    this.dueAll();
+    const { quietMs = 0 } = this.limits;
+    if (this.isTurned) {
+      const newest = Math.max(...this.waiting().map(({ since }) => since));
+      const { probeAt, clockAt, notBefore, retryAfter } = facts;
+      Object.assign(facts, {
+        setRightBy: Math.max(newest - now, 0),
+        probeAt: Math.min(probeAt, now),
+        notBefore: Math.min(notBefore, now + retryAfter),
+        recoveredAt: this.recoveredAt,
+        clockAt: Math.min(clockAt, now),
+        leasesEnd: 0,
+      });
+      for (const [asset, holder] of facts.holders) {
+        holder.lease = Math.min(holder.lease, now + longestMs);
+        const owed = facts.owed.get(asset);
+        if (owed === undefined) continue;
+        owed.since = Math.min(owed.since, now);
+        if (owed.quiet !== undefined && owed.quiet > now + quietMs + 1) owed.quiet = undefined;
+      }
+      // The plan of before is unknown.
+      this.plannedAt = Number.POSITIVE_INFINITY;
+      this.dueAll();
+    } else if (now < facts.clockSeen + 1000) return;
+    Object.assign(facts, { clockSeen: now, turned: Math.max(facts.turned, this.witness.turned) });
+  }
+
+  trimFailed(): void {
+    const { keepFailedMs } = this.client.db.settings;
+    for (const [asset, { at }] of this.facts.failed)
+      if (this.isSure && at <= this.now - keepFailedMs) this.facts.failed.delete(asset);
   }
 
   isOver(lease: number): boolean {
@@ -512,12 +562,12 @@ export class Model {
     }
     const own = this.notification(id);
     const failures = ++own.failures;
-    own.failingSince ??= this.clock();
+    if (this.isSure) own.failingSince ??= this.clock();
     assert.equal(settled.failures, failures);
     const { retryScheduleMs, retryWindowMs } = this.client.settings;
     const least = retryScheduleMs[Math.min(failures, retryScheduleMs.length) - 1] as number;
-    const mayFail = facts.state === 'active' && lastSuccessAt > own.acceptedAt;
-    const leftMs = retryWindowMs - (this.clock() - own.failingSince);
+    const mayFail = this.isSure && facts.state === 'active' && lastSuccessAt > own.acceptedAt;
+    const leftMs = retryWindowMs - (this.clock() - (own.failingSince ?? this.clock()));
     if (settled.result === 'retry') assert.ok(!mayFail || least <= leftMs, 'it does not fail');
     if (settled.result === 'failed') {
       assert.ok(mayFail && 1.1 * least + 1 > leftMs, 'it fails too early');
@@ -532,8 +582,8 @@ export class Model {
 
   private judge({ epoch }: Taken, { ok, status, retryAfterMs = 0 }: Answer): void {
     const { facts, now } = this;
-    if (!ok) facts.putOffAt = now;
-    if (retryAfterMs > 0) facts.notBefore = Math.max(facts.notBefore, now + retryAfterMs);
+    if (retryAfterMs > 0 && now + retryAfterMs > facts.notBefore)
+      Object.assign(facts, { notBefore: now + retryAfterMs, retryAfter: retryAfterMs });
     // Noted once a second.
     if (ok && Math.abs(now - facts.lastSuccessAt) >= 1000) facts.lastSuccessAt = now;
     if (epoch !== facts.epoch) return;
@@ -551,7 +601,7 @@ export class Model {
       return;
     }
     facts.failures++;
-    facts.failingSince ??= this.clock();
+    if (this.isSure) facts.failingSince ??= this.clock();
     if (facts.places > 1) facts.places = 1;
     const { failingAfter, suspendAfterMs, suspendMinimumAttempts } = this.client.settings;
     if (status === 410 && facts.state !== 'suspended') this.enter('suspended');
@@ -560,7 +610,8 @@ export class Model {
       Object.assign(facts, { probeStep: 1, probeAt: Number.NaN });
     } else if (isProbe) {
       Object.assign(facts, { probeStep: facts.probeStep + 1, probeAt: Number.NaN });
-      const failsLong = this.clock() - facts.failingSince >= suspendAfterMs;
+      const { failingSince = Number.POSITIVE_INFINITY } = facts;
+      const failsLong = this.isSure && this.clock() - failingSince >= suspendAfterMs;
       if (failsLong && facts.failures >= suspendMinimumAttempts) this.enter('suspended');
     }
   }
@@ -588,6 +639,7 @@ export class Model {
   take(most: number, nonce: string, taken: readonly Taken[], arriveApart = false): void {
     let i = 0;
     for (const mayMakeRoom of arriveApart ? [false, true] : [true]) {
+      if (mayMakeRoom) this.pull();
       const { holders, leasesEnd } = this.facts;
       if (mayMakeRoom && i < most && holders.size > 0 && this.isOver(leasesEnd)) this.endLeases();
       for (; i < most; i++) {
@@ -716,16 +768,14 @@ export class Model {
   plan(leastMs: number): Plan {
     const { facts, now } = this;
     const { retentionMs } = this.client.settings;
-    this.setRight();
+    this.setRight(longestLeaseMs);
     this.endLeases();
-    const old = this.waiting().filter(({ since }) => since <= now - retentionMs);
+    const old = this.isSure ? this.waiting().filter(({ since }) => since <= now - retentionMs) : [];
     for (const { id } of old) this.fail(id, 'expired');
-    for (const [asset, { at }] of facts.failed)
-      if (at <= now - this.client.db.settings.keepFailedMs) facts.failed.delete(asset);
-    const waiting = this.waiting();
-    const owed = waiting.length + facts.holders.size;
+    const owed = this.waiting().length + facts.holders.size;
     if (owed === 0) return { owed, oldestAt: 0, inMs: 0, reason: 'due', expired: old.length };
     this.pull();
+    const waiting = this.waiting();
     const oldestAt = waiting.length === 0 ? now : Math.min(...waiting.map(({ since }) => since));
     const { reason, at = oldestAt + retentionMs } = this.nextTime();
     const leases = [...facts.holders.values()].map(({ lease }) => lease);

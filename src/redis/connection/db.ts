@@ -24,6 +24,8 @@ export interface Db {
   knownSecrets: Map<string, { version: string; fields: Record<string, string> }>;
   /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;
+  /** This process' clock, ms, where a test has it differ from that of Redis. */
+  callersNow?(): number;
   /**
    * Runs a write whose answer promises something. `write` gets a connection of its own, which is this one otherwise; it may
    * run several commands.
@@ -37,7 +39,7 @@ export interface CommandObserver {
   refused(reason: RedisReason): void;
 }
 
-interface DbOptions extends Pick<Db, 'settings'>, Partial<Pick<Db, 'clockOffsetMs'>> {
+interface DbOptions extends Pick<Db, 'settings'>, Partial<Pick<Db, 'clockOffsetMs' | 'callersNow'>> {
   /** addresses.ts */
   url: string;
   prefix: string;
@@ -74,6 +76,7 @@ export function openDb(options: DbOptions): Db {
     settings,
     knownSecrets: new Map(),
     clockOffsetMs,
+    ...(options.callersNow && { callersNow: options.callersNow }),
     client: (clientToken) => clientKeys(prefix, clientToken),
     durably: (write) =>
       writeDurably((own) => {
@@ -110,7 +113,7 @@ function observeCommands(redis: Redis, nodes: Nodes, health: StoreHealth, observ
 const confirmationMs = 500;
 
 /** Returns the time by which records are written, ms: this machine's clock, with the offset of the scripts. */
-export const nowOf = (db: Db): number => Date.now() + db.clockOffsetMs();
+export const nowOf = (db: Db): number => db.callersNow?.() ?? Date.now() + db.clockOffsetMs();
 
 /** Returns the time by which the scripts of this key's server end notifications, ms. @throws RedisUnavailable */
 export async function timeAt({ nodes, clockOffsetMs }: Db, key: string): Promise<number> {

@@ -51,6 +51,8 @@ export class StoreHealth {
   readonly notDurable = new Set<string>();
   /** The marks of the installation by their keys, as this process last saw them (mark.ts). */
   readonly marks = new Map<string, string>();
+  /** Servers whose clocks differ from this process' clock (clocks.ts). */
+  readonly differing = new Set<Redis>();
   /** The mark of the installation is gone: no claim is made. */
   isEmptied = false;
 

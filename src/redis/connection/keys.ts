@@ -34,7 +34,9 @@ import { Command } from 'ioredis';
  *   clock_ms, clock_at            the client's clock: ms run so far; since when it runs (0: it is stopped)
  *   catch_up_until                until when catch-up sleeps (absent: none is known to run)
  *   planned_at, woken_at          when catch-up last noted that; when it was first woken since
- *   put_off_at                    when something was last put off: a failure, an asset given back
+ *   retry_after                   for how long (ms) not_before was set
+ *   clock_seen, turned            Redis' clock as last noted, once a second; the last step back that is set right (clocks.ts)
+ *   set_right_by                  by how much the newest of what waited was ahead then
  *   pull_below                    while all that waits is made due: how far that has come, from the latest to the present
  *   rate_at, drain_at             when max_per_second allows the next attempt, and when the drain rate does
  *   places                        after a probe succeeded, how many attempts may be under way at most (0: all that are allowed)
@@ -96,6 +98,9 @@ export function globalKeys(prefix: string) {
     deletedClients: `${prefix}deleted-clients`, // sorted set: by the time of the deletion, until the keys are cleared
     owedClients: `${prefix}owed-clients`, // sorted set: client token by the time its last claim began
     owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`, // in a cluster: a part of it
+    // hash, in a cluster one in each range of slots: a server's clock as last seen; its last step back (clocks.ts)
+    clock: `${prefix}clock`,
+    clockBeside: (tag: string) => `${prefix}clock:{${tag}}`,
     processes: `${prefix}processes`, // sorted set: processes that start workflows, by the time each last said that it runs
     audit: `${prefix}audit`, // stream of operators' changes
     sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at

@@ -19,6 +19,8 @@ interface Store {
   redis: Redis;
   nodes: Nodes;
   clockOffsetMs(): number;
+  /** The caller's clock, ms; absent: this machine's, with the offset. */
+  callersNow?(): number;
 }
 
 /** Each file uses only those before it. */
@@ -75,12 +77,16 @@ export function askScript<Answer>(...call: Parameters<typeof runScript>): Promis
 
 /** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text. */
 export function evaluate<Answer = unknown>(
-  { redis, nodes, clockOffsetMs }: Store,
+  { redis, nodes, clockOffsetMs, callersNow }: Store,
   name: string,
   keys: readonly string[],
   args: readonly ScriptArgument[] = [],
 ): Promise<Answer> {
-  const sent = [name + release, keys.length, ...keys, clockOffsetMs(), ...args];
+  const offsetMs = clockOffsetMs();
+  const server = nodes.ownerOf(keys[0] ?? '');
+  const turned = server === undefined ? 0 : (nodes.turned.get(server) ?? 0);
+  const clocks = `${offsetMs} ${callersNow?.() ?? Date.now() + offsetMs} ${turned}`;
+  const sent = [name + release, keys.length, ...keys, clocks, ...args];
   const call = () => redis.call('FCALL', sent) as Promise<Answer>;
   return call().catch(async (err) => {
     if (!isNotLoaded(err)) throw err;

@@ -24,6 +24,8 @@ export interface Nodes {
   greet(server: Redis): Promise<void>;
   /** Reads again which server keeps which key. */
   refresh(): void;
+  /** The last step back of each server's clock that this process knows of (clocks.ts). */
+  turned: WeakMap<Redis, number>;
   /**
    * Claims that this process has announced, the oldest first, by client token (owedClients.ts). It is emptied when a server may
    * answer from now on that has lost answered writes.
@@ -143,6 +145,7 @@ function openSingle(
       greet,
       refresh() {},
       announced,
+      turned: new WeakMap(),
     },
   };
 }
@@ -227,6 +230,7 @@ function openCluster(
       greet,
       refresh: () => cluster.refreshSlotsCache(),
       announced,
+      turned: new WeakMap(),
     },
   };
 }

@@ -28,6 +28,10 @@ export interface Range {
   dryRun: boolean;
 }
 
+/** Removes failed assets that were kept for long enough. @returns how many: 200 at most */
+export const trimFailed = (db: Db, clientToken: string): Promise<number> =>
+  runScript(db, 'trimFailed', clientToken, [db.settings.keepFailedMs]);
+
 /** Each step blocks Redis for some milliseconds. */
 const recoveredPerStep = 200;
 

@@ -2,6 +2,7 @@
 import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
+import { trimFailed } from '../notifications/redeliver.js';
 import { clientTokens } from './clients.js';
 import type { EndpointState } from './endpoint.js';
 import { noticeFields } from './notices.js';
@@ -51,7 +52,7 @@ const dayMs = 86_400_000;
 
 /**
  * Counts the registrations of all clients by the state that people see, and the assets that have failed in the last day and were
- * neither recovered nor replaced: three commands for each client, in pages of 500.
+ * neither recovered nor replaced: three commands for each client, in pages of 500. Removes those that were kept for long enough.
  * @param told `broken` is called for each client whose keys cannot be read, which is not counted;
  * `notice` for each client that has a notice to claim (records/notices.ts), which the same commands find
  * @throws if Redis is unavailable
@@ -65,12 +66,15 @@ export async function countEndpoints(
 
   async function count(clientToken: string): Promise<void> {
     const keys = db.client(clientToken);
-    const [isRegistered, [paused, held, state, ...notices], failed] = await Promise.all([
+    const [isRegistered, [paused, held, state, ...notices], [, oldest]] = await Promise.all([
       db.redis.hexists(keys.registration, 'url'),
       db.redis.hmget(keys.endpoint, ...fields),
-      db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf'),
+      db.redis.zrange(keys.failedAt, '0', '0', 'WITHSCORES'),
     ]);
-    counts.failedAssets += failed;
+    if (oldest !== undefined)
+      counts.failedAssets += await db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf');
+    const { keepFailedMs } = db.settings;
+    if (Number(oldest) <= nowOf(db) - keepFailedMs) await trimFailed(db, clientToken);
     const isPaused = paused === '1' || held === '1';
     if (isRegistered === 1) counts[isPaused ? 'paused' : ((state ?? 'active') as EndpointState)]++;
     if (notices.some(Boolean)) told.notice(clientToken);

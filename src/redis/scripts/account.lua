@@ -47,7 +47,7 @@ entry('rotateSecret', function(KEYS, ARGV)
   else
     local kept = {old .. ':' .. ARGV[3]}
     for previous, till in string.gmatch(redis.call('HGET', A, 'previous_secrets') or '', '(%x+):(%d+)') do
-      if tonumber(till) > now then kept[#kept + 1] = previous .. ':' .. till end
+      if tonumber(till) > now or not is_sure() then kept[#kept + 1] = previous .. ':' .. till end
     end
     redis.call('HSET', A, 'previous_secrets', table.concat(kept, ','))
   end
@@ -86,7 +86,7 @@ entry('recordCall', function(KEYS, ARGV)
   if most > 0 and is_first and count >= most and is_refused then return {0, redis.call('PTTL', KEYS[3])} end
   local stream, trim = KEYS[1], {'MAXLEN', '~', kept}
   if most > 0 and (count < most_all or (is_first and count < most)) then
-    stream, trim = KEYS[2], {'MINID', '~', now - tonumber(kept_ms)}
+    stream, trim = KEYS[2], {'MINID', '~', is_sure() and now - tonumber(kept_ms) or 0}
     if redis.call('INCR', KEYS[3]) == 1 then redis.call('PEXPIRE', KEYS[3], day_ms) end
     if once_ms > 0 then redis.call('SET', KEYS[4], '1', 'PX', once_ms) end
     if most_all < most then

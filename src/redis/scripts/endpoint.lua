@@ -10,15 +10,16 @@ local health_read, limits_read, given_bound
 local needs_wake
 at_begin(function() health_read, limits_read, given_bound, needs_wake = nil, nil, nil, 0 end)
 local NUMBERS = {'not_before', 'probe_at', 'epoch', 'url_epoch', 'rate_at', 'drain_at', 'recovered_at', 'catch_up_until',
-  'planned_at', 'woken_at', 'failures', 'last_success_at', 'places', 'picks', 'leases_end', 'put_off_at', 'pull_below',
-  'updates_awaited_until'}
+  'planned_at', 'woken_at', 'failures', 'last_success_at', 'places', 'picks', 'leases_end', 'clock_seen', 'turned',
+  'pull_below', 'set_right_by', 'updates_awaited_until'}
 local function health()
   if health_read then return health_read end
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'secrets_at', unpack(NUMBERS))
   health_read = {state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', secrets_at = e[4] or ''}
   for i = 1, #NUMBERS do health_read[NUMBERS[i]] = tonumber(e[i + 4] or 0) end
   local h = health_read
-  h.set_back_by = math.max(h.put_off_at, h.recovered_at) - now
+  -- Redis' clock has stepped back since this client was last set right (`set_right`).
+  h.is_turned = h.clock_seen > now + 1000 or turned > h.turned
   h.recovered_at = noted(h.recovered_at, 0)
   -- A plan of another clock is unknown.
   if h.planned_at > now then h.planned_at, h.catch_up_until = 0, 0 end
@@ -38,9 +39,10 @@ local function limits()
   }
   return limits_read
 end
+-- While the clocks of Redis and the caller disagree, the lesser counts.
 local function clock()
   local at = number('clock_at')
-  return number('clock_ms') + (at > 0 and now - noted(at, 0) or 0)
+  return number('clock_ms') + (at > 0 and math.max(math.min(now, callers_now) - at, 0) or 0)
 end
 local function sync_clock()
   health_read, limits_read = nil, nil
@@ -55,7 +57,7 @@ local function enter(name)
   redis.call('HINCRBY', E, 'epoch', 1)
   if name == 'active' then
     redis.call('HSET', E, 'failures', 0, 'recovered_at', now)
-    redis.call('HDEL', E, 'first_failure_at', 'probe_step', 'probe_at')
+    redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock', 'probe_step', 'probe_at')
   end
   sync_clock()
 end
@@ -106,7 +108,12 @@ local function pull_forward()
     for i = 1, #later, 2 do
       local due = tonumber(later[i + 1])
       if not is_quiet(due) or noted(due, limits().quiet_ms + 1) < due then
-        redis.call('ZADD', base .. lane, math.min(since_of(later[i]), now), later[i])
+        local since = since_of(later[i])
+        if since > now then
+          since = since - health().set_right_by
+          redis.call('ZADD', base .. 'owed-since', since, later[i])
+        end
+        redis.call('ZADD', base .. lane, math.min(since, now), later[i])
       end
     end
     if #later == 2 * PULLED_AT_ONCE then reached = math.max(reached, tonumber(later[#later])) end
@@ -124,18 +131,6 @@ local function new_url(from, why, by)
   due_all()
   pull_forward()
   note_change(from, why, by, true)
-end
--- Where Redis' clock was set back by more than a second: brings forward what was put off by the former clock.
-local function set_right()
-  local h = health()
-  if h.set_back_by <= 1000 then return end
-  local back = h.put_off_at - now
-  for _, name in ipairs({'probe_at', 'not_before'}) do
-    if back > 0 and h[name] > 0 then redis.call('HSET', E, name, h[name] - back) end
-  end
-  redis.call('HSET', E, 'put_off_at', math.min(h.put_off_at, now), 'recovered_at', h.recovered_at)
-  health_read = nil
-  due_all()
 end
 -- Returns the time of the endpoint's first failure since its last success (`otherwise` if there is none), and the number of
 -- failed attempts since. Call it before `enter`.

@@ -1,13 +1,14 @@
 -- Keeps the assets whose newest notification has failed, beside what is owed (`failed`, `failed-at`; notification.lua).
 
--- Removes entries that are older than `kept_ms`, at most 200, and has the rest expire with the newest.
-local function trim_failed(kept_ms)
-  if size('failed') == 0 then return end
-  for _, asset in ipairs(redis.call('ZRANGEBYSCORE', base .. 'failed-at', '-inf', now - kept_ms, 'LIMIT', 0, 200)) do
-    drop_failed(asset)
-  end
-  for _, key in ipairs({'failed', 'failed-at'}) do redis.call('PEXPIRE', base .. key, kept_ms) end
-end
+-- Removes failed assets that have been kept for long enough, at most 200: Redis would remove all of them if its clock were ahead for a moment.
+-- Arguments: kept_ms
+-- Answer: how many were removed
+entry('trimFailed', function(_, ARGV)
+  if not is_sure() then return 0 end
+  local old = redis.call('ZRANGEBYSCORE', base .. 'failed-at', '-inf', now - tonumber(ARGV[2]), 'LIMIT', 0, 200)
+  for _, asset in ipairs(old) do drop_failed(asset) end
+  return #old
+end)
 -- Notes that the notification of an asset has failed, and owes the notice of that: at most one waits. The notifications of clients of
 -- notices, which have a body, are not kept.
 local function note_failed(asset, id, lane, reason)

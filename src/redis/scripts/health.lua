@@ -47,21 +47,20 @@ end
 local function settle_failure(says, same_epoch, v)
   local state = health().state
   health_read = nil
-  redis.call('HSET', E, 'last_failure_at', now, 'put_off_at', now)
+  redis.call('HSET', E, 'last_failure_at', now)
   -- An attempt that was under way when another one suspended the endpoint does not change what people are told of that.
   if state ~= 'suspended' then
     redis.call('HSET', E, 'last_error', v.error, 'last_status', v.status, 'last_detail', cjson.decode(v.line).detail or '')
   end
-  if v.retry_after > 0 then
-    redis.call('HSET', E, 'not_before', math.max(number('not_before'), now + v.retry_after))
+  if now + v.retry_after > math.max(number('not_before'), now) then
+    redis.call('HSET', E, 'not_before', now + v.retry_after, 'retry_after', v.retry_after)
   end
   -- A failure from before a recovery must not count towards the next suspension.
   if not same_epoch then return end
   if number('places') > 1 then set_places(1) end
   local in_a_row = redis.call('HINCRBY', E, 'failures', 1)
-  if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then
-    redis.call('HSET', E, 'first_failure_clock', clock())
-  end
+  redis.call('HSETNX', E, 'first_failure_at', now)
+  if is_sure() then redis.call('HSETNX', E, 'first_failure_clock', clock()) end
   if v.status == '410' and state ~= 'suspended' then
     become(says, 'suspended', 'it answered 410')
   elseif state == 'active' and in_a_row >= schedule.failingAfter then
@@ -70,7 +69,8 @@ local function settle_failure(says, same_epoch, v)
   elseif state == 'failing' then
     local step = redis.call('HINCRBY', E, 'probe_step', 1)
     redis.call('HSET', E, 'probe_at', now + delay_of(schedule.probeScheduleMs, step, v.random))
-    local fails_long = clock() - number('first_failure_clock') >= schedule.suspendAfterMs
+    local since = is_sure() and field('first_failure_clock')
+    local fails_long = since and clock() - tonumber(since) >= schedule.suspendAfterMs
     if fails_long and in_a_row >= schedule.suspendMinimumAttempts then
       become(says, 'suspended', 'it failed for too long, ' .. in_a_row .. ' attempts')
     end

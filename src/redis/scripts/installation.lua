@@ -22,6 +22,20 @@ entry('forgetOwedClient', function(KEYS, ARGV)
   if at and tonumber(at) < now - tonumber(ARGV[3]) then return redis.call('ZREM', KEYS[1], ARGV[2]) end
   return 0
 end)
+-- Notes a server's clock, and whether it has stepped back by more than a second since the last note. A replica that takes over knows the note.
+-- KEYS: the server's witness
+-- Answer: {the server's clock, its last step back: named by the clock before it, and greater than any step before (0: none), 1 if this
+--   call has found it}
+entry('witnessClock', function(KEYS)
+  local seen, last_turn = unpack(redis.call('HMGET', KEYS[1], 'seen', 'turned'))
+  local back, turn = tonumber(seen or '0') - now, tonumber(last_turn or '0')
+  if back > 1000 then
+    turn = math.max(turn + 1, tonumber(seen))
+    redis.call('HSET', KEYS[1], 'turned', turn, 'back_ms', back, 'turned_at', now)
+  end
+  redis.call('HSET', KEYS[1], 'seen', now)
+  return {now, turn, back > 1000 and back or 0}
+end, {'allow-oom'})
 -- Counts the processes that start workflows, and notes that the caller is one of them. It removes those that were silent for too
 -- long, unless the caller was silent or unknown itself: then Redis may have been away, and the others could not say anything either.
 -- KEYS: the processes

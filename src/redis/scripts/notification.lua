@@ -177,11 +177,6 @@ local function replace_failed(asset, id)
 end
 -- Whether an asset that is due at this time waits for the end of a quiet period: such a time ends with half a millisecond, as no other.
 local function is_quiet(due) return due % 1 ~= 0 end
--- Notes that something is put off until then, so that a clock that is set back is noticed (`set_right`).
-local function put_off(due)
-  redis.call('HSET', E, 'put_off_at', now)
-  return due
-end
 -- Makes an asset owed by this notification. A notification that it replaces ends as superseded at the same moment and
 -- passes on its "owed since"; and, if the client has a quiet period (`quiet_ms`), the end of that. Returns the lane, live if either of
 -- the two is, and whether it replaced one.
@@ -193,7 +188,7 @@ local function owe(asset, id, lane, quiet_ms)
   local since, quiet = entry_before.since, nil
   if entry_before.lane == 'L' then lane = 'L' end
   if quiet_ms and quiet_ms > 0 then
-    if not before then quiet = put_off(now + quiet_ms + 0.5)
+    if not before then quiet = now + quiet_ms + 0.5
     elseif f then quiet = f.quiet
     elseif is_quiet(w.due) then quiet = w.due end
   end

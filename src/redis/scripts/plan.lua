@@ -6,14 +6,14 @@ local function oldest_owed()
 end
 -- Plans catch-up: ends notifications owed for too long, at most 200, and notes until when catch-up sleeps, and that it has planned
 -- (`alarm`). A full Redis allows it: otherwise nobody could make due what a dead process holds.
--- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least), kept_ms (how long failed assets are kept)
+-- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least)
 -- Answer: JSON of `Plan` of src/redis/owed/standing.ts
 entry('plan', function(_, ARGV)
   local retention_ms = tonumber(ARGV[2])
   given_bound, drain_per_second = ARGV[3], tonumber(ARGV[4])
   set_right()
   local lease_ends = end_leases()
-  local too_old = redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200)
+  local too_old = is_sure() and redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200) or {}
   for _, asset in ipairs(too_old) do
     local w = waiting_of(asset)
     if w then
@@ -22,7 +22,6 @@ entry('plan', function(_, ARGV)
       stop_waiting(asset)
     else redis.call('ZREM', base .. 'owed-since', asset) end
   end
-  trim_failed(tonumber(ARGV[6]))
   local owed = owed_count()
   if owed == 0 then
     redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
@@ -81,15 +80,15 @@ entry('endpoint', function(_, ARGV)
     if h.state == 'failing' then since = math.max(h.probe_at, h.not_before) end
   end
   -- An asset in flight is due when its lease ends: the process that holds it may have died.
-  local first_end, last_end = leases()
+  local first_end = leases()
   since = math.min(since, first_end or FAR)
   -- What was due when catch-up planned, it knows; it looks at the time that it noted.
   local until_at = h.catch_up_until
   local needed = until_at + AWAKE_MS
   if until_at == 0 then needed = since == FAR and oldest or since
   elseif since > h.planned_at then needed = math.min(needed, since) end
-  -- The clock was set back: whatever was noted before counts as late.
-  if h.set_back_by > 1000 or (last_end or 0) > now + LONGEST_LEASE then needed = 0 end
+  -- Whatever was noted before the clock stepped back counts as late.
+  if h.is_turned then needed = 0 end
   if since == FAR then since = math.max(until_at, oldest) end
   local is_consistent = waiting_count() == redis.call('ZCARD', base .. 'owed-since')
     and waiting_count() == redis.call('ZCARD', base .. LANES.L) + redis.call('ZCARD', base .. LANES.B)

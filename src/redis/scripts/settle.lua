@@ -63,11 +63,12 @@ local function settle_attempt(v)
   end
   failures = failures + 1
   add(changed, 'failures', failures)
-  if not r[3] then add(changed, 'clock_since', clock()) end
+  if not r[3] and is_sure() then add(changed, 'clock_since', clock()) end
   local due = now + delay_of(schedule.retryScheduleMs, failures, v.random)
   local clock_at_due = clock() + due - now
   local took_others = last_success > tonumber(r[4] or now)
-  if clock_at_due - tonumber(r[3] or clock()) > schedule.retryWindowMs and health().state == 'active' and took_others then
+  local is_over = is_sure() and clock_at_due - tonumber(r[3] or clock()) > schedule.retryWindowMs
+  if is_over and health().state == 'active' and took_others then
     note_failed(v.asset, v.id, f.lane, 'window')
     local failed = ends('failed', 'window')
     end_flight(v.asset)
@@ -83,7 +84,7 @@ local function give_back(asset, nonce, due)
   local f = flight_of(asset)
   if not f or f.nonce ~= nonce then return end
   wait_again(asset, f, due)
-  if due then alarm(put_off(due) + lease_ms) end
+  if due then alarm(due + lease_ms) end
 end
 -- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
 -- Redis refuses to others: each delivery frees some.
@@ -109,7 +110,6 @@ entry('turn', function(_, ARGV)
     give_back(ARGV[at], ARGV[at + 1], in_ms > 0 and now + in_ms or nil)
   end
   if ARGV[8] ~= '' then end_leases(' ' .. ARGV[8] .. ' ') end
-  pull_forward()
   take()
   -- An empty list would be an object in JSON.
   return answer_taken({settled = #settled > 0 and settled or nil})

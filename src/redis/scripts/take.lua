@@ -5,6 +5,28 @@ local lease_ms, drain_per_second, nonce, left, known_secrets
 -- The assets that this call has taken, as `Taken` of src/redis/owed/turn.ts has it.
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
+-- Notes Redis' clock, at most once a second. Where it has stepped back, sets right what was noted ahead of the present: nothing waits
+-- longer than it would have from now on, and what is due keeps its order (`pull_forward`).
+local function set_right()
+  local h = health()
+  if h.is_turned then
+    local newest = tonumber(redis.call('ZREVRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
+    local not_before = math.min(h.not_before, now + number('retry_after'))
+    redis.call('HSET', E, 'set_right_by', math.max(newest - now, 0), 'not_before', not_before, 'leases_end', 0,
+      'probe_at', math.min(h.probe_at, now), 'recovered_at', h.recovered_at, 'clock_at', math.min(number('clock_at'), now))
+    redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
+    for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
+      local f = flight_of(asset)
+      f.lease, f.since = math.min(f.lease, now + (lease_ms or LONGEST_LEASE)), math.min(f.since, now)
+      if f.quiet and f.quiet > now + limits().quiet_ms + 1 then f.quiet = nil end
+      write_flight(asset, f)
+    end
+    health_read = nil
+    due_all()
+  elseif now < h.clock_seen + 1000 then return end
+  redis.call('HSET', E, 'clock_seen', now, 'turned', math.max(h.turned, turned))
+  health().clock_seen, health().turned, health().is_turned = now, math.max(h.turned, turned), false
+end
 -- Reads the first arguments of a call that may take: lease, bound, drain rate, nonce, how many to take at most, and the version of the
 -- secrets that the caller knows.
 local function read_bounds(ARGV)
@@ -138,6 +160,7 @@ local function take_probe()
 end
 -- Takes the oldest due under a lease, as many as the call may take.
 local function take()
+  pull_forward()
   if left == 0 then return end
   -- Their processes have died.
   if now >= noted(health().leases_end, LONGEST_LEASE) and in_flight() > 0 then end_leases() end

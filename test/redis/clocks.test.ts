@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { readSteps, witnessClocks } from '../../src/redis/connection/clocks.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { forTest } from '../servers.js';
+import { keptLog } from '../service.js';
+import { day, fail, hour, minute, newDeliveryClient } from './deliveryClient.js';
+
+describe("Redis' clock", () => {
+  const client = forTest(() => newDeliveryClient({ retryScheduleMs: [4 * hour] }));
+  const kept = forTest(() => keptLog());
+  const witness = () => witnessClocks(client.db, kept.log);
+
+  it('that steps back for less time than a client was idle is seen, told once, and nothing of the client stands still', async () => {
+    const owed = await client.owe('video');
+    await client.attempt(owed, fail);
+    await client.plan();
+    client.pass(10 * minute);
+    await witness();
+    client.pass(-5 * minute);
+    const lateMs = async () => (await getEndpoint(client.db, client.clientToken)).catchUpLateMs;
+    assert.ok((await lateMs()) <= 0);
+    await witness();
+    assert.ok((await lateMs()) > day, 'the sweep sets the alarm');
+    assert.deepEqual(
+      (await client.take()).map((one) => one.platformId),
+      ['video'],
+    );
+    await witness();
+    const told = kept.lines.filter((line) => String(line.msg).includes('has stepped back'));
+    assert.deepEqual([told.length, (await readSteps(client.db)).length], [1, 1]);
+    assert.ok(Math.abs(Number(told[0]?.back_ms) - 5 * minute) < minute);
+  });
+
+  it('that runs ahead of the service is told, and ends nothing for good', async () => {
+    await client.owe('video');
+    client.setAhead(32 * day);
+    await witness();
+    const { owed, expired } = await client.plan();
+    assert.deepEqual([owed, expired], [1, 0]);
+    client.setAhead(0);
+    await witness();
+    const told = kept.lines.map((line) => String(line.msg));
+    for (const says of ['the clocks of redis and this process differ', 'agree again', 'has stepped back'])
+      assert.equal(told.filter((msg) => msg.includes(says)).length, 1, says);
+  });
+});
