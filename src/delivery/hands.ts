@@ -205,17 +205,18 @@ export class Hands {
     const { db, metrics } = this.deps;
     const { clientToken, hand } = client;
     try {
-      await announceClaims(db, clientToken);
+      const isAnnounced = await announceClaims(db, clientToken);
       for (const { key } of call.events) this.#joinable.delete(key);
       const events = call.events.map(({ event }) => event);
       const { answer, safe } = db.durably((own) => claimEvents(own, clientToken, events, call));
       const claimed = await answer;
+      // The client was created meanwhile.
+      if (!isAnnounced && claimed.claims.some(({ kind }) => kind !== 'unknown_client'))
+        await announceClaims(db, clientToken);
       for (const [i, { resolve }] of call.events.entries()) {
         const claim = claimed.claims[i] as Claim;
         if (claim.kind !== 'claimed') this.#undelivered = Math.min(this.#undelivered + 1, maxExtraClaims);
         else if (claim.supersedes) metrics.ended('superseded');
-        // Made-up client tokens are not kept.
-        if (claim.kind === 'unknown_client') db.nodes.announced.delete(clientToken);
         resolve({ claim, safe });
       }
       this.#goOn(client, call, claimed);

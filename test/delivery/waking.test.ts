@@ -25,6 +25,27 @@ describe('Catch-up of a client with more events than places', () => {
   });
 });
 
+describe('A client with a quiet period', () => {
+  const scene = useHarness({}, {});
+
+  it('needs no catch-up for what a process sends at its end', async () => {
+    const { h, client } = scene;
+    await setClient(h.db, client, { quiet_seconds: 1 });
+    for (let n = 0; n < 3; n++) {
+      const { id } = await h.publish({ client, asset: `vid-${n}` });
+      await h.delivered(client, id);
+    }
+    assert.equal(await h.catchUpRun(client), undefined);
+  });
+
+  it('is not in the index if it does not exist', async () => {
+    const { h } = scene;
+    const { kind } = await h.publish({ client: 'made-up', asset: 'vid' });
+    assert.equal(kind, 'unknown_client');
+    assert.equal(await h.db.redis.zscore(h.db.global.owedClients, 'made-up'), null);
+  });
+});
+
 describe('Failures of our own', () => {
   let isCutOff: boolean;
   let causes: string[];

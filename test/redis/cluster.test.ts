@@ -35,6 +35,7 @@ describe('A Redis Cluster', () => {
     const client = await newClient();
     const { db } = client;
     const tokens = Array.from({ length: 200 }, (_, i) => `SITE-${i}`);
+    await Promise.all(tokens.map((token) => db.redis.hset(db.client(token).client, 'account_id', 'a')));
     await Promise.all(tokens.map((token) => announceClaims(db, token)));
     const found: string[] = [];
     for await (const page of indexedClients(db, assert.ifError)) found.push(...page);

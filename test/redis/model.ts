@@ -485,7 +485,7 @@ export class Model {
   }
 
   /** Redis' clock may have stepped back: what was noted before waits no longer than it would have from now on. */
-  setRight(longestMs = leaseMs): void {
+  setRight(): void {
     const { facts, now } = this;
     const { quietMs = 0 } = this.limits;
     if (this.isTurned) {
@@ -500,7 +500,7 @@ export class Model {
         leasesEnd: 0,
       });
       for (const [asset, holder] of facts.holders) {
-        holder.lease = Math.min(holder.lease, now + longestMs);
+        holder.lease = Math.min(holder.lease, now + leaseMs);
         const owed = facts.owed.get(asset);
         if (owed === undefined) continue;
         owed.since = Math.min(owed.since, now);
@@ -768,7 +768,7 @@ export class Model {
   plan(leastMs: number): Plan {
     const { facts, now } = this;
     const { retentionMs } = this.client.settings;
-    this.setRight(longestLeaseMs);
+    this.setRight();
     this.endLeases();
     const old = this.isSure ? this.waiting().filter(({ since }) => since <= now - retentionMs) : [];
     for (const { id } of old) this.fail(id, 'expired');
@@ -777,7 +777,9 @@ export class Model {
     this.pull();
     const waiting = this.waiting();
     const oldestAt = waiting.length === 0 ? now : Math.min(...waiting.map(({ since }) => since));
-    const { reason, at = oldestAt + retentionMs } = this.nextTime();
+    const { reason, at: next = oldestAt + retentionMs } = this.nextTime();
+    // A hand that is there sends what is due within a lease.
+    const at = reason === 'quiet' && next <= now + leaseMs ? next + leaseMs : next;
     const leases = [...facts.holders.values()].map(({ lease }) => lease);
     const inMs = Math.max(Math.min(at - now, ...leases.map((lease) => lease - now), 60 * minute), leastMs);
     return { owed, oldestAt, inMs, reason, expired: old.length };

@@ -30,7 +30,7 @@ export interface Nodes {
    * Claims that this process has announced, the oldest first, by client token (owedClients.ts). It is emptied when a server may
    * answer from now on that has lost answered writes.
    */
-  announced: Map<string, { atMs: number; written: Promise<unknown> }>;
+  announced: Map<string, { atMs: number; written: Promise<boolean> }>;
 }
 
 /** Resolves once a server answers. @throws the error of the first server if none answers */

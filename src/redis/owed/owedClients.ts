@@ -15,8 +15,9 @@ const announcedMs = unclaimedMs / 2;
 /**
  * Announces claims of a client. It is written before the claim itself, so that no owed client is ever missing from the index.
  * A recently announced client is not written again.
+ * @returns false for a client that does not exist
  */
-export function announceClaims(db: Db, clientToken: string): Promise<unknown> {
+export function announceClaims(db: Db, clientToken: string): Promise<boolean> {
   const { announced } = db.nodes;
   // Unlike `performance.now`, this clock does not stand still while the machine sleeps; it may be set back.
   const at = Date.now() + db.clockOffsetMs();
@@ -26,11 +27,22 @@ export function announceClaims(db: Db, clientToken: string): Promise<unknown> {
   }
   let known = announced.get(clientToken);
   if (known === undefined) {
-    known = { atMs: at, written: evaluate(db, 'announceClaims', [indexKey(db, clientToken)], [clientToken]) };
-    known.written.catch(() => announced.delete(clientToken));
+    const written = announce(db, clientToken);
+    written.then(
+      (isWritten) => isWritten || announced.delete(clientToken),
+      () => announced.delete(clientToken),
+    );
+    known = { atMs: at, written };
     announced.set(clientToken, known);
   }
   return known.written;
+}
+
+/** Made-up client tokens leave nothing. */
+async function announce(db: Db, clientToken: string): Promise<boolean> {
+  if ((await db.redis.exists(db.client(clientToken).client)) === 0) return false;
+  await evaluate(db, 'announceClaims', [indexKey(db, clientToken)], [clientToken]);
+  return true;
 }
 
 /**

@@ -131,7 +131,7 @@ export interface Plan {
  * @param leastMs how long it sleeps at least
  */
 export function planCatchUp(db: Db, clientToken: string, leastMs: number) {
-  const { retentionMs, maxInFlight, drainPerSecond } = db.settings;
-  const args = [retentionMs, maxInFlight, drainPerSecond, leastMs];
+  const { retentionMs, maxInFlight, drainPerSecond, leaseMs } = db.settings;
+  const args = [retentionMs, maxInFlight, drainPerSecond, leastMs, leaseMs];
   return askScript<Plan>(db, 'plan', clientToken, args);
 }

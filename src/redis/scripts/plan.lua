@@ -6,11 +6,11 @@ local function oldest_owed()
 end
 -- Plans catch-up: ends notifications owed for too long, at most 200, and notes until when catch-up sleeps, and that it has planned
 -- (`alarm`). A full Redis allows it: otherwise nobody could make due what a dead process holds.
--- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least)
+-- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least), lease_ms
 -- Answer: JSON of `Plan` of src/redis/owed/standing.ts
 entry('plan', function(_, ARGV)
   local retention_ms = tonumber(ARGV[2])
-  given_bound, drain_per_second = ARGV[3], tonumber(ARGV[4])
+  given_bound, drain_per_second, lease_ms = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
   set_right()
   local lease_ends = end_leases()
   local too_old = is_sure() and redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200) or {}
@@ -32,6 +32,8 @@ entry('plan', function(_, ARGV)
   local oldest = oldest_owed()
   local at, why = next_time()
   if at < 0 then at = oldest + retention_ms end
+  -- A hand that is there sends it.
+  if why == 'quiet' and at <= now + lease_ms then at = at + lease_ms end
   -- An asset in flight is due when its lease ends: its process may have died.
   at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + tonumber(ARGV[5]))
   redis.call('HSET', E, 'catch_up_until', at, 'planned_at', now)

@@ -2,6 +2,8 @@
 
 -- Bounds of the caller: ms of a lease, drains per second, the name of the attempts that this call takes, and how many more it may take.
 local lease_ms, drain_per_second, nonce, left, known_secrets
+-- Whether the caller sends: it times what is due within a lease.
+local sends
 -- The assets that this call has taken, as `Taken` of src/redis/owed/turn.ts has it.
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
@@ -17,7 +19,7 @@ local function set_right()
     redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
       local f = flight_of(asset)
-      f.lease, f.since = math.min(f.lease, now + (lease_ms or LONGEST_LEASE)), math.min(f.since, now)
+      f.lease, f.since = math.min(f.lease, now + lease_ms), math.min(f.since, now)
       if f.quiet and f.quiet > now + limits().quiet_ms + 1 then f.quiet = nil end
       write_flight(asset, f)
     end
@@ -32,6 +34,7 @@ end
 local function read_bounds(ARGV)
   lease_ms, given_bound, drain_per_second, nonce = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
   left, known_secrets = tonumber(ARGV[6]), ARGV[7]
+  sends = left > 0
   set_right()
 end
 -- Returns when a rate (one attempt every 1000/rate ms) allows the next attempt, at the time `at` that the last one noted. Unused
@@ -185,7 +188,9 @@ end
 -- with the fields of `answer`.
 local function answer_taken(answer)
   local at, why = next_time()
-  if waiting_count() > 0 and why ~= 'due' and why ~= 'retry' and why ~= 'rate' and why ~= 'full' then alarm(at) end
+  if why == 'quiet' and at <= now + lease_ms then
+    if not sends then alarm(at + lease_ms) end
+  elseif waiting_count() > 0 and why ~= 'due' and why ~= 'retry' and why ~= 'rate' and why ~= 'full' then alarm(at) end
   if at >= 0 then answer.nextInMs = math.max(math.ceil(at - now), 0) end
   answer.wakeCatchUp = needs_wake == 1
   if #taken > 0 then
