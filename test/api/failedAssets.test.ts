@@ -111,9 +111,7 @@ describe('failed assets', () => {
     assert.deepEqual((await read('/notifications?state=failed')).notifications, []);
     assert.deepEqual(await recover(), { count: 0, more: 0 });
     assert.equal((await read('/push_notifications')).failed, 0);
-    await h.publish({ client: customer.client_token, asset: 'new' });
-    await h.wake(customer.client_token);
-    const { failed } = h.db.client(customer.client_token);
-    await until('they are removed', async () => (await h.db.redis.exists(failed)) === 0);
+    await runSweep(h.deps);
+    assert.equal(await h.db.redis.exists(h.db.client(customer.client_token).failed), 0);
   });
 });
