@@ -1,7 +1,9 @@
 /** Finds what an act is about: a client, its registration, a notification. */
-
+import { z } from 'zod';
 import { ApiError } from '../http/apiError.js';
-import { isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
+import { checked } from '../http/checked.js';
+import { askWhetherEmpty, clientTokenText } from '../http/schemas.js';
+import { isNoticesClient, isNotificationId } from '../ids.js';
 import type { Db } from '../redis/connection/db.js';
 import { getNotification } from '../redis/notifications/notifications.js';
 import { type Client, getClient } from '../redis/records/clients.js';
@@ -12,18 +14,20 @@ export type Subject = Pick<Client, 'clientToken' | 'accountId'>;
 
 /**
  * Finds a client of the account, or any client if the caller may name any.
- * @throws ApiError with the code `refusal`, the same for a client that does not exist and for another account's
+ * @throws ApiError 400 for what can be no client token; with the code `refusal`, the same for a client that does not exist and for another account's
  */
 export async function ownClient(
   db: Db,
   asked: { clientToken: string; accountId: string; isAnyAllowed?: boolean },
   refusal: 'invalid_client_token' | 'unknown_client' = 'unknown_client',
 ): Promise<Client> {
-  const client = isClientToken(asked.clientToken) ? await getClient(db, asked.clientToken) : undefined;
+  checked(z.object({ client_token: clientTokenText }), { client_token: asked.clientToken });
+  const client = await getClient(db, asked.clientToken);
   if (client && (asked.isAnyAllowed || client.accountId === asked.accountId)) return client;
   // RFC 9110, section 11.6.1: a 401 names a scheme.
   const challenge = refusal === 'invalid_client_token' ? { 'WWW-Authenticate': 'Bearer' } : undefined;
-  throw new ApiError(refusal, 'The client token is not valid for this account', challenge);
+  const message = `The client token is not valid for this account${askWhetherEmpty(asked.clientToken)}`;
+  throw new ApiError(refusal, message, challenge);
 }
 
 /** Returns the registration of a client, or of the client that gets the account's notices. @throws ApiError 404 */

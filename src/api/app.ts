@@ -4,7 +4,7 @@ import Router from '@koa/router';
 import Koa, { type Context } from 'koa';
 import { ApiError, presentProblem, toApiError, unavailable } from '../http/apiError.js';
 import { whileDropping } from '../http/body.js';
-import type { Step } from '../http/context.js';
+import type { ApiContext, Step } from '../http/context.js';
 import { accountLimits, createFailureLimits } from '../http/limits.js';
 import { Remembered } from '../http/rates.js';
 import type { Logger } from '../log.js';
@@ -47,7 +47,8 @@ export function createApi(services: Services): Koa {
   mountFiles(router, { ...docsFiles, ...consoleFiles });
   mountConsole(router, deps);
 
-  const app = createEdge(log, metrics, services.minutes.count, config.heldRefusalMs);
+  const paths = [...calls, openapiCall].map(({ path }) => path);
+  const app = createEdge(log, metrics, services.minutes.count, config.heldRefusalMs, paths);
   app.use(lines.pace(deps));
   app.use((ctx, next) => {
     if (!healthPaths.has(ctx.path)) requireData(db);
@@ -72,16 +73,17 @@ export function createEdge(
   metrics: Metrics,
   count: (field: string) => void = () => {},
   heldRefusalMs = 0,
+  paths: readonly string[] = [],
 ): Koa {
   const app = new Koa();
   app.use(nameRequest);
   app.use(async (ctx, next) => {
     await next();
     if (ctx.status === 429) await holdRefusal(ctx, heldRefusalMs);
-    if (ctx.status === 413) readOn(ctx);
+    if (ctx.status === 413 || ctx.status === 408) readOn(ctx);
   });
   app.use(observe(log, metrics, count));
-  app.use(answerErrors(log));
+  app.use(answerErrors(log, paths));
   app.use(checkHead);
   // Errors after the answer was handed over, such as a caller that hung up.
   app.on('error', (err: NodeJS.ErrnoException) => log.debug({ reason: err.code }, 'connection error'));
@@ -102,11 +104,11 @@ export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | '
 const healthPaths = new Set<string>([getHealthCall.path, getReadinessCall.path]);
 
 /** Answers every error of a request that was read. server.ts refuses those that could not be read. */
-function answerErrors(log: Logger): Step {
+function answerErrors(log: Logger, paths: readonly string[]): Step {
   return async (ctx, next) => {
     try {
       await next();
-      if (ctx.status >= 400 && !ctx.body) throw unanswered(ctx.res.getHeader('Allow'));
+      if (ctx.status >= 400 && !ctx.body) throw unanswered(ctx, paths);
     } catch (err) {
       const { requestId: request_id } = ctx.state;
       const known = toApiError(err);
@@ -126,7 +128,7 @@ function answerErrors(log: Logger): Step {
   };
 }
 
-/** Has the rest of a body that is too long read before the connection is closed, whoever has refused it. */
+/** Has the rest of a body that is too long or too slow read before the connection is closed, whoever has refused it. */
 function readOn(ctx: Context): void {
   const text = typeof ctx.body === 'string' ? ctx.body : JSON.stringify(ctx.body);
   ctx.body = Readable.from(whileDropping(ctx.req, text));
@@ -134,11 +136,28 @@ function readOn(ctx: Context): void {
   ctx.set('Connection', 'close');
 }
 
-/** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller both are the same. @param allowed methods */
-const unanswered = (allowed: unknown): ApiError =>
-  allowed
-    ? new ApiError('method_not_allowed', 'This method is not allowed at this path')
-    : new ApiError('not_found', 'There is nothing at this address');
+/** The router answers 405, or 501 for a method that no path has, such as TRACE: for a caller both are the same. @param paths of the calls */
+function unanswered(ctx: Pick<ApiContext, 'method' | 'path' | 'res'>, paths: readonly string[]): ApiError {
+  const allow = ctx.res.getHeader('Allow');
+  if (!allow) return new ApiError('not_found', sayPath(ctx.path, paths));
+  const methods: string[] = String(allow).match(/\b(?!HEAD|OPTIONS)[A-Z]+/g) ?? [];
+  const isRedirected = ctx.method === 'GET' && methods.includes('POST');
+  const hint = isRedirected ? ' (a redirect, as from http to https, makes a GET of a POST)' : '';
+  return new ApiError(
+    'method_not_allowed',
+    `${ctx.method} is not allowed at this path: send ${methods.join(' or ')}${hint}`,
+  );
+}
+
+/** Names the path that is meant by one in another case, with other slashes, or behind a prefix. */
+function sayPath(given: string, paths: readonly string[]): string | undefined {
+  const path = given.replaceAll(/\/{2,}/g, '/').replace(/\/$/, '');
+  const endsIn = (known: string) => new RegExp(`${known.replaceAll(/\{\w+\}/g, '[^/]+')}$`, 'i').test(path);
+  const [meant] = paths.filter(endsIn).sort((one, other) => other.length - one.length);
+  return (
+    meant && `There is nothing at this address: the path is ${meant}, in lower case and without other slashes`
+  );
+}
 
 /** Returns the messages of an error's causes, without the errors: a Redis error carries its command with the arguments. */
 function joinCauses({ cause }: Error): string {

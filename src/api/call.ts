@@ -111,6 +111,10 @@ function fieldsOf(schema: unknown): string[] {
 
 export const clientParameter = clientTokenText.describe('The client, a child of the account.');
 
+/** Describes the form of a call that names an asset in its path. @param call that names the asset in its query */
+export const inPathToo = (call: string) =>
+  `As \`${call}\`, which is to be preferred: some gateways decode or refuse an id with \`/\` or \`..\` in a path.`;
+
 /** Says in a call's description which tokens may make the call. */
 const tokens: Record<NonNullable<May['publisher']>, string> = {
   any: 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
@@ -207,6 +211,7 @@ const tokenCall =
           ctx.set('Cache-Control', 'no-store');
           const token = await deps.findToken(bearerToken(ctx));
           const about = await find(deps.db, { ctx, parameters, token, by });
+          if (of.inPath) checked(of.inPath, ctx.params);
           const json = await readJson?.(ctx.req);
           return carryOut(deps, { ctx, token, query: Object.fromEntries(parameters), body: json, ...about });
         },
@@ -223,7 +228,7 @@ export const clientCall = tokenCall<{ client: Subject }>(
     const { accountId, scopes } = token;
     if (by === 'platform') requireScope(token, platformScope);
     const isAnyAllowed = by === 'platform' || (by === 'orPlatform' && scopes.includes(platformScope));
-    const clientToken = required(parameters, 'client_token', ' in the query');
+    const clientToken = required(parameters, 'client_token', { where: ' in the query' });
     return { client: await ownClient(db, { clientToken, accountId, isAnyAllowed }) };
   },
   { query: { client_token: clientParameter }, codes: ['unknown_client'] },

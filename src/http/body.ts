@@ -1,29 +1,32 @@
 /** Reads and parses bodies: JSON, the two encodings of a form, and none. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { promisify } from 'node:util';
+import { brotliDecompress, gunzip, inflate, inflateRaw, type ZlibOptions } from 'node:zlib';
 import type { Context, Request } from 'koa';
 import { koaBody } from 'koa-body';
-import { Response } from 'undici';
 import { ApiError, badParameter } from './apiError.js';
-import { collectParameters, type Parameters, type Places, parseParameters, shown } from './query.js';
+import { multipart, parseMultipart } from './multipart.js';
+import { type Parameters, type Places, parseParameters, shown } from './query.js';
 
 /** Anybody may send a form, before any limit: its size bounds what parsing costs (docs/bad-input.md). */
 export const formAtMostBytes = 4 * 1024;
 /** The encoding of a form that the description of the API names. */
 export const urlencoded = 'application/x-www-form-urlencoded';
-const multipart = 'multipart/form-data';
 
 const readFormBytes = bytesReader(formAtMostBytes);
 
-/** Reads the fields of a form, trimmed. @throws ApiError 400, 413, 415 */
+/** Reads the fields of a form, trimmed; none if there is no body. @throws ApiError 400, 413, 415 */
 export async function readForm(req: IncomingMessage): Promise<Parameters> {
   const { 'content-type': contentType = '', 'content-encoding': encoding = '' } = req.headers;
   const type = mediaType(contentType);
+  if (!contentType && !announcesBody(req)) return new Map();
   if (type !== urlencoded && type !== multipart)
     throw unsupported(`The content type must be ${urlencoded} or ${multipart}`);
   if (encoding) throw unsupported('A form must not have a Content-Encoding');
   const charset = requireKnownCharset(contentType);
   const bytes = await readFormBytes(req);
+  if (bytes.length === 0) return new Map();
   const isLatin = charset === 'iso-8859-1' || charset === 'latin1';
   const text = isLatin ? bytes.toString() : decoded(bytes);
   if (/^content-transfer-encoding: *quoted-printable/im.test(text))
@@ -32,6 +35,10 @@ export async function readForm(req: IncomingMessage): Promise<Parameters> {
     type === multipart ? await parseMultipart(bytes, contentType) : parseParameters(requireForm(text));
   return new Map([...fields].map(([name, value]) => [name, value.trim()]));
 }
+
+/** Says whether the head of a request says that a body follows. */
+const announcesBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 
 /** Every form of another kind would lack its first field. */
 function requireForm(text: string): string {
@@ -60,67 +67,92 @@ const charsetOf = (contentType: string): string | undefined =>
 /** Apache HttpClient names ISO-8859-1 unless it is told otherwise. */
 const charsets = ['utf-8', 'utf8', 'us-ascii', 'ascii', 'iso-8859-1', 'latin1'];
 
-/**
- * Parses with undici: its time is linear, and it accepts what 25 programs send (test/api/recorded).
- * @throws ApiError 400
- */
-export async function parseMultipart(bytes: Buffer, contentType: string): Promise<Parameters> {
-  const body = new Response(bytes, { headers: { 'Content-Type': contentType } });
-  const parts = await body.formData().catch(() => {
-    throw badParameter(
-      /;\s*boundary\s*=/i.test(contentType)
-        ? `The body is not ${multipart} with the boundary that the content type names`
-        : 'The content type has no boundary: let the HTTP library set it',
-    );
-  });
-  return collectParameters(
-    [...parts].map(([name, value]) => {
-      if (typeof value !== 'string') throw badParameter('A file is not accepted here');
-      return [name, value];
-    }),
-  );
-}
-
 /** Reads bodies of JSON, compressed or not; undefined if there is none. @throws ApiError 400, 413, 415 */
 export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promise<unknown> {
   const read = bytesReader(atMostBytes);
   return async (req) => {
     const { 'content-type': contentType = '', 'content-encoding': named = 'identity' } = req.headers;
+    if (!contentType && !announcesBody(req)) return undefined;
     if (mediaType(contentType) !== 'application/json') {
       throw unsupported('The content type must be application/json');
     }
-    if (!/^utf-?8$/.test(charsetOf(contentType) ?? 'utf-8'))
+    // US-ASCII is UTF-8.
+    if (!/^(utf-?8|(us-)?ascii)$/.test(charsetOf(contentType) ?? 'utf-8'))
       throw unsupported('The charset of JSON is UTF-8');
-    // RFC 9110, sections 5.6.1 and 8.4.1: names in any case, x-gzip is gzip, empty members of a list are none. koa-body knows only these.
+    // RFC 9110, sections 5.6.1 and 8.4.1: names in any case, x-gzip is gzip, empty members of a list are none.
     const names = named.toLowerCase().match(/[^\s,]+/g) ?? ['identity'];
     const encoding = names.join().replace('x-gzip', 'gzip');
-    if (!encodings.includes(encoding)) throw unsupported('The Content-Encoding must be gzip, deflate or br');
-    return parseJson(await read(req, encoding));
+    if (encoding === 'identity') return parseJson(await read(req));
+    const unpack = unpackers.get(encoding);
+    if (unpack === undefined) throw unsupported('The Content-Encoding must be gzip, deflate or br');
+    const packed = await read(req);
+    const bytes = await unpack(packed, { maxOutputLength: atMostBytes }).catch(({ code }) => {
+      if (code === 'ERR_BUFFER_TOO_LARGE') throw tooLong(atMostBytes);
+      throw badParameter(`The Content-Encoding is ${named.trim()}, but the body is not, or breaks off`);
+    });
+    return parseJson(bytes);
   };
 }
 
-const encodings = ['identity', 'gzip', 'deflate', 'br'];
+type Unpack = (packed: Buffer, options: ZlibOptions) => Promise<Buffer>;
+const inZlib = promisify<Buffer, ZlibOptions, Buffer>(inflate);
+const bare = promisify<Buffer, ZlibOptions, Buffer>(inflateRaw);
+const unpackers = new Map<string, Unpack>([
+  ['gzip', promisify<Buffer, ZlibOptions, Buffer>(gunzip)],
+  // RFC 9110, section 8.4.1.2: some send it without the wrapping of zlib, whose first byte ends in 8 (RFC 1950, section 2.2).
+  ['deflate', (packed, options) => (((packed[0] ?? 8) & 15) === 8 ? inZlib : bare)(packed, options)],
+  ['br', promisify<Buffer, ZlibOptions, Buffer>(brotliDecompress)],
+]);
 
-/** Returns a function that reads a body with koa-body, whose errors may hold the body: only their status is used. @throws ApiError 400, 413 */
+/** Returns a function that reads a body with koa-body, whose errors may hold the body: only their status is used. @throws ApiError 400, 408, 413 */
 function bytesReader(atMostBytes: number) {
   // koa-body returns text: in latin1 a character is a byte.
   const nothing = { json: false, urlencoded: false, multipart: false };
   const read = koaBody({ ...nothing, text: true, textLimit: atMostBytes, encoding: 'latin1' });
-  return async (req: IncomingMessage, encoding = 'identity'): Promise<Buffer> => {
-    const named = req.headers['content-encoding'] ?? encoding;
-    req.headers['content-encoding'] = encoding;
+  return async (req: IncomingMessage): Promise<Buffer> => {
+    // koa-body would unpack the body, and knows fewer encodings.
+    delete req.headers['content-encoding'];
     if (req.destroyed) throw brokenOff();
     const request = {} as Request;
     // Called as for a text, so that koa-body does not check the content type again.
     const ctx = { method: 'POST', is: () => '*/*', req, request } as Context;
-    await read(ctx, async () => undefined).catch(({ status }: { status?: number }) => {
+    const reading = read(ctx, async () => undefined).catch(({ status }: { status?: number }) => {
       req.unpipe();
-      if (status === 413) throw tooLong(atMostBytes);
-      if (encoding === 'identity' || (req.destroyed && !req.complete)) throw brokenOff();
-      throw badParameter(`The Content-Encoding is ${named.trim()}, but the body is not, or breaks off`);
+      throw status === 413 ? tooLong(atMostBytes) : brokenOff();
     });
+    await (req.complete ? reading : Promise.race([reading, lateness(req)]));
     return Buffer.from(typeof request.body === 'string' ? request.body : '', 'latin1');
   };
+}
+
+/** Emitted for a request whose time is over while its body is read: whoever reads the body answers. */
+export const lateEvent = 'late';
+
+/** Rejects with ApiError 408 if the body of a request is late, saying how much of it has come. */
+function lateness(req: IncomingMessage): Promise<never> {
+  const begunMs = performance.now();
+  let [bytes, lastMs] = [0, begunMs];
+  const count = (chunk: Buffer) => {
+    bytes += chunk.length;
+    lastMs = performance.now();
+  };
+  // A listener by itself would begin to read a body that the head refuses.
+  req.once('resume', () => req.on('data', count));
+  return new Promise((_, reject) =>
+    req.once(lateEvent, () => {
+      req.removeAllListeners('data');
+      const { 'content-length': length } = req.headers;
+      const came = length
+        ? `${bytes} of ${length} bytes of the body came`
+        : `${bytes} bytes of the body came, without its end`;
+      const nowMs = performance.now();
+      const hint =
+        nowMs - lastMs > (nowMs - begunMs) / 2
+          ? 'the last long ago: is the Content-Length too high?'
+          : 'slowly: send smaller batches, or gzip';
+      reject(new ApiError('request_timeout', `The request took too long: ${came}, ${hint}`));
+    }),
+  );
 }
 
 /**
@@ -193,8 +225,7 @@ function locateError(text: string, message: string): { at: number; why: string }
  * @throws ApiError 400
  */
 export async function requireNoBody(req: IncomingMessage, places: Places): Promise<void> {
-  const { 'content-length': length = '0', 'transfer-encoding': coding } = req.headers;
-  if (coding === undefined && Number(length) === 0) return;
+  if (!announcesBody(req)) return;
   const text = await readNoBody(req).then(String, () => 'too long');
   if (/^\s*(\{\s*\}|\[\s*\]|null)?\s*$/.test(text)) return;
   const parts = [...places].map(([name, place]) => `${name} ${place}`);
@@ -208,8 +239,8 @@ const tooLong = (atMostBytes: number): ApiError =>
 /** The caller has hung up. */
 const brokenOff = (): ApiError => badParameter('The body broke off');
 
-/** Of a body that is too long this much is read on and dropped, with pauses of at most `pauseMs`. */
-const dropped = { atMostBytes: 16 * 1024 * 1024, pauseMs: 2_000 };
+/** Of a body that is too long or too slow this much is read on and dropped, with pauses of at most `pauseMs`. */
+const dropped = { atMostBytes: 16 * 1024 * 1024, pauseMs: 2_000, atMostMs: 30_000 };
 
 /**
  * Yields an answer, and ends once the rest of the request's body was dropped: many callers read no answer before they have sent all,
@@ -217,8 +248,10 @@ const dropped = { atMostBytes: 16 * 1024 * 1024, pauseMs: 2_000 };
  */
 export async function* whileDropping(req: IncomingMessage, answer: string): AsyncGenerator<string> {
   yield answer;
+  const timers: NodeJS.Timeout[] = [];
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, dropped.pauseMs);
+    timers.push(timer, setTimeout(resolve, dropped.atMostMs));
     let bytes = 0;
     req.on('data', (chunk: Buffer) => {
       timer.refresh();
@@ -228,4 +261,5 @@ export async function* whileDropping(req: IncomingMessage, answer: string): Asyn
     for (const event of ['end', 'close']) req.once(event, resolve);
     req.resume();
   });
+  for (const timer of timers) clearTimeout(timer);
 }

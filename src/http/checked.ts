@@ -8,11 +8,14 @@ import type { Places } from './query.js';
  * @param places of the members that belong elsewhere
  * @throws ApiError 400 naming every problem
  */
-export function checked<T>(schema: z.ZodType<T>, input: unknown = {}, places?: Places): T {
-  const result = checkInput(schema, input, '', places);
-  if ('problem' in result) throw badParameter(result.problem);
+export function checked<T>(schema: z.ZodType<T>, input: unknown, places?: Places): T {
+  const result = checkInput(schema, input === undefined ? {} : input, '', places);
+  if ('problem' in result)
+    throw badParameter(input === undefined ? `${noJson}; ${result.problem}` : result.problem);
   return result.data;
 }
+
+export const noJson = 'The request has no body, or an empty one: send JSON';
 
 /**
  * Checks a caller's JSON.

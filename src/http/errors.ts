@@ -92,7 +92,7 @@ const byStatus = {
     ],
     unknown_event: [
       'No kept notification of the client names the event: the newest 10,000 are kept, each for 14 days after its end.',
-      'If the event made none, `GET /assets/{platform_id}` says why, for 14 days or until a later event of its asset.',
+      'If the event made none, `GET /assets` says why, for 14 days or until a later event of its asset.',
     ],
   },
   405: {

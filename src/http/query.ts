@@ -14,9 +14,9 @@ export function parseParameters(encoded: string): Parameters {
   const pairs = encoded.split('&').filter((pair) => pair !== '');
   if (pairs.length > parametersAtMost) throw tooManyParameters();
   const decoded = pairs.map((pair): [string, string] => {
-    const [name = '', ...value] = pair.split('=');
-    const known = formDecoded(name, 'name');
-    return [known, formDecoded(value.join('='), known)];
+    const [given = '', ...value] = pair.split('=');
+    const name = formDecoded(given, 'name').trim();
+    return [name, formDecoded(value.join('='), name)];
   });
   return collectParameters(decoded, encoded);
 }
@@ -71,7 +71,7 @@ export function readQuery(query: string, known: readonly string[], places: Place
         throw badParameter(
           'The access_token must be given as a header only: send Authorization: Bearer <token>',
         );
-      const what = places.get(name) ?? `is not known${rawUrlHint(query)}`;
+      const what = places.get(name) ?? `is not known${rawUrlHint(query) || mistakeIn(given, known)}`;
       throw badParameter(`The parameter ${shown(name)} ${what}`);
     }
     if (value === '') throw badParameter(`The parameter ${name} is empty`);
@@ -79,10 +79,45 @@ export function readQuery(query: string, known: readonly string[], places: Place
   return given;
 }
 
-/** @param where it belongs, after "missing" @throws ApiError 400 if the parameter is missing or empty */
-export function required(given: Parameters, name: string, where = ''): string {
+/**
+ * @param of.known all names that the call takes, if others can have come
+ * @param of.where the parameter belongs, after "missing"
+ * @throws ApiError 400 if the parameter is missing or empty
+ */
+export function required(
+  given: Parameters,
+  name: string,
+  of: { known?: readonly string[]; where?: string } = {},
+) {
+  const { known = [...given.keys(), name], where = '' } = of;
   const value = given.get(name);
-  if (value === undefined) throw badParameter(`The parameter ${name} is missing${where}`);
+  if (value === undefined)
+    throw badParameter(
+      `The parameter ${name} is missing${where}${mistakeIn(given, known) || nameUnknown(given, known)}`,
+    );
   if (value === '') throw badParameter(`The parameter ${name} is empty`);
   return value;
+}
+
+/** Returns what is likely to be wrong with parameters of which one is missing or unknown; no value is shown. */
+function mistakeIn(given: Parameters, known: readonly string[]): string {
+  const names = [...given.keys()];
+  const values = [...given.values()];
+  if (names.some((name) => name.startsWith('amp;'))) return ': separate parameters by &, not by &amp;';
+  if (names.some((name) => /=|&|%3d/i.test(name)))
+    return ': they are percent-encoded as a whole: encode each name and each value, but neither = nor &';
+  if (names.some((name) => /%[\da-f]{2}/i.test(name))) return ': their names are percent-encoded twice';
+  const ours = known.filter((name) => /^\w+$/.test(name)).join('|');
+  const separated = new RegExp(`([;,|?\\s])\\s*(?:${ours})=`);
+  const [, separator] = values.map((value) => separated.exec(value)).find((found) => found !== null) ?? [];
+  if (separator === undefined) return '';
+  return `: separate parameters by &, not by ${/\s/.test(separator) ? 'a blank or a line end' : separator}`;
+}
+
+/** Names the parameters that no call knows, but none that may hold a secret: JSON, or a form that was encoded twice, is one name. */
+function nameUnknown(given: Parameters, known: readonly string[]): string {
+  const unknown = [...given.keys()].filter((name) => !known.includes(name) && /^[\w[\]]{1,32}$/.test(name));
+  if (unknown.length === 0) return '';
+  const hint = unknown.some((name) => name.includes('[')) ? ' (no name has brackets)' : '';
+  return `; not known: ${unknown.slice(0, 8).join(', ')}${hint}`;
 }

@@ -1,6 +1,6 @@
 /** zod schemas of what callers send and get, each with an example, and their JSON Schemas (draft 2020-12, as in OpenAPI 3.1). */
 import { z } from 'zod';
-import { clientTokenPattern } from '../ids.js';
+import { clientTokenPattern, eventIdPattern, notificationIdPattern } from '../ids.js';
 import { allDetails, attemptErrors } from '../outgoing/details.js';
 import { notificationStates } from '../redis/owed/standing.js';
 import { waitReasons } from '../redis/owed/waitReasons.js';
@@ -33,9 +33,38 @@ export const givenTime = (description: string) =>
       return z.NEVER;
     });
 
+/**
+ * Describes a text of a set that later versions add to. Clients made from an `enum` would fail at a new value, so the known ones
+ * stand in the description.
+ */
+export const oneOfMany = <const Value extends string>(known: readonly Value[], description = '') =>
+  z.string().meta({
+    examples: [known[0]],
+    description: `${description} One of ${known.join(', ')}, or another of a later version.`.trim(),
+    'x-known-values': known,
+  }) as unknown as z.ZodType<Value>;
+
 /** Describes a text by the pattern with which the code checks it. */
 export const matching = (pattern: RegExp, example: string, description?: string) =>
   text(example, description).regex(pattern);
+
+/** Returns a character as a message may show it. */
+export function shownCharacter(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  return code > 0x20 && code < 0x7f ? character : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
+}
+
+/** Describes an id, and says what is wrong with a text that can be none. @param marks its characters beside letters and digits */
+const idText = (what: string, pattern: RegExp, marks: string, example: string) => {
+  const [, count] = /\{([\d,]+)\}\$$/.exec(pattern.source) ?? [];
+  const says = `must be ${what}${count?.replace(',', ' to ')} of A-Z a-z 0-9 ${[...marks].join(' ')}`;
+  return text(example).regex(pattern, {
+    error: ({ input }) => {
+      const [odd] = [...String(input)].filter((one) => !/[A-Za-z0-9]/.test(one) && !marks.includes(one));
+      return odd === undefined ? says : `${says}: it has the character ${shownCharacter(odd)}`;
+    },
+  });
+};
 
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
@@ -63,10 +92,21 @@ export function toJsonSchema(schema: z.ZodType): Schema {
 export function components(codes: readonly ErrorCode[] = callersCodes): Record<string, Schema> {
   const uri = (id: string) => `#/components/schemas/${id}`;
   const { schemas } = z.toJSONSchema(z.globalRegistry, { io: 'input', uri });
-  const named = Object.entries(schemas).map(([id, { $schema, $id, ...json }]) => [id, json]);
+  const named = Object.entries(schemas).map(([id, { $schema, $id, ...json }]) => [id, opened(json)]);
   const each = codes.map((code) => `${code}: ${errors[code].status}`).join(', ');
   const description = `For a program; GET /docs/errors says what to do. ${each}.`;
-  return { ...Object.fromEntries(named), ErrorCode: { type: 'string', enum: codes, description } };
+  return {
+    ...Object.fromEntries(named),
+    ErrorCode: { type: 'string', 'x-known-values': codes, description },
+  };
+}
+
+/** Returns a schema of an answer whose objects say that later versions add members, unless they are closed by declaration. */
+export function opened<Json>(json: Json): Json {
+  if (typeof json !== 'object' || json === null) return json;
+  if (Array.isArray(json)) return json.map(opened) as Json;
+  const inner = Object.fromEntries(Object.entries(json).map(([name, value]) => [name, opened(value)]));
+  return ('properties' in json ? { additionalProperties: true, ...inner } : inner) as Json;
 }
 
 function converted(schema: z.ZodType): Schema {
@@ -93,17 +133,28 @@ export function makeExample(schema: z.ZodType): unknown {
   return of(root);
 }
 
-export const clientTokenText = matching(clientTokenPattern, 'SITE0042');
+export const clientTokenText = idText('a client token, ', clientTokenPattern, '_-', 'SITE0042');
+export const eventIdText = idText('an event id, ', eventIdPattern, '._:-', 'an-7731');
 export const platformIdText = plainText(256).meta({ examples: ['vid-9'] });
 export const notificationIdText = text('msg_3q2-7wABAgMEBQYHCAkKCw').min(1);
+export const givenNotificationId = idText(
+  'the id of a notification, msg_ and ',
+  notificationIdPattern,
+  '_-',
+  'msg_3q2-7wABAgMEBQYHCAkKCw',
+);
+
+/** Asks whether a text that is no known id came from an empty variable. */
+export const askWhetherEmpty = (given: string): string =>
+  /^(undefined|null|none|nil|nan)$/i.test(given) ? `. It is the word ${given}: was a variable empty?` : '';
 /** The bounds are described only: the check of a URL has a code for each mistake. */
 export const urlText = text('https://cms.example.com/hooks/assets').meta({ minLength: 1, maxLength: 2048 });
 export const secretText = text('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw');
 export const endpointState = z.enum(endpointStates);
-export const attemptError = z.enum(attemptErrors);
-export const attemptDetail = z
-  .enum(allDetails)
-  .meta({ id: 'AttemptDetail', description: 'What went wrong, below the class.' });
+export const attemptError = oneOfMany(attemptErrors);
+export const attemptDetail = oneOfMany(allDetails, 'What went wrong, below the class.').meta({
+  id: 'AttemptDetail',
+});
 
 export const registeredUrl = z.object({
   url: urlText,
@@ -133,7 +184,7 @@ export const answeredRequest = z.object({
 
 /** A whole number in a query. */
 export function numberFrom(least: number, most: number, absent: number, description: string) {
-  const message = `must be a number from ${least} to ${most}`;
+  const message = `must be a whole number from ${least} to ${most}`;
   const meta = { description, default: absent, examples: [absent] };
   return z
     .preprocess(
@@ -163,14 +214,14 @@ const notificationMembers = {
   platform_id: platformIdText,
   event_id: text('an-7731'),
   state: z.enum(notificationStates),
-  priority: z.enum(['live', 'backfill']),
+  priority: oneOfMany(['live', 'backfill']),
   accepted_at: time(),
   ended_at: time('When it ended; absent while it waits.').optional(),
   next_attempt_at: time('Absent if no time is known.').optional(),
-  waiting_reason: z.enum(waitReasons).describe('Why it waits.').optional(),
+  waiting_reason: oneOfMany(waitReasons, 'Why it waits.').optional(),
   superseded_by: text(anotherId, 'The newer notification.').optional(),
   made_unnecessary_by: text(anotherId, 'The notification that brought the same segments first.').optional(),
-  reason: z.enum(endReasons).describe('Why it failed or was cancelled, unless by an operator.').optional(),
+  reason: oneOfMany(endReasons, 'Why it failed or was cancelled, unless by an operator.').optional(),
 };
 export const notification = z.object(notificationMembers).meta({ id: 'Notification' });
 
@@ -201,7 +252,7 @@ export const notificationWithAttempts = z
   .object({ ...notificationMembers, attempts: z.array(attempt) })
   .meta({ id: 'NotificationWithAttempts' });
 
-export const errorCode = z.enum(callersCodes).meta({ id: 'ErrorCode' });
+export const errorCode = oneOfMany(callersCodes).meta({ id: 'ErrorCode' });
 
 export const problem = z
   .object({
@@ -214,7 +265,7 @@ export const problem = z
   .meta({ id: 'Problem' });
 export const oauthProblem = z
   .object({
-    error: z.enum([...new Set(callersCodes.map(toOauthError))]),
+    error: oneOfMany([...new Set(callersCodes.map(toOauthError))]),
     error_description: text('The client credentials are not valid'),
   })
   .meta({ id: 'OAuthProblem', description: 'As in RFC 6749, section 5.2.' });

@@ -7,6 +7,7 @@ import type Koa from 'koa';
 import { type Config, ConfigError } from '../config.js';
 import { maxConnections } from '../openFiles.js';
 import { ApiError, presentProblem } from './apiError.js';
+import { lateEvent } from './body.js';
 import type { ErrorCode } from './errors.js';
 
 export type ListeningServer = Awaited<ReturnType<typeof listen>>;
@@ -59,6 +60,10 @@ export async function listen(
   /** Refuses the bytes behind the requests that came whole: these are carried out, and the caller learns first what became of them. */
   const refuseNext = (err: ParserError, socket: Duplex) => {
     const answer = waiting.get(socket as Socket)?.at(-1)?.[1] ?? underWay.get(socket as Socket);
+    const isLate = err.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    if (isLate && answer?.headersSent === false && answer.req.emit(lateEvent)) return;
+    // Programs that connect before they have anything to ask would take a 408 for the answer to their first request.
+    if (isLate && (socket as Socket).bytesRead === 0) return socket.destroy();
     if (answer?.req.complete !== true) return refuseBytes(err, socket, answer);
     socket.pause();
     answer.once('close', () => socket.writable && refuseBytes(err, socket));
@@ -196,6 +201,9 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
  */
 function describeBytes({ code = '', reason = '', rawPacket, bytesParsed }: ParserError): string {
   const text = rawPacket?.toString('latin1') ?? '';
+  const [, method] = /(?:^|\n)([a-z]{3,7}) \/\S* HTTP\//i.exec(text) ?? [];
+  if (code === 'HPE_INVALID_METHOD' && method && method !== method.toUpperCase())
+    return `The method is written in capital letters: ${method.toUpperCase()}`;
   const end = text.indexOf('\n', bytesParsed);
   const lines = text.slice(0, end < 0 ? text.length : end).split('\n');
   const line = lines.findLast((one) => /^(?!\S+ +\S+ +HTTP)\S[^:]*:/.test(one)) ?? '';

@@ -27,10 +27,10 @@ export const calls = Object.entries(openapi.paths).flatMap(([path, methods]) =>
       /** The token may also come as the parameter access_token. */
       isRegistration: path === '/register_push_notifications',
       /** Takes a token with the scope enrichments only. */
-      isPublishing: path === '/enrichments' || (method === 'delete' && path.startsWith('/assets/')),
+      isPublishing: path === '/enrichments' || (method === 'delete' && path.startsWith('/assets')),
       isAboutClient: names.includes('client_token'),
       /** The platform may ask for any client, too. */
-      isForPlatform: path.startsWith('/events/') || path.startsWith('/assets/'),
+      isForPlatform: path.startsWith('/events/') || path.startsWith('/assets'),
     };
   }),
 );

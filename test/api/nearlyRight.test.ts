@@ -3,7 +3,7 @@
  * take, each broken form of a body. The answer names the cause, and nothing is done.
  */
 import assert from 'node:assert/strict';
-import { gzipSync } from 'node:zlib';
+import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { request } from 'undici';
 import { startReceiver } from '../receiver.js';
 import { forSuite, openForSuite } from '../servers.js';
@@ -11,8 +11,11 @@ import { newCustomer, startHarness } from '../service.js';
 import { type Call, calls, everything, requestOf, type Subject } from './everyCall.js';
 
 interface Attempt {
+  method?: string;
   path?: string;
   query?: URLSearchParams;
+  /** In the place of `query`, as it is. */
+  search?: string;
   type?: string;
   body?: string | Buffer;
   headers?: Record<string, string>;
@@ -26,11 +29,14 @@ const quotedPrintable = {
   type: 'multipart/form-data; boundary=b',
   body: '--b\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nx\r\n--b--\r\n',
 };
+const partsType = 'multipart/form-data; boundary';
 const quoted = (text: string) => text.replaceAll(/[^\w ]/g, '\\$&');
 
 describe('every call, asked nearly right', () => {
   const receiver = forSuite(() => startReceiver());
-  const h = openForSuite(() => startHarness({ ACCOUNT_RATE_PER_SECOND: '10000' }));
+  const h = openForSuite(() =>
+    startHarness({ ACCOUNT_RATE_PER_SECOND: '10000', TOKEN_RATE_PER_SECOND: '10000' }),
+  );
   const owner = forSuite(() => newCustomer(h));
   const platform = forSuite(() => newCustomer(h, ['enrichments']));
   let mine: Subject;
@@ -52,11 +58,14 @@ describe('every call, asked nearly right', () => {
     assert.equal(receiver.received.length, received);
   });
 
-  async function ask(call: Call, { path, query, type, body, headers }: Attempt) {
+  async function ask(
+    call: Call,
+    { method = call.method, path, query, search, type, body, headers }: Attempt,
+  ) {
     const { filled, query: correct } = requestOf(call, mine, { url: receiver.url, owner });
-    const url = `${h.url}${path ?? filled}?${query ?? correct}`;
+    const url = `${h.url}${path ?? filled}?${search ?? query ?? correct}`;
     const asked = {
-      method: call.method.toUpperCase(),
+      method: method.toUpperCase(),
       headers: {
         ...(call.needsToken && { authorization: `Bearer ${(call.isPublishing ? platform : owner).token}` }),
         ...(type !== undefined && { 'content-type': type }),
@@ -65,7 +74,7 @@ describe('every call, asked nearly right', () => {
       ...(body !== undefined && { body }),
     };
     // fetch gives no body to a GET.
-    const isGet = call.method === 'get' && body !== undefined;
+    const isGet = method.toUpperCase() === 'GET' && body !== undefined;
     const answer = isGet ? await request(url, asked) : await fetch(url, asked);
     const told = await ('statusCode' in answer ? answer.body.json() : answer.json());
     const { msg, error_description: description = msg } = told as Record<string, string>;
@@ -144,7 +153,7 @@ describe('every call, asked nearly right', () => {
         ['JSON that is said to be a form', { type, body: JSON.stringify(form) }, 400, /is JSON/],
         ['parts that are said to be a form', { type, body: '--b\r\n' }, 400, /is multipart/],
         ['parts without a boundary', { type: 'multipart/form-data', body: fields }, 400, /no boundary/],
-        ['no parts', { type: 'multipart/form-data; boundary=b', body: fields }, 400, /boundary that/],
+        ['no parts', { type: `${partsType}=b`, body: fields }, 400, /does not have the boundary that/],
         ['no UTF-8', { type, body: Buffer.from(`${fields}&a=\xe9`, 'latin1') }, 400, /UTF-8: see byte \d+/],
         ['UTF-16', { type, body: Buffer.from(fields, 'utf16le') }, 400, /bytes 0, as UTF-16/],
         ['quoted-printable', quotedPrintable, 400, /is quoted-printable/],
@@ -152,7 +161,11 @@ describe('every call, asked nearly right', () => {
         ['gzip, as said', { type, body: gzipSync(fields), headers: encoded('gzip') }, 415, /Encoding/],
         ['another charset', { type: `${type}; charset=utf-16`, body: fields }, 415, /charset/],
         ['too long', { type, body: `${fields}&a=${'x'.repeat(mib)}` }, 413, /4,096 bytes/],
-        ['text', { type, body: 'hello' }, 400, /is missing/],
+        ['text', { type, body: 'hello' }, 400, /is missing; not known: hello$/],
+        ['no body', { type }, 400, /no body, or an empty one: send (grant_type|token), client_id/],
+        ['no body and no type', {}, 400, /no body, or an empty one: send .* as application\/x-www/],
+        ...handMade(call, form),
+        ...handMadeParts(form),
       ];
     }
     if (!json) return [];
@@ -180,10 +193,106 @@ describe('every call, asked nearly right', () => {
       ['another type', { type: 'text/json', body: good }, 415, /application\/json/],
       ['repeated', { type, body: good.replace('{', '{"a":[{"b":"\\""}],"a":0,') }, 400, /member a is rep/],
       ['null', { type, body: 'null' }, 400, /body: must be an object$/],
+      ...[deflateSync, deflateRawSync].map((pack): Case => {
+        return [
+          'deflate',
+          { type, body: pack('null'), headers: encoded('deflate') },
+          400,
+          /: must be an object$/,
+        ];
+      }),
+      [
+        'half of deflate',
+        { type, body: deflateRawSync(good).subarray(0, -3), headers: encoded('deflate') },
+        400,
+        /breaks off/,
+      ],
+      ['a property', { type, body: good, headers: encoded('constructor') }, 415, /gzip, deflate or br/],
+      ['US-ASCII', { type: `${type}; charset=us-ascii`, body: 'null' }, 400, /body: must be an object$/],
+      ...[{ type }, { type, body: '' }, {}].map(
+        (none): Case => ['no body', none, 400, /no body, or an empty one: send JSON/],
+      ),
       ...Object.entries(brokenJson).map(([body, place]): Case => {
         return [body, { type, body }, 400, new RegExp(`is not JSON: .*${quoted(place)}$`)];
       }),
     ];
+  }
+
+  /** Other methods at the path of a call, and the call at paths that are nearly its own. */
+  function elsewhere(call: Call): Case[] {
+    const { path, method } = call;
+    const matches = (one: Call) => new RegExp(`^${one.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path);
+    const there = calls.filter(matches).map((one) => one.method.toUpperCase());
+    const others = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'].filter((one) => !there.includes(one));
+    const says = new RegExp(`(is not allowed at this path: send .*${method.toUpperCase()})`);
+    const place = new RegExp(`nothing at this address: the path is ${quoted(path)}, in lower case`);
+    const { filled } = requestOf(call, mine, { url: receiver.url, owner });
+    const paths = [
+      `${filled}/`,
+      `/${filled}`,
+      filled.replace(/[a-z]/, (letter) => letter.toUpperCase()),
+      `/api/v1${filled}`,
+    ];
+    return [
+      ...others.map((one): Case => [one, { method: one }, 405, says]),
+      ...paths.map((one): Case => [one, { path: one }, 404, place]),
+    ];
+  }
+
+  /** Parameters of a query that are separated by something else. */
+  function separated({ operation, isRegistration }: Call): Case[] {
+    const required = operation.parameters.filter((one) => one.in === 'query' && one.required);
+    const [first, second] = required.map(({ name }) => name);
+    if (first === undefined) return [];
+    const amp: Case = ['&amp;', { search: `x=1&amp;${first}=x` }, 400, /x is not known: .*&, not by &amp;$/];
+    if (second === undefined) return [amp];
+    return [
+      amp,
+      ...[';', '?', ','].map((by): Case => {
+        const missing = new RegExp(`${second} is missing: .*&, not by \\${by}$`);
+        const odd = new RegExp(`client token, .*the character \\${by}`);
+        return [by, { search: `${first}=x${by}${second}=y` }, 400, isRegistration ? missing : odd];
+      }),
+    ];
+  }
+
+  /** Ids that can be none, and words of empty variables, in each place of an id. */
+  function malformed(call: Call): Case[] {
+    const { query, filled } = requestOf(call, mine, { url: receiver.url, owner });
+    const cases: Case[] = [];
+    for (const { name, in: where } of call.operation.parameters.filter(
+      (one) => one.required && one.name !== 'url',
+    )) {
+      const isAsset = name === 'platform_id';
+      const forms = isAsset
+        ? ['a\n', '\u0000', 'x'.repeat(257)]
+        : ['x\n', ' x', '"x"', '{x}', '$x', 'x/', 'é', 'x'.repeat(129)];
+      const says = /must (be (a client token|an event id|the id of a no)|not (have control|be longer))/;
+      for (const form of [...forms, 'undefined', 'null', 'None']) {
+        const isWord = /^[a-z]+$/i.test(form) && form.length < 10;
+        if (isWord && call.isPublishing) continue;
+        const attempt =
+          where === 'path'
+            ? {
+                path: filled.replace(
+                  encodeURIComponent(mine[name as keyof Subject]),
+                  encodeURIComponent(form),
+                ),
+              }
+            : {
+                query: new URLSearchParams({ ...Object.fromEntries(query), [name]: form }),
+              };
+        const asks = isWord && name !== 'id';
+        const status = asks ? (call.isRegistration ? 401 : 404) : 400;
+        cases.push([
+          `${name}=${form}`,
+          attempt,
+          status,
+          asks ? /is the word .*: was a variable empty\?/ : says,
+        ]);
+      }
+    }
+    return cases;
   }
 
   for (const call of calls) {
@@ -191,11 +300,15 @@ describe('every call, asked nearly right', () => {
       const takesBody = call.isJson || call.isForm;
       for (const [what, attempt, status, says] of [
         ...misplaced(call),
+        ...elsewhere(call),
+        ...separated(call),
+        ...(call.needsToken ? malformed(call) : []),
         ...(takesBody ? broken(call) : unwanted(call)),
       ]) {
         const told = await ask(call, attempt);
         assert.equal(told.status, status, `${what}: ${JSON.stringify(told)}`);
         assert.match(told.words, says, what);
+        assert.ok(!told.words.includes(owner.client_secret), what);
       }
     });
   }
@@ -228,6 +341,114 @@ describe('every call, asked nearly right', () => {
     assert.match(((await answer.json()) as { msg: string }).msg, /has the character U\+000D/);
   });
 });
+
+/** Forms that a person or a template has put together. */
+function handMade({ operation }: Call, form: Record<string, string>): Case[] {
+  const type = formType;
+  const { schema } = operation.requestBody?.content[type] ?? assert.fail();
+  const names = Object.keys(schema.properties as object);
+  const fields = names.map((name): [string, string] => [name, encodeURIComponent(form[name] ?? '')]);
+  const pairs = fields.map((pair) => pair.join('='));
+  const joined = (by: string, refused: string): Case => {
+    return [
+      by,
+      { type, body: pairs.join(by) },
+      400,
+      new RegExp(`${names[1]} is missing: .*&, not by ${quoted(refused)}$`),
+    ];
+  };
+  return [
+    ...['& ', '&\n', '&\r\n', ' & ', '&%20', '&+'].map(
+      (by): Case => [by, { type, body: pairs.join(by) }, 200, /./],
+    ),
+    ...[';', '; ', ',', '|', '?'].map((by) => joined(by, by.trim())),
+    ...['\n', '\r\n', ' ', '%0A'].map((by) => joined(by, 'a blank or a line end')),
+    joined('&amp;', '&amp;'),
+    [
+      'encoded as a whole',
+      { type, body: encodeURIComponent(pairs.join('&')) },
+      400,
+      /are percent-encoded as a whole/,
+    ],
+    [
+      'encoded twice',
+      { type, body: pairs.join('&').replaceAll('client_', 'client%255F') },
+      400,
+      /names are percent-encoded twice/,
+    ],
+    ...names.flatMap((name): Case[] =>
+      ['[]', '[0]', 's'].map((more) => {
+        const body = pairs.join('&').replace(`${name}=`, `${encodeURIComponent(name + more)}=`);
+        const says = `${name} is missing; not known: ${quoted(name + more)}${more === 's' ? '' : ' \\(no name has brackets'}`;
+        return [name + more, { type, body }, 400, new RegExp(says)];
+      }),
+    ),
+    ...(names.includes('scope')
+      ? Object.entries(wrongScopes).map(([scope, says]): Case => {
+          const body = `${new URLSearchParams({ ...form, scope })}`;
+          return [scope, { type, body }, 400, new RegExp(`${says}$`)];
+        })
+      : []),
+  ];
+}
+
+const wrongScopes: Record<string, string> = {
+  '"push_notifications"': 'send them without quotes and brackets',
+  "'push_notifications'": 'send them without quotes and brackets',
+  '“push_notifications”': 'send them without quotes and brackets',
+  '["push_notifications"]': 'send them without quotes and brackets',
+  '{scope}': 'send them without quotes and brackets',
+  'push_notifications,enrichments': 'separate scopes by spaces',
+  'push_notifications+enrichments': 'separate scopes by spaces',
+  'push_notifications;enrichments': 'separate scopes by spaces',
+  'push_notifications%20enrichments': 'they are percent-encoded twice',
+  PUSH_NOTIFICATIONS: 'they are written in lower case',
+  enrichments: 'does not have all of the scopes asked for',
+};
+
+/** Forms in parts that a person or a program has put together by hand: read where their meaning is plain. */
+function handMadeParts(form: Record<string, string>): Case[] {
+  const partsOf = ({
+    end = '\r\n',
+    blank = '',
+    as = 'form-data',
+    fold = '',
+    mark = '--b',
+    close = '--b--',
+  }) =>
+    Object.entries(form)
+      .map(([name, value]) =>
+        [`${mark}${blank}`, `Content-Disposition: ${as};${fold} name="${name}"`, '', value, ''].join(end),
+      )
+      .join('') + close;
+  const type = `${partsType}=b`;
+  const read = ['\r\n', '\n', '\r'].flatMap((end) =>
+    ['', ' \t'].flatMap((blank) =>
+      ['form-data', 'inline', 'attachment'].flatMap((as) =>
+        ['', `${end}\t`].flatMap((fold) =>
+          [type, `${partsType} = "b" ; charset=utf-8`].map((named): Case => {
+            const what = JSON.stringify([end, blank, as, fold, named]);
+            return [what, { type: named, body: partsOf({ end, blank, as, fold }) }, 200, /./];
+          }),
+        ),
+      ),
+    ),
+  );
+  const whole = partsOf({});
+  const refused: [string, string, RegExp][] = [
+    ['no closing boundary', partsOf({ close: '' }), /no closing boundary/],
+    ['another boundary', partsOf({ mark: '--c', close: '--c--' }), /does not have the boundary that/],
+    ['a boundary without --', partsOf({ mark: 'b', close: 'b--' }), /a line of -- and the boundary/],
+    ['no empty line', whole.replaceAll('\r\n\r\n', '\r\n'), /no empty line between its headers and/],
+    [
+      'no disposition',
+      whole.replaceAll('Content-Disposition', 'x'),
+      /each begins with the line Content-Disp/,
+    ],
+    ['no name', whole.replaceAll('; name=', '; x='), /each begins with the line Content-Disposition/],
+  ];
+  return [...read, ...refused.map(([what, body, says]): Case => [what, { type, body }, 400, says])];
+}
 
 /** JSON with one mistake, and where it is. */
 const brokenJson: Record<string, string> = {

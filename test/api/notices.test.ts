@@ -147,11 +147,11 @@ describe('PUT, GET and DELETE /notices', () => {
   it('limits calls that set or remove the URL', async () => {
     await put(receiver.url);
     const answers = await Promise.all(
-      Array.from({ length: 6 }, () => call('PUT', '/notices', { url: receiver.url })),
+      Array.from({ length: 7 }, () => call('PUT', '/notices', { url: receiver.url })),
     );
     assert.ok(answers.some(({ status }) => status === 429));
     const refused = await call('DELETE', '/notices');
-    assert.deepEqual([refused.status, refused.headers.get('ratelimit-policy')], [429, '"sends";q=5;w=25']);
+    assert.deepEqual([refused.status, refused.headers.get('ratelimit-policy')], [429, '"sends";q=6;w=30']);
   });
 
   it('belongs to a client that no call of a customer lists or accepts', async () => {
@@ -161,7 +161,7 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.deepEqual(listed, [customer.client_token]);
     Object.assign(customer, { client_token: `notices:${customer.account_id}` });
     const { status, body } = await call('GET', '/push_notifications');
-    assert.deepEqual([status, body.code], [404, 'unknown_client']);
+    assert.deepEqual([status, body.code], [400, 'invalid_request']);
   });
 
   it('of accounts with the scope enrichments is one: that of the platform; the message to a removed one names the caller', async () => {

@@ -6,12 +6,15 @@ import { Socket } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import Koa from 'koa';
+
 import { readEnrichmentEvent } from '../../src/api/calls/enrichments.js';
+
 import { bearerToken } from '../../src/api/steps/publisher.js';
 import { readConfig } from '../../src/config.js';
 import { ApiError } from '../../src/http/apiError.js';
-import { formAtMostBytes, parseMultipart, requireKnownCharset } from '../../src/http/body.js';
+import { formAtMostBytes, requireKnownCharset } from '../../src/http/body.js';
 import { clientAddress } from '../../src/http/clientAddress.js';
+import { parseMultipart } from '../../src/http/multipart.js';
 import { parametersAtMost, parseParameters } from '../../src/http/query.js';
 import { givenTime } from '../../src/http/schemas.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';

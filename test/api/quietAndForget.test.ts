@@ -105,6 +105,16 @@ describe('a video and its notification', () => {
       assert.deepEqual((await forget('vid-1')).body, { platform_id: 'vid-1', known_segments: 0 });
     });
 
+    it('takes the asset in the query too, where no gateway decodes it', async () => {
+      for (const asset of ['x/../y', 'y', '..']) await publish(asset);
+      const query = new URLSearchParams({ client_token: customer.client_token, platform_id: 'x/../y' });
+      const { body } = await platform.call('DELETE', `/assets?${query}`);
+      assert.deepEqual(body, { platform_id: 'x/../y', known_segments: 1 });
+      query.set('platform_id', '..');
+      assert.equal((await platform.call('DELETE', `/assets?${query}`)).body.known_segments, 1);
+      assert.equal((await read('/assets/y')).known_segments, 1);
+    });
+
     it('names an asset that can be none: the one that was meant would stay', async () => {
       for (const asset of ['vid-1%0A', 'v'.repeat(257)]) {
         const { status, body } = await forget(asset);

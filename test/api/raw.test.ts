@@ -298,7 +298,7 @@ describe('a slow caller', () => {
     headersTimeoutMs: 200,
     requestTimeoutMs: 400,
     checkEveryMs: 50,
-    silenceMs: 500,
+    silenceMs: 2_000,
     sendMs: 500,
     connections: 3,
   };
@@ -324,22 +324,33 @@ describe('a slow caller', () => {
   });
   after(() => server.close());
 
-  it('gets 408 and a closed connection when it sends nothing, half a head, half a body, or one byte at a time', async () => {
-    const half = (path: string) => bare(`POST ${path}`, 'host: x', 'content-length: 99', formType);
-    for (const [bytes, isSlow] of [
-      [''],
-      ['GET / HTTP/1.1\r\nho'],
-      [half('/oauth/access_token')],
-      ['GET / HTTP/1.1\r\nx: ', true],
-      [half('/oauth/access_token'), true],
+  it('gets 408 with how much came when it sends half a head, half a body, or one byte at a time; nothing when it sends nothing', async () => {
+    const half = bare('POST /oauth/access_token', 'host: x', 'content-length: 99', formType);
+    const chunked = bare('POST /oauth/access_token', 'host: x', 'transfer-encoding: chunked', formType);
+    for (const [bytes, more, says] of [
+      ['GET / HTTP/1.1\r\nho', '', /took too long"/],
+      [half, '', /: 0 of 99 bytes of the body came, the last long ago: is the Content-Length too high/],
+      [`${half}abc`, '', /: 3 of 99 bytes/],
+      [`${chunked}3\r\nabc\r\n`, '', /: 3 bytes of the body came, without its end, the last long ago/],
+      ['GET / HTTP/1.1\r\nx: ', 'a', /took too long"/],
+      [half, 'a', /: \d+ of 99 bytes of the body came, slowly: send smaller batches, or gzip/],
+      [chunked, '1\r\na\r\n', /: \d+ bytes of the body came, without its end, slowly/],
     ] as const) {
       const caller = callRaw(url, bytes);
-      const more = setInterval(() => isSlow && caller.socket.write('a'), 20);
+      let reset: unknown;
+      caller.socket.once('error', (err) => {
+        reset = err;
+      });
+      // It reads its answer once it has sent all, or is told to send no more.
+      let sent = 0;
+      const timer = setInterval(() => sent++ < 99 && caller.socket.write(more), 10);
       const heard = await caller.closed;
-      clearInterval(more);
-      assert.deepEqual(statusesIn(heard), [408], bytes);
+      clearInterval(timer);
+      assert.deepEqual([statusesIn(heard), reset], [[408], undefined], bytes);
       assertProblem(heard);
+      assert.match(heard, says);
     }
+    assert.equal(await callRaw(url).closed, '');
   });
 
   it('loses its connection when it does not read its answer, or reads it too slowly', async () => {

@@ -215,7 +215,7 @@ describe('every call', () => {
     });
 
     if (call.isAboutClient && !call.isPublishing) {
-      it(`${name}: answers another account the same for the owner’s, an unknown, a deleted and a malformed client`, async () => {
+      it(`${name}: answers another account the same for the owner’s, an unknown and a deleted client`, async () => {
         const gone = await newCustomer(h);
         await deleteClient(h.db, gone.client_token);
         const code = isRegistration ? 'invalid_client_token' : 'unknown_client';
@@ -223,7 +223,7 @@ describe('every call', () => {
         const expected = [isRegistration ? 401 : 404, { msg, code }];
         await assertChangesNothing(async () => {
           const { client_token: its } = mine;
-          for (const client_token of [its, 'NOBODY', gone.client_token, 'no token!', '☃'.repeat(65)]) {
+          for (const client_token of [its, 'NOBODY', gone.client_token]) {
             for (const { token } of [stranger, platform]) {
               if (call.isForPlatform && token === platform.token && client_token === its) continue;
               const { status, headers, body } = await ask(call, { ...mine, client_token }, bearer(token));
@@ -236,7 +236,7 @@ describe('every call', () => {
     }
 
     if (path.includes('{') && !call.isPublishing) {
-      it(`${name}: answers another account the same for the owner’s, an unknown and a malformed one`, async () => {
+      it(`${name}: answers another account the same for the owner’s and an unknown one, and a malformed one by its form`, async () => {
         await assertChangesNothing(async () => {
           const answers: Answer[] = [];
           for (const about of [
@@ -249,8 +249,12 @@ describe('every call', () => {
             const { client_token } = theirs;
             answers.push(await ask(call, { ...theirs, ...about, client_token }, bearer(stranger.token)));
           }
-          for (const answer of answers) assert.deepEqual(answer, answers[0]);
-          assert.equal(answers[0]?.status, 404);
+          const [known, unknown, ...malformed] = answers;
+          assert.deepEqual(known, unknown);
+          assert.equal(known?.status, 404);
+          // The one that is an id of an asset is unknown.
+          const statuses = malformed.map(({ status }) => status);
+          assert.deepEqual(statuses, [400, 400, path.startsWith('/assets') ? 404 : 400]);
         });
       });
     }
@@ -275,7 +279,11 @@ describe('every call', () => {
       assert.deepEqual(await of(gone.client_token, platform.token), unknown);
     });
 
-  for (const call of calls.filter(({ needsToken }) => needsToken)) {
+  const isForgetting = ({ path, method }: Call) => path.startsWith('/assets') && method === 'delete';
+  const forgettingLast = calls.toSorted(
+    (one, other) => Number(isForgetting(one)) - Number(isForgetting(other)),
+  );
+  for (const call of forgettingLast.filter(({ needsToken }) => needsToken)) {
     it(`${call.name}: is answered to the owner`, async () => {
       await owner.forgetSends();
       const { status, body } = await ask(call, mine, bearerFor(call));

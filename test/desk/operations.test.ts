@@ -227,7 +227,7 @@ describe('operations of operators', () => {
       ['GET', pause, undefined, 405, /not allowed/],
       ['GET', '/operator/client/list?nmae=x', undefined, 400, 'The parameter nmae is not known'],
       ['GET', '/operator/client/list?state=broken', undefined, 400, /state: Allowed choices are/],
-      ['GET', '/operator/client/list?limit=0', undefined, 400, /limit: must be a number from 1 to 200/],
+      ['GET', '/operator/client/list?limit=0', undefined, 400, /limit: must be a whole number from 1 to 200/],
       ['GET', '/operator/account/list?cursor=eA', undefined, 400, /cursor/],
       ['GET', '/operator/nothing', undefined, 404, /nothing/],
     ] as const) {

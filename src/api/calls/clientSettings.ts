@@ -18,7 +18,7 @@ export const setQuietPeriodCall = clientCall({
   route: 'PUT /push_notifications/quiet_period',
   summary: 'Set the quiet period',
   description:
-    'The first event of an asset that is not owed makes it due after so many seconds, and later events within this time take its place: several results for one video are one notification. 0, the default, sends at once. It applies to events from now on. One call in 5 s for each client, bursts of 5, together with the calls that send something.',
+    'The first event of an asset that is not owed makes it due after so many seconds, and later events within this time take its place: several results for one video are one notification. 0, the default, sends at once. It applies to events from now on. One call in 5 s for each client, bursts of 6, together with the calls that send something.',
   after503: 'repeat it: a repeat sets the same period.',
   body: { schema: quietPeriod, examples: { 'A minute': { seconds: 60 }, None: { seconds: 0 } } },
   result: { what: 'The period set.', schema: quietPeriod },
@@ -77,10 +77,11 @@ const namesAndValues = z
   });
 
 const body = z.strictObject({
-  // zod's records leave this name out.
   headers: z.preprocess((given, { addIssue }) => {
+    // zod's records leave this name out.
     if (given instanceof Object && Object.hasOwn(given, '__proto__')) addIssue(badName);
-    return given;
+    // PHP's empty array is both.
+    return Array.isArray(given) && given.length === 0 ? {} : given;
   }, namesAndValues),
 });
 
@@ -88,7 +89,7 @@ export const setRequestHeadersCall = clientCall({
   route: 'PUT /push_notifications/headers',
   summary: 'Set your own request headers',
   description:
-    'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 5, together with the calls that send something.',
+    'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 6, together with the calls that send something.',
   after503: 'repeat it: a repeat sets the same headers.',
   by: 'signingSecrets',
   body: {

@@ -8,6 +8,7 @@ import {
   integer,
   limitNumber,
   notACursor,
+  oneOfMany,
   pageMembers,
   registeredUrl,
   text,
@@ -33,7 +34,7 @@ const cursor = text('c.SITE0042.acc_7Qd2mVx0').regex(/^c([.][A-Za-z0-9_-]{1,64})
 const oneClient = z.object({
   client_token: clientTokenText,
   name: text('Example Site'),
-  state: z.enum([...siteStates, 'unreadable']),
+  state: oneOfMany([...siteStates, 'unreadable']),
   url: urlText.optional(),
   owed: integer(0, 'null where the state is unreadable: its data is broken').nullable(),
 });
@@ -85,7 +86,7 @@ export const resumePushNotificationsCall = clientCall({
   route: 'POST /push_notifications/resume',
   summary: 'Resume a suspended or failing endpoint',
   description:
-    'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5.',
+    'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 6.',
   after503: 'repeat it: resuming an endpoint twice does no harm.',
   status: 202,
   result: { what: 'Under way.', schema: z.object({ state: endpointState, owed: integer(12) }) },

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ApiError, badParameter, toApiError, unavailable } from '../../http/apiError.js';
 import { jsonReader } from '../../http/body.js';
-import { checked, checkInput } from '../../http/checked.js';
+import { checked, checkInput, noJson } from '../../http/checked.js';
 import type { ApiContext } from '../../http/context.js';
 import { integer, notificationIdText, platformIdText } from '../../http/schemas.js';
 import { eventIdPattern, newEventId, notificationId } from '../../ids.js';
@@ -11,7 +11,7 @@ import { forgetAsset } from '../../redis/notifications/decisions.js';
 import { type ArrivedEvent, type Claim, idOfClaimed } from '../../redis/owed/claim.js';
 import { platformScope } from '../../redis/records/accounts.js';
 import type { Traceparent } from '../../tracing.js';
-import { clientCall, declareCall } from '../call.js';
+import { type ClientRequest, clientCall, declareCall, inPathToo } from '../call.js';
 import type { ApiDeps } from '../deps.js';
 import { accepted, batchOf, enrichmentEvent, eventExamples, notAccepted } from '../reference/event.js';
 import { auditCall } from '../steps/auditCall.js';
@@ -51,7 +51,8 @@ interface Left {
 }
 
 async function accept(deps: ApiDeps, { req }: ApiContext, left: Left) {
-  const body = (await readJson(req)) ?? null;
+  const body = await readJson(req);
+  if (body === undefined) throw badParameter(noJson);
   const isBatch = typeof body === 'object' && body !== null && 'events' in body;
   return isBatch ? await acceptBatch(deps, body, left) : await acceptOne(deps, body, left);
 }
@@ -213,14 +214,10 @@ function presentClaim(
 
 const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
 
-export const forgetAssetCall = clientCall({
-  route: 'DELETE /assets/{platform_id}',
+const assetForgotten = {
   summary: 'Forget an asset',
-  description:
-    'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
   after503: 'repeat it: a repeat does no harm.',
   by: 'platform',
-  inPath: asset,
   result: {
     what: 'What was forgotten; 0 segments if the asset was not known.',
     schema: z.object({
@@ -229,12 +226,29 @@ export const forgetAssetCall = clientCall({
       cancelled: notificationIdText.describe('The notification that was cancelled.').optional(),
     }),
   },
-  answer: async (deps, request) => {
-    const { platform_id } = checked(asset, request.ctx.params);
-    const { clientToken } = request.client;
-    await auditCall(deps, request, 'asset forget', { about: { platform_id } });
-    const found = await deps.db.durably((db) => forgetAsset(db, clientToken, platform_id)).safe;
-    if (found.cancelled !== undefined) deps.metrics.ended('cancelled');
-    return { platform_id, known_segments: found.knownSegments, cancelled: found.cancelled };
-  },
+} as const;
+
+export const forgetAssetCall = clientCall({
+  ...assetForgotten,
+  route: 'DELETE /assets',
+  description:
+    'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
+  query: asset,
+  answer: (deps, request) => forget(deps, request, request.query.platform_id),
 });
+
+export const forgetAssetInPathCall = clientCall({
+  ...assetForgotten,
+  route: 'DELETE /assets/{platform_id}',
+  description: inPathToo('DELETE /assets'),
+  inPath: asset,
+  answer: (deps, request) => forget(deps, request, request.ctx.params.platform_id ?? ''),
+});
+
+async function forget(deps: ApiDeps, request: ClientRequest, platform_id: string) {
+  const { clientToken } = request.client;
+  await auditCall(deps, request, 'asset forget', { about: { platform_id } });
+  const found = await deps.db.durably((db) => forgetAsset(db, clientToken, platform_id)).safe;
+  if (found.cancelled !== undefined) deps.metrics.ended('cancelled');
+  return { platform_id, known_segments: found.knownSegments, cancelled: found.cancelled };
+}

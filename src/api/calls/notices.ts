@@ -22,7 +22,7 @@ export const setNoticesUrlCall = noticesCall({
   route: 'PUT /notices',
   summary: 'Set the URL for notices',
   description:
-    'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, when notifications failed, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count there. The previous URL is told once. One call in 5 s, bursts of 5.',
+    'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, when notifications failed, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count there. The previous URL is told once. One call in 5 s, bursts of 6.',
   by: 'signingSecrets',
   after503: 'repeat it: a repeat sets the same URL.',
   body: {
@@ -99,7 +99,7 @@ export const removeNoticesUrlCall = noticesCall({
   route: 'DELETE /notices',
   summary: 'Remove the URL for notices',
   description:
-    'Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled. The URL is told once. One call in 5 s, bursts of 5.',
+    'Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled. The URL is told once. One call in 5 s, bursts of 6.',
   by: 'signingSecrets',
   after503: 'repeat it: 404 then means that the URL is removed.',
   result: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) },

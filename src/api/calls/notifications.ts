@@ -1,24 +1,27 @@
 import { z } from 'zod';
 import { notificationsCursor, notificationsQuery, readPage } from '../../acts/notifications.js';
 import { presentAsset, presentNotification, presentTime, presentWithAttempts } from '../../acts/present.js';
-import { requireNotification } from '../../acts/subjects.js';
+import { requireNotification, type Subject } from '../../acts/subjects.js';
 import { ApiError } from '../../http/apiError.js';
+import { wordsOf } from '../../http/errors.js';
 import {
+  askWhetherEmpty,
+  eventIdText,
+  givenNotificationId,
   integer,
   listedSinceTime,
-  matching,
   notification,
-  notificationIdText,
   notificationWithAttempts,
+  oneOfMany,
   pageMembers,
   platformIdText,
   text,
   time,
 } from '../../http/schemas.js';
-import { eventIdPattern } from '../../ids.js';
+import type { Db } from '../../redis/connection/db.js';
 import { decisions, explainAsset, isKnown } from '../../redis/notifications/decisions.js';
 import { notificationOfEvent } from '../../redis/notifications/notificationPages.js';
-import { clientCall } from '../call.js';
+import { clientCall, inPathToo } from '../call.js';
 
 export const listNotificationsCall = clientCall({
   route: 'GET /notifications',
@@ -51,7 +54,7 @@ export const listNotificationsCall = clientCall({
 export const getNotificationCall = clientCall({
   route: 'GET /notifications/{id}',
   summary: 'Show a notification and its attempts',
-  inPath: z.object({ id: notificationIdText.describe('The notification.') }),
+  inPath: z.object({ id: givenNotificationId.describe('The notification.') }),
   result: { what: 'The notification.', schema: notificationWithAttempts },
   codes: ['unknown_notification'],
   answer: async ({ db }, { ctx, client }) =>
@@ -64,45 +67,90 @@ export const explainEventCall = clientCall({
   description:
     'Shows the newest kept notification that names the event. An event that made none is found by its asset only.',
   by: 'orPlatform',
-  inPath: z.object({ event_id: matching(eventIdPattern, 'an-7731', 'The event.') }),
+  inPath: z.object({ event_id: eventIdText.describe('The event.') }),
   result: { what: 'The notification.', schema: notification },
   codes: ['unknown_event'],
   rate: 'records',
   isLong: true,
   answer: async ({ db }, { ctx, client }) => {
     const { event_id: eventId = '' } = ctx.params;
-    const isId = eventIdPattern.test(eventId);
-    const found = isId && (await notificationOfEvent(db, client.clientToken, eventId));
-    if (!found) throw new ApiError('unknown_event');
+    const found = await notificationOfEvent(db, client.clientToken, eventId);
+    if (!found) throw new ApiError('unknown_event', wordsOf('unknown_event') + askWhetherEmpty(eventId));
     return presentNotification(found);
   },
 });
 
-export const explainAssetCall = clientCall({
-  route: 'GET /assets/{platform_id}',
+const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
+const assetShown = {
   summary: 'Explain what was sent about an asset',
-  description:
-    'Says why something was or was not sent: the last event, the decision about it, the last notification.',
   by: 'orPlatform',
-  inPath: z.object({ platform_id: platformIdText.describe('The asset.') }),
   result: {
     what: 'The record of the asset.',
     schema: z.object({
       platform_id: platformIdText,
       known_segments: integer(2),
-      last_event: z.object({ event_id: text('an-7731'), at: time(), decision: z.enum(decisions) }).optional(),
+      last_event: z
+        .object({ event_id: text('an-7731'), at: time(), decision: oneOfMany(decisions) })
+        .optional(),
       last_notification: notification.optional(),
     }),
   },
   codes: ['unknown_asset'],
-  answer: async ({ db }, { ctx, client }) => {
-    const { platform_id: platformId = '' } = ctx.params;
-    const found = await explainAsset(db, client.clientToken, platformId);
-    if (!isKnown(found)) throw new ApiError('unknown_asset');
-    const { lastNotification } = found;
-    return {
-      ...presentAsset(found),
-      last_notification: lastNotification && presentNotification(lastNotification),
-    };
-  },
+} as const;
+
+export const explainAssetCall = clientCall({
+  ...assetShown,
+  route: 'GET /assets',
+  description:
+    'Says why something was or was not sent: the last event, the decision about it, the last notification.',
+  query: asset,
+  codes: ['unknown_asset'],
+  answer: ({ db }, { client, query }) => showAsset(db, client, query.platform_id),
 });
+
+export const explainAssetInPathCall = clientCall({
+  ...assetShown,
+  route: 'GET /assets/{platform_id}',
+  description: inPathToo('GET /assets'),
+  inPath: asset,
+  codes: ['unknown_asset'],
+  answer: ({ db }, { client, ctx }) => showAsset(db, client, ctx.params.platform_id ?? ''),
+});
+
+async function showAsset(db: Db, { clientToken }: Subject, platformId: string) {
+  const found = await explainAsset(db, clientToken, platformId);
+  if (!isKnown(found)) {
+    const hint = askWhetherEmpty(platformId) || (await sayNearest(db, clientToken, platformId));
+    throw new ApiError('unknown_asset', wordsOf('unknown_asset') + hint);
+  }
+  const { lastNotification } = found;
+  return {
+    ...presentAsset(found),
+    last_notification: lastNotification && presentNotification(lastNotification),
+  };
+}
+
+/** Names a known asset whose id looks like the one given: both are compared byte for byte. */
+async function sayNearest(db: Db, clientToken: string, given: string): Promise<string> {
+  const bare = given
+    .replaceAll(/\p{Cf}/gu, '')
+    .replaceAll(/\p{Zs}/gu, ' ')
+    .trim();
+  const alike = [
+    bare,
+    given.normalize('NFC'),
+    given.normalize('NFD'),
+    `\ufeff${given}`,
+    `${given} `,
+    ` ${given}`,
+  ];
+  for (const one of new Set(alike)) {
+    if (one === given || one === '' || !isKnown(await explainAsset(db, clientToken, one))) continue;
+    const shown = JSON.stringify(one).replaceAll(
+      /[^ -~]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+    return ` Ids are compared byte for byte: ${shown} is known, and differs in blanks, marks or its normal form.`;
+  }
+  return '';
+}

@@ -1,10 +1,12 @@
 import { z } from 'zod';
 import { recover, redeliver, replay } from '../../acts/sendAgain.js';
 import {
+  givenNotificationId,
   givenTime,
   integer,
   listedSinceTime,
   notificationIdText,
+  oneOfMany,
   time,
   yesOrNo,
 } from '../../http/schemas.js';
@@ -17,15 +19,15 @@ export const redeliverNotificationCall = clientCall({
   route: 'POST /notifications/{id}/redeliver',
   summary: 'Send a notification again',
   description:
-    'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 5.',
+    'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 6.',
   after503: 'it may be due or under way; a repeat may send it once more, under the same id.',
-  inPath: z.object({ id: notificationIdText.describe('The notification.') }),
+  inPath: z.object({ id: givenNotificationId.describe('The notification.') }),
   status: 202,
   result: {
     what: 'What is owed now.',
     schema: z.object({
       notification_id: notificationIdText,
-      waiting_reason: z.enum(waitReasons).describe('Why it is not sent now; absent if it is.').optional(),
+      waiting_reason: oneOfMany(waitReasons, 'Why it is not sent now; absent if it is.').optional(),
     }),
   },
   codes: ['unknown_notification', 'not_registered'],
@@ -49,7 +51,7 @@ function range(ended: 'Failed' | 'Delivered', defaultUntil: string) {
   return { body: { schema, examples }, rate: 'records', isLong: true } as const;
 }
 
-const counted = 'One call in 5 s for each client, bursts of 5; with `dry_run` it counts as a read only.';
+const counted = 'One call in 5 s for each client, bursts of 6; with `dry_run` it counts as a read only.';
 
 export const recoverNotificationsCall = clientCall({
   ...range('Failed', 'default: now'),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { presentTime } from '../../acts/present.js';
-import { text, time, yesOrNo } from '../../http/schemas.js';
+import { oneOfMany, text, time, yesOrNo } from '../../http/schemas.js';
 import { redisReasons } from '../../redis/connection/unavailable.js';
 import { declareCall } from '../call.js';
 
@@ -41,7 +41,7 @@ const readiness = z.object({
   status: z.enum(['ready', 'not ready']),
   redis: yesOrNo(true),
   temporal: yesOrNo(true, 'May be false while the service is ready.'),
-  reasons: z.array(z.enum(redisReasons)).describe('Why Redis does not serve.').optional(),
+  reasons: z.array(oneOfMany(redisReasons)).describe('Why Redis does not serve.').optional(),
 });
 
 export const getReadinessCall = declareCall({

@@ -60,7 +60,7 @@ export const createAccessTokenCall = credentialCall({
     }
     if (minted.outcome === 'invalid_client') return undefined;
     if (minted.outcome === 'invalid_scope') {
-      const hint = scopes.some((scope) => scope.includes(',')) ? ': separate scopes by spaces' : '';
+      const hint = describeScopes(form.get('scope') ?? '');
       throw new ApiError('invalid_scope', `The account does not have all of the scopes asked for${hint}`);
     }
     await auditFirstToken(deps, ctx, clientId, address);
@@ -73,6 +73,14 @@ export const createAccessTokenCall = credentialCall({
     };
   },
 });
+
+/** Says what is wrong with a scope that no account can have. */
+function describeScopes(scope: string): string {
+  if (/%[\da-f]{2}/i.test(scope)) return ': they are percent-encoded twice';
+  if (/["'`[\](){}<>\u2018-\u201f]/.test(scope)) return ': send them without quotes and brackets';
+  if (/[^\w\s.:/-]/.test(scope)) return ': separate scopes by spaces';
+  return /[A-Z]/.test(scope) ? ': they are written in lower case' : '';
+}
 
 export const revokeAccessTokenCall = credentialCall({
   route: 'POST /oauth/revoke',
@@ -118,6 +126,7 @@ interface Declared extends Omit<Description, 'body'> {
 
 /** Declares a call with the credentials of an account, in a form or as `Authorization: Basic`. */
 function credentialCall({ form: schema, example, answer, ...of }: Declared) {
+  const names = Object.keys(schema.shape);
   return declareCall({
     ...of,
     body: { schema, type: urlencoded, examples: { [example]: makeExample(schema) } },
@@ -129,6 +138,10 @@ function credentialCall({ form: schema, example, answer, ...of }: Declared) {
       let form: Parameters = new Map();
       try {
         form = await readForm(ctx.req);
+        if (form.size === 0)
+          throw badParameter(
+            `The request has no body, or an empty one: send ${names.join(', ')} as ${urlencoded}`,
+          );
         const basic = basicCredentials(ctx.req);
         if (basic && form.has('client_secret'))
           throw badParameter(
@@ -138,7 +151,7 @@ function credentialCall({ form: schema, example, answer, ...of }: Declared) {
         if (basic && (form.get('client_id') ?? basic.client_id) !== basic.client_id)
           throw badParameter('The client_id of the form is not that of the header Authorization');
         form = new Map([...form, ...Object.entries(basic ?? {})]);
-        for (const name of Object.keys(schema.shape)) required(form, name);
+        for (const name of names) required(form, name, { known: names });
         const clientId = required(form, 'client_id');
         const credentials = { clientId, clientSecret: required(form, 'client_secret') };
         const body = await answer(deps, { ctx, form, credentials, address });

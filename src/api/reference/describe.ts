@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { ApiError, isUnderOauth, presentProblem } from '../../http/apiError.js';
 import { type ErrorCode, errors, toOauthError } from '../../http/errors.js';
-import { makeExample, type Schema, toJsonSchema } from '../../http/schemas.js';
+import { makeExample, opened, type Schema, toJsonSchema } from '../../http/schemas.js';
 import type { Call, Description } from '../call.js';
 
 type Described = Call & { operationId: string; tag: string };
@@ -54,7 +54,7 @@ export function requestBody({
 
 function answer({ rate }: Described, { what, schema, type, headers }: Description['result']) {
   const json = schema && {
-    schema: toJsonSchema(schema),
+    schema: opened(toJsonSchema(schema)),
     examples: { answer: { summary: what, value: makeExample(schema) } },
   };
   return {
@@ -91,7 +91,7 @@ function refusals({ codes = [], path, security, body }: Described) {
     const examples = Object.fromEntries(those.map((code) => [code, exampleProblem(code, path)]));
     const description = those.map((code) => inWords(code, path)).join('\n');
     const content = { 'application/json': { schema, examples } };
-    return [status, { description, headers: refusalHeaders(status, those), content }];
+    return [status, { description, headers: refusalHeaders(status, those), content, 'x-known-codes': those }];
   });
   return Object.fromEntries(described);
 }
@@ -117,19 +117,14 @@ const header = (name: string): Schema => ({ $ref: `#/components/headers/${name}`
 /** The headers that name a limit and what is left of it (docs/reference/limits.md). */
 const rateHeaders = { RateLimit: header('RateLimit'), 'RateLimit-Policy': header('RateLimitPolicy') };
 
-function problemSchema(codes: ErrorCode[], path: string): Schema {
-  if (!isUnderOauth(path)) return narrowed('Problem', 'code', codes);
-  const oauth = narrowed('OAuthProblem', 'error', [...new Set(codes.map(toOauthError))]);
-  const early = codes.filter((code) => parserCodes.includes(code));
-  return early.length === 0 ? oauth : { anyOf: [oauth, narrowed('Problem', 'code', early)] };
-}
+const problem = { $ref: '#/components/schemas/Problem' };
+const oauthProblem = { $ref: '#/components/schemas/OAuthProblem' };
 
-const narrowed = (schema: string, member: string, values: string[]): Schema => ({
-  allOf: [
-    { $ref: `#/components/schemas/${schema}` },
-    { type: 'object', properties: { [member]: { enum: values } } },
-  ],
-});
+/** The codes stand in the description and the examples: a schema that names them would refuse those of later versions. */
+function problemSchema(codes: ErrorCode[], path: string): Schema {
+  if (!isUnderOauth(path)) return problem;
+  return codes.some((code) => parserCodes.includes(code)) ? { anyOf: [oauthProblem, problem] } : oauthProblem;
+}
 
 function exampleProblem(code: ErrorCode, path: string) {
   const err = new ApiError(code);

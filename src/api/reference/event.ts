@@ -1,22 +1,21 @@
 /** An enrichment event as the platform sends it, and the answers to it. */
 import { z } from 'zod';
-import { errorCode, notificationIdText, plainText, platformIdText, text } from '../../http/schemas.js';
-import { clientTokenPattern, eventIdPattern } from '../../ids.js';
+import {
+  clientTokenText,
+  eventIdText,
+  notificationIdText,
+  oneOfMany,
+  plainText,
+  platformIdText,
+  text,
+} from '../../http/schemas.js';
 
 export const enrichmentEvent = z
   .strictObject({
-    event_id: z
-      .string()
-      .regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -')
-      .meta({
-        description: 'For tracing and safe repeats; made by the service when absent.',
-        examples: ['an-7731'],
-      })
+    event_id: eventIdText
+      .describe('For tracing and safe repeats; made by the service when absent.')
       .optional(),
-    client_token: z
-      .string()
-      .regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
-      .meta({ examples: ['SITE0042'] }),
+    client_token: clientTokenText,
     platform_id: platformIdText.describe('The asset, as its publisher names it.'),
     segments: z
       .array(plainText(128))
@@ -58,21 +57,18 @@ const queued = z.object({
   event_id: text('an-7731'),
   notification: z.literal('queued'),
   notification_id: notificationIdText,
-  held: z
-    .enum(['paused', 'suspended'])
-    .describe('Owed, but not sent until the endpoint is resumed.')
-    .optional(),
+  held: oneOfMany(['paused', 'suspended'], 'Owed, but not sent until the endpoint is resumed.').optional(),
 });
 const none = z.object({
   event_id: text('an-7731'),
   notification: z.literal('none'),
-  reason: z.enum(['no_new_segments', 'not_registered', 'silent']),
+  reason: oneOfMany(['no_new_segments', 'not_registered', 'silent']),
 });
 export const accepted = z.union([queued, none]).meta({
   id: 'Accepted',
   description: '`queued` is durable: this notification or an equal one will be delivered.',
 });
-const itemCode = errorCode.extract(['unknown_client', 'invalid_event', 'temporarily_unavailable']);
+const itemCode = oneOfMany(['unknown_client', 'invalid_event', 'temporarily_unavailable']);
 export const notAccepted = z
   .object({ event_id: z.string().nullable(), code: itemCode, msg: text('unknown') })
   .meta({

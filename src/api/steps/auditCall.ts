@@ -55,12 +55,12 @@ const refusals = {
 };
 
 /** Contract, section 5. */
-const sends = { name: 'sends', calls: 5, windowSeconds: 25 };
+const sends = { name: 'sends', calls: 6, windowSeconds: 30 };
 
 /**
  * Counts a client's call that sends something, over all such calls and all processes, and records it.
- * @param recording.together how many sends to count, all or none: 1, or the whole burst. One call at once, and one every 25 s,
- * is equivalent to all 5 of a rate with one every 5 s.
+ * @param recording.together how many sends to count, all or none: 1, or the 5 of a check, which may follow a
+ * test at once.
  * @throws ApiError 429, and as `auditCall`
  */
 export async function admitSend(
@@ -71,6 +71,7 @@ export async function admitSend(
 ): Promise<void> {
   const { sendRate } = deps.db.client(caller.client.clientToken);
   const { waitMs } = await countCall(deps.db, sendRate, { ...sends, calls: sends.calls / together });
-  if (waitMs > 0) throw tooMany('Too many calls that send something for this client', sends, waitMs);
+  if (waitMs > 0)
+    throw tooMany('Too many calls for this client that send something or set what is sent', sends, waitMs);
   await auditCall(deps, caller, what, recording);
 }

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../../http/apiError.js';
 import { Remembered } from '../../http/rates.js';
+import { shownCharacter } from '../../http/schemas.js';
 import type { Db } from '../../redis/connection/db.js';
 import { ignore, isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { type AccessToken, findAccessToken, shareReads } from '../../redis/records/accessTokens.js';
@@ -72,9 +73,7 @@ function describeForm(token: string, wrong = /[^A-Za-z0-9_-]/u): string | undefi
   }
   const [odd] = wrong.exec(token) ?? [];
   if (odd === undefined) return undefined;
-  const code = odd.codePointAt(0) ?? 0;
-  const name = code > 0x20 && code < 0x7f ? odd : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
-  return `The access token has the character ${name}, which no token has: send it as it was answered`;
+  return `The access token has the character ${shownCharacter(odd)}, which no token has: send it as it was answered`;
 }
 
 /** Refuses a token without the scope, as RFC 6750, section 3.1, has it. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { openapi } from '../../../src/api/reference/openapi.js';
+import { type ErrorCode, toOauthError } from '../../../src/http/errors.js';
 import type { Schema } from '../../../src/http/schemas.js';
 
 const watched = new Set<string>();
@@ -53,6 +54,10 @@ export const paths: Operations = openapi.paths;
 
 const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
 ajv.addFormat('date-time', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/);
+ajv.addKeyword({
+  keyword: 'x-known-values',
+  validate: (known: string[], value: unknown) => known.some((one) => one === value),
+});
 ajv.addSchema(openapi, 'openapi.json');
 
 /** Fails where a value is not what the schema at this place of the description says. */
@@ -95,6 +100,10 @@ function assertDescribed({ method, path, status, headers, text }: Answer): void 
   const [type] = Object.keys((response.content as Schema) ?? {});
   assert.equal(headers.get('content-type')?.split(';')[0], type, told);
   if (type !== 'application/json' || path === '/openapi.json') return;
+  const { code, error } = JSON.parse(text) as { code?: ErrorCode; error?: string };
+  const codes = response['x-known-codes'] as ErrorCode[] | undefined;
+  const isKnown = (one: ErrorCode) => code === one || error === toOauthError(one);
+  assert.ok(codes === undefined || codes.some(isKnown), `${told}: ${text}`);
   const place = ['paths', template, verb, 'responses', String(status), 'content', type, 'schema'];
   assertFits(JSON.parse(text), place, told);
 }
