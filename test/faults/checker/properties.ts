@@ -187,7 +187,12 @@ function tooSoon(facts: Facts, asset: Asset, event: Act & { kind: 'event' }, ind
   const first = postsOf(asset).find(({ id, at }) => at > event.from && ids.has(id));
   if (first === undefined || first.at >= other) return [];
   const { site } = asset;
-  const dueAt = event.from + 1000 * Math.min(...site.statesIn(event).map(({ quietSeconds }) => quietSeconds));
+  // A change of the period applies to the next event.
+  const dueAt = Math.min(
+    ...[event, ...next.filter(({ from }) => from <= first.at)].map(
+      (one) => one.from + 1000 * Math.min(...site.statesIn(one).map(({ quietSeconds }) => quietSeconds)),
+    ),
+  );
   // A probe of a failing endpoint may be sent sooner, and a step of the clock makes due what was put off.
   const isExcused =
     site.failuresInARow(first.at) >= 4 ||
