@@ -27,6 +27,7 @@ COPY --from=build /app/package.json /app/package-lock.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY deploy/healthcheck.mjs ./deploy/
+COPY docs/guides/runbook.md ./docs/guides/
 USER node
 EXPOSE 3000 9464
 CMD ["node", "--max-semi-space-size=64", "--no-parallel-scavenge", "dist/src/main.js", "api"]

@@ -3,13 +3,14 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { allDetails, attemptErrors } from './outgoing/details.js';
 import { ourFailures } from './outgoing/failures.js';
 import type { CommandObserver } from './redis/connection/db.js';
-import type { StoreHealth } from './redis/connection/health.js';
 import { redisReasons } from './redis/connection/unavailable.js';
-import type { Counts } from './redis/records/counts.js';
-import { endpointStates, siteStates } from './redis/records/endpoint.js';
+import { siteStates } from './redis/records/endpoint.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/connection.js';
 
-/** `queued`: the event makes a notification; `repeated`: it had made its notification before; `unknown`: answered with 503. */
+/**
+ * `queued`: the event makes a notification; `repeated`: it had made its notification before; `unknown`: answered with 503; `error`:
+ * with 500.
+ */
 const eventResults = [
   'queued',
   'repeated',
@@ -19,6 +20,7 @@ const eventResults = [
   'unknown_client',
   'invalid',
   'unknown',
+  'error',
 ] as const;
 export type EventResult = (typeof eventResults)[number];
 
@@ -38,6 +40,7 @@ const watched = {
   asset_update_clock_seconds: "This machine's clock at the moment of the scrape",
   asset_update_sweep_schedule_paused:
     "Whether the sweep's schedule is paused (1), as this process last saw it",
+  asset_update_temporal_away: 'Whether Temporal does not serve this process (1)',
 } as const;
 
 type WatchedMetric = keyof typeof watched;
@@ -175,36 +178,50 @@ export function createMetrics() {
     tokenMinted: () => tokens.inc(),
     eventAnswered: (result: EventResult) => events.inc({ result }),
     /** Shows a number of this process, read at each scrape; undefined leaves the metric out of that scrape. */
-    watch: (name: WatchedMetric, read: () => number | undefined) =>
+    watch: (name: WatchedMetric, read: () => number | undefined | Promise<number | undefined>) =>
       watchNumber(registry, name, watched[name], read),
+    /** Shows the clients whose attempts this process pauses after an own failure. @param read gives the cause of each */
+    watchPauses(read: () => Iterable<OwnFailureCause>): void {
+      watchEach(
+        registry,
+        'asset_update_own_failure_clients',
+        'Clients whose attempts this process cannot make now',
+        {
+          cause: ownFailureCauses,
+        },
+        () => countBy(read()),
+      );
+    },
   };
 }
 
-/** Shows what this process has learned of its Redis. Memory and evictions are of the server that is worst off. */
-export function watchStoreHealth({ registry }: { registry: Registry }, health: StoreHealth): void {
-  const most = (field: 'usedBytes' | 'limitBytes' | 'evictedKeys') => () => {
-    const known = [...health.facts.values()].flatMap((facts) => facts[field] ?? []);
-    return known.length === 0 ? undefined : Math.max(...known);
-  };
-  const watch = (name: string, help: string, read: () => number | undefined) =>
-    watchNumber(registry, name, help, read);
-  watch('asset_update_redis_memory_used_bytes', 'Memory that Redis uses', most('usedBytes'));
-  watch('asset_update_redis_memory_limit_bytes', 'The maxmemory of Redis; 0: none', most('limitBytes'));
-  watch('asset_update_redis_evicted_keys', 'Keys that Redis has evicted', most('evictedKeys'));
-  watch('asset_update_redis_data_lost', 'Whether the store has lost its data', () =>
-    Number(health.isEmptied),
-  );
+/** Shows a number for each value of one label: 0 where `read` has none. `read` answering undefined leaves all out. */
+export function watchEach(
+  registry: Registry,
+  name: string,
+  help: string,
+  label: Labels,
+  read: () => Record<string, number> | undefined | Promise<Record<string, number> | undefined>,
+): void {
   new Gauge({
-    name: 'asset_update_redis_refusing',
-    help: 'Whether Redis refuses something now, by reason',
-    labelNames: ['reason'],
+    name,
+    help,
+    labelNames: Object.keys(label),
     registers: [registry],
-    collect() {
-      const now = new Set(health.refused().map(({ reason }) => reason));
-      if (health.notDurable.size > 0) now.add('not_durable');
-      for (const reason of redisReasons) this.set({ reason }, Number(now.has(reason)));
+    async collect() {
+      const numbers = await read();
+      this.reset();
+      if (numbers === undefined) return;
+      for (const labels of combinations(label))
+        this.set(labels, numbers[Object.values(labels)[0] ?? ''] ?? 0);
     },
   });
+}
+
+function countBy(values: Iterable<string>): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const value of values) counts[value] = (counts[value] ?? 0) + 1;
+  return counts;
 }
 
 function combinations(labels: Labels): Record<string, string>[] {
@@ -215,7 +232,7 @@ function combinations(labels: Labels): Record<string, string>[] {
   return all;
 }
 
-function watchNumber(
+export function watchNumber(
   registry: Registry,
   name: string,
   help: string,
@@ -229,66 +246,6 @@ function watchNumber(
       const value = await read();
       if (value === undefined) this.remove();
       else this.set(value);
-    },
-  });
-}
-
-const counted: Record<string, [help: string, value: (counts: Counts) => number | undefined]> = {
-  asset_update_owed_notifications: ['Notifications that clients are owed', (c) => c.counted?.owed],
-  asset_update_owed_clients: ['Clients that are owed something', (c) => c.counted?.owedClients],
-  asset_update_overdue_clients: [
-    'Clients with owed assets that could have been sent more than 2 minutes ago',
-    (c) => c.counted?.overdueClients,
-  ],
-  asset_update_oldest_overdue_seconds: [
-    'For how long something could have been sent to the client furthest behind; 0 if to none',
-    (c) => c.counted && Math.max(c.counted.oldestOverdueMs, 0) / 1000,
-  ],
-  asset_update_catch_ups_running: ['Running catch-up workflows', (c) => c.counted?.catchUps],
-  asset_update_counts_age_seconds: [
-    'How long ago a sweep counted owed notifications and catch-ups',
-    (c) => c.counted && c.counted.ageMs / 1000,
-  ],
-  asset_update_broken_clients: [
-    'Clients whose keys cannot be read or contradict each other; must stay 0',
-    (c) => c.ended?.brokenClients,
-  ],
-  asset_update_failed_assets: [
-    'Assets that have failed in the last 24 hours and were neither recovered nor replaced',
-    (c) => c.endpoints?.failedAssets,
-  ],
-  asset_update_sweep_completed_timestamp_seconds: [
-    'When a sweep last completed',
-    (c) => c.ended && c.ended.atMs / 1000,
-  ],
-};
-
-/**
- * Shows the counts of the last sweep. A scrape costs one call of `read`, and concurrent scrapes share it. A number
- * that no sweep has counted is left out; if the read fails, all are left out.
- */
-export function watchCounts({ registry }: { registry: Registry }, read: () => Promise<Counts>): void {
-  let underWay: Promise<Counts> | undefined;
-  const counts = (): Promise<Counts> => {
-    underWay ??= read()
-      .catch(() => ({}))
-      .finally(() => {
-        underWay = undefined;
-      });
-    return underWay;
-  };
-  for (const [name, [help, value]] of Object.entries(counted)) {
-    watchNumber(registry, name, help, async () => value(await counts()));
-  }
-  new Gauge({
-    name: 'asset_update_endpoints',
-    help: 'Registrations by the state of their endpoint',
-    labelNames: ['state'],
-    registers: [registry],
-    async collect() {
-      const { endpoints } = await counts();
-      this.reset();
-      if (endpoints) for (const state of endpointStates) this.set({ state }, endpoints[state]);
     },
   });
 }

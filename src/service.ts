@@ -10,7 +10,7 @@ import { createDesk } from './desk/desk.js';
 import { createReadiness, listenAdmin, lookEveryMs, type Readiness } from './http/admin.js';
 import { connectionLimits, listen } from './http/server.js';
 import { createLogger, type Logger, messageOf } from './log.js';
-import { createMetrics, watchCounts, watchStoreHealth } from './metrics.js';
+import { createMetrics } from './metrics.js';
 import { openFiles } from './openFiles.js';
 import { readTargetPolicy } from './outgoing/address.js';
 import { senderOf } from './outgoing/post.js';
@@ -21,6 +21,7 @@ import { servesCalls, untilServed, watchStore } from './redis/connection/needs.j
 import { ignore } from './redis/connection/unavailable.js';
 import { readCounts } from './redis/records/counts.js';
 import { createSecretBox } from './redis/records/secretBox.js';
+import { watchCounts, watchStoreHealth } from './storeMetrics.js';
 import {
   askNamespace,
   connect,
@@ -32,6 +33,7 @@ import {
 } from './temporal/connection.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule } from './temporal/sweepSchedule.js';
+import { runbookPage } from './web/runbook.js';
 import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';
 
 /** The longest that a process takes to end, beside its settings: an attempt's lease, and closing. */
@@ -49,6 +51,9 @@ export async function serve(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
   // ioredis warns there of a password that the server asked nobody for.
   console.warn = (text) => log.warn(String(text));
+  // Node would write its own to stderr, as text.
+  process.removeAllListeners('warning');
+  process.on('warning', ({ name, message }) => log.warn({ name }, message));
   const ending = stopSignal(log, config);
   try {
     await run(role, config, log, ending);
@@ -150,15 +155,15 @@ async function listenOnPorts(
   sdkPort: number | undefined,
 ) {
   watchStoreHealth(metrics, db.health);
+  metrics.watch('asset_update_temporal_away', async () => Number(!(await readiness()).temporal));
   const endSeconds = config.certificatesEndAtMs / 1000;
   metrics.watch('asset_update_temporal_certificates_end_timestamp_seconds', () => endSeconds);
   if (openFiles < 20_000) log.warn({ open_files: openFiles }, 'connections are fewer: raise ulimit -n');
   const starting = () => createStartingApi({ log, metrics, readiness });
   const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');
   const api = role === 'worker' ? undefined : await listen(config, starting(), connectionLimits, full);
-  const admin = await listenAdmin(config, metrics, readiness, async () =>
-    sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
-  );
+  const sdkMetrics = async () => (sdkPort === undefined ? '' : await readSdkMetrics(sdkPort));
+  const admin = await listenAdmin(config, metrics, readiness, sdkMetrics, { '/runbook': runbookPage });
   admin.serve(starting());
   return { api, admin };
 }
@@ -175,6 +180,7 @@ function warnOfSettings(config: Config, log: Logger): void {
 
 function watchParts({ metrics, db, hands, outbox, sender, updateWaits }: StartedParts, isApi: boolean): void {
   watchCounts(metrics, () => readCounts(db));
+  metrics.watchPauses(() => hands.pauses());
   metrics.watch('asset_update_clock_seconds', () => Date.now() / 1000);
   metrics.watch('asset_update_claims_under_way', () => hands.underWay());
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());

@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
+import { hostname } from 'node:os';
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { type ActivityDeps, createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
 import type { Logger } from './log.js';
+import { joinProcesses } from './redis/records/processes.js';
 import { workflowBundlePath } from './temporal/bundle.js';
 import { untilAvailable, type Waiting } from './temporal/connection.js';
 import { upkeepQueueOf } from './temporal/workflowIds.js';
@@ -76,8 +78,10 @@ export async function startWorkers(
   deps: ActivityDeps,
   slots = { retries: 2000, upkeep: 2000 },
 ) {
+  const identity = `${process.pid}@${hostname()}`;
   const shared = {
     connection,
+    identity,
     namespace: config.TEMPORAL_NAMESPACE,
     activities: createActivities(deps),
     // A POST in flight ends within its lease; whatever still runs after that is cut off.
@@ -101,13 +105,17 @@ export async function startWorkers(
     maxConcurrentActivityTaskExecutions: slots.upkeep,
   });
   const workers = [retries, upkeep];
+  // Temporal names those that asked for work in the last minutes, whether they still run or not.
+  const presence = await joinProcesses(deps.db, deps.log, deps.db.global.workers, identity);
+  const running = Promise.all(workers.map((worker) => worker.run()));
   return {
     /** Accepts no new work; work under way finishes. */
     shutdown() {
+      void presence.close();
       for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
     },
     /** Resolves once every worker has ended. Rejects with the reason why a worker failed. */
-    ended: Promise.all(workers.map((worker) => worker.run())).then(() => undefined),
+    ended: running.then(() => undefined).finally(presence.close),
     inUse: () => ({
       retries: retries.getStatus().numInFlightNonLocalActivities,
       upkeep: upkeep.getStatus().numInFlightNonLocalActivities,

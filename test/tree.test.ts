@@ -25,6 +25,7 @@ const floors = [
   ['activities'],
   ['src/upkeep'],
   ['src/delivery'],
+  ['src/storeMetrics.ts'],
   ['src/metrics.ts'],
   ['src/notices'],
   ['src/temporal'],

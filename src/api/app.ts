@@ -4,12 +4,14 @@ import Router from '@koa/router';
 import Koa, { type Context } from 'koa';
 import { ApiError, presentProblem, toApiError, unavailable } from '../http/apiError.js';
 import { whileDropping } from '../http/body.js';
+import { clientAddress } from '../http/clientAddress.js';
 import type { ApiContext, Step } from '../http/context.js';
 import { accountLimits, createFailureLimits } from '../http/limits.js';
 import { Remembered } from '../http/rates.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import { requireData } from '../redis/connection/mark.js';
+import { fingerprintOf } from '../redis/records/accounts.js';
 import { mountFiles } from '../web/files.js';
 import { consoleFiles } from '../web/page.js';
 import { getHealthCall, getReadinessCall } from './calls/service.js';
@@ -19,7 +21,7 @@ import type { ApiDeps, Services } from './deps.js';
 import { docsFiles } from './reference/docs.js';
 import { openapiCall } from './reference/openapi.js';
 import { createLines, holdRefusal, oneByOne } from './steps/pace.js';
-import { tokenFinder } from './steps/publisher.js';
+import { bearerToken, tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its call, and the middlewares around them. */
 export function createApi(services: Services): Koa {
@@ -48,7 +50,14 @@ export function createApi(services: Services): Koa {
   mountConsole(router, deps);
 
   const paths = [...calls, openapiCall].map(({ path }) => path);
-  const app = createEdge(log, metrics, services.minutes.count, config.heldRefusalMs, paths);
+  const app = createEdge(
+    log,
+    metrics,
+    config.TRUSTED_PROXIES,
+    services.minutes.count,
+    config.heldRefusalMs,
+    paths,
+  );
   app.use(lines.pace(deps));
   app.use((ctx, next) => {
     if (!healthPaths.has(ctx.path)) requireData(db);
@@ -71,6 +80,7 @@ export function createApi(services: Services): Koa {
 export function createEdge(
   log: Logger,
   metrics: Metrics,
+  trustedProxies: readonly string[] = [],
   count: (field: string) => void = () => {},
   heldRefusalMs = 0,
   paths: readonly string[] = [],
@@ -82,7 +92,7 @@ export function createEdge(
     if (ctx.status === 429) await holdRefusal(ctx, heldRefusalMs);
     if (ctx.status === 413 || ctx.status === 408) readOn(ctx);
   });
-  app.use(observe(log, metrics, count));
+  app.use(observe(log, metrics, trustedProxies, count));
   app.use(answerErrors(log, paths));
   app.use(checkHead);
   // Errors after the answer was handed over, such as a caller that hung up.
@@ -199,9 +209,14 @@ const nameRequest: Step = (ctx, next) => {
 /**
  * Writes one log line and one measurement per request: the route's pattern, never the path, query or headers. Successes
  * of very frequent calls are logged at debug level: at thousands a second the metrics say more, and the lines
- * would be a tenth of the cost of a request.
+ * would be a tenth of the cost of a request. A caller who is refused is named by address, and by the fingerprint of the token.
  */
-export function observe(log: Logger, metrics: Metrics, count: (field: string) => void): Step {
+export function observe(
+  log: Logger,
+  metrics: Metrics,
+  trustedProxies: readonly string[],
+  count: (field: string) => void,
+): Step {
   // No field below may hold a secret, because the redaction is skipped: it is half of the cost of the line.
   const requests = log.child({}, { redact: [] });
   return async (ctx, next) => {
@@ -216,10 +231,14 @@ export function observe(log: Logger, metrics: Metrics, count: (field: string) =>
       if (ctx.state.isOurs) count('failed');
     }
     const level = status < 400 && busyRoutes.has(route) ? 'debug' : 'info';
-    requests[level](
-      { route, method: ctx.method, status, ms: Math.round(ms * 10) / 10, request_id: ctx.state.requestId },
-      'request',
-    );
+    const { requestId: request_id } = ctx.state;
+    const about = { route, method: ctx.method, status, ms: Math.round(ms * 10) / 10, request_id };
+    const token = bearerToken(ctx);
+    const caller = [401, 429].includes(status) && {
+      address: clientAddress(ctx.req, trustedProxies),
+      ...(token !== undefined && { fingerprint: fingerprintOf(token) }),
+    };
+    requests[level]({ ...about, ...caller }, 'request');
   };
 }
 

@@ -1,4 +1,5 @@
 /** Accepts events, and does what the hands decide: claims and turns, attempts, timers. */
+import type { OwnFailureCause } from '../metrics.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import {
   type ArrivedEvent,
@@ -50,6 +51,8 @@ interface Client {
   clientToken: string;
   hand: Hand<Arrival>;
   timer?: NodeJS.Timeout | undefined;
+  /** Why the last attempt could not be made. */
+  pausedBy?: OwnFailureCause | undefined;
   onIdle: Set<(isIdle: boolean) => void>;
 }
 
@@ -86,6 +89,11 @@ export class Hands {
     const accepted = this.#accept(event, key);
     this.#joinable.set(key, accepted);
     return accepted;
+  }
+
+  /** Yields the cause for each client whose attempts this process pauses after an own failure. */
+  *pauses(): Generator<OwnFailureCause> {
+    for (const { pausedBy } of this.#clients.values()) if (pausedBy !== undefined) yield pausedBy;
   }
 
   /** Returns how many events wait for Redis. */
@@ -258,6 +266,7 @@ export class Hands {
     const sent = await send(this.deps, clientToken, taken);
     const isOwn = sent !== undefined && 'cause' in sent;
     if (isOwn) this.deps.minutes.count(sent.cause);
+    if (sent !== undefined) client.pausedBy = isOwn ? sent.cause : undefined;
     const how = sent === undefined ? 'crowded' : isOwn ? 'own' : sent;
     const restMs = hand.attempted(taken, how, performance.now());
     if (restMs !== undefined && isOwn) {

@@ -35,7 +35,7 @@ export function createDesk(services: Services): Koa {
   mountPages(router, createDeskDoor(services));
   const { '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle } = docsFiles;
   mountFiles(router, { ...consoleFiles, '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle });
-  const app = createEdge(services.log, services.metrics);
+  const app = createEdge(services.log, services.metrics, services.config.TRUSTED_PROXIES);
   app.use(answerRefusals);
   app.use(router.routes());
   app.use(router.allowedMethods());

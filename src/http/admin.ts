@@ -1,4 +1,4 @@
-import Koa, { type Middleware } from 'koa';
+import Koa, { type Context, type Middleware } from 'koa';
 import type { Config } from '../config.js';
 import type { Metrics } from '../metrics.js';
 import { withTimeout } from '../promises.js';
@@ -11,12 +11,14 @@ const limits = { ...connectionLimits, silenceMs: 0 };
 /**
  * Opens the operators' port of a process, on ADMIN_HOST: GET /metrics, /healthz, /readyz. `serve` has the desk answer every other path.
  * @param sdkMetrics text that follows our own
+ * @param pages by path, answered from the beginning too
  */
 export async function listenAdmin(
   { ADMIN_HOST, ADMIN_PORT }: Pick<Config, 'ADMIN_HOST' | 'ADMIN_PORT'>,
   { registry }: Pick<Metrics, 'registry'>,
   readiness: () => Promise<Readiness>,
   sdkMetrics: () => Promise<string> = () => Promise.resolve(''),
+  pages: Record<string, (ctx: Context) => Promise<Buffer | null>> = {},
 ) {
   const answers: Record<string, Middleware> = {
     async '/metrics'(ctx) {
@@ -33,6 +35,10 @@ export async function listenAdmin(
       ctx.body = found;
     },
   };
+  for (const [path, page] of Object.entries(pages))
+    answers[path] = async (ctx) => {
+      ctx.body = await page(ctx);
+    };
   const own: Middleware = (ctx, next) => {
     const answer = answers[ctx.path];
     if (answer === undefined) return next();

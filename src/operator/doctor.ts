@@ -8,6 +8,8 @@ import { publicAddressBeside } from '../outgoing/address.js';
 import { readProxy } from '../outgoing/proxy.js';
 import { timeAt } from '../redis/connection/db.js';
 import { acceptEmpty } from '../redis/connection/mark.js';
+import { ignore } from '../redis/connection/unavailable.js';
+import { runningWorkers } from '../redis/records/processes.js';
 import { count, span } from '../web/words.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { checkRedis, type Finding, finding, levels } from './redisChecks.js';
@@ -65,9 +67,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
   // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
   await import('@temporalio/client');
   const redis = operator.db().then((db) => checkRedis(db, config));
-  const temporal = Promise.all([operator.temporal(), serversNow(operator)]).then(([client, nowMs]) =>
-    checkTemporal(client, config, nowMs),
-  );
+  const temporal = serversNow(operator).then((nowMs) => checkTemporal(operator, nowMs));
   const servers = await Promise.all([
     redis.catch(unavailable('redis', 'REDIS_URL')),
     temporal.catch(unavailable('temporal', 'TEMPORAL_ADDRESS')),
@@ -138,14 +138,15 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
   return findings;
 }
 
-async function checkTemporal(temporal: Client, config: Config, nowMs: number): Promise<Finding[]> {
+async function checkTemporal(operator: Operator, nowMs: number): Promise<Finding[]> {
+  const [temporal, config] = [await operator.temporal(), operator.config()];
   const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE } = config;
   try {
     return await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => [
       await checkNamespace(temporal, namespace),
       await checkSearchAttributes(temporal, namespace),
       await checkSweep(temporal, TASK_QUEUE, nowMs),
-      checkWorkers(await countWorkers(temporal, config, nowMs), config),
+      checkWorkers(await countWorkers(operator, nowMs), config),
     ]);
   } catch (err) {
     const { explainTemporal } = await import('../temporal/refusal.js');
@@ -203,10 +204,13 @@ async function checkSweep(temporal: Client, taskQueue: string, nowMs: number): P
   }
 }
 
-function checkWorkers(count: number, { TASK_QUEUE }: Config): Finding {
-  if (count > 0) return finding('temporal workers', 'ok', `${count} asked for work in the last 90 s.`);
+function checkWorkers(count: number | undefined, { TASK_QUEUE }: Config): Finding {
+  const check = 'temporal workers';
+  if (count === undefined)
+    return finding(check, 'warn', 'How many ask for work is unknown: Redis does not tell.', 'See redis.');
+  if (count > 0) return finding(check, 'ok', `${count} asked for work in the last 90 s, and run.`);
   const todo = `Start one (npm run worker), with TASK_QUEUE=${TASK_QUEUE}.`;
-  return finding('temporal workers', 'fail', 'No worker asks for work.', todo);
+  return finding(check, 'fail', 'No worker asks for work.', todo);
 }
 
 /** A worker asks again after a minute at most. */
@@ -218,17 +222,21 @@ export const serversNow = ({ db }: Operator): Promise<number> =>
     .then((store) => timeAt(store, store.global.accounts))
     .catch(() => Date.now());
 
-/** Counts the workers that asked for workflow tasks lately. @param nowMs of {@link serversNow} */
-export async function countWorkers(
-  { workflowService }: Client,
-  { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: name }: Config,
-  nowMs: number,
-): Promise<number> {
+/**
+ * Counts the workers that asked for workflow tasks lately and have said since that they run: Temporal names for minutes those that ended.
+ * @param nowMs of {@link serversNow}
+ * @returns undefined if Redis does not tell which run
+ */
+export async function countWorkers(operator: Operator, nowMs: number): Promise<number | undefined> {
+  const { workflowService } = await operator.temporal();
+  const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: name } = operator.config();
+  const running = await operator.db().then(runningWorkers).catch(ignore);
+  if (!running) return undefined;
   const asked = { namespace, taskQueue: { name }, taskQueueType: 1 };
   const { pollers } = await workflowService.describeTaskQueue(asked);
   const lately = nowMs - polledWithinMs;
   const polled = pollers.filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds) * 1000 > lately);
-  return new Set(polled.map(({ identity }) => identity)).size;
+  return new Set(polled.flatMap(({ identity }) => (identity && running.has(identity) ? identity : []))).size;
 }
 
 export const storeAcceptEmpty = operation({

@@ -120,14 +120,14 @@ const maxNamedWhenFine = 2;
 /** Bounds the call to Temporal, because a person waits. */
 export const temporalWithinMs = 5000;
 
-async function askTemporal(operator: Operator): Promise<{ workers?: number; problem?: string }> {
+async function askTemporal(operator: Operator): Promise<{ workers?: number | undefined; problem?: string }> {
   try {
     const temporal = await operator.temporal();
     const { askNamespace } = await import('../temporal/connection.js');
     await askNamespace(temporal, temporalWithinMs);
     const nowMs = await serversNow(operator);
     const workers = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
-      countWorkers(temporal, operator.config(), nowMs),
+      countWorkers(operator, nowMs),
     );
     return { workers };
   } catch (err) {

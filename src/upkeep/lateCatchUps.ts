@@ -33,7 +33,16 @@ export async function wakeLateCatchUps(
   { repairsHolds, steadyMs }: { repairsHolds: boolean; steadyMs: number },
 ): Promise<void> {
   const { db, catchUps } = round.deps;
-  const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0, catchUps: 0 };
+  const none = {
+    owed: 0,
+    owedClients: 0,
+    overdueClients: 0,
+    oldestOverdueMs: 0,
+    catchUps: 0,
+    failingOwed: 0,
+  };
+  const sum: Sum = { ...none, failing: {} };
+  const failingAccounts = new Set<string | undefined>();
   for await (const page of indexedClients(db, round.noteAway))
     await round.workOn(page, async (clientToken) => {
       counts.looked++;
@@ -43,11 +52,13 @@ export async function wakeLateCatchUps(
         round.noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
       if (endpoint.owed === 0) return await forgetOwedClient(db, clientToken, steadyMs);
       addUp(sum, endpoint);
+      if (endpoint.state === 'failing') failingAccounts.add((await getClient(db, clientToken))?.accountId);
       if (endpoint.catchUpLateMs <= graceMs) return;
       const done = await catchUps.alarm(clientToken);
       if (done === 'woken' || done === 'replaced') counts[done]++;
     });
-  await Promise.all([noteCounts(db, 'counted', sum), noteOwed(db, sum.owed)]).catch(round.noteAway);
+  const counted = { ...sum, failingAccounts: failingAccounts.size };
+  await Promise.all([noteCounts(db, 'counted', counted), noteOwed(db, sum.owed)]).catch(round.noteAway);
 }
 
 async function repairHold(db: Db, clientToken: string, { held }: Endpoint): Promise<void> {
@@ -56,12 +67,15 @@ async function repairHold(db: Db, clientToken: string, { held }: Endpoint): Prom
   if (account && account.disabled !== held) await setHeld(db, clientToken, account.disabled);
 }
 
-type Sum = Record<'owed' | 'owedClients' | 'overdueClients' | 'oldestOverdueMs' | 'catchUps', number>;
+type Sum = Omit<NonNullable<Parameters<typeof noteCounts<'counted'>>[2]>, 'failingAccounts'>;
 
-function addUp(sum: Sum, { owed, catchUpUntil, overdueMs }: Endpoint): void {
+function addUp(sum: Sum, { owed, catchUpUntil, overdueMs, state, lastError = '' }: Endpoint): void {
   sum.owed += owed;
   sum.owedClients++;
   if (catchUpUntil !== undefined) sum.catchUps++;
   if (overdueMs > longOverdueMs) sum.overdueClients++;
   sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, overdueMs);
+  if (state !== 'failing') return;
+  sum.failing[lastError] = (sum.failing[lastError] ?? 0) + 1;
+  sum.failingOwed += owed;
 }

@@ -1,9 +1,10 @@
 /** The counts of the sweep, and the cost of a scrape of the metrics. */
 import assert from 'node:assert/strict';
-import { createMetrics, watchCounts } from '../../src/metrics.js';
+import { createMetrics } from '../../src/metrics.js';
 import { readAttempts } from '../../src/redis/records/attemptHistory.js';
 import { readCounts } from '../../src/redis/records/counts.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
+import { watchCounts } from '../../src/storeMetrics.js';
 import { until } from '../receiver.js';
 import { useHarness } from '../service.js';
 

@@ -161,8 +161,9 @@ async function acceptItem(
     span?.end({ 'asset_update.result': result, 'asset_update.notification_id': notificationId });
     return answer;
   } catch (err) {
-    metrics.eventAnswered('unknown');
-    span?.end({}, 'unknown');
+    const result = toApiError(err)?.status === 503 ? 'unknown' : 'error';
+    metrics.eventAnswered(result);
+    span?.end({}, result);
     throw err;
   }
 }

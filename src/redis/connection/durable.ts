@@ -10,15 +10,7 @@ import { withTimeout } from '../../promises.js';
 import type { StoreHealth } from './health.js';
 import { evaluate } from './library.js';
 import { type Nodes, redirectedMs, watchConnection } from './nodes.js';
-import {
-  ignore,
-  isAnswer,
-  isReadOnly,
-  isRedirected,
-  needsSomebody,
-  RedisUnavailable,
-  refusalOf,
-} from './unavailable.js';
+import { ignore, isAnswer, isRedirected, needsSomebody, RedisUnavailable, refusalOf } from './unavailable.js';
 
 interface Settings extends Durability {
   nodes: Nodes;
@@ -143,12 +135,6 @@ class DurableServer {
       lazyConnect: false,
       commandTimeout: undefined,
       retryStrategy: () => reconnectMs,
-      reconnectOnError: (err: Error) => {
-        const isDemoted = isReadOnly(err);
-        // The other connections lead there too.
-        if (isDemoted && this.node.status === 'ready') this.node.disconnect(true);
-        return isDemoted;
-      },
     });
     const connection: Connection = { redis, broken: unconfirmed(), isBusy: false };
     redis.on('close', () => {

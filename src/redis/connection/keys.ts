@@ -102,6 +102,7 @@ export function globalKeys(prefix: string) {
     clock: `${prefix}clock`,
     clockBeside: (tag: string) => `${prefix}clock:{${tag}}`,
     processes: `${prefix}processes`, // sorted set: processes that start workflows, by the time each last said that it runs
+    workers: `${prefix}workers`, // sorted set: the identities of workers in Temporal, likewise
     audit: `${prefix}audit`, // stream of operators' changes
     sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at
     auditTold: `${prefix}audit-told`, // what is in the service's log: id of the last entry, states until when

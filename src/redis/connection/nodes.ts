@@ -7,10 +7,11 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
+import { leaveDemoted } from './demoted.js';
 import type { StoreHealth } from './health.js';
 import { slotOf } from './keys.js';
 import { naming, openSentinels } from './sentinels.js';
-import { ignore, isLasting, isOfCommand, isReadOnly, RedisUnavailable, refusalOf } from './unavailable.js';
+import { ignore, isLasting, isOfCommand, RedisUnavailable, refusalOf } from './unavailable.js';
 
 export interface Nodes {
   isCluster: boolean;
@@ -64,7 +65,7 @@ export function openNodes(
   };
   return address.kind === 'cluster'
     ? openCluster(address, options, health, greet)
-    : openSingle(address, options, health, greet);
+    : openSingle(address, options, health, { greet, channel });
 }
 
 /**
@@ -119,13 +120,15 @@ function openSingle(
   address: RedisAddress & { kind: 'single' | 'sentinel' },
   common: RedisOptions,
   health: StoreHealth,
-  greet: Nodes['greet'],
+  { greet, channel }: { greet: Nodes['greet']; channel: string },
 ): { redis: Redis; nodes: Nodes } {
-  const options = { ...common, retryStrategy, reconnectOnError: isReadOnly };
+  const reconnectOnError = (err: Error) => leave(err);
+  const options = { ...common, retryStrategy, reconnectOnError };
   const redis =
     address.kind === 'single'
       ? new Redis(address.url, { ...options, lazyConnect: true })
       : openSentinels(address, options);
+  const leave = leaveDemoted(redis, channel);
   redis.on('connect', () => coalesceWrites(redis.stream));
   watchConnection(redis, greet, (err) => health.connected('', err));
   const announced: Nodes['announced'] = new Map();

@@ -272,7 +272,7 @@ const says = (words: RegExp) => (err: unknown) => err instanceof Error && words.
 export const isNotLoaded = says(/^ERR Function not found$|^NOSCRIPT /);
 /** True if the server has the library already. */
 export const isLoaded = says(/already exists/);
-/** A demoted primary keeps its connections: a new connection leads to the new primary. A script's error has more before the word. */
+/** The answer of a demoted primary. A script's error has more before the word. */
 export const isReadOnly = says(/READONLY You can't write/);
 /** True for a command whose slot has moved or is being moved. */
 export const isRedirected = says(/^(MOVED|ASK|TRYAGAIN) /);

@@ -64,6 +64,8 @@ export interface Settled {
   acceptedAt?: number;
   /** No attempt of this notification has ended before. */
   isFirst: boolean;
+  /** The state, the bounds or the receiver of the client may have held the event back. */
+  wasHeld: boolean;
 }
 
 /** How a call takes. */

@@ -19,17 +19,18 @@ export interface Counts {
     oldestOverdueMs: number;
     /** Clients whose catch-up is known to run. */
     catchUps: number;
+    /** Clients with a failing endpoint, by the class of its last failure; their accounts, and what they are owed. */
+    failing: Record<string, number>;
+    failingAccounts: number;
+    failingOwed: number;
   } & Noted;
-  /** Registrations by the state that people see. */
-  endpoints?: Record<EndpointState, number> & { failedAssets: number } & Noted;
+  /** Registrations by the state that people see; those, and their accounts, to which an attempt was made in the last day. */
+  endpoints?: Record<EndpointState | 'failedAssets' | 'attempted' | 'attemptedAccounts', number> & Noted;
   /** The end of the last sweep; `steadyMs`: for how long Redis' clock had shown no jump then. */
   ended?: { brokenClients: number; steadyMs: number } & Noted;
 }
 
-interface Noted {
-  atMs: number;
-  ageMs: number;
-}
+type Noted = { atMs: number; ageMs: number };
 
 export async function noteCounts<Part extends keyof Counts>(
   db: Db,
@@ -61,22 +62,28 @@ export async function countEndpoints(
   db: Db,
   told: { broken(clientToken: string, err: unknown): void; notice(clientToken: string): void },
 ): Promise<Omit<NonNullable<Counts['endpoints']>, keyof Noted>> {
-  const counts = { active: 0, failing: 0, paused: 0, suspended: 0, failedAssets: 0 };
-  const fields = ['paused', 'held', 'state', ...noticeFields] as const;
+  const counts = { active: 0, failing: 0, paused: 0, suspended: 0, failedAssets: 0, attempted: 0 };
+  const accounts = new Set<string | null>();
+  const fields = ['paused', 'held', 'state', 'last_success_at', 'last_failure_at', ...noticeFields] as const;
 
   async function count(clientToken: string): Promise<void> {
     const keys = db.client(clientToken);
-    const [isRegistered, [paused, held, state, ...notices], [, oldest]] = await Promise.all([
-      db.redis.hexists(keys.registration, 'url'),
-      db.redis.hmget(keys.endpoint, ...fields),
-      db.redis.zrange(keys.failedAt, '0', '0', 'WITHSCORES'),
-    ]);
+    const [isRegistered, [paused, held, state, succeeded, hasFailed, ...notices], [, oldest]] =
+      await Promise.all([
+        db.redis.hexists(keys.registration, 'url'),
+        db.redis.hmget(keys.endpoint, ...fields),
+        db.redis.zrange(keys.failedAt, '0', '0', 'WITHSCORES'),
+      ]);
     if (oldest !== undefined)
       counts.failedAssets += await db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf');
     const { keepFailedMs } = db.settings;
     if (Number(oldest) <= nowOf(db) - keepFailedMs) await trimFailed(db, clientToken);
     const isPaused = paused === '1' || held === '1';
     if (isRegistered === 1) counts[isPaused ? 'paused' : ((state ?? 'active') as EndpointState)]++;
+    if (isRegistered === 1 && Math.max(Number(succeeded), Number(hasFailed)) > nowOf(db) - dayMs) {
+      counts.attempted++;
+      accounts.add(await db.redis.hget(keys.client, 'account_id'));
+    }
     if (notices.some(Boolean)) told.notice(clientToken);
   }
 
@@ -89,5 +96,5 @@ export async function countEndpoints(
     );
     await Promise.all(counting);
   }
-  return counts;
+  return { ...counts, attemptedAccounts: accounts.size };
 }

@@ -1,7 +1,7 @@
-/** The processes of the installation that start workflows. Each says every few seconds that it runs. */
+/** The processes of the installation that start workflows, and those with a worker. Each says every few seconds that it runs. */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../../log.js';
-import type { Db } from '../connection/db.js';
+import { type Db, timeAt } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 
 const sayEveryMs = 5_000;
@@ -9,9 +9,12 @@ const sayEveryMs = 5_000;
 export const silentAfterMs = 15_000;
 
 /** Counts this process among those that run. Resolves once it knows the others. */
-export async function joinProcesses(db: Db, log: Logger) {
-  const key = db.global.processes;
-  const id = randomBytes(9).toString('base64url');
+export async function joinProcesses(
+  db: Db,
+  log: Logger,
+  key = db.global.processes,
+  id = randomBytes(9).toString('base64url'),
+) {
   let running = 1;
 
   async function say(): Promise<void> {
@@ -29,10 +32,17 @@ export async function joinProcesses(db: Db, log: Logger) {
   return {
     /** Returns how many run, this one included: 1 or more. While Redis is unavailable, and just after, it does not sink. */
     count: (): number => running,
-    /** Says that this process starts no more workflows. */
+    /** Says that this process is none of them any more. */
     async close(): Promise<void> {
       clearInterval(timer);
       await db.redis.zrem(key, id).catch(() => {});
     },
   };
+}
+
+/** Returns the identities of the workers whose processes run. @throws if Redis is unavailable */
+export async function runningWorkers(db: Db): Promise<Set<string>> {
+  const key = db.global.workers;
+  const since = (await timeAt(db, key)) - silentAfterMs;
+  return new Set(await db.redis.zrangebyscore(key, since, '+inf'));
 }

@@ -14,17 +14,24 @@ local function with_attempt(lines, line)
   end
   return lines
 end
+-- Says whether the client itself may have held back an event that was accepted at `at`: its state, its bounds, or its receiver.
+local function held_since(at)
+  local h, l = health(), limits()
+  return h.state ~= 'active' or h.recovered_at > at or h.not_before > at or h.places > 0 or l.rate > 0 or l.quiet_ms > 0
+    or l.bound ~= nil and in_flight() >= l.bound
+end
 -- Settles one verdict, and answers `Settled` of src/redis/owed/turn.ts. It counts once, by its nonce, so it is safe to repeat.
 local function settle_attempt(v)
   local current, f, w = owed_by(v.asset)
   local is_counted = f ~= nil and f.nonce == v.nonce
   local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group', 'again', 'unlisted')
   local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
+  local was_held = held_since(tonumber(exists or now))
   local function answer(result, at)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
     return {
       result = result, inMs = at and math.max(at - now, 0), failures = failures, change = says.change,
-      acceptedAt = tonumber(exists), isFirst = is_counted and not r[1],
+      acceptedAt = tonumber(exists), isFirst = is_counted and not r[1], wasHeld = was_held,
     }
   end
   local function ends(state, reason)

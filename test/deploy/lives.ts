@@ -1,0 +1,207 @@
+/** The lives that recordLife.ts records: what is done to the service, at which second. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { startRedis } from '../../local/redis.js';
+import type { Role } from '../../src/compose.js';
+import { resumeEndpoint } from '../../src/redis/records/endpoint.js';
+import type { Stage } from './recordLife.js';
+
+/** The name of a life's file. */
+export const fileOf = (life: string): string => `${life.replaceAll(/\W+/g, '-').toLowerCase()}.json`;
+
+/** The distance of two scrapes, and of two evaluations. */
+export const everySeconds = 15;
+
+export interface Life {
+  seconds: number;
+  roles?: Record<'a' | 'b', Role>;
+  act(stage: Stage, at: (second: number) => Promise<unknown>): Promise<void>;
+}
+
+/** Does something at 60 s, and undoes it later. */
+const during = (
+  till: number,
+  begin: (stage: Stage) => unknown,
+  end: (stage: Stage) => unknown,
+  afterwards = 150,
+): Life => ({
+  seconds: till + afterwards,
+  async act(stage, at) {
+    await at(60);
+    await begin(stage);
+    await at(till);
+    await end(stage);
+  },
+});
+
+const closed = (which: readonly number[]) => (stage: Stage) =>
+  Promise.all(which.map((i) => stage.closeReceiver(i)));
+const open = (which: readonly number[]) => (stage: Stage) =>
+  Promise.all(which.map((i) => stage.openReceiver(i)));
+/** As an operator does who was told that they work again. */
+const resumed = (which: readonly number[]) => async (stage: Stage) => {
+  await open(which)(stage);
+  for (const i of which) await resumeEndpoint(stage.publisher.db, stage.clients[i] ?? '');
+};
+const answering = (status: number) => (stage: Stage) => {
+  for (const receiver of stage.receivers.slice(0, 1)) receiver.answer = () => status;
+};
+
+async function replaceKey(stage: Stage, more: Record<string, string>): Promise<void> {
+  await stage.processOf('a').stop();
+  await stage.start('a', more);
+}
+
+async function failOver(stage: Stage, seconds: number): Promise<void> {
+  const other = await startRedis({
+    dir: `${stage.dir}/redis-2`,
+    args: ['--replicaof', '127.0.0.1', new URL(stage.redisUrl).port],
+  });
+  const direct = new Redis(other.url);
+  while (!/master_link_status:up/.test(await direct.info('replication'))) await pause(200);
+  await direct.replicaof('NO', 'ONE');
+  await stage.direct.replicaof('127.0.0.1', String(other.port));
+  await pause(seconds * 1000);
+  stage.proxy.lead(other.url);
+  direct.disconnect();
+}
+
+const ahead = (seconds: number) => ({
+  NODE_OPTIONS: `--import=data:text/javascript,const{now}=Date;Date.now=()=>now()+${seconds}e3`,
+});
+
+export const lives: Record<string, Life> = {
+  quiet: { seconds: 600, act: async () => undefined },
+  'two receivers of three, 4 minutes': during(300, closed([0, 1]), resumed([0, 1])),
+  'all receivers, 15 minutes': during(960, closed([0, 1, 2]), resumed([0, 1, 2])),
+  'one large receiver, 20 minutes': during(1260, closed([0]), resumed([0])),
+  'an endpoint is suspended': during(240, answering(410), async (stage) => {
+    answering(200)(stage);
+    await resumeEndpoint(stage.publisher.db, stage.clients[0] ?? '');
+  }),
+  'Redis away, 60 s': during(
+    120,
+    (stage) => stage.killRedis(),
+    (stage) => stage.startRedis(),
+    300,
+  ),
+  'Redis away, 4 minutes': during(
+    300,
+    (stage) => stage.killRedis(),
+    (stage) => stage.startRedis(),
+    240,
+  ),
+  'Redis read-only, 4 minutes': during(
+    300,
+    (stage) => stage.direct.replicaof('127.0.0.1', '1'),
+    (stage) => stage.direct.replicaof('NO', 'ONE'),
+    240,
+  ),
+  'failover of Redis': { seconds: 360, act: (stage, at) => at(60).then(() => failOver(stage, 20)) },
+  'Redis full, 3 minutes': during(
+    240,
+    (stage) => stage.direct.config('SET', 'maxmemory', '1mb'),
+    (stage) => stage.direct.config('SET', 'maxmemory', '0'),
+    240,
+  ),
+  'Redis slow, 9 minutes': during(
+    600,
+    ({ proxy }) => proxy.slow({ latencyMs: 400 }),
+    ({ proxy }) => proxy.slow({}),
+    240,
+  ),
+  'a drain of our own': {
+    seconds: 540,
+    async act(stage, at) {
+      stage.eventsPerSecond = 8;
+      await at(30);
+      await stage.closeReceiver(0);
+      await at(150);
+      await resumed([0])(stage);
+    },
+  },
+  'Temporal away, 60 s': during(
+    120,
+    (stage) => stage.killTemporal(),
+    (stage) => stage.startTemporal(),
+    300,
+  ),
+  'Temporal away, 5 minutes': during(
+    360,
+    (stage) => stage.killTemporal(),
+    (stage) => stage.startTemporal(),
+    300,
+  ),
+  'a wrong key, 4 minutes': during(
+    300,
+    (stage) => replaceKey(stage, { SECRETS_KEY: `k1:${'A'.repeat(43)}=` }),
+    (stage) => replaceKey(stage, {}),
+    240,
+  ),
+  'a crash loop': {
+    seconds: 600,
+    async act(stage, at) {
+      for (let i = 0; i < 5; i++) {
+        await at(60 + 12 * i);
+        await stage.processOf('b').stop('SIGKILL');
+        await stage.start('b');
+      }
+    },
+  },
+  'a process ends for good': during(
+    360,
+    (stage) => stage.processOf('b').stop('SIGKILL'),
+    (stage) => stage.start('b'),
+    120,
+  ),
+  'the worker ends': {
+    ...during(
+      360,
+      (stage) => stage.processOf('b').stop(),
+      (stage) => stage.start('b'),
+      240,
+    ),
+    roles: { a: 'api', b: 'worker' },
+  },
+  'a client with broken keys': during(
+    300,
+    async ({ direct, keysOf, clients: [client = ''] }) => {
+      await direct.rename(keysOf(client).registration, 'kept');
+      await direct.lpush(keysOf(client).registration, 'x');
+    },
+    ({ direct, keysOf, clients: [client = ''] }) => direct.rename('kept', keysOf(client).registration),
+    420,
+  ),
+  'a wrong token, 3 calls a second': {
+    seconds: 420,
+    async act(stage, at) {
+      await at(60);
+      for (let i = 0; i < 540; i++) {
+        void fetch(`${stage.apiUrl}/clients`, { headers: { authorization: 'Bearer wrong' } }).catch(
+          () => undefined,
+        );
+        await at(60 + i / 3);
+      }
+    },
+  },
+  'a clock behind': during(
+    300,
+    (stage) =>
+      stage
+        .processOf('b')
+        .stop()
+        .then(() => stage.start('b', ahead(-90))),
+    (stage) =>
+      stage
+        .processOf('b')
+        .stop()
+        .then(() => stage.start('b')),
+  ),
+  'all data lost': {
+    seconds: 240,
+    async act(stage, at) {
+      await at(60);
+      await stage.direct.flushall();
+    },
+  },
+};

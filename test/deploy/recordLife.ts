@@ -1,0 +1,234 @@
+/**
+ * Records what the service writes while a fault is made: `npx tsx test/deploy/recordLife.ts NAME...`, or without a name all lives, one
+ * after the other (two hours). Each is a file of test/deploy/life: the series of two processes and `up`, scraped every 15 s, in the
+ * notation of promtool. Times of the epoch are written as if the recording had begun at 0. `npm run build` comes before.
+ */
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { freePort } from '../../local/ports.js';
+import { startRedis } from '../../local/redis.js';
+import { startTemporal } from '../../local/temporal.js';
+import type { Role } from '../../src/compose.js';
+import { projectDir } from '../../src/operator/npmStart.js';
+import { clientKeys } from '../../src/redis/connection/keys.js';
+import { type Service, startService } from '../program.js';
+import { startProxy } from '../proxy.js';
+import { newPublisher } from '../publisher.js';
+import { type Receiver, startReceiver } from '../receiver.js';
+import { callApi } from '../service.js';
+import { everySeconds, fileOf, lives } from './lives.js';
+
+export type Stage = Awaited<ReturnType<typeof setStage>>;
+type Instance = 'a' | 'b';
+
+/** Sets up Redis behind a proxy, Temporal, two processes, and three customers with an event a second each. */
+async function setStage(name: string) {
+  const parent = join(projectDir, '.data');
+  await mkdir(parent, { recursive: true });
+  const dir = await mkdtemp(join(parent, 'life-'));
+  // A copy: a build that is made meanwhile changes nothing here.
+  await cp(join(projectDir, 'dist'), join(dir, 'dist'), { recursive: true });
+  await symlink(join(projectDir, 'node_modules'), join(dir, 'node_modules'));
+  await cp(join(projectDir, 'package.json'), join(dir, 'package.json'));
+  const [redisPort, temporalPort] = [await freePort(), await freePort()];
+  const startOwnRedis = () => startRedis({ dir: join(dir, 'redis'), port: redisPort });
+  const startOwnTemporal = () => startTemporal({ dir: join(dir, 'temporal'), port: temporalPort });
+  let redis = await startOwnRedis();
+  let temporal = await startOwnTemporal();
+  const proxy = await startProxy(redis.url);
+  process.env.TEST_SERVERS = JSON.stringify({ redisUrl: redis.url, temporalAddress: temporal.address });
+  const env: Record<string, string> = { REDIS_URL: `redis://127.0.0.1:${proxy.port}`, KEY_PREFIX: 'life:' };
+  const life = lives[name];
+  if (life === undefined) throw new Error(`there is no life ${name}`);
+  const roles: Record<Instance, Role> = life.roles ?? { a: 'all', b: 'all' };
+  const processes = new Map<Instance, Service>();
+  const start = async (one: Instance, more: Record<string, string> = {}) => {
+    const service = await startService({ ...env, ...more }, roles[one], dir);
+    env.SECRETS_KEY ??= `k1:${service.secretsKey}`;
+    Object.assign(ports[one], {
+      PORT: new URL(service.url).port,
+      ADMIN_PORT: new URL(service.adminUrl).port,
+    });
+    processes.set(one, service);
+  };
+  const ports: Record<Instance, Record<string, string>> = { a: {}, b: {} };
+  await start('a');
+  await start('b');
+  const [api] = processes.values() as Iterator<Service> & Iterable<Service>;
+  const publisher = await newPublisher({ url: (api as Service).url, prefix: 'life:' }, redis.url);
+  const receivers: Receiver[] = [];
+  const clients: string[] = [];
+  const adminUrl = (one: Instance) => `http://127.0.0.1:${ports[one].ADMIN_PORT}`;
+  const stage = {
+    dir,
+    publisher,
+    receivers,
+    clients,
+    proxy,
+    redisUrl: redis.url,
+    adminUrl,
+    apiUrl: (api as Service).url,
+    ports,
+    start: (one: Instance, more: Record<string, string> = {}) => start(one, { ...ports[one], ...more }),
+    processOf: (one: Instance) => processes.get(one) as Service,
+    direct: new Redis(redis.url, { retryStrategy: () => 500 }).on('error', () => undefined),
+    keysOf: (client: string) => clientKeys('life:', client),
+    async killRedis() {
+      process.kill(redis.pid, 'SIGKILL');
+      await redis.child.exited;
+    },
+    startRedis: async () => {
+      redis = await startOwnRedis();
+    },
+    async killTemporal() {
+      process.kill(temporal.pid, 'SIGKILL');
+      await temporal.child.exited;
+    },
+    startTemporal: async () => {
+      temporal = await startOwnTemporal();
+    },
+    /** Closes a receiver, or opens it again at the same port. */
+    async closeReceiver(i: number) {
+      await receivers[i]?.close();
+    },
+    async openReceiver(i: number) {
+      receivers[i] = await startReceiver(Number(new URL(receivers[i]?.url ?? '').port));
+    },
+    /** So many events each second for each client. */
+    eventsPerSecond: 1,
+    async stop() {
+      for (const service of processes.values()) await service.stop();
+      stage.direct.disconnect();
+      publisher.db.redis.disconnect();
+      await Promise.all([redis.stop(), temporal.stop(), proxy.close()]);
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+  for (let i = 0; i < 3; i++) {
+    const receiver = await startReceiver();
+    receivers.push(receiver);
+    const client = await publisher.newClient();
+    clients.push(client);
+    await publisher.register(client, receiver.url);
+  }
+  return stage;
+}
+
+let assets = 0;
+
+/** Sends each customer's events, until told to end. */
+async function publish(stage: Stage, ended: () => boolean): Promise<void> {
+  while (!ended()) {
+    for (const client_token of stage.clients) {
+      const platform_id = `vid-${assets++}`;
+      const event = { client_token, platform_id, segments: ['iab:17'] };
+      void callApi(stage.publisher.token, 'POST', `${stage.apiUrl}/enrichments`, event).catch(
+        () => undefined,
+      );
+    }
+    await pause(1000 / stage.eventsPerSecond);
+  }
+}
+
+/** What the rules read; of histograms the borders that they read. */
+const kept =
+  /^(asset_update_(?!temporal_certificates|http_request_duration_seconds_(bucket|sum)|attempt_failures|temporal_call|group_events|accept_to_delivered|accept_to_first_attempt_seconds_sum)|process_start_time|nodejs_eventloop_lag_p99)/;
+const border = /_bucket\{.*le="([^"]+)"/;
+const borders = {
+  accept_to_first_attempt: ['1', '+Inf'],
+  attempt_duration: ['5', '+Inf'],
+};
+function isKept(series: string): boolean {
+  if (!kept.test(series)) return false;
+  const le = border.exec(series)?.[1];
+  const read = Object.entries(borders).find(([name]) => series.includes(name))?.[1];
+  if (le !== undefined && read !== undefined) return read.includes(le);
+  return !/_sum\b/.test(series);
+}
+
+const ofTheEpoch = /_timestamp_seconds|clock_seconds|process_start_time/;
+
+/** Scrapes both processes, every 15 s. */
+async function scrape(stage: Stage, seconds: number, beganMs: number): Promise<Map<string, string[]>> {
+  const series = new Map<string, string[]>();
+  const steps = Math.floor(seconds / everySeconds) + 1;
+  for (let step = 0; step < steps; step++) {
+    await pause(Math.max(0, beganMs + step * everySeconds * 1000 - Date.now()));
+    await Promise.all(
+      (['a', 'b'] as const).map((instance) => scrapeOne(stage, instance, { step, beganMs, series })),
+    );
+  }
+  for (const values of series.values()) while (values.length < steps) values.push('_');
+  return series;
+}
+
+async function scrapeOne(
+  stage: Stage,
+  instance: Instance,
+  { step, beganMs, series }: { step: number; beganMs: number; series: Map<string, string[]> },
+): Promise<void> {
+  const signal = AbortSignal.timeout(10_000);
+  const answer = await fetch(`${stage.adminUrl(instance)}/metrics`, { signal }).catch(() => undefined);
+  const text = answer?.ok ? await answer.text().catch(() => undefined) : undefined;
+  const note = (name: string, value: string) => {
+    const values = series.get(name) ?? [];
+    while (values.length < step) values.push('_');
+    values.push(value);
+    series.set(name, values);
+  };
+  const own = `instance="${instance}",job="asset-update"`;
+  note(`up{${own}}`, text === undefined ? '0' : '1');
+  for (const line of text?.split('\n') ?? []) {
+    const [, name = '', labels = '', value = ''] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+    const full = `${name}{${labels === '' ? own : `${labels},${own}`}}`;
+    if (!isKept(full)) continue;
+    const number = Number(value);
+    const shown = ofTheEpoch.test(name) && Number.isFinite(number) ? number - beganMs / 1000 : number;
+    note(full, Number.isFinite(shown) ? String(Number(shown.toFixed(4))) : value);
+  }
+}
+
+/** Writes values in the notation of promtool: a value, and how often the same or none follows. */
+function pack(values: readonly string[]): string {
+  const packed: string[] = [];
+  for (let at = 0; at < values.length; ) {
+    const value = values[at] as string;
+    let times = 1;
+    while (values[at + times] === value) times++;
+    if (value === '_') packed.push(`_x${times}`);
+    else packed.push(times > 1 ? `${value}x${times - 1}` : value);
+    at += times;
+  }
+  return packed.join(' ');
+}
+
+async function record(name: string): Promise<void> {
+  const life = lives[name];
+  if (life === undefined) throw new Error(`there is no life ${name}: ${Object.keys(lives).join(', ')}`);
+  const stage = await setStage(name);
+  let isOver = false;
+  try {
+    const publishing = publish(stage, () => isOver);
+    // The first sweeps have counted, and the first attempts are made.
+    await pause(70_000);
+    const beganMs = Date.now();
+    const acting = life.act(stage, (second) => pause(Math.max(0, beganMs + second * 1000 - Date.now())));
+    const series = await scrape(stage, life.seconds, beganMs);
+    await acting;
+    isOver = true;
+    await publishing;
+    const lines = [...series].map(
+      ([one, values]) => `${JSON.stringify(one)}: ${JSON.stringify(pack(values))}`,
+    );
+    await writeFile(join(import.meta.dirname, `life/${fileOf(name)}`), `{\n${lines.sort().join(',\n')}\n}\n`);
+    console.info(`${name}: ${series.size} series`);
+  } finally {
+    isOver = true;
+    await stage.stop();
+  }
+}
+
+for (const name of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(lives)) await record(name);
+process.exit();
