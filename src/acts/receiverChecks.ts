@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ApiError, unavailable } from '../http/apiError.js';
 import { idFromBytes } from '../ids.js';
-import { explainFailure } from '../outgoing/details.js';
+import { explainFailure, explainRemarks } from '../outgoing/details.js';
 import { hidden } from '../outgoing/hidden.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
@@ -52,6 +52,7 @@ async function sendSigned(
   );
   const leftMs = answerWithinMs - (performance.now() - startedAtMs);
   const result = await permit.post(inPieces ? slowly(request) : request, leftMs);
+  await permit.over();
   return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
 }
 
@@ -64,17 +65,19 @@ export async function sendTest(sender: Sender, target: Target): Promise<Exchange
 
 /**
  * Makes the five sends of a check within 50 s: a connection of the API without traffic for 60 s is closed (docs/reference/limits.md).
- * First the good one, then, once that is answered, the others at the same time. Returns each check with its verdict.
+ * First the good one, then, once that is answered, the others at the same time: `twice` over the connection of the good one, if the
+ * receiver keeps it. Returns each check with its verdict.
  * @param slowMs a good answer that takes longer is a warning
  * @throws ApiError if a send found no connection in time
  */
 export async function checkReceiver(sender: Sender, target: Target, slowMs: number) {
   const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
   const good = await sendSigned(sender, target);
-  const [wrongSignature, oldTimestamp, twice, slow] = await Promise.all([
+  // Whoever asks first gets the connection that rests.
+  const [twice, wrongSignature, oldTimestamp, slow] = await Promise.all([
+    sendSigned(sender, target, { id: good.request.headers['webhook-id'] }),
     sendSigned(sender, { ...target, secrets: [unknownSecret] }),
     sendSigned(sender, target, { ageMs: oldMs }),
-    sendSigned(sender, target, { id: good.request.headers['webhook-id'] }),
     sendSigned(sender, target, { inPieces: true }),
   ]);
   const forged =
@@ -114,11 +117,12 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-export const presentAnswer = ({ status, milliseconds, error, detail }: PostResult) => ({
+export const presentAnswer = ({ status, milliseconds, error, detail, remarks }: PostResult) => ({
   status,
   milliseconds: Math.round(milliseconds),
   error,
   detail,
+  remarks,
 });
 
 interface Judged {
@@ -139,7 +143,9 @@ const explainOurs = ({ ours, why }: PostResult): string =>
  */
 function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
   if (result.ours !== undefined) return warn(explainOurs(result));
-  if (!result.ok) return fail(`${seen(result)} ${explainFailure(result).advice}`);
+  const remarks = explainRemarks(result.remarks);
+  if (!result.ok) return fail([seen(result), explainFailure(result).advice, ...remarks].join(' '));
+  if (remarks.length > 0) return warn(remarks.join(' '));
   if (result.milliseconds <= slowMs) return ok;
   return warn(
     'Answer 2xx as soon as the notification is stored, and work afterwards: a late answer is a failed attempt.',
@@ -155,6 +161,8 @@ const seen = (result: PostResult): string => `Your server ${explainFailure(resul
 function judgeSecond(first: PostResult, second: PostResult, remedy: string): Judged {
   if (second.ours !== undefined) return warn(explainOurs(second));
   if (!first.ok || second.ok || second.status === 429) return judgeTaken(first.ok ? second : first);
+  const remarks = explainRemarks(second.remarks);
+  if (remarks.length > 0) return fail([seen(second), ...remarks].join(' '));
   const isBusy = (second.status ?? 503) === 503;
   return fail(`${seen(second)} ${isBusy ? 'Take 16 requests at a time. If it does: ' : ''}${remedy}`);
 }

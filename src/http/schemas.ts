@@ -1,7 +1,7 @@
 /** zod schemas of what callers send and get, each with an example, and their JSON Schemas (draft 2020-12, as in OpenAPI 3.1). */
 import { z } from 'zod';
 import { clientTokenPattern, eventIdPattern, notificationIdPattern } from '../ids.js';
-import { allDetails, attemptErrors } from '../outgoing/details.js';
+import { allDetails, allRemarks, attemptErrors } from '../outgoing/details.js';
 import { notificationStates } from '../redis/owed/standing.js';
 import { waitReasons } from '../redis/owed/waitReasons.js';
 import { endpointStates } from '../redis/records/endpoint.js';
@@ -156,6 +156,10 @@ export const attemptDetail = oneOfMany(allDetails, 'What went wrong, below the c
   id: 'AttemptDetail',
 });
 
+export const attemptRemarks = z
+  .array(oneOfMany(allRemarks, 'What it showed beside its end.').meta({ id: 'AttemptRemark' }))
+  .optional();
+
 export const registeredUrl = z.object({
   url: urlText,
   state: endpointState,
@@ -180,6 +184,7 @@ export const answeredRequest = z.object({
   milliseconds: integer(84),
   error: attemptError.optional(),
   detail: attemptDetail.optional(),
+  remarks: attemptRemarks,
 });
 
 /** A whole number in a query. */
@@ -235,6 +240,7 @@ const attempt = z
     detail: attemptDetail.optional(),
     remote_address: text('198.51.100.7').optional(),
     response_excerpt: text('upstream is away', '1 KiB of a failed answer, or its `Location`.').optional(),
+    remarks: attemptRemarks,
   })
   .meta({
     examples: [

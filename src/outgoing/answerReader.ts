@@ -18,8 +18,10 @@ const begins = 'HTTP/';
 export class AnswerReader {
   /** A byte of this answer has come. */
   hasBegun = false;
-  /** The connection was there before the request. */
+  /** The connection was there before the request, or its TLS session. */
   isKept = false;
+  /** The connection had a request before. */
+  isReused = false;
   /** Time that the server says it keeps the connection (`Keep-Alive`). */
   keptMs = Number.POSITIVE_INFINITY;
   /** 0 until the status line has come, of the answer itself and not of a 1xx before it. */

@@ -4,8 +4,9 @@ import type { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import { AnswerReader } from './answerReader.js';
-import { tlsDetail } from './details.js';
+import { type AttemptRemark, tlsDetail } from './details.js';
 import { AttemptFailed, codeOf, oursByCode } from './failures.js';
+import { inOrder, judgeAddressOf } from './lessons.js';
 import { type Destination, findAddresses, type Guard, isCurrent, openSocket, type Phase } from './opening.js';
 
 export interface Request {
@@ -32,13 +33,21 @@ interface Exchange {
   events: ExchangeEvents;
   reader: AnswerReader;
   isSent: boolean;
+  sentAtMs: number;
   stream?: Readable;
 }
 
-/** Common servers and load balancers keep a connection longer; a longer time here means more stale connections. */
-const keepAliveMs = 10_000;
+/**
+ * Common servers and load balancers keep a connection longer; a longer time here means more stale connections. It is shorter than the
+ * time of an attempt: a receiver with one connection for each worker may serve another process only then.
+ */
+const keepAliveMs = 6_000;
 /** A connection is given up so long before the time that the server names, because a request takes time to arrive. */
 const keptMarginMs = 1_000;
+/** A receiver that serves every connection answers sooner, mostly. */
+const unansweredMs = 1_000;
+/** A first message of TLS up to this length fits one packet everywhere (RFC 9000, section 14). */
+const packetBytes = 1_200;
 
 /**
  * One connection to one origin, which never has more than one request. It connects when the first request comes, and
@@ -46,13 +55,19 @@ const keptMarginMs = 1_000;
  *
  * A request that breaks before a byte of its own answer is sent once more, over a new socket, if the socket had
  * an exchange before or was offered a TLS session: the cause may then be older than the request, and another machine behind the same
- * name may have made the session.
+ * name may have made the session. A handshake that broke after a first message longer than a packet is tried once more with a short one.
  *
  * A socket whose name leads elsewhere by now is not used again: a receiver that moves is followed, however busy its connections are.
  */
 export class Connection {
   remoteAddress: string | undefined;
   phase: Phase = 'during_lookup';
+  isShort = false;
+  handshake: (() => { sent: number; came: number }) | undefined;
+  /** The newest request began over a new socket, and no byte of an answer has come. */
+  isUnserved = false;
+  /** What the socket or its last exchange showed. */
+  readonly remarks = new Set<AttemptRemark>();
   readonly #closing = new AbortController();
   readonly signal = this.#closing.signal;
   #socket: Socket | undefined;
@@ -61,14 +76,23 @@ export class Connection {
   #session: Buffer | undefined;
   #exchange: Exchange | undefined;
   #resting: NodeJS.Timeout | undefined;
+  #unanswered: NodeJS.Timeout | undefined;
   /** Until when the name leads to the socket's address, as its own lookup said: of many addresses each answer may have others. */
   #currentUntilMs = 0;
 
   constructor(
     readonly to: Destination,
     readonly guard: Guard,
-    /** `onLookedUp`: the name has addresses. */
-    readonly events: { onLookedUp(): void; onClosed(): void },
+    /**
+     * `onLookedUp`: the name has addresses. `onUnanswered`: there is no answer over a new socket yet, every second.
+     * `onAnswered`: the first byte of an answer has come, so long after the request.
+     */
+    readonly events: {
+      onLookedUp(): void;
+      onUnanswered(waitedMs: number): void;
+      onAnswered(afterMs: number): void;
+      onClosed(): void;
+    },
   ) {}
 
   get isOpen(): boolean {
@@ -78,7 +102,8 @@ export class Connection {
   /** Sends a request, over a new socket if none is open. @param mayResume a TLS session */
   async send(request: Request, events: ExchangeEvents, mayResume = true): Promise<void> {
     clearTimeout(this.#resting);
-    const exchange: Exchange = { request, events, reader: new AnswerReader(), isSent: false };
+    this.remarks.delete('one_connection');
+    const exchange: Exchange = { request, events, reader: new AnswerReader(), isSent: false, sentAtMs: 0 };
     this.#exchange = exchange;
     try {
       const head = headOf(request, this.to);
@@ -86,7 +111,8 @@ export class Connection {
       if (this.#socket !== undefined) {
         await nextTurn();
         const isOld = performance.now() > this.#currentUntilMs;
-        if (isOld && !(await isCurrent(this.remoteAddress, this.to, this.guard))) this.#drop();
+        if (this.#isShunned() || (isOld && !(await isCurrent(this.remoteAddress, this.to, this.guard))))
+          this.#drop();
       }
       const socket = this.#socket ?? (await this.#open(mayResume ? this.to.session : undefined));
       if (this.#exchange !== exchange) return;
@@ -99,11 +125,16 @@ export class Connection {
       }
       this.phase = 'during_answer';
       exchange.isSent = true;
+      exchange.sentAtMs = performance.now();
+      exchange.reader.isReused = this.#wasUsed;
       exchange.reader.isKept = this.#wasUsed || this.#session !== undefined;
       if (typeof request.body === 'string') socket.write(head + request.body);
       else {
         socket.write(head);
         exchange.stream = request.body();
+        // A receiver may wait for all of it.
+        clearInterval(this.#unanswered);
+        if (this.isUnserved) exchange.stream.once('end', () => this.isUnserved && this.#waitForAnswer());
         exchange.stream.on('error', () => socket.destroy()).pipe(socket, { end: false });
       }
     } catch (error) {
@@ -112,25 +143,63 @@ export class Connection {
   }
 
   destroy(): void {
-    // Some servers, or the machines before them, are silent to the session: it makes the first message longer than a packet.
-    if (this.phase === 'during_handshake' && this.to.session === this.#session) this.to.session = undefined;
+    if (this.phase === 'during_handshake') this.#learnFromSilence();
     this.#closing.abort();
     clearTimeout(this.#resting);
+    clearInterval(this.#unanswered);
     this.#exchange?.stream?.destroy();
     this.#exchange = undefined;
   }
 
+  /** Has later connections begin with another address of the name after a failure at this one. */
+  judge(isFailure: boolean): void {
+    const { found, lesson } = this.to;
+    const isOneOfSeveral = (found?.addresses.length ?? 0) > 1;
+    if (this.remoteAddress === undefined || !(isFailure ? isOneOfSeveral : lesson.failedAtMs.size > 0))
+      return;
+    judgeAddressOf(lesson, this.remoteAddress, isFailure);
+  }
+
+  #isShunned(): boolean {
+    const { found, lesson } = this.to;
+    if (lesson.failedAtMs.size === 0 || found === undefined) return false;
+    return (
+      lesson.failedAtMs.has(this.remoteAddress ?? '') &&
+      inOrder(lesson, found.addresses)[0]?.address !== this.remoteAddress
+    );
+  }
+
+  /** Some servers, or the machines before them, are silent to a session, or to a first message that is longer than a packet. */
+  #learnFromSilence(): void {
+    const { to } = this;
+    if (to.session === this.#session) to.session = undefined;
+    if (this.#session !== undefined || this.handshake?.().came !== 0) return;
+    // One silence may have another cause where such a message was taken before.
+    to.lesson.hello = to.lesson.hello === undefined && this.#isLong() ? 'short' : undefined;
+  }
+
+  #isLong(): boolean {
+    return (this.handshake?.().sent ?? 0) > packetBytes;
+  }
+
   async #open(session: Buffer | undefined): Promise<Socket> {
+    const { lesson } = this.to;
     this.remoteAddress = undefined;
+    this.handshake = undefined;
     this.#wasUsed = false;
     this.#session = session;
     this.phase = 'during_lookup';
+    this.remarks.clear();
     const { addresses, untilMs } = await findAddresses(this.to, this.guard);
     this.events.onLookedUp();
-    const { socket, address } = await openSocket(this.to, addresses, this.guard, this, session);
+    this.isUnserved = true;
+    this.#waitForAnswer();
+    this.isShort = lesson.hello === 'short';
+    const socket = await openSocket(this.to, addresses, this.guard, this, session);
     this.#socket = socket;
     if (!(socket instanceof TLSSocket && socket.isSessionReused())) this.#session = undefined;
-    this.remoteAddress = address;
+    if (this.isShort) this.remarks.add('short_hello');
+    else if (this.#isLong()) lesson.hello = 'long';
     this.#currentUntilMs = untilMs;
     let firstError: unknown;
     socket
@@ -145,6 +214,13 @@ export class Connection {
     return socket;
   }
 
+  #waitForAnswer(): void {
+    clearInterval(this.#unanswered);
+    const sinceMs = performance.now();
+    const tell = () => this.events.onUnanswered(performance.now() - sinceMs);
+    this.#unanswered = setInterval(tell, unansweredMs).unref();
+  }
+
   #read(socket: Socket, bytes: Buffer): void {
     const exchange = this.#exchange;
     if (socket !== this.#socket) return;
@@ -153,6 +229,7 @@ export class Connection {
       this.#drop();
       return;
     }
+    if (!exchange.reader.hasBegun) this.#onAnswered(exchange);
     try {
       exchange.reader.read(bytes);
       if (exchange.reader.status > 0) exchange.events.onRead(exchange.reader);
@@ -160,6 +237,12 @@ export class Connection {
     } catch (error) {
       this.#fail(exchange, error);
     }
+  }
+
+  #onAnswered({ sentAtMs }: Exchange): void {
+    clearInterval(this.#unanswered);
+    this.isUnserved = false;
+    this.events.onAnswered(performance.now() - sentAtMs);
   }
 
   #onClose(socket: Socket, cause: unknown): void {
@@ -191,13 +274,19 @@ export class Connection {
   }
 
   #fail({ request, reader, events, isSent, stream }: Exchange, error: unknown): void {
-    const isTls = error instanceof AttemptFailed && error.failure.error === 'tls';
-    const isRefused = this.#session !== undefined && (isSent || isTls);
+    const { lesson } = this.to;
+    const { error: type, detail } = error instanceof AttemptFailed ? error.failure : {};
+    const isRefused = this.#session !== undefined && (isSent || type === 'tls');
     if (isRefused && this.to.session === this.#session) this.to.session = undefined;
+    const isBroken = type === 'tls' && detail === 'handshake_broken' && !isSent;
+    const isTooLong = isBroken && !isRefused && !this.isShort && this.#isLong();
+    if (isTooLong) lesson.hello = 'short';
+    else if (isBroken && this.isShort) lesson.hello = undefined;
     this.#exchange = undefined;
+    clearInterval(this.#unanswered);
     stream?.destroy();
     this.#drop();
-    if ((this.#wasUsed || isRefused) && !reader.hasBegun) void this.send(request, events, false);
+    if ((this.#wasUsed || isRefused || isTooLong) && !reader.hasBegun) void this.send(request, events, false);
     else events.onError(error);
   }
 
@@ -212,19 +301,23 @@ export class Connection {
 
 /** Writes the head of a request. @throws AttemptFailed for a header that would split the request */
 function headOf({ path, headers, body }: Request, { name }: Destination): string {
-  let head = `POST ${path} HTTP/1.1\r\nhost: ${name.slice(name.indexOf('//') + 2)}\r\nconnection: keep-alive\r\n`;
+  let head = `POST ${path} HTTP/1.1\r\nHost: ${name.slice(name.indexOf('//') + 2)}\r\nConnection: keep-alive\r\n`;
   try {
     for (const [name, value] of Object.entries(headers)) {
       validateHeaderName(name);
       validateHeaderValue(name, value);
-      head += `${name}: ${value}\r\n`;
+      head += `${asParsersKnow(name)}: ${value}\r\n`;
     }
   } catch {
     throw new AttemptFailed({ error: 'protocol', detail: 'request_invalid' });
   }
-  if (typeof body === 'string') head += `content-length: ${Buffer.byteLength(body)}\r\n`;
+  if (typeof body === 'string') head += `Content-Length: ${Buffer.byteLength(body)}\r\n`;
   return `${head}\r\n`;
 }
+
+/** Some parsers know the names without which they cannot read a request in this case only. */
+const asParsersKnow = (name: string) =>
+  /^content-/i.test(name) ? name.replace(/\b[a-z]/g, (a) => a.toUpperCase()) : name;
 
 /** Translates the error of a socket over which a request was sent; undefined if the socket was only closed. */
 function brokenBy(code: string): AttemptFailed | undefined {

@@ -1,4 +1,5 @@
 import { Connection } from './connection.js';
+import { Lessons } from './lessons.js';
 import type { Destination, Guard } from './opening.js';
 
 /** Takes a granted permit: a connection that was kept open, or is still to be opened. */
@@ -10,7 +11,16 @@ interface Origin extends Destination {
   /** By client, in the order of their turns; a client that does not wait is not in it. */
   readonly waiting: Map<string, Set<Waiter>>;
   inUse: number;
+  /** New connections that have waited too long for an answer, and since when the next resting one may be closed for each. */
+  readonly unserved: Map<Connection, number>;
+  /** The shortest time to an answer. */
+  fastestMs: number;
 }
+
+/** How often a resting connection may be closed for one that has no answer. */
+const relievedMs = 1_000;
+/** An answer so soon after a resting connection was closed came because of that. */
+const soonMs = 500;
 
 export interface ConnectionBounds {
   /** Connections to one origin, with idle ones. */
@@ -28,11 +38,15 @@ export interface ConnectionBounds {
  *
  * No origin has more sockets in use than are left to others: many slow receivers leave some to a fast one.
  *
+ * A receiver with one connection for each worker serves no new one while another rests: one that rests is closed for each new one
+ * that has waited for a second, and for more than twice the time of this origin's fastest answer.
+ *
  * A permit without an open connection is granted only if its name may be looked up immediately. The rare lookup of a
  * connection that is opened again is not counted.
  */
 export class Connections {
   readonly #origins = new Map<string, Origin>();
+  readonly #lessons = new Lessons();
   /** The longest idle first. */
   readonly #idle = new Map<Connection, Origin>();
   readonly #inUse = new Map<Connection, Origin>();
@@ -50,8 +64,12 @@ export class Connections {
   ) {}
 
   /** Waits for a permit. @returns undefined if there was none within this time */
-  acquire(to: Destination, client: string, withinMs: number): Promise<Connection | undefined> {
-    const origin = this.#origins.get(to.name) ?? { ...to, idle: [], waiting: new Map(), inUse: 0 };
+  acquire(
+    to: Omit<Destination, 'lesson'>,
+    client: string,
+    withinMs: number,
+  ): Promise<Connection | undefined> {
+    const origin = this.#origins.get(to.name) ?? this.#newOrigin(to);
     this.#origins.set(to.name, origin);
     return new Promise((resolve) => {
       let timer: NodeJS.Timeout | undefined;
@@ -73,15 +91,30 @@ export class Connections {
     });
   }
 
+  #newOrigin(to: Omit<Destination, 'lesson'>): Origin {
+    const lesson = this.#lessons.take(to.name);
+    return {
+      ...to,
+      lesson,
+      idle: [],
+      waiting: new Map(),
+      inUse: 0,
+      unserved: new Map(),
+      fastestMs: Infinity,
+    };
+  }
+
   /** Takes a permit back. @param isReusable the connection is open and between two requests; otherwise it is closed */
   release(connection: Connection, isReusable: boolean): void {
     const origin = this.#inUse.get(connection);
     if (origin === undefined) return;
     this.#inUse.delete(connection);
     origin.inUse--;
+    origin.unserved.delete(connection);
     if (isReusable && this.#onClosed === undefined) {
       origin.idle.push(connection);
       this.#idle.set(connection, origin);
+      this.#relieve(origin);
     } else connection.destroy();
     this.#want(origin);
     this.#endNaming(origin, connection);
@@ -125,10 +158,34 @@ export class Connections {
     if (isFull && longestIdle !== undefined) this.#closeIdle(longestIdle);
     const connection: Connection = new Connection(origin, this.guard, {
       onLookedUp: () => this.#endNaming(origin, connection),
+      onUnanswered: (waitedMs) => {
+        if (waitedMs < 2 * origin.fastestMs || !this.#inUse.has(connection)) return;
+        if (!origin.unserved.has(connection)) origin.unserved.set(connection, 0);
+        this.#relieve(origin);
+      },
+      onAnswered: (afterMs) => {
+        const relievedAtMs = (origin.unserved.get(connection) ?? 0) - relievedMs;
+        origin.unserved.delete(connection);
+        origin.answeredAtMs = performance.now();
+        if (origin.answeredAtMs - relievedAtMs < soonMs) connection.remarks.add('one_connection');
+        origin.fastestMs = Math.min(origin.fastestMs, afterMs);
+      },
       onClosed: () => this.#closeIdle(connection),
     });
     if (!this.#naming.has(origin)) this.#naming.set(origin, connection);
     return connection;
+  }
+
+  /** Closes connections that rest for those that wait. */
+  #relieve(origin: Origin): void {
+    const nowMs = performance.now();
+    for (const [connection, fromMs] of origin.unserved) {
+      const [longestIdle] = origin.idle;
+      if (longestIdle === undefined) return;
+      if (nowMs < fromMs) continue;
+      origin.unserved.set(connection, nowMs + relievedMs);
+      this.#closeIdle(longestIdle);
+    }
   }
 
   /** Grants the permit to the oldest waiter of the client whose turn it is; its other waiters come after the other clients. */
@@ -168,7 +225,7 @@ export class Connections {
 
   #forgetIfUnused(origin: Origin): void {
     const isUsed = origin.inUse > 0 || origin.idle.length > 0 || origin.waiting.size > 0;
-    if (!isUsed) this.#origins.delete(origin.name);
+    if (!isUsed && this.#origins.delete(origin.name)) this.#lessons.keep(origin.name, origin.lesson);
     if (this.#origins.size === 0) this.#onClosed?.();
   }
 }

@@ -13,6 +13,8 @@ const brokenLog =
   'See the log of the server and of each proxy before it: something crashed or cut the connection.';
 const finalStatus = 'Answer with a status from 200 on, in HTTP/1.1.';
 const wrongUrl = 'Scheme and port of the URL do not fit: have the right URL registered.';
+const serveMore =
+  'Serve 16 connections at once (threads, workers), or close each after its answer. If you do: one of your machines or workers is stuck.';
 const elsewhere = 'The URL leads to where we never send: correct DNS, or have a public https URL registered.';
 
 /**
@@ -69,6 +71,7 @@ const words = {
     during_connect: ['does not answer to connections in time', firewall],
     during_handshake: ['does not end the TLS handshake in time', handshakeLog],
     during_answer: ['does not answer in time', 'Answer first, work afterwards.'],
+    connection_unserved: ['leaves a new connection waiting while it answers others', serveMore],
   },
   http_status: {
     retry_after_unreadable: ['sends a Retry-After that we cannot read', 'Send seconds, or an HTTP date.'],
@@ -91,6 +94,36 @@ const words = {
     request_invalid: ['cannot be sent the request', 'Set your headers again.'],
   },
 } as const satisfies Record<string, Record<string, Words>>;
+
+/** What an attempt shows beside its end, and what to do about it. docs/guides/receivers.md says the same. */
+const remarks = {
+  short_hello: [
+    'takes only a first TLS message of one packet',
+    'Update the firewall or load balancer before the server: it must take a ClientHello in several packets. Until then we send a short one.',
+  ],
+  one_connection: ['answers a new connection only once another is closed', serveMore],
+  used_connection: [
+    'answers so on a connection that had a request before',
+    'If it takes the first request of each connection: read each body to its end before you answer, or close the connection after the answer.',
+  ],
+  clock_off: [
+    'gives times that are minutes or hours off',
+    'Synchronise the clock (NTP), and write dates in GMT; or send Retry-After in seconds.',
+  ],
+  answer_unreadable: [
+    'sends a body that cannot be shown',
+    'Send error pages as text in UTF-8, uncompressed or in gzip, deflate or br.',
+  ],
+} as const satisfies Record<string, Words>;
+
+export type AttemptRemark = keyof typeof remarks;
+export const allRemarks = Object.keys(remarks) as AttemptRemark[];
+
+/** Returns the sentences that say what an attempt showed, and what to do about it. */
+export const explainRemarks = (shown: readonly string[] = [], whose = 'Your'): string[] =>
+  allRemarks
+    .filter((remark) => shown.includes(remark))
+    .map((remark) => `${whose} server ${remarks[remark][0]}. ${remarks[remark][1]}`);
 
 /** The error class of a failed attempt, in the contract's words. */
 export type AttemptError = keyof typeof words;

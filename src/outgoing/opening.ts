@@ -14,6 +14,7 @@ import {
   lookupFailed,
   saysUnknownHost,
 } from './failures.js';
+import { inOrder, type Lesson } from './lessons.js';
 import type { FoundAddress, Names } from './names.js';
 import { type OutgoingProxy, otherAfterMs } from './proxy.js';
 
@@ -27,6 +28,9 @@ export interface Destination {
   readonly secure: boolean;
   /** The TLS session of an earlier connection to the same origin; replaced by newer ones. */
   session?: Buffer;
+  readonly lesson: Lesson;
+  /** When an answer began last (`performance.now()`). */
+  answeredAtMs?: number;
   /** The newest addresses of the name, and until when connections may rely on them (`performance.now()`). */
   found?: { addresses: readonly FoundAddress[]; untilMs: number };
 }
@@ -35,8 +39,8 @@ export interface Guard {
   policy: TargetPolicy;
   names: Names;
   hasRoute: HasRoute;
-  /** The certificate authorities that are trusted, if not those of Node. */
-  trust?: SecureContext;
+  /** The certificate authorities that are trusted, if not those of Node; `short`: for a short first message. */
+  trust?: { usual: SecureContext; short: SecureContext };
   /** The only way out, if there is one. */
   proxy?: OutgoingProxy;
   /** The policy with the addresses of the service's own names, and until when they count (`performance.now()`). */
@@ -49,6 +53,12 @@ export type Phase = DetailOf<'timeout'>;
 /** Who waits for a socket. */
 interface Opener {
   phase: Phase;
+  /** The receiver's, once TCP is connected; undefined if a proxy resolved the name. */
+  remoteAddress: string | undefined;
+  /** The first message of TLS must be short. */
+  isShort: boolean;
+  /** The bytes of TLS that were sent and that came, from the beginning of the handshake. */
+  handshake: (() => { sent: number; came: number }) | undefined;
   /** Closes the socket, and while it is being opened whatever of it is there. */
   signal: AbortSignal;
 }
@@ -74,7 +84,6 @@ async function lookUp(host: string, { names, proxy }: Guard): Promise<readonly F
  * Opens a socket to one of the judged addresses of an origin, so a name that changes its answer gains nothing. The address that was
  * reached is judged again before a byte of TLS or HTTP is sent.
  * @param session of TLS that the server may resume
- * @returns its `address`: the receiver's; undefined if a proxy resolved the name
  * @throws AttemptFailed
  */
 export async function openSocket(
@@ -83,13 +92,19 @@ export async function openSocket(
   guard: Guard,
   opener: Opener,
   session: Buffer | undefined,
-): Promise<{ socket: Socket; address: string | undefined }> {
+): Promise<Socket> {
   opener.phase = 'during_connect';
-  const { tcp, address } = await connectTcp(to, addresses, guard, opener.signal);
-  if (!to.secure) return { socket: tcp, address };
+  const { tcp, address } = await connectTcp(to, inOrder(to.lesson, addresses), guard, opener.signal);
+  opener.remoteAddress = address;
+  if (!to.secure) return tcp;
   opener.phase = 'during_handshake';
-  return { socket: await startTls(tcp, to, guard, session), address };
+  const [sent, came] = [tcp.bytesWritten, tcp.bytesRead];
+  opener.handshake = () => ({ sent: tcp.bytesWritten - sent, came: tcp.bytesRead - came });
+  return startTls(tcp, to, guard, session, opener.isShort);
 }
+
+/** The key shares of a first message of less than 400 bytes: without one against quantum computers. */
+export const shortCurves = 'X25519:prime256v1:secp384r1:secp521r1';
 
 /** A name is asked and judged again after its TTL, within these bounds. */
 const ageMs = { least: 5_000, most: 60_000 };
@@ -167,7 +182,13 @@ async function connectTcp(
   return { tcp: socket, address };
 }
 
-async function startTls(tcp: Socket, to: Destination, { trust }: Guard, session: Buffer | undefined) {
+async function startTls(
+  tcp: Socket,
+  to: Destination,
+  { trust }: Guard,
+  session: Buffer | undefined,
+  isShort: boolean,
+) {
   const name = to.host.replace(/\.$/, '');
   const socket = tlsConnect({
     socket: tcp,
@@ -176,7 +197,8 @@ async function startTls(tcp: Socket, to: Destination, { trust }: Guard, session:
     checkServerIdentity: (_servername, certificate) => checkServerIdentity(name, certificate),
     ALPNProtocols: ['http/1.1'],
     session,
-    secureContext: trust,
+    secureContext: isShort ? trust?.short : trust?.usual,
+    ...(isShort && { ecdhCurve: shortCurves }),
   });
   socket.on('error', ignoreSecond).on('session', (newer) => {
     to.session = newer;

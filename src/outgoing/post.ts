@@ -9,7 +9,7 @@ import type { Connection, ExchangeEvents, Request } from './connection.js';
 import { type ConnectionBounds, Connections } from './connections.js';
 import { AttemptFailed, type Failure, hasRoute } from './failures.js';
 import { systemNames } from './names.js';
-import type { Guard } from './opening.js';
+import { type Guard, shortCurves } from './opening.js';
 import { readProxy } from './proxy.js';
 import { hostOf, parseUrl, portOf } from './target.js';
 import { readTrustedRoots } from './trust.js';
@@ -17,7 +17,7 @@ import { readTrustedRoots } from './trust.js';
 export type { PostResult } from './answer.js';
 
 /** The right to use one connection to one origin, and one of the process's sockets. */
-export type Permit = Pick<Attempt, 'post' | 'release'>;
+export type Permit = Pick<Attempt, 'post' | 'release' | 'over'>;
 
 type Content = Omit<Request, 'path'>;
 
@@ -71,7 +71,7 @@ export const senderOf = (config: Config, policy = readTargetPolicy(config)) =>
 export function createSender(settings: SenderSettings) {
   const { policy, timeoutMs, connectionsPerOrigin = Infinity, maxSockets = Infinity, ca } = settings;
   // Reading the authorities takes milliseconds: once, not for each connection.
-  const trust = ca === undefined ? undefined : createSecureContext({ ca });
+  const trust = ca === undefined ? undefined : trustOf(ca);
   const connections = new Connections(
     { ...settings, trust, names: settings.names ?? systemNames, hasRoute: settings.hasRoute ?? hasRoute },
     { connectionsPerOrigin, maxSockets, maxLookups: settings.maxLookups ?? 256 },
@@ -112,9 +112,15 @@ export function createSender(settings: SenderSettings) {
   };
 }
 
+const trustOf = (ca: string | string[]) => ({
+  usual: createSecureContext({ ca }),
+  short: createSecureContext({ ca, ecdhCurve: shortCurves }),
+});
+
 const refuse = (failure: Failure): Permit => ({
   post: async () => ({ ok: false, ...failure, milliseconds: 0 }),
   release: () => undefined,
+  over: async () => undefined,
 });
 
 interface Shared {
@@ -128,6 +134,11 @@ interface Shared {
 const maxBodyBytes = 16 * 1024;
 /** How long the rest of an answer may take once the headers, of a 2xx the status line, are there. Its socket is taken meanwhile, although a 2xx is already settled. */
 const bodyMs = 1_000;
+/** Statuses with which a proxy says that what is behind it fails: another address may have another. */
+const proxyStatuses = [502, 503, 504];
+const isOfMachine = ({ ours, status, retryAfterMs }: Partial<PostResult>) =>
+  ours === undefined &&
+  (status === undefined || (proxyStatuses.includes(status) && retryAfterMs === undefined));
 const afterPauseMs = { least: 250, most: 1_000 };
 
 /**
@@ -144,6 +155,7 @@ class Attempt implements ExchangeEvents {
   #answer: AnswerReader | undefined;
   #resolve: (result: PostResult) => void = () => undefined;
   #reject: (reason: unknown) => void = () => undefined;
+  #onOver: () => void = () => undefined;
 
   constructor(
     readonly connection: Connection,
@@ -168,6 +180,14 @@ class Attempt implements ExchangeEvents {
     } finally {
       this.shared.posting--;
     }
+  }
+
+  /** Resolves once nothing more of the answer is read, at most a second after a result, and the connection may be used again. */
+  over(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#state === 'over') resolve();
+      else this.#onOver = resolve;
+    });
   }
 
   /** Gives the permit back unused; has no effect once it is used or given back. */
@@ -212,8 +232,11 @@ class Attempt implements ExchangeEvents {
       this.#wasPaused = true;
       return this.#startTimer(Math.min(missedMs, afterPauseMs.most));
     }
-    const { phase } = this.connection;
-    const late: Failure = { error: 'timeout', detail: phase };
+    const { phase, isUnserved, to } = this.connection;
+    // With TLS, who has ended the handshake is served.
+    const isBehind = phase === (to.secure ? 'during_handshake' : 'during_answer');
+    const isLeft = isUnserved && isBehind && (to.answeredAtMs ?? 0) > this.#startedAtMs;
+    const late: Failure = { error: 'timeout', detail: isLeft ? 'connection_unserved' : phase };
     const { names, proxy } = this.shared.connections.guard;
     // Either one customer's name server or server is silent, or the resolver or the proxy; finding out takes up to a second.
     const isDns = phase === 'during_lookup';
@@ -240,9 +263,17 @@ class Attempt implements ExchangeEvents {
 
   /** Gives the result, if there is none yet: that of the answer, if it has begun. */
   #settle(failure?: Failure): void {
-    const result = this.#answer === undefined ? { ok: false, ...failure } : resultOf(this.#answer);
-    const { remoteAddress } = this.connection;
-    this.#resolve({ ...result, milliseconds: Math.round(this.#elapsedMs()), remoteAddress });
+    const { remarks: seen = [], ...result } =
+      this.#answer === undefined ? { ok: false, ...failure } : resultOf(this.#answer);
+    const { remoteAddress, remarks } = this.connection;
+    this.connection.judge(!result.ok && isOfMachine(result));
+    const all = [...remarks, ...seen];
+    this.#resolve({
+      ...result,
+      milliseconds: Math.round(this.#elapsedMs()),
+      remoteAddress,
+      ...(all.length > 0 && { remarks: all }),
+    });
   }
 
   #elapsedMs(): number {
@@ -254,5 +285,6 @@ class Attempt implements ExchangeEvents {
     this.#state = 'over';
     clearTimeout(this.#timer);
     this.shared.connections.release(this.connection, isReusable);
+    this.#onOver();
   }
 }

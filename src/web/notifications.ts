@@ -4,7 +4,7 @@ import { notificationsQuery, readPage } from '../acts/notifications.js';
 import { requireNotification } from '../acts/subjects.js';
 import { checked } from '../http/checked.js';
 import { parseParameters } from '../http/query.js';
-import { explainFailure } from '../outgoing/details.js';
+import { explainFailure, explainRemarks } from '../outgoing/details.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import {
   type AssetExplanation,
@@ -110,6 +110,7 @@ ${shown}`;
 const attemptDetails = (n: NotificationRecord, attempt: AttemptRecord, number: number, whose: string): Html =>
   html`<details id="attempt-${number}"><summary><strong>${attempt.status ?? attempt.detail ?? attempt.error}</strong> ${attempt.status !== undefined && attempt.error !== undefined && html`(${attempt.error}) `}at ${exactly(attempt.at)}, after ${attempt.milliseconds} ms${attempt.remote_address && html`, from ${attempt.remote_address}`}</summary>
 ${attempt.error !== undefined && html`<p>${whose} server ${explainFailure(attempt).does}. ${explainFailure(attempt).advice}</p>`}
+${explainRemarks(attempt.remarks, whose).map((text) => html`<p>${text}</p>`)}
 <h3>Request</h3><pre>${sentRequest(n, attempt)}</pre>
 ${attempt.response_excerpt && html`<h3>The answer’s first 1 KiB</h3><pre>${attempt.response_excerpt}</pre>`}</details>
 `;

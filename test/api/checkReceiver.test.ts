@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
+import { startRawReceiver } from '../outgoing/rawReceiver.js';
 import { type Received, type Receiver, startReceiver, verifies } from '../receiver.js';
 import { forTest, opened } from '../servers.js';
 import { newCustomer, startHarness, useShared } from '../service.js';
@@ -94,6 +95,27 @@ describe('POST /push_notifications/check', () => {
       assert.equal((await call('POST', 'test', { url })).body.status, 204, 'the next one finds a connection');
     });
   }
+
+  it('sends `twice` over the connection of `good`, and tells a receiver that leaves bodies unread to read them', async () => {
+    const parser = await startRawReceiver({
+      onConnection: (socket) => {
+        let isNext = false;
+        socket.on('data', (bytes) => {
+          // The head comes with its body; what is left of that begins the next request.
+          socket.write(`HTTP/1.1 ${isNext ? 501 : 204} X\r\nContent-Length: 0\r\n\r\n`);
+          isNext = bytes.length > 0;
+        });
+      },
+    });
+    const { body } = await call('POST', 'check', { url: parser.url });
+    await parser.close();
+    assert.equal(parser.accepted(), 4, 'five requests');
+    const { answered, verdict, advice } = (body.checks as Check[]).find(
+      ({ name }) => name === 'twice',
+    ) as Check;
+    assert.deepEqual([answered.map(({ status }) => status), verdict], [[204, 501], 'fail']);
+    assert.match(advice, /answers 501\. .*read each body to its end before you answer/);
+  });
 
   it('tells a receiver that answers one request at a time to take several', async () => {
     receiver.answer = (one) => (receiver.received.length > 1 ? 'cut' : verify(one));

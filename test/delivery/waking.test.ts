@@ -63,6 +63,7 @@ describe('Failures of our own', () => {
             return { ok: false, error: 'connect', ours: 'network', milliseconds: 1 };
           },
           release: () => permit.release(),
+          over: async () => undefined,
         };
       },
     },

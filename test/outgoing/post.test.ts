@@ -35,18 +35,18 @@ describe('outgoing post', () => {
     assert.equal(lines[0], 'POST /hook?key=hidden-in-query HTTP/1.1');
     const names = lines.slice(1).map((line) => line.slice(0, line.indexOf(':')));
     assert.deepEqual(names, [
-      'host',
-      'connection',
-      'content-type',
+      'Host',
+      'Connection',
+      'Content-Type',
       'accept',
       'user-agent',
       'webhook-id',
       'webhook-timestamp',
       'webhook-signature',
       'webhook-client-token',
-      'content-length',
+      'Content-Length',
     ]);
-    assert.ok(lines.includes(`user-agent: ${userAgent}`) && lines.includes('content-type: application/json'));
+    assert.ok(lines.includes(`user-agent: ${userAgent}`) && lines.includes('Content-Type: application/json'));
     assert.equal(received, '{"event":"asset-update","platform_id":"vidéo 9"}');
     const sent = Object.fromEntries(lines.slice(1).map((line) => line.split(': ') as [string, string]));
     assert.deepEqual(new Webhook(secret).verify(received, sent), {

@@ -75,7 +75,7 @@ describe('a receiver that refuses to resume a TLS session', () => {
       for (const together of [1, 2, 2])
         for (const { detail } of await Promise.all(Array.from({ length: together }, post)))
           details.push(detail);
-      assert.deepEqual(details, [undefined, undefined, 'during_handshake', undefined, undefined]);
+      assert.deepEqual(details, [undefined, undefined, 'connection_unserved', undefined, undefined]);
     });
   }
 

@@ -25,6 +25,7 @@ export interface AttemptRecord {
   detail?: string;
   remote_address?: string;
   response_excerpt?: string;
+  remarks?: string[];
 }
 
 /** How a notification stands, or what became of it. It never has a URL's query. */

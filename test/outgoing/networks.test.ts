@@ -1,0 +1,326 @@
+import assert from 'node:assert/strict';
+import { connect, createServer, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { explainFailure, explainRemarks } from '../../src/outgoing/details.js';
+import type { Permit, PostResult } from '../../src/outgoing/post.js';
+import { portOf } from '../receiver.js';
+import { answering, namesBy } from './dnsServer.js';
+import { noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
+
+const closing = 'HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n';
+const versions = ['TLSv1.2', 'TLSv1.3'] as const;
+const endOf = ({ ok, error, detail, status }: PostResult) => (ok ? 'ok' : (detail ?? status ?? error));
+const ended = (result: PostResult) => [endOf(result), ...(result.remarks ?? [])];
+type Does = (socket: Socket) => unknown;
+
+const fronts: { close(): void }[] = [];
+afterEach(() => {
+  for (const front of fronts.splice(0)) front.close();
+});
+
+/** Starts a server of TCP, of whatever protocol. @returns its port */
+async function startFront(serve: Does): Promise<number> {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket.on('error', () => undefined));
+    serve(socket);
+  });
+  fronts.push({ close: () => [server.close(), sockets.map((socket) => socket.destroy())] });
+  return portOf(server);
+}
+
+/** Has a connection served by the server behind, which closes it with its own. */
+function pass(socket: Socket, port: number, first = Buffer.alloc(0)): void {
+  const to = connect(port, '127.0.0.1', () => {
+    to.write(first);
+    socket.pipe(to).pipe(socket);
+  });
+  to.on('error', () => undefined).on('close', () => socket.destroy());
+  socket.on('close', () => to.destroy());
+}
+
+describe('a receiver behind a box that reads one packet of TLS', () => {
+  const { start, sending } = useNetwork();
+  const refusals: [what: string, does: Does, isSilent?: boolean][] = [
+    ['is silent', () => undefined, true],
+    ['resets', (s) => s.resetAndDestroy()],
+    ['closes', (s) => s.end()],
+    ...[10, 47, 50, 51, 80].map((number): (typeof refusals)[0] => [
+      `sends alert ${number}`,
+      (s) => s.end(Buffer.from([21, 3, 3, 0, 2, 2, number])),
+    ]),
+  ];
+
+  /** @param does what the box does to a message of more than a packet: on Node 20 there is none */
+  async function startBox(version: (typeof versions)[number], does: Does) {
+    const tls = { ...ownKey, minVersion: version, maxVersion: version };
+    const behind = await start({ tls, answer: (s) => s.end(closing) });
+    const box = { url: '', accepted: 0, dropped: 0 };
+    const port = await startFront((socket) => {
+      box.accepted++;
+      socket.once('data', (hello) => {
+        if (hello.length <= 1_460) return pass(socket, behind.port, hello);
+        box.dropped++;
+        return does(socket);
+      });
+    });
+    box.url = `https://127.0.0.1:${port}/`;
+    return box;
+  }
+
+  for (const version of versions)
+    for (const [what, does, isSilent = false] of refusals)
+      it(`and ${what} (${version}) gets every notification, ${isSilent ? 'after the first attempt' : 'from the first attempt on'}`, async () => {
+        const box = await startBox(version, does);
+        const sender = sending({ timeoutMs: isSilent ? 1_000 : 20_000 });
+        const ends = [];
+        for (let i = 0; i < 4; i++) ends.push(ended(await sender.post(requestTo(box.url))));
+        if (box.dropped === 0) return assert.deepEqual(ends, Array(4).fill(['ok']));
+        const first = isSilent ? ['during_handshake'] : ['ok', 'short_hello'];
+        assert.deepEqual(ends, [first, ...Array(3).fill(['ok', 'short_hello'])]);
+        assert.deepEqual([box.dropped, box.accepted], [1, isSilent ? 4 : 5]);
+        assert.match(explainRemarks(['short_hello']).join(), /firewall.*ClientHello in several packets/);
+      });
+
+  it('is not a server that breaks every handshake: nothing is learnt of it', async () => {
+    const sizes: number[] = [];
+    const port = await startFront((s) =>
+      s.once('data', (hello) => {
+        sizes.push(hello.length);
+        s.destroy();
+      }),
+    );
+    const sender = sending();
+    for (let i = 0; i < 2; i++)
+      assert.deepEqual(ended(await sender.post(requestTo(`https://127.0.0.1:${port}/`))), [
+        'handshake_broken',
+      ]);
+    const long = sizes.filter((size) => size > 1_460).length;
+    assert.deepEqual([long, sizes.length], long > 0 ? [2, 4] : [0, 2]);
+  });
+});
+
+describe('a receiver with a connection for each worker', () => {
+  const { start, sending } = useNetwork();
+
+  /** @param afterMs each answer, of which each worker gives one at a time */
+  async function startWorkers(count: number, isTls: boolean, head: string, afterMs = 0) {
+    const answer: Does = (s) => setTimeout(() => s.write(head), afterMs);
+    const behind = await start({ tls: isTls, answer });
+    const waiting: Socket[] = [];
+    let busy = 0;
+    const serve = (): void => {
+      const socket = busy < count ? waiting.shift() : undefined;
+      if (socket === undefined) return;
+      busy++;
+      socket.on('close', () => {
+        busy--;
+        serve();
+      });
+      pass(socket, behind.port);
+    };
+    const port = await startFront((socket) => {
+      waiting.push(socket);
+      serve();
+    });
+    return { url: `${isTls ? 'https' : 'http'}://127.0.0.1:${port}/`, accepted: behind.accepted };
+  }
+
+  const postAll = (sender: ReturnType<typeof sending>, url: string, count: number) =>
+    Promise.all(Array.from({ length: count }, () => sender.post(requestTo(url))));
+
+  for (const isTls of [false, true])
+    for (const head of [noContent, noContent.replace('\r\n\r\n', '\r\nKeep-Alive: timeout=5\r\n\r\n')])
+      for (const workers of [1, 2, 4])
+        it(`, ${workers}, gets each notification by its first attempt, ${isTls ? 'TLS' : 'plain'}, ${head.length} bytes`, async () => {
+          const seen = new Set<unknown>();
+          for (const events of [16, 40]) {
+            const { url } = await startWorkers(workers, isTls, head);
+            // Less than a connection rests.
+            const sender = sending({ timeoutMs: 5_500, connectionsPerOrigin: 16 });
+            for (const result of await postAll(sender, url, events)) {
+              assert.equal(endOf(result), 'ok', `${events}`);
+              for (const remark of result.remarks ?? []) seen.add(remark);
+            }
+          }
+          assert.deepEqual([...seen], ['one_connection']);
+          const told = explainRemarks(['one_connection']).join();
+          assert.match(told, /16 connections at once.*close each after its answer/);
+        });
+
+  it('serves another process before the time of an attempt is over', async () => {
+    const { url } = await startWorkers(1, true, noContent);
+    assert.equal((await sending().post(requestTo(url))).ok, true);
+    assert.equal((await sending({ timeoutMs: 10_000 }).post(requestTo(url))).ok, true);
+  });
+
+  for (const isTls of [false, true])
+    it(`that is too slow for all that wait is told so, ${isTls ? 'TLS' : 'plain'}`, async () => {
+      const { url } = await startWorkers(1, isTls, closing, 700);
+      const results = await postAll(sending({ timeoutMs: 2_500 }), url, 8);
+      // One of them may be served when its time ends.
+      const ends = new Set(results.map(endOf).filter((end) => end !== 'during_answer'));
+      assert.deepEqual(ends, new Set(['ok', 'connection_unserved']));
+      const { advice } = explainFailure({ error: 'timeout', detail: 'connection_unserved' });
+      assert.match(advice, /16 connections at once.*workers is stuck/);
+    });
+
+  it('is not one that is slow: its connections are used again', async () => {
+    const receiver = await start({ answer: (s) => setTimeout(() => s.write(noContent), 1_200) });
+    const sender = sending();
+    for (let round = 0; round < 3; round++)
+      for (const result of await postAll(sender, receiver.url, 4)) assert.deepEqual(ended(result), ['ok']);
+    assert.equal(receiver.accepted(), 4);
+  });
+});
+
+describe('a Retry-After', () => {
+  const { start, sending } = useNetwork();
+  const minute = 60_000;
+  const inGmt = (ms: number) => new Date(ms).toUTCString();
+  const forms: [form: string, write: (ms: number) => string][] = [
+    ['RFC 1123', inGmt],
+    ['RFC 850', (ms) => inGmt(ms).replace(/^(...), (..) (...) ..(..)/, '$1day, $2-$3-$4')],
+    ['asctime', (ms) => inGmt(ms).replace(/, (\d+) (\w+) (\d+) (\S+) .*/, ' $2 $1 $4 $3')],
+  ];
+
+  async function ask(header: (nowMs: number) => string, status = 503) {
+    const answer: Does = (s) =>
+      s.end(`HTTP/1.1 ${status} X\r\n${header(Date.now())}\r\nContent-Length: 0\r\n\r\n`);
+    return sending().post(requestTo((await start({ answer })).url));
+  }
+  const assertWaits = ({ retryAfterMs = -1, remarks = [] }: PostResult, ms: number, isOff: boolean) => {
+    assert.ok(Math.abs(retryAfterMs - ms) <= 2_000, `${retryAfterMs} for ${ms}`);
+    assert.deepEqual(remarks, isOff ? ['clock_off'] : []);
+  };
+
+  for (const [form, write] of forms)
+    for (const status of [429, 503])
+      for (const offMinutes of [-600, -60, -30, -6, -4, 0, 4, 6, 60, 540])
+        it(`as a date (${form}, ${status}) of a clock that is ${offMinutes} minutes off is judged by that clock`, async () => {
+          const offMs = offMinutes * minute;
+          const result = await ask(
+            (now) => `Date: ${inGmt(now + offMs)}\r\nRetry-After: ${write(now + offMs + minute)}`,
+            status,
+          );
+          assertWaits(result, minute, Math.abs(offMinutes) > 5);
+        });
+
+  for (const [what, header, waitsMs, isOff] of [
+    ['a date without a Date', (now) => `Retry-After: ${inGmt(now + minute)}`, minute, false],
+    ['a past date without a Date', (now) => `Retry-After: ${inGmt(now - 60 * minute)}`, 0, true],
+    [
+      'a date of local time beside a right Date',
+      (now) => `Date: ${inGmt(now)}\r\nRetry-After: ${inGmt(now - 299 * minute)}`,
+      0,
+      true,
+    ],
+    [
+      'a date beside a Date that is none',
+      (now) => `Date: soon\r\nRetry-After: ${inGmt(now + minute)}`,
+      minute,
+      false,
+    ],
+    [
+      'seconds of a wrong clock',
+      (now) => `Date: ${inGmt(now + 60 * minute)}\r\nRetry-After: 60`,
+      minute,
+      true,
+    ],
+    [
+      'seconds from a cache',
+      (now) => `Date: ${inGmt(now - 60 * minute)}\r\nAge: 3600\r\nRetry-After: 60`,
+      minute,
+      false,
+    ],
+  ] as [string, (now: number) => string, number, boolean][])
+    it(`of ${what} waits ${waitsMs} ms${isOff ? ', and the clock is shown' : ''}`, async () => {
+      assertWaits(await ask(header), waitsMs, isOff);
+      assert.match(explainRemarks(['clock_off']).join(), /NTP.*GMT.*in seconds/);
+    });
+});
+
+describe('a request over a connection that had one before', () => {
+  const { start, sending } = useNetwork();
+  for (const status of [400, 405, 501, 404, 500])
+    for (const first of [204, status])
+      it(`answered ${status} after ${first} says so if an unread body may be the cause`, async () => {
+        const answer = (s: Socket, count: number) =>
+          s.write(`HTTP/1.1 ${count === 1 ? first : status} X\r\nContent-Length: 0\r\n\r\n`);
+        const receiver = await start({ answer });
+        const sender = sending();
+        const post = async () => (await sender.post(requestTo(receiver.url))).remarks ?? [];
+        const remarks = [await post(), await post()];
+        const isLikely = [400, 405, 501].includes(status);
+        assert.deepEqual(remarks, [[], isLikely ? ['used_connection'] : []]);
+        assert.match(explainRemarks(['used_connection']).join(), /read each body to its end/);
+      });
+});
+
+describe('a parser that knows a name in one case only', () => {
+  const { start, sending } = useNetwork();
+  const { headers, body } = requestTo('');
+  const bytes = { ...headers, 'content-type': 'application/json' };
+  const streamed = {
+    headers: { ...bytes, 'content-length': String(body.length) },
+    body: () => Readable.from([body.slice(0, 3), body.slice(3)], { objectMode: false }),
+  };
+  for (const name of ['Host', 'Connection', 'Content-Type', 'Content-Length'])
+    for (const [what, content] of [
+      ['whole', { headers: bytes, body }],
+      ['in pieces', streamed],
+    ] as const)
+      it(`${name} finds it, with a body that comes ${what}`, async () => {
+        const receiver = await start({
+          answer: (s) =>
+            s.end(receiver.received().includes(`\r\n${name}: `) ? noContent : 'HTTP/1.1 411 No\r\n\r\n'),
+        });
+        const permit = (await sending().permit(receiver.url, 'A', Infinity)) as Permit;
+        assert.equal((await permit.post(content)).status, 204);
+        assert.equal(receiver.received().toLowerCase().split(`\r\n${name.toLowerCase()}: `).length, 2);
+      });
+});
+
+describe('a name with two addresses, of which the first', () => {
+  const { start, sending } = useNetwork();
+  const host = 'receiver.example';
+  const says = (status: number, more = ''): Does => {
+    return (s) => s.write(`HTTP/1.1 ${status} X\r\n${more}Content-Length: 0\r\n\r\n`);
+  };
+  const ways: [what: string, isTls: boolean, does: Does, end: string | number, isLeft?: boolean][] = [
+    ...[true, false].flatMap((isTls): typeof ways => [
+      ['closes', isTls, (s) => s.end(), isTls ? 'handshake_broken' : 'closed_without_answer'],
+      ['resets', isTls, (s) => s.resetAndDestroy(), isTls ? 'handshake_broken' : 'reset_without_answer'],
+      ['is silent', isTls, () => undefined, isTls ? 'during_handshake' : 'during_answer'],
+      ['speaks SMTP', isTls, (s) => s.end('220 mail.example\r\n'), isTls ? 'not_tls' : 'not_http'],
+    ]),
+    ['answers 502', false, says(502), 502],
+    ['answers 503', false, says(503), 503],
+    ['answers 504', false, says(504), 504],
+    ['answers 503 with a time', false, says(503, 'Retry-After: 1\r\n'), 503, false],
+    ['answers 500', false, says(500), 500, false],
+  ];
+  for (const [what, isTls, does, end, isLeft = true] of ways)
+    it(`${isTls ? 'in TLS ' : ''}${what} is ${isLeft ? 'left by the next attempt' : 'kept'}`, async () => {
+      const port = await startFront((s) => s.on('data', () => does(s)));
+      await start({ tls: isTls, host: '127.0.0.2', port, answer: (s) => s.end(closing) });
+      const sender = sending({ timeoutMs: 1_000, names: namesBy(answering(['127.0.0.1', '127.0.0.2'])) });
+      const post = async () => {
+        const result = await sender.post(requestTo(`http${isTls ? 's' : ''}://${host}:${port}/`));
+        return [endOf(result), result.remoteAddress];
+      };
+      const failed = [end, '127.0.0.1'];
+      const after = isLeft ? ['ok', '127.0.0.2'] : failed;
+      assert.deepEqual([await post(), await post(), await post()], [failed, after, after]);
+    });
+
+  it('fails as the second does is begun with again', async () => {
+    const port = await startFront((s) => s.on('data', () => s.end()));
+    await start({ host: '127.0.0.2', port, answer: (s) => s.end() });
+    const sender = sending({ names: namesBy(answering(['127.0.0.1', '127.0.0.2'])) });
+    const addresses = [];
+    for (let i = 0; i < 4; i++)
+      addresses.push((await sender.post(requestTo(`http://${host}:${port}/`))).remoteAddress);
+    assert.deepEqual(addresses, ['127.0.0.1', '127.0.0.2', '127.0.0.1', '127.0.0.2']);
+  });
+});
