@@ -93,7 +93,17 @@ async function signAndPost(
     },
   });
   const result = await permit.post({ ...request, mayBegin: () => !isPast(taken.leaseEnds) });
-  const { status, error, detail, ours, why, milliseconds, remoteAddress, responseExcerpt: excerpt, remarks } = result;
+  const {
+    status,
+    error,
+    detail,
+    ours,
+    why,
+    milliseconds,
+    remoteAddress,
+    responseExcerpt: excerpt,
+    remarks,
+  } = result;
   span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? detail ?? error);
   if (ours !== undefined) return { cause: ours, why };
   deps.metrics.attempted(result, milliseconds);

@@ -1,4 +1,3 @@
-import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -8,16 +7,7 @@ import { type AttemptRemark, tlsDetail } from './details.js';
 import { AttemptFailed, codeOf, oursByCode } from './failures.js';
 import { inOrder, judgeAddressOf } from './lessons.js';
 import { type Destination, findAddresses, type Guard, isCurrent, openSocket, type Phase } from './opening.js';
-
-export interface Request {
-  /** Path and query. */
-  path: string;
-  headers: Readonly<Record<string, string>>;
-  /** Sent whole or in pieces: a new stream is made each time it is sent, and `content-length` is in the headers. */
-  body: string | (() => Readable);
-  /** Asked just before the first byte. If it says no, nothing is sent, and the attempt fails with `ours: stalled`. */
-  mayBegin?: () => boolean;
-}
+import { headOf, type Request } from './request.js';
 
 /** What becomes of a request; after `onEnd` or `onError` nothing follows. */
 export interface ExchangeEvents {
@@ -298,26 +288,6 @@ export class Connection {
     if (this.#exchange === undefined) this.events.onClosed();
   }
 }
-
-/** Writes the head of a request. @throws AttemptFailed for a header that would split the request */
-function headOf({ path, headers, body }: Request, { name }: Destination): string {
-  let head = `POST ${path} HTTP/1.1\r\nHost: ${name.slice(name.indexOf('//') + 2)}\r\nConnection: keep-alive\r\n`;
-  try {
-    for (const [name, value] of Object.entries(headers)) {
-      validateHeaderName(name);
-      validateHeaderValue(name, value);
-      head += `${asParsersKnow(name)}: ${value}\r\n`;
-    }
-  } catch {
-    throw new AttemptFailed({ error: 'protocol', detail: 'request_invalid' });
-  }
-  if (typeof body === 'string') head += `Content-Length: ${Buffer.byteLength(body)}\r\n`;
-  return `${head}\r\n`;
-}
-
-/** Some parsers know the names without which they cannot read a request in this case only. */
-const asParsersKnow = (name: string) =>
-  /^content-/i.test(name) ? name.replace(/\b[a-z]/g, (a) => a.toUpperCase()) : name;
 
 /** Translates the error of a socket over which a request was sent; undefined if the socket was only closed. */
 function brokenBy(code: string): AttemptFailed | undefined {

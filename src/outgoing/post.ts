@@ -5,12 +5,13 @@ import { maxSockets } from '../openFiles.js';
 import { readTargetPolicy, type TargetPolicy } from './address.js';
 import { type PostResult, resultOf } from './answer.js';
 import { type AnswerReader, excerptBytes } from './answerReader.js';
-import type { Connection, ExchangeEvents, Request } from './connection.js';
+import type { Connection, ExchangeEvents } from './connection.js';
 import { type ConnectionBounds, Connections } from './connections.js';
 import { AttemptFailed, type Failure, hasRoute } from './failures.js';
 import { systemNames } from './names.js';
 import { type Guard, shortCurves } from './opening.js';
 import { readProxy } from './proxy.js';
+import type { Request } from './request.js';
 import { hostOf, parseUrl, portOf } from './target.js';
 import { readTrustedRoots } from './trust.js';
 

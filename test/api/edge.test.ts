@@ -162,7 +162,7 @@ describe('the HTTP edge', () => {
       publishEnrichments receiveAssetUpdate receiveNotice receiveNoticesChanged recoverNotifications
       redeliverNotification registerPushNotifications removeNoticesUrl replayNotifications
       resumePushNotifications revokeAccessToken rotateNoticesSecret rotateSigningSecret sendTestNotification
-      setNoticesUrl setQuietPeriod setRequestHeaders Accepted AttemptDetail EnrichmentEvent ErrorCode
+      setNoticesUrl setQuietPeriod setRequestHeaders Accepted AttemptDetail AttemptRemark EnrichmentEvent ErrorCode
       NotAccepted Notification NotificationWithAttempts OAuthProblem Problem`;
     assert.deepEqual(names, kept.trim().split(/\s+/));
     assertGeneratable(openapi);
