@@ -219,7 +219,11 @@ export class Connection {
       this.#drop();
       return;
     }
-    if (!exchange.reader.hasBegun) this.#onAnswered(exchange);
+    if (!exchange.reader.hasBegun) {
+      clearInterval(this.#unanswered);
+      this.isUnserved = false;
+      this.events.onAnswered(performance.now() - exchange.sentAtMs);
+    }
     try {
       exchange.reader.read(bytes);
       if (exchange.reader.status > 0) exchange.events.onRead(exchange.reader);
@@ -227,12 +231,6 @@ export class Connection {
     } catch (error) {
       this.#fail(exchange, error);
     }
-  }
-
-  #onAnswered({ sentAtMs }: Exchange): void {
-    clearInterval(this.#unanswered);
-    this.isUnserved = false;
-    this.events.onAnswered(performance.now() - sentAtMs);
   }
 
   #onClose(socket: Socket, cause: unknown): void {
