@@ -38,6 +38,8 @@ export interface Counting extends Recording {
 /** Who carries out an act, and what the act works with. */
 export interface Actor {
   by: Exclude<StateChange['by'], 'service'>;
+  /** The account that the actor acts for; absent for an operator. */
+  accountId?: string;
   /** @throws ApiError 403, or 404 for a client that is not the actor's */
   permit(may: May, client?: Subject): Promise<void>;
   /** Counts an act, and records it. Await it directly before the change: a crash leaves no change without an entry. @throws ApiError 429 */
@@ -50,8 +52,12 @@ export interface Actor {
   claimNotices(clientToken: string): Promise<void>;
   /** Reports a change of a state, where the sweep does not. */
   report(change: Omit<StateChange, 'at' | 'by'>): void;
+  /** Counts notifications that the act has cancelled, where the sweep does not. */
+  countCancelled(count: number): void;
   /** Checks that notifications may go to a URL. @throws ApiError, TargetRefused, ResolverUnavailable */
   checkUrl(url: string): Promise<void>;
+  /** Returns a URL as the actor may see it: only its scheme and host, if the rest may hold a secret. */
+  shownUrl(url: string): string;
   /** Tells whoever acts something beside the answer. */
   warn(line: string): void;
   config(): Config;

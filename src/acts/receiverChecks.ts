@@ -1,16 +1,61 @@
-/** Sends the five requests of a receiver’s check, judges each answer, and gives advice on failures. Operators’ commands load it too. */
+/** Tests of a receiver: one notification, or the five of a check, with a verdict and advice for each. */
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
-import { ApiError, unavailable } from '../http/apiError.js';
-import { idFromBytes } from '../ids.js';
+import { ApiError, badParameter, unavailable } from '../http/apiError.js';
+import { idFromBytes, isNoticesClient } from '../ids.js';
 import { explainFailure, explainRemarks } from '../outgoing/details.js';
 import { hidden } from '../outgoing/hidden.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
+import { originOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
+import { getRegistration } from '../redis/records/registrations.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
+import { type Actor, act } from './act.js';
+import { requireRegistration, type Subject } from './subjects.js';
+
+interface Receiver {
+  client: Subject;
+  /** Where to send, if not to the registered URL. */
+  url?: string | undefined;
+}
+
+/** Sends one test notification now; it counts for nothing else. */
+export const sendTest = act(
+  'registration test',
+  { publisher: 'any', operator: 'support' },
+  async (actor, receiver: Receiver, title) => {
+    const target = await findTarget(actor, receiver, title, 1);
+    const { request, result } = await sendOne(await actor.sender(), target);
+    return { client_token: target.clientToken, ...presentAnswer(result), request };
+  },
+);
+
+/** Sends five test notifications, good and bad, and says what the receiver does wrong. */
+export const checkReceiver = act(
+  'registration check',
+  { publisher: 'any', operator: 'support' },
+  async (actor, receiver: Receiver, title) => {
+    const target = await findTarget(actor, receiver, title, 5);
+    const slowMs = actor.config().ATTEMPT_TIMEOUT_SECONDS * 500;
+    return { client_token: target.clientToken, checks: await checkAll(await actor.sender(), target, slowMs) };
+  },
+);
+
+/** Finds where to send, once the act is counted and in the audit. @throws ApiError */
+async function findTarget(actor: Actor, { client, url: asked }: Receiver, title: string, sends: 1 | 5) {
+  const { clientToken } = client;
+  const db = await actor.db();
+  const isNotices = asked === undefined && isNoticesClient(clientToken);
+  const registered = await (isNotices ? requireRegistration(db, client) : getRegistration(db, clientToken));
+  const url = asked ?? registered?.url;
+  if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
+  if (url !== registered?.url) await actor.checkUrl(url);
+  await actor.admit(title, { target: clientToken, after: { url: originOf(url) } }, { sends });
+  return targetOf(db, actor.secretBox(), { url, clientToken, registered: registered?.url });
+}
 
 type Exchange = Awaited<ReturnType<typeof sendSigned>>;
 
@@ -20,7 +65,7 @@ const pieces = 5;
 const betweenPiecesMs = 250;
 
 /** Once a URL is registered, no other gets the client's own headers: a stolen token could read them there. */
-export async function targetOf(
+async function targetOf(
   db: Db,
   box: SecretBox,
   { url, clientToken, registered = url }: { url: string; clientToken: string; registered?: string },
@@ -30,7 +75,7 @@ export async function targetOf(
   return { url, clientToken, secrets: signing, own: url === registered ? headers : {} };
 }
 
-export type Target = Awaited<ReturnType<typeof targetOf>>;
+type Target = Awaited<ReturnType<typeof targetOf>>;
 
 /** An attempt without an answer by then is a timeout; without a connection, nothing was sent. */
 const answerWithinMs = 25_000;
@@ -57,7 +102,7 @@ async function sendSigned(
 }
 
 /** Sends one. @throws ApiError if the service could not: that says nothing about the receiver */
-export async function sendTest(sender: Sender, target: Target): Promise<Exchange> {
+async function sendOne(sender: Sender, target: Target): Promise<Exchange> {
   const sent = await sendSigned(sender, target);
   if (sent.result.ours === undefined) return sent;
   throw new ApiError('temporarily_unavailable', explainOurs(sent.result), { 'Retry-After': '30' });
@@ -70,7 +115,7 @@ export async function sendTest(sender: Sender, target: Target): Promise<Exchange
  * @param slowMs a good answer that takes longer is a warning
  * @throws ApiError if a send found no connection in time
  */
-export async function checkReceiver(sender: Sender, target: Target, slowMs: number) {
+async function checkAll(sender: Sender, target: Target, slowMs: number) {
   const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
   const good = await sendSigned(sender, target);
   // Whoever asks first gets the connection that rests.
@@ -117,7 +162,7 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   }
 }
 
-export const presentAnswer = ({ status, milliseconds, error, detail, remarks }: PostResult) => ({
+const presentAnswer = ({ status, milliseconds, error, detail, remarks }: PostResult) => ({
   status,
   milliseconds: Math.round(milliseconds),
   error,

@@ -3,6 +3,7 @@ import type { Actor } from '../acts/act.js';
 import type { Subject } from '../acts/subjects.js';
 import { ApiError } from '../http/apiError.js';
 import type { ApiContext } from '../http/context.js';
+import { ignore } from '../redis/connection/unavailable.js';
 import type { AccessToken } from '../redis/records/accessTokens.js';
 import { platformScope } from '../redis/records/accounts.js';
 import { reportStateChange } from '../redis/records/endpoint.js';
@@ -18,6 +19,7 @@ export function actorOf(
   const { ctx, token, client } = request;
   return {
     by: 'publisher',
+    accountId: token.accountId,
     async permit({ publisher: needed }, about) {
       if (needed === undefined) throw new ApiError('insufficient_scope', 'Only operators may do this');
       if (needed === 'platform') requireScope(token, platformScope);
@@ -37,8 +39,10 @@ export function actorOf(
     },
     claimNotices: async (clientToken) => deps.notices.claimSoon(clientToken),
     report: (change) => reportStateChange(deps, change),
+    countCancelled: (count) => deps.metrics.ended('cancelled', count),
     checkUrl: (url) => checkUrl(deps, url, ctx.querystring),
-    warn: () => {},
+    shownUrl: (url) => url,
+    warn: ignore,
     config: () => deps.config,
     db: async () => deps.db,
     secretBox: () => deps.secretBox,

@@ -1,5 +1,6 @@
 /** Accounts, their credentials and scopes, and links to their console. */
 import { z } from 'zod';
+import { hasPart } from '../acts/clients.js';
 import { presentTime } from '../acts/present.js';
 import { hostInUrl } from '../addresses.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
@@ -18,7 +19,6 @@ import {
 } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
-import { hasPart } from '../web/words.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
 import { shownOf } from './terminal.js';

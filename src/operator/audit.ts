@@ -1,12 +1,13 @@
 /** Shows who did what: operators' changes, calls of the API, changes of state. */
 import { z } from 'zod';
+import { hasPart } from '../acts/clients.js';
 import { presentTime } from '../acts/present.js';
 import { text, time } from '../http/schemas.js';
 import { isClientToken } from '../ids.js';
 import { inTimeOrder, listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
-import { count, hasPart } from '../web/words.js';
+import { count } from '../web/words.js';
 import { filledText, inOrder, when } from './input.js';
 import { listed, notACursor, operation } from './operation.js';
 

@@ -1,20 +1,13 @@
 /** Clients, their bounds, signing secrets and deletion. */
 import { z } from 'zod';
-import { presentTime } from '../acts/present.js';
+import { deleteClient, listClients, setBounds } from '../acts/clients.js';
+import { rotate } from '../acts/secrets.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import { isNoticesClient } from '../ids.js';
-import { originOf } from '../outgoing/target.js';
-import { type Client, createClient, getClient, pageOfClients, setClient } from '../redis/records/clients.js';
-import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
-import { readSite, siteStates } from '../redis/records/endpoint.js';
+import { createClient, getClient } from '../redis/records/clients.js';
+import { siteStates } from '../redis/records/endpoint.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
-import {
-  createSigningSecret,
-  reencryptSigningSecrets,
-  rotateSigningSecret,
-  rotationWaitMs,
-} from '../redis/records/secrets.js';
-import { hasPart, span } from '../web/words.js';
+import { createSigningSecret, reencryptSigningSecrets } from '../redis/records/secrets.js';
 import {
   accountId,
   anyClient,
@@ -28,6 +21,7 @@ import {
   wholeNumber,
 } from './input.js';
 import {
+  actOperation,
   answer,
   listed,
   notACursor,
@@ -35,7 +29,6 @@ import {
   Refused,
   requireAccount,
   requireClient,
-  shownUrl,
 } from './operation.js';
 
 const described = z.object({
@@ -80,7 +73,6 @@ export const clientCreate = operation({
 export const clientList = operation({
   command: 'client list',
   does: 'list every client with its state and URL, or those of one account, name or state',
-  role: 'look',
   input: z.object({
     account: accountId.optional().describe('only of this account'),
     name: filledText
@@ -94,23 +86,16 @@ export const clientList = operation({
     url: text('https://cms.example.com/hooks').nullable(),
   }),
   list: 'clients',
-  async run(operator, wanted, page) {
-    if (wanted.account !== undefined) await requireAccount(operator, wanted.account);
+  act: listClients,
+  async run(operator, { account: accountId, name, state }, page) {
+    if (accountId !== undefined) await requireAccount(operator, accountId);
     const { limit, after = '' } = page;
     if (after !== '' && !anyClient.safeParse(after).success) throw notACursor();
-    const asked = { accountId: wanted.account, after, limit };
-    const db = await operator.db();
-    const { clients, next } = await pageOfClients(db, asked, async (client) => {
-      const { registration, health, state } = await readSite(db, client);
-      const host = registration ? new URL(registration.url).host : '';
-      if (!hasPart(`${client.name}\n${client.clientToken}\n${host}`, wanted.name ?? '')) return undefined;
-      const url = registration ? shownUrl(operator, registration.url) : null;
-      if (wanted.state !== undefined && state !== wanted.state) return undefined;
-      return { ...present(client), state, owed: health?.owed ?? null, url };
-    });
-    const isFiltered = Object.values(wanted).some((value) => value !== undefined);
+    const { clients, next } = await listClients(operator, { accountId, name, state, after, limit });
+    const isFiltered = [accountId, name, state].some((given) => given !== undefined);
     const none = isFiltered ? 'No client matches.' : 'There are no clients.';
-    return listed(clients, { columns: 'client_token name account_id state owed url', none, next });
+    const rows = clients.map((client) => ({ ...client, url: client.url ?? null }));
+    return listed(rows, { columns: 'client_token name account_id state owed url', none, next });
   },
 });
 
@@ -120,10 +105,14 @@ const bound = z.union([z.literal('default').transform(() => null), wholeNumber(b
 
 const quiet = wholeNumber('Give a whole number of seconds from 0 to 3600.', { from: 0, to: 3600 });
 
-export const clientSet = operation({
+export const clientSet = actOperation({
+  act: setBounds,
+  asked: async (operator, { client_token, ...bounds }) => ({
+    client: await requireClient(operator, client_token),
+    bounds,
+  }),
   command: 'client set <token>',
   does: "change a client's bounds",
-  role: 'support',
   input: z
     .object({
       client_token: anyClient,
@@ -136,17 +125,13 @@ export const clientSet = operation({
       'Give --max-in-flight, --max-per-second or --quiet-seconds.',
     ),
   answers: described,
-  async run(operator, { client_token, ...after }) {
-    const before = boundsOf(await requireClient(operator, client_token));
-    await operator.record('client set', client_token, before, after);
-    return answer(present(await operator.change((db) => setClient(db, client_token, after))));
-  },
 });
 
-export const clientDelete = operation({
+export const clientDelete = actOperation({
+  act: deleteClient,
+  asked: async (operator, { client_token }) => ({ client: await requireClient(operator, client_token) }),
   command: 'client delete <client-token>',
   does: 'delete a client for good, and cancel its owed notifications',
-  role: 'admin',
   input: z.object({ client_token: clientToken }),
   answers: z.object({
     client_token: clientToken,
@@ -154,21 +139,9 @@ export const clientDelete = operation({
     removed_url: text('https://cms.example.com/hooks').optional(),
     cancelled: integer(2),
   }),
-  async run(operator, { client_token }) {
-    const client = await requireClient(operator, client_token);
-    const db = await operator.db();
-    const { registration, health } = await readSite(db, client);
-    const url = registration && originOf(registration.url);
-    const before = { ...present(client), url, owed: health?.owed };
-    await operator.record('client delete', client_token, before, null, health?.owed);
-    await operator.change((own) => deleteClient(own, client_token));
-    // If this fails, the sweep finishes the deletion.
-    const { cancelled } = await clearDeletedClient(db, client_token);
-    return answer(
-      { client_token, deleted: true, removed_url: registration?.url, cancelled },
-      `${client_token} is deleted. Owed notifications cancelled: ${cancelled}.`,
-    );
-  },
+  shown: ({ client_token, cancelled }) => [
+    `${client_token} is deleted. Owed notifications cancelled: ${cancelled}.`,
+  ],
 });
 
 export const secretsReencrypt = operation({
@@ -198,48 +171,26 @@ export const secretsReencrypt = operation({
   },
 });
 
-export const secretsRotate = operation({
+export const secretsRotate = actOperation({
+  act: rotate,
+  asked: async (operator, { client_token, now }) => ({
+    client: await requireClient(operator, client_token),
+    now,
+  }),
   command: 'secrets rotate <token>',
   does: "replace a client's signing secret; the old one also signs for 24 h",
-  role: 'admin',
   input: z.object({
     client_token: anyClient,
     now: flag('the old one and every earlier one end immediately'),
   }),
   answers: z.object({ client_token: anyClient, previous_valid_until: time().nullable() }),
-  async run(operator, { client_token, now }) {
-    await requireClient(operator, client_token);
-    const box = createSecretBox(operator.config().SECRETS_KEY);
-    const tooMany = (waitMs: number) =>
-      new Refused(
-        `Ten earlier signing secrets of ${client_token} still sign; the oldest ends in ${span(waitMs)}. ` +
-          'With --now all of them end immediately.',
-      );
-    const waitMs = now ? 0 : await rotationWaitMs(await operator.db(), client_token);
-    if (waitMs > 0) throw tooMany(waitMs);
-    await operator.record('secrets rotate', client_token, null, { old_ones_end: now ? 'now' : 'in 24 h' });
-    const rotated = await operator.change((db) => rotateSigningSecret(db, box, client_token, { now }));
-    if (rotated.outcome === 'too_many') throw tooMany(rotated.waitMs);
-    const call = isNoticesClient(client_token)
-      ? '/notices/signing_secret'
-      : '/push_notifications/signing_secret';
-    const old = now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.';
-    return answer(
-      { client_token, previous_valid_until: presentTime(rotated.previousValidUntilMs) },
-      `${client_token} has a new signing secret; its account reads it with GET ${call}. ${old}`,
-    );
+  words: {
+    too_many_requests: (client) =>
+      `Ten earlier signing secrets of ${client} still sign, for 24 h each. With --now all of them end immediately.`,
   },
-});
-
-const present = (client: Client) => ({
-  client_token: client.clientToken,
-  account_id: client.accountId,
-  name: client.name,
-  ...boundsOf(client),
-});
-
-const boundsOf = (client: Client) => ({
-  max_in_flight: client.maxInFlight ?? null,
-  max_per_second: client.maxPerSecond ?? null,
-  quiet_seconds: client.quietSeconds ?? 0,
+  shown({ client_token: client }, { now }) {
+    const call = isNoticesClient(client) ? '/notices/signing_secret' : '/push_notifications/signing_secret';
+    const old = now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.';
+    return [`${client} has a new signing secret; its account reads it with GET ${call}. ${old}`];
+  },
 });

@@ -3,7 +3,7 @@
  * from the declarations, and carry them out.
  */
 import type { Client as TemporalClient } from '@temporalio/client';
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Act, Actor } from '../acts/act.js';
 import type { Subject } from '../acts/subjects.js';
 import { ApiError } from '../http/apiError.js';
@@ -134,9 +134,11 @@ export function createOperator(own: Own, why?: string): Operator {
           warn(`Done, but its notice waits for the sweep, for 30 seconds at most. ${explainError(err)}`),
         );
     },
-    // The sweep does, by the entry in the audit.
+    // The sweep reports and counts by the entry in the audit.
     report: ignore,
+    countCancelled: ignore,
     checkUrl: async (url) => await checkTarget(url, readTargetPolicy(config())),
+    shownUrl: (url) => (role === 'look' ? originOf(url) : url),
     secretBox: () => createSecretBox(config().SECRETS_KEY),
   };
   return operator;
@@ -162,52 +164,72 @@ export interface Operation<Input extends z.ZodObject = z.ZodObject> {
   run(operator: Operator, input: z.output<Input>, page: Page): Promise<Answer>;
 }
 
-type Declared<Input extends z.ZodObject> = Omit<Operation<Input>, 'changes' | 'act'> & { changes?: boolean };
+/** `role`: by default that of the act. */
+type Declared<Input extends z.ZodObject> = Omit<Operation<Input>, 'changes' | 'role'> & {
+  changes?: boolean;
+  role?: Role;
+};
 
-/** Declares an operation. */
-export const operation = <Input extends z.ZodObject>(of: Declared<Input>): Operation =>
-  ({ changes: of.role !== 'look', ...of }) as unknown as Operation;
+/** Declares an operation. It answers what `answers` names. */
+export function operation<Input extends z.ZodObject>(of: Declared<Input>): Operation {
+  const role = of.role ?? of.act?.may.operator;
+  if (role === undefined) throw new Error(`${of.command} has no role`);
+  const pick = pickerOf(of.list === undefined ? of.answers : z.array(of.answers));
+  const run: Operation<Input>['run'] = async (...given) => {
+    const answer = await of.run(...given);
+    answer.value = pick(answer.value);
+    return answer;
+  };
+  return { changes: role !== 'look', ...of, role, run } as unknown as Operation;
+}
 
 type About = { client?: Subject };
 
 interface Carrying<Input extends z.ZodObject, Asked extends About, Value extends object>
-  extends Omit<Declared<Input>, 'role' | 'run' | 'list'> {
+  extends Omit<Declared<Input>, 'role' | 'run' | 'act'> {
   act: Act<Asked, Value>;
   /** Makes the act's input of the operation's. */
   asked(operator: Operator, input: z.output<Input>): Promise<Asked> | Asked;
-  /** How people read the answer; by default its members. */
-  shown?(value: Value, input: z.output<Input>): Part[];
+  /** What an operator is told instead of what a publisher is, by the code of the act's error. */
+  words?: Words;
+  /** How people read the act's answer; by default what `answers` names of it. */
+  shown?(done: Value, input: z.output<Input>): Part[];
 }
 
-/** Declares an operation that carries out an act. It answers what `answers` names of the act's answer. */
+type Words = Partial<Record<ErrorCode, (client: string) => string>>;
+
+/** Declares an operation that carries out an act. */
 export function actOperation<Input extends z.ZodObject, Asked extends About, Value extends object>({
   act,
   asked,
-  shown = () => [],
+  shown,
+  words = {},
   ...of
 }: Carrying<Input, Asked, Value>): Operation {
-  const role = act.may.operator;
-  if (role === undefined) throw new Error(`${act.title} is no act of operators`);
   const pick = pickerOf(of.answers);
-  const declared = operation<Input>({
+  return operation<Input>({
     ...of,
-    role,
+    act: act as Act<never, unknown>,
     async run(operator, input) {
       const given = await asked(operator, input);
       const done = await act(operator, given).catch((err: unknown) => {
-        throw inOperatorsWords(err, given.client?.clientToken);
+        throw inOperatorsWords(err, given.client?.clientToken, words);
       });
-      const value = pick(done) as Value;
-      return answer(value, ...shown(value, input));
+      return answer(pick(done) as Value, ...(shown?.(done, input) ?? []));
     },
   });
-  return { ...declared, act: act as Act<never, unknown> };
 }
 
+const noUrl = (client: string) => `${client} has no URL.`;
+
 /** The catalogue of errors speaks to publishers of their one client. */
-function inOperatorsWords(err: unknown, client = ''): unknown {
-  const isWithoutUrl = err instanceof ApiError && ['not_registered', 'no_notices_url'].includes(err.code);
-  return isWithoutUrl ? new Refused(`${client} has no URL.`, 'not_registered') : err;
+function inOperatorsWords(err: unknown, client = '', own: Words): unknown {
+  if (!(err instanceof ApiError)) return err;
+  const words: Words = { not_registered: noUrl, no_notices_url: noUrl, ...own };
+  const says = words[err.code]?.(client);
+  if (says === undefined) return err;
+  // A 429 names the rate of a call, and no operator has one.
+  return new Refused(says, err.status === 429 ? 'refused' : err.code);
 }
 
 /** Returns the words of an operation's command without its arguments. */
@@ -232,10 +254,6 @@ export class Refused extends Error {
     super(message);
   }
 }
-
-/** Returns a URL as a role may see it: whoever may only look sees its scheme and host, because the rest may hold a secret. */
-export const shownUrl = ({ role }: Pick<Operator, 'role'>, url: string): string =>
-  role === 'look' ? originOf(url) : url;
 
 /** @throws Refused if there is no such account */
 export async function requireAccount(operator: Operator, id: string): Promise<Account> {

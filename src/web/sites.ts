@@ -1,15 +1,15 @@
 /** The sites of an account, page by page. */
 import type { Context } from 'koa';
+import { pageOfSites, type Site } from '../acts/clients.js';
 import { badParameter } from '../http/apiError.js';
 import { notACursor } from '../http/schemas.js';
-import { clientTokenPattern, isNoticesClient } from '../ids.js';
+import { clientTokenPattern } from '../ids.js';
 import type { Db } from '../redis/connection/db.js';
-import { type Client, pageOfClients } from '../redis/records/clients.js';
-import { readSite, siteStates } from '../redis/records/endpoint.js';
+import { siteStates } from '../redis/records/endpoint.js';
 import { html, type Piece } from './html.js';
 import { table } from './page.js';
 import { bare, given, siteUrl } from './site.js';
-import { badge, failedInWords, faultInWords, fromNow, hasPart, stateField } from './words.js';
+import { badge, failedInWords, faultInWords, fromNow, stateField } from './words.js';
 
 const perPage = 50;
 
@@ -22,14 +22,8 @@ export async function sitesPart(
 ): Promise<Piece> {
   const [cursor, wanted, part = ''] = ['cursor', 'state', 'site'].map((name) => given(ctx, name));
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
-  const meant = bare(part);
-  const matching = async (client: Client) => {
-    const { clientToken, name } = client;
-    if (isNoticesClient(clientToken) || !hasPart(`${name}\n${clientToken}`, meant)) return undefined;
-    const site = await readSite(db, client);
-    return wanted === undefined || site.state === wanted ? site : undefined;
-  };
-  const { clients, next } = await pageOfClients(db, { accountId, after: cursor, limit: perPage }, matching);
+  const filter = { accountId, name: bare(part), state: wanted, after: cursor, limit: perPage };
+  const { clients, next } = await pageOfSites(db, filter);
   const rows = clients.map((site) => siteRow(site, href(site.clientToken)));
   const columns = ['Site', 'State', 'Videos that wait', 'Last success', 'Sent to'];
   const none = `There are no ${cursor ? 'further ' : wanted || part ? 'such ' : ''}sites here.`;
@@ -37,15 +31,13 @@ export async function sitesPart(
   const more = String(new URLSearchParams(asked.filter(([, value]) => value)));
   return [
     html`<form class="row" action="${ctx.path}"><div><label for="site">Site</label>
-<input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name or token" maxlength="128"></div>${stateField(siteStates, wanted)}<button class="quiet">Filter</button></form>`,
+<input id="site" name="site" value="${part}" autocomplete="off" placeholder="part of name, token or host" maxlength="128"></div>${stateField(siteStates, wanted)}<button class="quiet">Filter</button></form>`,
     rows.length === 0 ? html`<p>${none}</p>` : table('Sites', columns, rows),
     next !== undefined && html`<p><a href="${ctx.path}?${more}" rel="next">More sites</a></p>`,
   ];
 }
 
-type ListedSite = Awaited<ReturnType<typeof readSite<Client>>>;
-
-function siteRow({ clientToken, name, health, registration, state }: ListedSite, href: string) {
+function siteRow({ clientToken, name, health, registration, state }: Site, href: string) {
   const failed = health && health.failed > 0 && failedInWords(health);
   return {
     id: `site-${clientToken}`,

@@ -46,11 +46,6 @@ export function span(ms: number): string {
 export const count = (n: number, one: string, many = `${one}s`): string =>
   `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
 
-/** Returns whether a text has this part, in capital letters or not, in either form of Unicode. */
-export const hasPart = (text: string, part: string): boolean => plain(text).includes(plain(part));
-
-const plain = (text: string): string => text.normalize('NFC').toLowerCase();
-
 export const badge = (state: string) => html`<span class="badge ${state}">${stateInWords(state)}</span>`;
 
 export const stateInWords = (state: string): string =>

@@ -137,7 +137,7 @@ describe('console: actions', () => {
     assert.match(page, /1 earlier secret signs along with the newest[\s\S]*2 signatures/);
     assert.equal(secretIn(page), undefined);
     const calls = (await audited()).map(({ what }) => what);
-    assert.deepEqual(calls, ['signing secret read', 'signing secret rotate']);
+    assert.deepEqual(calls, ['signing secret read', 'secrets rotate']);
   });
 
   it('answers 403 to a form without the session’s token or from another site, and does nothing', async () => {

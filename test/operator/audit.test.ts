@@ -80,7 +80,7 @@ describe('audit: calls of the API', () => {
     for (let i = 0; i < 12; i++) await customer.call('POST', '/push_notifications/signing_secret');
     const whats = (await ofAccount(customer.account_id)).map(({ what }) => what);
     // There was no secret to sign along the first time; the twelfth was refused.
-    assert.deepEqual(whats, Array(11).fill('signing secret rotate'));
+    assert.deepEqual(whats, Array(11).fill('secrets rotate'));
     assert.deepEqual(await ofAccount(stranger.account_id), []);
   });
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { isReservedHeader } from '../../src/api/calls/clientSettings.js';
+import { isReservedHeader } from '../../src/acts/secrets.js';
 import { hidden, withoutValues } from '../../src/outgoing/hidden.js';
 import { sign } from '../../src/outgoing/notification.js';
 import { newSigningSecret } from '../../src/redis/records/secrets.js';

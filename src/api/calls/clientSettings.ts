@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { badParameter } from '../../http/apiError.js';
+import { setBounds } from '../../acts/clients.js';
+import { ownHeadersAtMost, setHeaders } from '../../acts/secrets.js';
 import { text } from '../../http/schemas.js';
-import { setClient } from '../../redis/records/clients.js';
-import { type RequestHeaders, requestHeaderNames, setRequestHeaders } from '../../redis/records/secrets.js';
+import { requestHeaderNames } from '../../redis/records/secrets.js';
+import { actorOf } from '../actor.js';
 import { clientCall } from '../call.js';
-import { admitSend } from '../steps/auditCall.js';
 
 const quietPeriod = z.strictObject({
   seconds: z
@@ -22,13 +22,12 @@ export const setQuietPeriodCall = clientCall({
   after503: 'repeat it: a repeat sets the same period.',
   body: { schema: quietPeriod, examples: { 'A minute': { seconds: 60 }, None: { seconds: 0 } } },
   result: { what: 'The period set.', schema: quietPeriod },
+  act: setBounds,
   answer: async (deps, request) => {
-    const { clientToken } = request.client;
-    await admitSend(deps, request, 'quiet period set', { about: request.body });
-    const { quietSeconds = 0 } = await deps.db.durably((db) =>
-      setClient(db, clientToken, { quiet_seconds: request.body.seconds }),
-    ).safe;
-    return { seconds: quietSeconds };
+    const { client, body } = request;
+    const bounds = { quiet_seconds: body.seconds };
+    const { quiet_seconds: seconds } = await setBounds(actorOf(deps, request), { client, bounds });
+    return { seconds };
   },
 });
 
@@ -46,14 +45,6 @@ export const getRequestHeadersCall = clientCall({
   result: { what: 'Their names.', schema: headerNames },
   answer: async ({ db }, { client }) => ({ header_names: await requestHeaderNames(db, client.clientToken) }),
 });
-
-const ownHeadersAtMost = 5;
-
-/** Headers that the service or HTTP sets, that a proxy uses for its own hop (RFC 9110, section 7.6.1), or that name the origin. */
-const reserved =
-  /^(accept-encoding|connection|content-.*|date|expect|forwarded|host|http2-settings|keep-alive|proxy-.*|te|traceparent|trailer|transfer-encoding|upgrade|user-agent|via|webhook-.*|x-forwarded-.*|x-real-ip)$/;
-
-export const isReservedHeader = (name: string): boolean => reserved.test(name.toLowerCase());
 
 const badName = 'a name begins with a letter and has at most 64 letters, digits and hyphens';
 
@@ -91,7 +82,6 @@ export const setRequestHeadersCall = clientCall({
   description:
     'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 6, together with the calls that send something.',
   after503: 'repeat it: a repeat sets the same headers.',
-  by: 'signingSecrets',
   body: {
     schema: body,
     atMostBytes: 32 * 1024,
@@ -101,29 +91,6 @@ export const setRequestHeadersCall = clientCall({
     },
   },
   result: { what: 'The names of the headers set.', schema: headerNames },
-  answer: async (deps, request) => {
-    const { clientToken } = request.client;
-    const headers = readHeaders(request.body.headers);
-    const names = Object.keys(headers).sort();
-    const about = { header_names: names };
-    await admitSend(deps, request, 'request headers set', { security: 'change', about });
-    await deps.db.durably((db) => setRequestHeaders(db, deps.secretBox, clientToken, headers)).safe;
-    return { header_names: names };
-  },
+  act: setHeaders,
+  input: ({ client, body: { headers } }) => ({ client, headers }),
 });
-
-/** Returns the headers with their names in lower case. No message contains a value. @throws ApiError 400 */
-function readHeaders(given: RequestHeaders): RequestHeaders {
-  const entries = Object.entries(given);
-  if (entries.length > ownHeadersAtMost)
-    throw badParameter(`At most ${ownHeadersAtMost} headers are accepted`);
-  const found = new Map<string, string>();
-  for (const [name, value] of entries) {
-    if (isReservedHeader(name)) {
-      throw badParameter(`The header ${name} is reserved for the service, HTTP or proxies`);
-    }
-    if (found.has(name.toLowerCase())) throw badParameter(`The header ${name} occurs twice`);
-    found.set(name.toLowerCase(), value);
-  }
-  return Object.fromEntries(found);
-}

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { presentRegistration } from '../../acts/present.js';
-import { requireRegistration, type Subject } from '../../acts/subjects.js';
+import { listClients } from '../../acts/clients.js';
+import { resume, showRegistration } from '../../acts/registrations.js';
 import { badParameter } from '../../http/apiError.js';
 import {
   clientTokenText,
@@ -14,19 +14,11 @@ import {
   text,
   urlText,
 } from '../../http/schemas.js';
-import { isNoticesClient } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { pageOfClients } from '../../redis/records/clients.js';
-import {
-  getEndpoint,
-  readSite,
-  reportStateChange,
-  resumeEndpoint,
-  siteStates,
-} from '../../redis/records/endpoint.js';
+import { getEndpoint, siteStates } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
+import { actorOf } from '../actor.js';
 import { accountCall, clientCall } from '../call.js';
-import { admitSend } from '../steps/auditCall.js';
 
 /** `c`, the last client of the page, and the account, which earlier versions left out. */
 const cursor = text('c.SITE0042.acc_7Qd2mVx0').regex(/^c([.][A-Za-z0-9_-]{1,64}){1,2}$/, notACursor);
@@ -50,14 +42,13 @@ export const listClientsCall = accountCall({
   result: { what: 'One page.', schema: z.object({ clients: z.array(oneClient), ...pageMembers(cursor) }) },
   rate: 'records',
   isLong: true,
-  answer: async ({ db }, { token: { accountId }, query: { cursor: given, limit } }) => {
+  act: listClients,
+  answer: async (deps, request) => {
+    const { accountId } = request.token;
+    const { cursor: given, limit } = request.query;
     const [, after, owner = accountId] = given?.split('.') ?? [];
     if (owner !== accountId) throw badParameter(`cursor is of the account ${owner}`);
-    const { clients, next } = await pageOfClients(db, { accountId, after, limit }, async (client) => {
-      if (isNoticesClient(client.clientToken)) return undefined;
-      const { clientToken, name, state, health, registration } = await readSite(db, client);
-      return { client_token: clientToken, name, state, url: registration?.url, owed: health?.owed ?? null };
-    });
+    const { clients, next } = await listClients(actorOf(deps, request), { after, limit });
     return { clients, has_more: next !== undefined, next_cursor: next && `c.${next}.${accountId}` };
   },
 });
@@ -70,19 +61,18 @@ export async function readEndpoint(db: Db, clientToken: string) {
   return { health, registration };
 }
 
-/** Shows a client's URL and the state of its endpoint. @throws ApiError 404 without a URL */
-export const showRegistration = async (db: Db, client: Subject) =>
-  presentRegistration(await requireRegistration(db, client), await getEndpoint(db, client.clientToken));
-
 export const getPushNotificationsCall = clientCall({
+  act: showRegistration,
+  input: ({ client }) => ({ client }),
   route: 'GET /push_notifications',
   summary: 'Show the registration and the state of its endpoint',
   result: { what: 'The registration.', schema: registeredUrl },
   codes: ['not_registered'],
-  answer: ({ db }, { client }) => showRegistration(db, client),
 });
 
 export const resumePushNotificationsCall = clientCall({
+  act: resume,
+  input: ({ client }) => ({ client }),
   route: 'POST /push_notifications/resume',
   summary: 'Resume a suspended or failing endpoint',
   description:
@@ -91,15 +81,4 @@ export const resumePushNotificationsCall = clientCall({
   status: 202,
   result: { what: 'Under way.', schema: z.object({ state: endpointState, owed: integer(12) }) },
   codes: ['not_registered'],
-  answer: async (deps, request) => {
-    await requireRegistration(deps.db, request.client);
-    const { clientToken } = request.client;
-    await admitSend(deps, request, 'resume');
-    const before = await getEndpoint(deps.db, clientToken);
-    await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
-    const { state, owed } = await getEndpoint(deps.db, clientToken);
-    reportStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
-    void deps.catchUps.alarm(clientToken);
-    return { state, owed };
-  },
 });

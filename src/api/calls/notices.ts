@@ -1,6 +1,7 @@
 /** The one URL of an account for notices: the registration of the client that gets them (contract, section 5b). */
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { showRegistration } from '../../acts/registrations.js';
 import { requireRegistration, type Subject } from '../../acts/subjects.js';
 import { registeredUrl, urlText } from '../../http/schemas.js';
 import { idFromBytes } from '../../ids.js';
@@ -11,11 +12,11 @@ import { removeNoticesUrl } from '../../redis/records/deletion.js';
 import { setNoticesUrl } from '../../redis/records/notices.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { readSecrets } from '../../redis/records/secrets.js';
+import { actorOf } from '../actor.js';
 import { noticesCall } from '../call.js';
 import type { ApiDeps } from '../deps.js';
 import { admitSend } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
-import { showRegistration } from './clients.js';
 import { reading, rotating } from './signingSecret.js';
 
 export const setNoticesUrlCall = noticesCall({
@@ -43,7 +44,7 @@ export const setNoticesUrlCall = noticesCall({
     if (before && before.url !== url) await sendFarewell(deps, request.client, before.url, 'replaced');
     await db.durably((own) => setNoticesUrl(own, secretBox, accountId, url)).safe;
     void catchUps.alarm(clientToken);
-    return showRegistration(db, request.client);
+    return showRegistration(actorOf(deps, request), { client: request.client });
   },
 });
 
@@ -92,7 +93,8 @@ export const getNoticesUrlCall = noticesCall({
   summary: 'Show the URL for notices',
   description: 'Shows the URL, and the state of its endpoint.',
   result: { what: 'The URL.', schema: registeredUrl },
-  answer: ({ db }, { client }) => showRegistration(db, client),
+  act: showRegistration,
+  input: ({ client }) => ({ client }),
 });
 
 export const removeNoticesUrlCall = noticesCall({

@@ -1,0 +1,107 @@
+/** The clients of accounts: listed, bounded, deleted. */
+import { ApiError } from '../http/apiError.js';
+import { isNoticesClient } from '../ids.js';
+import { originOf } from '../outgoing/target.js';
+import type { Db } from '../redis/connection/db.js';
+import { type Client, getClient, pageOfClients, setClient } from '../redis/records/clients.js';
+import { clearDeletedClient, deleteClient as deleteRecords } from '../redis/records/deletion.js';
+import { readSite } from '../redis/records/endpoint.js';
+import { act } from './act.js';
+import type { Subject } from './subjects.js';
+
+export interface SiteFilter {
+  accountId?: string | undefined;
+  /** A part of its name, its token or the host of its URL. */
+  name?: string | undefined;
+  state?: string | undefined;
+  /** With the clients that get notices. */
+  withNotices?: boolean;
+  /** The last client token of the previous page. */
+  after?: string | undefined;
+  limit: number;
+}
+
+export type Site = Awaited<ReturnType<typeof readSite<Client>>>;
+
+/** Lists the clients that match, page by page, by client token, each with its URL and the state of its endpoint. */
+export function pageOfSites(db: Db, { name = '', state, withNotices, ...asked }: SiteFilter) {
+  return pageOfClients(db, asked, async (client): Promise<Site | undefined> => {
+    if (!withNotices && isNoticesClient(client.clientToken)) return undefined;
+    const site = await readSite(db, client);
+    const host = site.registration ? new URL(site.registration.url).host : '';
+    const isMeant = hasPart(`${client.name}\n${client.clientToken}\n${host}`, name);
+    return isMeant && (state ?? site.state) === site.state ? site : undefined;
+  });
+}
+
+/** Returns whether a text has this part, in capital letters or not, in either form of Unicode. */
+export const hasPart = (text: string, part: string): boolean => plain(text).includes(plain(part));
+
+const plain = (text: string): string => text.normalize('NFC').toLowerCase();
+
+/** Lists clients: a publisher those of its account without those that get notices, an operator all. */
+export const listClients = act(
+  'client list',
+  { publisher: 'any', operator: 'look' },
+  async (actor, asked: Omit<SiteFilter, 'withNotices'> & { client?: undefined }) => {
+    const accountId = actor.accountId ?? asked.accountId;
+    const filter = { ...asked, accountId, withNotices: actor.by === 'operator' };
+    const { clients, next } = await pageOfSites(await actor.db(), filter);
+    return {
+      clients: clients.map(({ registration, health, state, ...client }) => ({
+        ...presentClient(client),
+        state,
+        owed: health?.owed ?? null,
+        url: registration && actor.shownUrl(registration.url),
+      })),
+      next,
+    };
+  },
+);
+
+type Bounds = Parameters<typeof setClient>[2];
+
+/** Changes the bounds of a client; null means the service's own. Only an operator changes others than the quiet period. */
+export const setBounds = act(
+  'client set',
+  { publisher: 'any', operator: 'support' },
+  async (actor, { client: { clientToken }, bounds }: { client: Subject; bounds: Bounds }, title) => {
+    if (actor.by === 'publisher' && Object.keys(bounds).some((name) => name !== 'quiet_seconds'))
+      throw new ApiError('insufficient_scope', 'Only operators change the bounds of a client');
+    const client = await getClient(await actor.db(), clientToken);
+    const before = client && boundsOf(client);
+    await actor.admit(title, { target: clientToken, before, after: bounds }, { sends: 1 });
+    return presentClient(await actor.change((db) => setClient(db, clientToken, bounds)));
+  },
+);
+
+/** Deletes a client for good, and cancels what it is owed. */
+export const deleteClient = act(
+  'client delete',
+  { operator: 'admin' },
+  async (actor, { client }: { client: Client }, title) => {
+    const { clientToken } = client;
+    const db = await actor.db();
+    const { registration, health } = await readSite(db, client);
+    const url = registration && originOf(registration.url);
+    const before = { ...presentClient(client), url, owed: health?.owed };
+    await actor.admit(title, { target: clientToken, before });
+    await actor.change((own) => deleteRecords(own, clientToken));
+    // If this fails, the sweep finishes the deletion.
+    const { cancelled } = await clearDeletedClient(db, clientToken);
+    return { client_token: clientToken, deleted: true, removed_url: registration?.url, cancelled };
+  },
+);
+
+export const presentClient = (client: Client) => ({
+  client_token: client.clientToken,
+  account_id: client.accountId,
+  name: client.name,
+  ...boundsOf(client),
+});
+
+const boundsOf = (client: Client) => ({
+  max_in_flight: client.maxInFlight ?? null,
+  max_per_second: client.maxPerSecond ?? null,
+  quiet_seconds: client.quietSeconds ?? 0,
+});
