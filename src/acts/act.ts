@@ -25,6 +25,8 @@ export interface Entry {
   target: string;
   before?: unknown;
   after?: unknown;
+  /** How many notifications an operator's act cancels, for the metric: the sweep counts them. */
+  cancels?: number | undefined;
   /** What a publisher's entry says instead of `before` and `after`; by default `after`. */
   about?: Record<string, unknown>;
 }
@@ -74,13 +76,13 @@ export interface Act<Input, Answer> {
 }
 
 /** Declares an act: nobody carries it out who may not, whichever door is used. */
-export function act<Input extends { client?: Subject }, Answer>(
+export function act<Input extends object, Answer>(
   title: string,
   may: May,
   carryOut: (actor: Actor, input: Input, title: string) => Promise<Answer>,
 ): Act<Input, Answer> {
   const permitted = async (actor: Actor, input: Input): Promise<Answer> => {
-    await actor.permit(may, input.client);
+    await actor.permit(may, 'client' in input ? (input.client as Subject) : undefined);
     return carryOut(actor, input, title);
   };
   return Object.assign(permitted, { title, may });

@@ -43,7 +43,7 @@ const plain = (text: string): string => text.normalize('NFC').toLowerCase();
 export const listClients = act(
   'client list',
   { publisher: 'any', operator: 'look' },
-  async (actor, asked: Omit<SiteFilter, 'withNotices'> & { client?: undefined }) => {
+  async (actor, asked: Omit<SiteFilter, 'withNotices'>) => {
     const accountId = actor.accountId ?? asked.accountId;
     const filter = { ...asked, accountId, withNotices: actor.by === 'operator' };
     const { clients, next } = await pageOfSites(await actor.db(), filter);
@@ -85,7 +85,7 @@ export const deleteClient = act(
     const { registration, health } = await readSite(db, client);
     const url = registration && originOf(registration.url);
     const before = { ...presentClient(client), url, owed: health?.owed };
-    await actor.admit(title, { target: clientToken, before });
+    await actor.admit(title, { target: clientToken, before, cancels: health?.owed });
     await actor.change((own) => deleteRecords(own, clientToken));
     // If this fails, the sweep finishes the deletion.
     const { cancelled } = await clearDeletedClient(db, clientToken);

@@ -1,17 +1,29 @@
-/** Lists the notifications of a client page by page. */
+/** Lists, shows, explains and cancels notifications. */
 import { z } from 'zod';
-import { badParameter } from '../http/apiError.js';
-import { givenTime, limitNumber, notACursor, platformIdText, text } from '../http/schemas.js';
-import { isNotificationId } from '../ids.js';
+import { ApiError, badParameter } from '../http/apiError.js';
+import { wordsOf } from '../http/errors.js';
+import { askWhetherEmpty, givenTime, limitNumber, notACursor, platformIdText, text } from '../http/schemas.js';
+import { eventIdPattern, isNotificationId } from '../ids.js';
 import type { Db } from '../redis/connection/db.js';
+import { forgetAsset as forgetRecord, explainAsset as readAsset } from '../redis/notifications/decisions.js';
 import {
   listedSince,
-  listNotifications,
+  listNotifications as listRecords,
   type NotificationOrder,
+  newestNotifications,
+  notificationOfEvent,
   orderOf,
   type Position,
 } from '../redis/notifications/notificationPages.js';
+import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
+import { cancelNotification as cancelRecord } from '../redis/notifications/redeliver.js';
+import { withoutWorkflow } from '../redis/owed/claim.js';
 import { notificationStates } from '../redis/owed/standing.js';
+import { listClients } from '../redis/records/clients.js';
+import { getEndpoint } from '../redis/records/endpoint.js';
+import { type Actor, act } from './act.js';
+import { presentAsset, presentNotification, presentTime, presentWithAttempts } from './present.js';
+import { requireNotification, type Subject } from './subjects.js';
 
 /**
  * The end of a page, as text. The first letter is the order: `a`, by acceptance, with the time (ms) and the notification;
@@ -34,38 +46,198 @@ export const notificationsQuery = z.object({
   limit: limitNumber,
 });
 
+type Asked = z.output<typeof notificationsQuery>;
+
+/** Lists the newest notifications of a client; an operator those of all clients, or of one. */
+export const listNotifications = act(
+  'notification list',
+  { publisher: 'any', operator: 'look' },
+  async (actor, { client, ...asked }: Asked & { client?: Subject | undefined }) => {
+    const db = await actor.db();
+    const isPage = client !== undefined && actor.by === 'publisher';
+    const found = isPage ? await readPage(db, client, asked) : await readNewest(db, client, asked);
+    const { notifications, cursor: next_cursor, listedSince: since } = found;
+    return {
+      notifications: await Promise.all(notifications.map((n) => present(actor, n))),
+      ...(since !== undefined && { listed_since: presentTime(since) }),
+      has_more: next_cursor !== undefined,
+      next_cursor,
+    };
+  },
+);
+
 /** Returns a page, the cursor of the next one if more may follow, and since when the list is complete if it is short. @throws ApiError 400 for a wrong cursor */
-export async function readPage(db: Db, clientToken: string, asked: z.output<typeof notificationsQuery>) {
-  const { platform_id: platformId, cursor: given, ...rest } = asked;
-  if ((rest.since ?? 0) > (rest.until ?? Number.POSITIVE_INFINITY))
-    throw badParameter('since must not be later than until');
-  const order = orderOf({ ...rest, platformId });
-  const behind = given === undefined ? undefined : readCursor(order, given, clientToken);
-  const { notifications, next } = await listNotifications(db, clientToken, { ...rest, platformId, behind });
-  const complete = order === 'accepted' ? await listedSince(db, clientToken) : undefined;
-  const isShort = complete !== undefined && complete > (rest.since ?? 0);
+export async function readPage(db: Db, client: Subject, asked: Asked) {
+  const { clientToken } = client;
+  const { order, behind, ...filter } = filterOf(asked, clientToken);
+  const { notifications, next } = await listRecords(db, clientToken, { ...filter, behind });
   return {
     notifications,
     cursor: next && writeCursor(order, next, clientToken),
-    ...(isShort && { listedSince: complete }),
+    listedSince: await shortSince(db, client, order, asked),
   };
+}
+
+/** In place of a client in a cursor. */
+const everyClient = '*';
+
+async function readNewest(db: Db, client: Subject | undefined, asked: Asked) {
+  const owner = client?.clientToken ?? everyClient;
+  const { order, behind, ...filter } = filterOf(asked, owner);
+  const clients = client === undefined ? await listClients(db) : [client];
+  const tokens = clients.map(({ clientToken }) => clientToken);
+  const { notifications, next } = await newestNotifications(db, tokens, { ...filter, behind });
+  return {
+    notifications,
+    cursor: next && writeCursor(order, next, owner),
+    listedSince: client && (await shortSince(db, client, order, asked)),
+  };
+}
+
+/** @throws ApiError 400 */
+function filterOf({ platform_id: platformId, cursor: given, ...rest }: Asked, owner: string) {
+  if ((rest.since ?? 0) > (rest.until ?? Number.POSITIVE_INFINITY))
+    throw badParameter('since must not be later than until');
+  const order = orderOf({ ...rest, platformId });
+  const behind = given === undefined ? undefined : readCursor(order, given, owner);
+  return { ...rest, platformId, order, behind };
+}
+
+/** Returns since when the list is complete, ms, if it lacks some of what is asked for. */
+async function shortSince(db: Db, { clientToken }: Subject, order: NotificationOrder, { since = 0 }: Asked) {
+  const complete = order === 'accepted' ? await listedSince(db, clientToken) : undefined;
+  return complete !== undefined && complete > since ? complete : undefined;
 }
 
 const letters: Record<NotificationOrder, string> = { accepted: 'a', owed_since: 'o', failed_at: 'f' };
 
-function writeCursor(order: NotificationOrder, { score, member }: Position, clientToken: string): string {
+function writeCursor(order: NotificationOrder, { score, member }: Position, owner: string): string {
   const name = order === 'accepted' ? member : Buffer.from(member).toString('base64url');
-  return `${letters[order]}.${score}.${name}.${clientToken}`;
+  return `${letters[order]}.${score}.${name}.${owner}`;
 }
 
 /** @throws ApiError 400 for a cursor that this call has not answered, or that belongs to another order or client */
-function readCursor(order: NotificationOrder, given: string, clientToken: string): Position {
+function readCursor(order: NotificationOrder, given: string, wanted: string): Position {
   const [, score = '', name = '', owner] = given.split('.');
-  if (owner !== clientToken) throw badParameter(`cursor is of the client ${owner}`);
+  if (owner !== wanted) throw badParameter(`cursor is of the client ${owner}`);
   const member = order === 'accepted' ? name : Buffer.from(name, 'base64url').toString();
   const isMember = order !== 'accepted' || isNotificationId(member);
   const position = { score: Number(score), member };
-  if (!isMember || writeCursor(order, position, clientToken) !== given)
-    throw badParameter(`cursor ${notACursor}`);
+  if (!isMember || writeCursor(order, position, wanted) !== given) throw badParameter(`cursor ${notACursor}`);
   return position;
 }
+
+type Shown = NotificationRecord | ListedNotification;
+
+/** Presents a notification, alone or in a list; to an operator with its client and its workflow. */
+export async function present(actor: Actor, n: Shown) {
+  const { notification_id, ...rest } = 'attempts' in n ? presentWithAttempts(n) : presentNotification(n);
+  const workflow = actor.by === 'operator' && (await workflowOf(actor, n));
+  return { notification_id, client_token: n.clientToken, ...workflow, ...rest };
+}
+
+/** Loads what it needs only now: like Temporal's client. */
+const idsOf = async (actor: Actor) =>
+  (await import('../temporal/workflowIds.js')).workflowIds(actor.config().TASK_QUEUE);
+
+/** Returns the workflow's id, and a link if the address of Temporal's UI is known. */
+export async function workflowOf(
+  actor: Actor,
+  { clientToken, notificationId, group }: ListedNotification,
+): Promise<{ workflow_id: string | null; workflow_url?: string }> {
+  if (group === withoutWorkflow) return { workflow_id: null };
+  const ids = await idsOf(actor);
+  const workflow_id = group === undefined ? ids.enrichment(clientToken, notificationId) : ids.group(group);
+  const { TEMPORAL_UI_URL: ui, TEMPORAL_NAMESPACE } = actor.config();
+  if (ui === undefined) return { workflow_id };
+  const namespace = encodeURIComponent(TEMPORAL_NAMESPACE);
+  const workflow_url = `${ui.replace(/\/$/, '')}/namespaces/${namespace}/workflows/${encodeURIComponent(workflow_id)}`;
+  return { workflow_id, workflow_url };
+}
+
+interface One {
+  client: Subject;
+  id: string | undefined;
+}
+
+/** Shows a notification and its attempts. */
+export const showNotification = act(
+  'notification show',
+  { publisher: 'any', operator: 'look' },
+  async (actor, { client, id }: One) => {
+    const found = await requireNotification(await actor.db(), client, id);
+    return { ...(await present(actor, found)), found };
+  },
+);
+
+/** Shows the newest kept notification that names an event. */
+export const explainEvent = act(
+  'explain event',
+  { publisher: 'orPlatform', operator: 'look' },
+  async (actor, { client, eventId }: { client: Subject; eventId: string }) => {
+    const isId = eventIdPattern.test(eventId);
+    const found = isId ? await notificationOfEvent(await actor.db(), client.clientToken, eventId) : undefined;
+    if (found === undefined)
+      throw new ApiError('unknown_event', wordsOf('unknown_event') + askWhetherEmpty(eventId));
+    return { ...(await present(actor, found)), found };
+  },
+);
+
+/** Says why something was or was not sent about an asset. */
+export const explainAsset = act(
+  'explain',
+  { publisher: 'orPlatform', operator: 'look' },
+  async (actor, { client, platformId }: { client: Subject; platformId: string }) => {
+    const { clientToken } = client;
+    const db = await actor.db();
+    const why = await readAsset(db, clientToken, platformId);
+    const last = why.lastNotification;
+    const endpoint = actor.by === 'operator' ? await getEndpoint(db, clientToken) : undefined;
+    const isOwed = endpoint !== undefined && endpoint.owed > 0;
+    return {
+      client_token: clientToken,
+      ...presentAsset(why),
+      last_notification: last && (await present(actor, last)),
+      catch_up_id: isOwed ? (await idsOf(actor)).catchUp(clientToken) : null,
+      why,
+      held: endpoint?.held === true,
+    };
+  },
+);
+
+/** Cancels a waiting notification. */
+export const cancelNotification = act(
+  'notification cancel',
+  { operator: 'support' },
+  async (actor, { client, id }: One, title) => {
+    const { clientToken } = client;
+    const db = await actor.db();
+    const { notificationId, state, platformId } = await requireNotification(db, client, id);
+    const noLongerWaits = (now: string) =>
+      new ApiError('refused', `${notificationId} no longer waits: it is ${now}`);
+    if (state !== 'waiting') throw noLongerWaits(state);
+    const before = { client_token: clientToken, platform_id: platformId, state };
+    const after = { state: 'cancelled' };
+    await actor.admit(title, { target: notificationId, before, after, cancels: 1 });
+    if (!(await actor.change((own) => cancelRecord(own, clientToken, notificationId))))
+      throw noLongerWaits((await requireNotification(db, client, id)).state);
+    return { notification_id: notificationId, client_token: clientToken, ...after };
+  },
+);
+
+/** Forgets an asset: its next event is new. */
+export const forgetAsset = act(
+  'asset forget',
+  { publisher: 'platform' },
+  async (actor, { client, platformId }: { client: Subject; platformId: string }, title) => {
+    const { clientToken } = client;
+    await actor.admit(title, { target: clientToken, after: { platform_id: platformId } });
+    const found = await actor.change((db) => forgetRecord(db, clientToken, platformId));
+    if (found.cancelled !== undefined) actor.countCancelled(1);
+    return {
+      platform_id: platformId,
+      known_segments: found.knownSegments,
+      cancelled: found.cancelled,
+    };
+  },
+);

@@ -1,10 +1,10 @@
 /** The pages of a customer and of its sites: what the publisher sees, and what an operator may do. */
 
+import { workflowOf } from '../acts/notifications.js';
 import { readEndpoint } from '../api/calls/clients.js';
 import type { Services } from '../api/deps.js';
 import { isNoticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
-import { presentWorkflow } from '../operator/explain.js';
 import { requireAccount, requireClient } from '../operator/operation.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { noticesRecipient } from '../redis/records/notices.js';
@@ -115,7 +115,7 @@ function actions(site: DeskSite): Piece {
 
 function notificationPage(site: DeskSite, { db }: Services): PageAnswer {
   return pageOfNotification(site, db, async (n) => [
-    shownParts([{ facts: await presentWorkflow(site.operator(), n) }]),
+    shownParts([{ facts: await workflowOf(site.operator(), n) }]),
     html`<p><a href="${site.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
     cardsOf(site, { notification_id: n.notificationId }),
   ]);

@@ -1,7 +1,7 @@
 /** Accounts, their credentials and scopes, and links to their console. */
 import { z } from 'zod';
 import { hasPart } from '../acts/clients.js';
-import { presentTime } from '../acts/present.js';
+import { endConsole, makeConsoleLink } from '../acts/console.js';
 import { hostInUrl } from '../addresses.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import {
@@ -18,7 +18,6 @@ import {
   signingSecretsScope,
 } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
-import { consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
 import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
 import { shownOf } from './terminal.js';
@@ -165,7 +164,6 @@ function switched(does: string, disabled: boolean) {
 export const consoleLink = operation({
   command: 'console <account-or-client>',
   does: "print a link that opens an account's console once, within 15 minutes",
-  role: 'support',
   input: z.object({
     account_or_client: filledText,
     read: flag('the session may only look, not change or send anything'),
@@ -178,21 +176,15 @@ export const consoleLink = operation({
     expires_at: time().optional(),
     ended: yesOrNo(true).optional(),
   }),
+  act: makeConsoleLink,
   async run(operator, { account_or_client: named, read, end }) {
-    const { accountId: account_id, disabled, generation, scopes } = await findAccount(operator, named);
-    if (end) {
-      await operator.record('console end', account_id, null, null);
-      await operator.change((db) => endConsoleSessions(db, account_id));
-      return answer({ account_id, ended: true }, 'Every session and link of the account has ended.');
-    }
-    if (disabled) throw new Refused('The account is disabled.');
-    const access = read ? 'read' : 'full';
-    await operator.record('console', account_id, null, { access });
+    const account = await findAccount(operator, named);
+    if (end)
+      return answer(await endConsole(operator, account), 'Every session and link of the account has ended.');
     const { PUBLIC_URL, HOST, PORT } = operator.config();
     const { origin } = new URL(PUBLIC_URL ?? `http://${hostInUrl(HOST)}:${PORT}`);
-    const grant = { accountId: account_id, generation, scopes, access } as const;
-    const { address, expiresAtMs } = await consoleSessions.createLink(await operator.db(), grant);
-    return answer({ account_id, access, url: origin + address, expires_at: presentTime(expiresAtMs) });
+    const access = read ? 'read' : 'full';
+    return answer(await makeConsoleLink(operator, { ...account, access, origin }));
   },
 });
 

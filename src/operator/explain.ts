@@ -1,6 +1,7 @@
 /** Explains how a notification stands, and why something was or was not sent. */
 import { z } from 'zod';
-import { presentAsset, presentNotification, presentWithAttempts } from '../acts/present.js';
+import { explainAsset, explainEvent } from '../acts/notifications.js';
+import { ApiError } from '../http/apiError.js';
 import {
   integer,
   notification,
@@ -9,11 +10,9 @@ import {
   text,
   time,
 } from '../http/schemas.js';
-import { decisionInWords, explainAsset } from '../redis/notifications/decisions.js';
-import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
-import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
-import { withoutWorkflow } from '../redis/owed/claim.js';
-import { getEndpoint } from '../redis/records/endpoint.js';
+import { decisionInWords } from '../redis/notifications/decisions.js';
+import type { NotificationRecord } from '../redis/notifications/notifications.js';
+import type { Client } from '../redis/records/clients.js';
 import { stateSentence } from '../web/words.js';
 import { anyClient, filledText } from './input.js';
 import { type Answer, answer, type Operator, operation, Refused, requireClient } from './operation.js';
@@ -31,7 +30,6 @@ export const shownAnswer = z.object({ ...found, ...notificationWithAttempts.shap
 export const explain = operation({
   command: 'explain <token> [platform-id]',
   does: 'say why something was or was not sent for an asset, or for an event',
-  role: 'look',
   input: z
     .object({
       client_token: anyClient,
@@ -53,68 +51,38 @@ export const explain = operation({
     }),
     shownAnswer,
   ]),
+  act: explainAsset,
   async run(operator, { client_token, platform_id = '', event }): Promise<Answer> {
-    await requireClient(operator, client_token);
-    const db = await operator.db();
-    if (event !== undefined) {
-      const found = await notificationOfEvent(db, client_token, event);
-      if (found !== undefined) return await answerWith(operator, found);
-      throw new Refused(
-        `No kept notification of ${client_token} names the event ${event}. ` +
-          `If the event made none, "explain ${client_token} PLATFORM_ID" says why.`,
-        'unknown_event',
-      );
-    }
-    const why = await explainAsset(db, client_token, platform_id);
-    const { lastNotification: last } = why;
-    const { owed, held } = await getEndpoint(db, client_token);
-    const { last_event = null, ...asset } = presentAsset(why);
-    const value = {
-      client_token,
-      ...asset,
-      last_event,
-      last_notification: last ? await present(operator, last) : null,
-      catch_up_id: owed > 0 ? (await idsOf(operator)).catchUp(client_token) : null,
-    };
-    const isOpen = last && last.state !== 'delivered';
-    const stands = isOpen
-      ? ` Its last notification is ${standing(last)}${held ? ' Its account is disabled.' : ''}`
-      : '';
+    const client = await requireClient(operator, client_token);
+    if (event !== undefined) return await ofEvent(operator, client, event);
+    const { why, held, ...found } = await explainAsset(operator, { client, platformId: platform_id });
+    const { last_event = null, last_notification = null } = found;
+    const value = { ...found, last_event, last_notification };
+    const last = why.lastNotification;
+    const stands =
+      last && last.state !== 'delivered'
+        ? ` Its last notification is ${stateOf(last)}${held ? ' Its account is disabled.' : ''}`
+        : '';
     return answer(value, `The last event: ${decisionInWords(why)}.${stands}`, ...shownOf(value));
   },
 });
 
-export async function answerWith(operator: Operator, n: NotificationRecord): Promise<Answer> {
-  const value = await present(operator, n);
-  return answer(value, `It is ${standing(n)}`, ...shownOf(value));
+async function ofEvent(operator: Operator, client: Client, eventId: string): Promise<Answer> {
+  const { found, ...value } = await explainEvent(operator, { client, eventId }).catch((err: unknown) => {
+    if (!(err instanceof ApiError) || err.code !== 'unknown_event') throw err;
+    throw new Refused(
+      `No kept notification of ${client.clientToken} names the event ${eventId}. ` +
+        `If the event made none, "explain ${client.clientToken} PLATFORM_ID" says why.`,
+      'unknown_event',
+    );
+  });
+  return answer(value, standing(found), ...shownOf(value));
 }
 
-function standing(n: NotificationRecord): string {
+/** Says how a notification stands. */
+export const standing = (n: NotificationRecord): string => `It is ${stateOf(n)}`;
+
+function stateOf(n: NotificationRecord): string {
   const why = stateSentence(n);
   return `${n.state}${why && `: ${why}`}.`;
-}
-
-/** Presents a notification as the API does, alone or in a list, with its client and its workflow. */
-export async function present(operator: Operator, n: NotificationRecord | ListedNotification) {
-  const { notification_id, ...rest } = 'attempts' in n ? presentWithAttempts(n) : presentNotification(n);
-  return { notification_id, client_token: n.clientToken, ...(await presentWorkflow(operator, n)), ...rest };
-}
-
-/** Loads what it needs only now: like Temporal's client. */
-const idsOf = async ({ config }: Operator) =>
-  (await import('../temporal/workflowIds.js')).workflowIds(config().TASK_QUEUE);
-
-/** Returns the workflow's id, and a link if the address of Temporal's UI is known. */
-export async function presentWorkflow(
-  operator: Operator,
-  { clientToken, notificationId, group }: ListedNotification,
-): Promise<{ workflow_id: string | null; workflow_url?: string }> {
-  if (group === withoutWorkflow) return { workflow_id: null };
-  const ids = await idsOf(operator);
-  const workflow_id = group === undefined ? ids.enrichment(clientToken, notificationId) : ids.group(group);
-  const { TEMPORAL_UI_URL: ui, TEMPORAL_NAMESPACE } = operator.config();
-  if (ui === undefined) return { workflow_id };
-  const namespace = encodeURIComponent(TEMPORAL_NAMESPACE);
-  const workflow_url = `${ui.replace(/\/$/, '')}/namespaces/${namespace}/workflows/${encodeURIComponent(workflow_id)}`;
-  return { workflow_id, workflow_url };
 }

@@ -1,33 +1,21 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { z } from 'zod';
-import { presentTime } from '../acts/present.js';
+import { cancelNotification, listNotifications, showNotification } from '../acts/notifications.js';
 import { recover, redeliver, replay } from '../acts/sendAgain.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
-import { listedSince, newestNotifications, type Position } from '../redis/notifications/notificationPages.js';
 import { findNotification } from '../redis/notifications/notifications.js';
-import { cancelNotification } from '../redis/notifications/redeliver.js';
 import { notificationStates } from '../redis/owed/standing.js';
 import { waitReasons, waits } from '../redis/owed/waitReasons.js';
-import { listClients } from '../redis/records/clients.js';
-import { answerWith, listedAnswer, present, shownAnswer } from './explain.js';
+import { listedAnswer, shownAnswer, standing } from './explain.js';
 import { anyClient, choice, flag, inOrder, notificationId, when, wholeNumber } from './input.js';
-import {
-  actOperation,
-  answer,
-  listed,
-  notACursor,
-  type Operator,
-  operation,
-  Refused,
-  requireClient,
-} from './operation.js';
+import { actOperation, listed, type Operator, operation, Refused, requireClient } from './operation.js';
+import { shownOf } from './terminal.js';
 
 const limit = wholeNumber('Give a whole number from 1 to 10000.', { to: 10_000 });
 
 export const notificationList = operation({
   command: 'notification list',
   does: 'list the newest notifications, of all clients or of one',
-  role: 'look',
   input: inOrder(
     z.object({
       client: anyClient.optional().describe('only of this client'),
@@ -38,54 +26,45 @@ export const notificationList = operation({
   ),
   answers: listedAnswer,
   list: 'notifications',
-  async run(operator, options, page) {
-    const db = await operator.db();
-    const client = options.client && (await requireClient(operator, options.client));
-    const clientTokens = (client ? [client] : await listClients(db)).map(({ clientToken }) => clientToken);
+  act: listNotifications,
+  async run(operator, { client: token, ...options }, page) {
+    const client = token === undefined ? undefined : await requireClient(operator, token);
     const limit = Math.min(options.limit, page.limit);
-    const behind = page.after === undefined ? undefined : readPosition(page.after, options.state);
-    const wanted = { ...options, limit, behind };
-    const { notifications: found, next } = await newestNotifications(db, clientTokens, wanted);
-    const isWhole = options.state === 'waiting' || options.state === 'failed';
-    const since = client && !isWhole ? await listedSince(db, client.clientToken) : undefined;
-    const value = await Promise.all(found.map((n) => present(operator, n)));
+    const asked = { client, ...options, limit, cursor: page.after };
+    const {
+      notifications,
+      next_cursor: next,
+      listed_since: since,
+    } = await listNotifications(operator, asked);
     const says: string[] = [];
     if (next && page.limit > limit) says.push(`These are ${limit}, and more follow: raise the limit.`);
-    if (since !== undefined) says.push(`Accepted before ${presentTime(since)} they are no longer listed.`);
-    const shown = {
-      columns: 'notification_id client_token platform_id state accepted_at waiting_reason next_attempt_at',
-      none: 'No notifications match.',
-      next: next && `${options.state ?? ''}:${next.score}:${next.member}`,
-    };
-    return listed(value, shown, ...says);
+    if (since !== undefined) says.push(`Accepted before ${since} they are no longer listed.`);
+    const columns =
+      'notification_id client_token platform_id state accepted_at waiting_reason next_attempt_at';
+    return listed(notifications, { columns, none: 'No notifications match.', next }, ...says);
   },
 });
 
-/** A position belongs to the order of its state. @throws Refused */
-function readPosition(after: string, wanted = ''): Position {
-  const [, state, score, member] = /^([a-z_]*):(\d{1,16}):(.*)$/s.exec(after) ?? [];
-  if (state !== wanted || member === undefined) throw notACursor();
-  return { score: Number(score), member };
-}
-
 const input = z.object({ notification_id: notificationId });
 
-export const notificationShow = operation({
+const asked = async (operator: Operator, { notification_id: id }: z.output<typeof input>) => {
+  const { clientToken } = await requireNotification(operator, id);
+  return { client: await requireClient(operator, clientToken), id };
+};
+
+export const notificationShow = actOperation({
+  act: showNotification,
+  asked,
   command: 'notification show <notification-id>',
   does: 'show one notification and its attempts',
-  role: 'look',
   input,
   answers: shownAnswer,
-  run: async (operator, { notification_id }) =>
-    answerWith(operator, await requireNotification(operator, notification_id)),
+  shown: ({ found, ...value }) => [standing(found), ...shownOf(value)],
 });
 
 export const notificationRedeliver = actOperation({
   act: redeliver,
-  asked: async (operator, { notification_id: id }) => {
-    const { clientToken } = await requireNotification(operator, id);
-    return { client: await requireClient(operator, clientToken), id };
-  },
+  asked,
   command: 'notification redeliver <notification-id>',
   does: 'send a notification again now, or make a waiting one due',
   input,
@@ -101,23 +80,14 @@ export const notificationRedeliver = actOperation({
   },
 });
 
-export const notificationCancel = operation({
+export const notificationCancel = actOperation({
+  act: cancelNotification,
+  asked,
   command: 'notification cancel <notification-id>',
   does: 'cancel a waiting notification',
-  role: 'support',
   input,
   answers: z.object({ notification_id: notificationId, client_token: anyClient, state: text('cancelled') }),
-  async run(operator, { notification_id: id }) {
-    const { clientToken, state, platformId } = await requireNotification(operator, id);
-    const noLongerWaits = (now: string) => new Refused(`${id} no longer waits: it is ${now}.`);
-    if (state !== 'waiting') throw noLongerWaits(state);
-    const before = { client_token: clientToken, platform_id: platformId, state };
-    const after = { state: 'cancelled' };
-    await operator.record('notification cancel', id, before, after, 1);
-    if (!(await operator.change((db) => cancelNotification(db, clientToken, id))))
-      throw noLongerWaits((await requireNotification(operator, id)).state);
-    return answer({ notification_id: id, client_token: clientToken, ...after }, `${id} is cancelled.`);
-  },
+  shown: ({ notification_id: id }) => [`${id} is cancelled.`],
 });
 
 /** In 30 s: a connection without a byte is closed after 60. */

@@ -102,7 +102,8 @@ export function createOperator(own: Own, why?: string): Operator {
     async permit({ operator: needed }) {
       if (needed === undefined || !isAllowed(role, needed)) throw roleRefused(needed ?? 'none', role, who);
     },
-    admit: (act, { target, before = null, after = null }) => operator.record(act, target, before, after),
+    admit: (act, { target, before = null, after = null, cancels }) =>
+      operator.record(act, target, before, after, cancels),
     change: async (write) => await (await db()).durably(write).safe,
     async record(what, target, before, after, cancels) {
       const entry = { who, what, target, before, after, why, cancels };

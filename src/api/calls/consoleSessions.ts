@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { presentTime } from '../../acts/present.js';
+import { makeConsoleLink } from '../../acts/console.js';
 import { text, time } from '../../http/schemas.js';
-import { consoleAccesses, consoleSessions } from '../../redis/records/sessions.js';
+import { consoleAccesses } from '../../redis/records/sessions.js';
 import { publicOrigin } from '../../web/door.js';
+import { actorOf } from '../actor.js';
 import { accountCall } from '../call.js';
-import { auditCall } from '../steps/auditCall.js';
 
 export const createConsoleSessionCall = accountCall({
   route: 'POST /console_sessions',
@@ -25,11 +25,10 @@ export const createConsoleSessionCall = accountCall({
     }),
   },
   rate: 'links',
-  answer: async (deps, request) => {
+  act: makeConsoleLink,
+  answer: (deps, request) => {
     const { ctx, token, query } = request;
     const origin = publicOrigin(ctx.req, deps.config);
-    await auditCall(deps, request, 'console link', { security: 'look', about: query });
-    const { address, expiresAtMs } = await consoleSessions.createLink(deps.db, { ...token, ...query });
-    return { url: origin + address, expires_at: presentTime(expiresAtMs) };
+    return makeConsoleLink(actorOf(deps, request), { ...token, ...query, origin });
   },
 });

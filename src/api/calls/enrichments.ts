@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { forgetAsset } from '../../acts/notifications.js';
 import { ApiError, badParameter, toApiError, unavailable } from '../../http/apiError.js';
 import { jsonReader } from '../../http/body.js';
 import { checked, checkInput, noJson } from '../../http/checked.js';
@@ -7,14 +8,12 @@ import { integer, notificationIdText, platformIdText } from '../../http/schemas.
 import { eventIdPattern, newEventId, notificationId } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
 import { withTimeout } from '../../promises.js';
-import { forgetAsset } from '../../redis/notifications/decisions.js';
 import { type ArrivedEvent, type Claim, idOfClaimed } from '../../redis/owed/claim.js';
 import { platformScope } from '../../redis/records/accounts.js';
 import type { Traceparent } from '../../tracing.js';
-import { type ClientRequest, clientCall, declareCall, inPathToo } from '../call.js';
+import { clientCall, declareCall, inPathToo } from '../call.js';
 import type { ApiDeps } from '../deps.js';
 import { accepted, batchOf, enrichmentEvent, eventExamples, notAccepted } from '../reference/event.js';
-import { auditCall } from '../steps/auditCall.js';
 import { bearerToken, requireScope } from '../steps/publisher.js';
 
 const readJson = jsonReader(1024 * 1024);
@@ -218,7 +217,7 @@ const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
 const assetForgotten = {
   summary: 'Forget an asset',
   after503: 'repeat it: a repeat does no harm.',
-  by: 'platform',
+  act: forgetAsset,
   result: {
     what: 'What was forgotten; 0 segments if the asset was not known.',
     schema: z.object({
@@ -235,7 +234,7 @@ export const forgetAssetCall = clientCall({
   description:
     'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
   query: asset,
-  answer: (deps, request) => forget(deps, request, request.query.platform_id),
+  input: ({ client, query }) => ({ client, platformId: query.platform_id }),
 });
 
 export const forgetAssetInPathCall = clientCall({
@@ -243,13 +242,5 @@ export const forgetAssetInPathCall = clientCall({
   route: 'DELETE /assets/{platform_id}',
   description: inPathToo('DELETE /assets'),
   inPath: asset,
-  answer: (deps, request) => forget(deps, request, request.ctx.params.platform_id ?? ''),
+  input: ({ client, ctx }) => ({ client, platformId: ctx.params.platform_id ?? '' }),
 });
-
-async function forget(deps: ApiDeps, request: ClientRequest, platform_id: string) {
-  const { clientToken } = request.client;
-  await auditCall(deps, request, 'asset forget', { about: { platform_id } });
-  const found = await deps.db.durably((db) => forgetAsset(db, clientToken, platform_id)).safe;
-  if (found.cancelled !== undefined) deps.metrics.ended('cancelled');
-  return { platform_id, known_segments: found.knownSegments, cancelled: found.cancelled };
-}

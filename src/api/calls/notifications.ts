@@ -1,7 +1,12 @@
 import { z } from 'zod';
-import { notificationsCursor, notificationsQuery, readPage } from '../../acts/notifications.js';
-import { presentAsset, presentNotification, presentTime, presentWithAttempts } from '../../acts/present.js';
-import { requireNotification, type Subject } from '../../acts/subjects.js';
+import {
+  explainAsset,
+  explainEvent,
+  listNotifications,
+  notificationsCursor,
+  notificationsQuery,
+  showNotification,
+} from '../../acts/notifications.js';
 import { ApiError } from '../../http/apiError.js';
 import { wordsOf } from '../../http/errors.js';
 import {
@@ -19,9 +24,10 @@ import {
   time,
 } from '../../http/schemas.js';
 import type { Db } from '../../redis/connection/db.js';
-import { decisions, explainAsset, isKnown } from '../../redis/notifications/decisions.js';
-import { notificationOfEvent } from '../../redis/notifications/notificationPages.js';
-import { clientCall, inPathToo } from '../call.js';
+import { decisions, explainAsset as readAsset, isKnown } from '../../redis/notifications/decisions.js';
+import { actorOf } from '../actor.js';
+import { type ClientRequest, clientCall, inPathToo } from '../call.js';
+import type { ApiDeps } from '../deps.js';
 
 export const listNotificationsCall = clientCall({
   route: 'GET /notifications',
@@ -39,16 +45,8 @@ export const listNotificationsCall = clientCall({
   },
   rate: 'records',
   isLong: true,
-  answer: async ({ db }, { client, query: asked }) => {
-    const found = await readPage(db, client.clientToken, asked);
-    const { notifications, cursor: next_cursor, listedSince } = found;
-    return {
-      notifications: notifications.map(presentNotification),
-      listed_since: listedSince && presentTime(listedSince),
-      has_more: next_cursor !== undefined,
-      next_cursor,
-    };
-  },
+  act: listNotifications,
+  input: ({ client, query }) => ({ client, ...query }),
 });
 
 export const getNotificationCall = clientCall({
@@ -57,8 +55,8 @@ export const getNotificationCall = clientCall({
   inPath: z.object({ id: givenNotificationId.describe('The notification.') }),
   result: { what: 'The notification.', schema: notificationWithAttempts },
   codes: ['unknown_notification'],
-  answer: async ({ db }, { ctx, client }) =>
-    presentWithAttempts(await requireNotification(db, client, ctx.params.id)),
+  act: showNotification,
+  input: ({ client, ctx }) => ({ client, id: ctx.params.id }),
 });
 
 export const explainEventCall = clientCall({
@@ -66,24 +64,19 @@ export const explainEventCall = clientCall({
   summary: 'Show the result of an event',
   description:
     'Shows the newest kept notification that names the event. An event that made none is found by its asset only.',
-  by: 'orPlatform',
   inPath: z.object({ event_id: eventIdText.describe('The event.') }),
   result: { what: 'The notification.', schema: notification },
   codes: ['unknown_event'],
   rate: 'records',
   isLong: true,
-  answer: async ({ db }, { ctx, client }) => {
-    const { event_id: eventId = '' } = ctx.params;
-    const found = await notificationOfEvent(db, client.clientToken, eventId);
-    if (!found) throw new ApiError('unknown_event', wordsOf('unknown_event') + askWhetherEmpty(eventId));
-    return presentNotification(found);
-  },
+  act: explainEvent,
+  input: ({ client, ctx }) => ({ client, eventId: ctx.params.event_id ?? '' }),
 });
 
 const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
 const assetShown = {
   summary: 'Explain what was sent about an asset',
-  by: 'orPlatform',
+  act: explainAsset,
   result: {
     what: 'The record of the asset.',
     schema: z.object({
@@ -105,7 +98,7 @@ export const explainAssetCall = clientCall({
     'Says why something was or was not sent: the last event, the decision about it, the last notification.',
   query: asset,
   codes: ['unknown_asset'],
-  answer: ({ db }, { client, query }) => showAsset(db, client, query.platform_id),
+  answer: (deps, request) => showAsset(deps, request, request.query.platform_id),
 });
 
 export const explainAssetInPathCall = clientCall({
@@ -114,20 +107,16 @@ export const explainAssetInPathCall = clientCall({
   description: inPathToo('GET /assets'),
   inPath: asset,
   codes: ['unknown_asset'],
-  answer: ({ db }, { client, ctx }) => showAsset(db, client, ctx.params.platform_id ?? ''),
+  answer: (deps, request) => showAsset(deps, request, request.ctx.params.platform_id ?? ''),
 });
 
-async function showAsset(db: Db, { clientToken }: Subject, platformId: string) {
-  const found = await explainAsset(db, clientToken, platformId);
-  if (!isKnown(found)) {
-    const hint = askWhetherEmpty(platformId) || (await sayNearest(db, clientToken, platformId));
-    throw new ApiError('unknown_asset', wordsOf('unknown_asset') + hint);
-  }
-  const { lastNotification } = found;
-  return {
-    ...presentAsset(found),
-    last_notification: lastNotification && presentNotification(lastNotification),
-  };
+async function showAsset(deps: ApiDeps, request: ClientRequest, platformId: string) {
+  const { client } = request;
+  const found = await explainAsset(actorOf(deps, request), { client, platformId });
+  if (isKnown(found.why)) return found;
+  const hint =
+    askWhetherEmpty(platformId) || (await sayNearest(deps.db, client.clientToken, platformId));
+  throw new ApiError('unknown_asset', wordsOf('unknown_asset') + hint);
 }
 
 /** Names a known asset whose id looks like the one given: both are compared byte for byte. */
@@ -145,7 +134,7 @@ async function sayNearest(db: Db, clientToken: string, given: string): Promise<s
     ` ${given}`,
   ];
   for (const one of new Set(alike)) {
-    if (one === given || one === '' || !isKnown(await explainAsset(db, clientToken, one))) continue;
+    if (one === given || one === '' || !isKnown(await readAsset(db, clientToken, one))) continue;
     const shown = JSON.stringify(one).replaceAll(
       /[^ -~]/g,
       (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -78,7 +78,7 @@ export function sessionsOf<Grant, Stored extends object, Session>(kind: Kind<Gra
 
 export const consoleAccesses = ['full', 'read'] as const;
 
-interface ConsoleGrant {
+export interface ConsoleGrant {
   accountId: AccountId;
   /** The account's generation when its caller was authenticated. */
   generation: number;
