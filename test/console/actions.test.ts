@@ -49,7 +49,7 @@ describe('console: actions', () => {
     const [first] = await audited();
     const { what, address, tokenFingerprint } = first ?? {};
     const fingerprint = `console:${hash('sha256', visitor.secret).slice(0, 12)}`;
-    assert.deepEqual([what, address, tokenFingerprint], ['test', '127.0.0.1', fingerprint]);
+    assert.deepEqual([what, address, tokenFingerprint], ['registration test', '127.0.0.1', fingerprint]);
   });
 
   it('shows after a check what the receiver does well, and what to change', async () => {
@@ -70,7 +70,7 @@ describe('console: actions', () => {
     assert.match(good.html, /A repeat of the first one: 204 after \d+ ms, then 204 after \d+ ms/);
     const about = { url: new URL(receiver.url).origin };
     const calls = (await audited()).map((call) => [call.what, call.about]);
-    assert.deepEqual(calls, Array(2).fill(['check', about]));
+    assert.deepEqual(calls, Array(2).fill(['registration check', about]));
   });
 
   it('checks a given URL if none is registered, refuses what the API refuses, and hides the client’s own headers', async () => {
