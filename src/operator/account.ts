@@ -176,7 +176,7 @@ export const consoleLink = operation({
     expires_at: time().optional(),
     ended: yesOrNo(true).optional(),
   }),
-  act: makeConsoleLink,
+  acts: [makeConsoleLink, endConsole],
   async run(operator, { account_or_client: named, read, end }) {
     const account = await findAccount(operator, named);
     if (end)

@@ -86,7 +86,7 @@ export const clientList = operation({
     url: text('https://cms.example.com/hooks').nullable(),
   }),
   list: 'clients',
-  act: listClients,
+  acts: [listClients],
   async run(operator, { account: accountId, name, state }, page) {
     if (accountId !== undefined) await requireAccount(operator, accountId);
     const { limit, after = '' } = page;

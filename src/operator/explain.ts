@@ -51,7 +51,7 @@ export const explain = operation({
     }),
     shownAnswer,
   ]),
-  act: explainAsset,
+  acts: [explainAsset, explainEvent],
   async run(operator, { client_token, platform_id = '', event }): Promise<Answer> {
     const client = await requireClient(operator, client_token);
     if (event !== undefined) return await ofEvent(operator, client, event);

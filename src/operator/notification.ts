@@ -26,7 +26,7 @@ export const notificationList = operation({
   ),
   answers: listedAnswer,
   list: 'notifications',
-  act: listNotifications,
+  acts: [listNotifications],
   async run(operator, { client: token, ...options }, page) {
     const client = token === undefined ? undefined : await requireClient(operator, token);
     const limit = Math.min(options.limit, page.limit);

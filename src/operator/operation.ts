@@ -160,12 +160,12 @@ export interface Operation<Input extends z.ZodObject = z.ZodObject> {
   answers: z.ZodType;
   /** The name of the list that a call answers page by page; `answers` is the schema of one entry. */
   list?: string;
-  /** The act that it carries out. */
-  act?: Act<never, unknown>;
+  /** The acts that it carries out; the first gives its role. */
+  acts?: readonly Act<never, unknown>[];
   run(operator: Operator, input: z.output<Input>, page: Page): Promise<Answer>;
 }
 
-/** `role`: by default that of the act. */
+/** `role`: by default that of the first act. */
 type Declared<Input extends z.ZodObject> = Omit<Operation<Input>, 'changes' | 'role'> & {
   changes?: boolean;
   role?: Role;
@@ -173,7 +173,7 @@ type Declared<Input extends z.ZodObject> = Omit<Operation<Input>, 'changes' | 'r
 
 /** Declares an operation. It answers what `answers` names. */
 export function operation<Input extends z.ZodObject>(of: Declared<Input>): Operation {
-  const role = of.role ?? of.act?.may.operator;
+  const role = of.role ?? of.acts?.[0]?.may.operator;
   if (role === undefined) throw new Error(`${of.command} has no role`);
   const pick = pickerOf(of.list === undefined ? of.answers : z.array(of.answers));
   const run: Operation<Input>['run'] = async (...given) => {
@@ -187,7 +187,7 @@ export function operation<Input extends z.ZodObject>(of: Declared<Input>): Opera
 type About = { client?: Subject };
 
 interface Carrying<Input extends z.ZodObject, Asked extends About, Value extends object>
-  extends Omit<Declared<Input>, 'role' | 'run' | 'act'> {
+  extends Omit<Declared<Input>, 'role' | 'run' | 'acts'> {
   act: Act<Asked, Value>;
   /** Makes the act's input of the operation's. */
   asked(operator: Operator, input: z.output<Input>): Promise<Asked> | Asked;
@@ -210,7 +210,7 @@ export function actOperation<Input extends z.ZodObject, Asked extends About, Val
   const pick = pickerOf(of.answers);
   return operation<Input>({
     ...of,
-    act: act as Act<never, unknown>,
+    acts: [act as Act<never, unknown>],
     async run(operator, input) {
       const given = await asked(operator, input);
       const done = await act(operator, given).catch((err: unknown) => {

@@ -1,0 +1,189 @@
+/** The table of acts: their doors, who may carry them out, and where their effects are written. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import type { Act, Actor } from '../../src/acts/act.js';
+import { rotate } from '../../src/acts/secrets.js';
+import { replay } from '../../src/acts/sendAgain.js';
+import { actorOf } from '../../src/api/actor.js';
+import { calls } from '../../src/api/calls.js';
+import { noticesTest, siteActions } from '../../src/api/console/actions.js';
+import type { ApiDeps } from '../../src/api/deps.js';
+import { operatorOf } from '../../src/desk/calls.js';
+import type { ApiContext } from '../../src/http/context.js';
+import { pickerOf } from '../../src/http/picker.js';
+import { nameOf } from '../../src/operator/operation.js';
+import { operations } from '../../src/operator/operations.js';
+import { findAccessToken } from '../../src/redis/records/accessTokens.js';
+import { getClient } from '../../src/redis/records/clients.js';
+import { setNoticesUrl, unclaimedNotices } from '../../src/redis/records/notices.js';
+import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
+import { startReceiver } from '../receiver.js';
+import { type Customer, newCustomer, newToken, useShared } from '../service.js';
+
+const source = join(import.meta.dirname, '../../src');
+const filesIn = (folder: string) =>
+  readdirSync(join(source, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => join(source, folder, name));
+
+const isAct = (one: unknown): one is Act<never, unknown> => typeof one === 'function' && 'may' in one;
+const files = await Promise.all(filesIn('acts').map((file) => import(file) as Promise<object>));
+const acts = files.flatMap((file) => Object.values(file).filter(isAct));
+
+/** The doors of each act. The desk's forms are made from the operations. */
+function doorsOf(act: Act<never, unknown>): string[] {
+  const ofApi = calls.filter((call) => 'act' in call && call.act === act);
+  const ofOperators = operations.filter((operation) => operation.acts?.includes(act));
+  const forms = Object.entries({ ...siteActions, 'notices/test': noticesTest });
+  return [
+    ...ofApi.map(({ method, path }) => `${method.toUpperCase()} ${path}`),
+    ...ofOperators.map((operation) => `operator ${nameOf(operation)}`),
+    ...forms.filter(([, { call }]) => call.act === act).map(([path]) => `form ${path}`),
+  ];
+}
+
+describe('acts', () => {
+  it('each has its doors', () => {
+    assert.deepEqual(Object.fromEntries(acts.map((act) => [act.title, doorsOf(act)])), {});
+  });
+
+  it('each has a door for every kind of actor who may carry it out, and for no other', () => {
+    for (const act of acts) {
+      const doors = doorsOf(act);
+      const isOperators = (door: string) => door.startsWith('operator ');
+      assert.equal(doors.some(isOperators), act.may.operator !== undefined, act.title);
+      assert.equal(
+        doors.some((door) => !isOperators(door)),
+        act.may.publisher !== undefined,
+        act.title,
+      );
+    }
+  });
+
+  it('have their effects written in no second file: no door imports what an act changes with', () => {
+    const aliases = /(\w+) as (\w+)/g;
+    const changes = new Set(
+      filesIn('acts').flatMap((file) => {
+        const text = readFileSync(file, 'utf8');
+        const own = new Map([...text.matchAll(aliases)].map(([, name = '', as = '']) => [as, name]));
+        const names = [...text.matchAll(/\((?:db|own)\) =>\s*(\w+)\(/g)].map(([, name = '']) => name);
+        return names.map((name) => own.get(name) ?? name);
+      }),
+    );
+    assert.ok(changes.size > 10, [...changes].join());
+    // A new client has a secret from the beginning.
+    changes.delete('createSigningSecret');
+    const twice = ['api', 'operator', 'desk', 'web'].flatMap(filesIn).flatMap((file) => {
+      const imported = [...readFileSync(file, 'utf8').matchAll(/import \{([^}]*)\} from '[^']*redis\//g)];
+      const names = imported.flatMap(([, list = '']) => list.split(',').map((one) => one.trim()));
+      return names.filter((name) => changes.has(name)).map((name) => `${file}: ${name}`);
+    });
+    assert.deepEqual(twice, []);
+  });
+});
+
+describe('an act', () => {
+  const h = useShared();
+
+  async function publisher(customer: Customer, token = customer.token): Promise<Actor> {
+    const found = await findAccessToken(h.db, token);
+    const client = await getClient(h.db, customer.client_token);
+    assert.ok(found && client);
+    const req = { headers: {}, socket: { remoteAddress: '127.0.0.1' } };
+    const ctx = { req, state: { requestId: 'acts-test' }, querystring: '' } as unknown as ApiContext;
+    return actorOf(h.apiDeps as ApiDeps, { ctx, token: found, client });
+  }
+  const operator = (role: Role): Actor =>
+    operatorOf(h.apiDeps, { role, who: 'Ada (test)', warnings: [] }, 'a test');
+
+  it('is carried out by nobody who may not, whichever door leads there', async () => {
+    const owner = await newCustomer(h, ['push_notifications', 'signing_secrets']);
+    const lesser = await newToken(h, { ...owner, scopes: ['push_notifications'] });
+    const stranger = await newCustomer(h);
+    const platform = await newCustomer(h, ['enrichments']);
+    const client = await getClient(h.db, owner.client_token);
+    assert.ok(client);
+    type May = Act<never, unknown>['may'];
+    const table: [string, Actor, (may: May) => boolean][] = [
+      ['the owner', await publisher(owner), ({ publisher: by }) => by !== undefined && by !== 'platform'],
+      [
+        'the owner with a token for general use',
+        await publisher(owner, lesser),
+        ({ publisher: by }) => by === 'any' || by === 'orPlatform',
+      ],
+      ['another account', await publisher(stranger), () => false],
+      [
+        'the platform',
+        await publisher(platform),
+        ({ publisher: by }) => by === 'orPlatform' || by === 'platform',
+      ],
+      ...roles.map((role): [string, Actor, (may: May) => boolean] => [
+        `an operator who may ${role}`,
+        operator(role),
+        ({ operator: needed }) => needed !== undefined && isAllowed(role, needed),
+      ]),
+    ];
+    const refused = ['insufficient_scope', 'insufficient_role', 'unknown_client'];
+    for (const [who, actor, may] of table)
+      for (const act of acts) {
+        const told = `${act.title} by ${who}`;
+        if (may(act.may)) await actor.permit(act.may, client);
+        else
+          await assert.rejects(
+            act(actor, { client } as never),
+            ({ code }: { code: string }) => refused.includes(code),
+            told,
+          );
+      }
+  });
+
+  it('replays nothing until a time to come, and nothing twice, whoever asks and asks again', async () => {
+    const receiver = await startReceiver();
+    const customer = await newCustomer(h);
+    await customer.register(receiver.url);
+    const client = await getClient(h.db, customer.client_token);
+    assert.ok(client);
+    const { id } = await h.publish({ client: customer.client_token, asset: 'vid-1' });
+    await h.delivered(customer.client_token, id);
+    const actors = [operator('support'), await publisher(customer)];
+    const since = Date.now() - 3_600_000;
+    for (const actor of actors)
+      await assert.rejects(replay(actor, { client, since, until: Date.now() + 3_600_000 }), {
+        code: 'invalid_request',
+        message: /until must not be later than now/,
+      });
+    const counts: number[] = [];
+    for (const actor of [...actors, ...actors]) {
+      await customer.forgetSends();
+      counts.push((await replay(actor, { client, since })).count);
+    }
+    assert.deepEqual(counts, [1, 0, 0, 0]);
+  });
+
+  it('rotates a secret and claims the notice of it at once, also by an operator', async () => {
+    const customer = await newCustomer(h);
+    const client = await getClient(h.db, customer.client_token);
+    assert.ok(client);
+    await setNoticesUrl(h.db, h.apiDeps.secretBox, customer.account_id, 'http://127.0.0.1:9/notices');
+    const actor = operator('admin');
+    await rotate(actor, { client });
+    await rotate(actor, { client });
+    assert.deepEqual(await unclaimedNotices(h.db, customer.client_token), []);
+  });
+
+  it('shows what the schema of its door names, and nothing beside', () => {
+    const inner = z.object({ id: z.string() });
+    const pick = pickerOf(
+      z.object({ list: z.array(inner), one: z.union([inner, z.object({ name: z.string() })]).nullable() }),
+    );
+    const secret = 'only for operators';
+    assert.deepEqual(pick({ secret, list: [{ id: 'a', secret }], one: { name: 'b', secret } }), {
+      list: [{ id: 'a' }],
+      one: { name: 'b' },
+    });
+    assert.deepEqual(pick({ one: null }), { one: null });
+    assert.throws(() => pickerOf(z.map(z.string(), z.string())));
+  });
+});
