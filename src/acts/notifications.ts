@@ -2,7 +2,14 @@
 import { z } from 'zod';
 import { ApiError, badParameter } from '../http/apiError.js';
 import { wordsOf } from '../http/errors.js';
-import { askWhetherEmpty, givenTime, limitNumber, notACursor, platformIdText, text } from '../http/schemas.js';
+import {
+  askWhetherEmpty,
+  givenTime,
+  limitNumber,
+  notACursor,
+  platformIdText,
+  text,
+} from '../http/schemas.js';
 import { eventIdPattern, isNotificationId } from '../ids.js';
 import type { Db } from '../redis/connection/db.js';
 import { forgetAsset as forgetRecord, explainAsset as readAsset } from '../redis/notifications/decisions.js';

@@ -24,7 +24,7 @@ import {
   time,
 } from '../../http/schemas.js';
 import type { Db } from '../../redis/connection/db.js';
-import { decisions, explainAsset as readAsset, isKnown } from '../../redis/notifications/decisions.js';
+import { decisions, isKnown, explainAsset as readAsset } from '../../redis/notifications/decisions.js';
 import { actorOf } from '../actor.js';
 import { type ClientRequest, clientCall, inPathToo } from '../call.js';
 import type { ApiDeps } from '../deps.js';
@@ -114,8 +114,7 @@ async function showAsset(deps: ApiDeps, request: ClientRequest, platformId: stri
   const { client } = request;
   const found = await explainAsset(actorOf(deps, request), { client, platformId });
   if (isKnown(found.why)) return found;
-  const hint =
-    askWhetherEmpty(platformId) || (await sayNearest(deps.db, client.clientToken, platformId));
+  const hint = askWhetherEmpty(platformId) || (await sayNearest(deps.db, client.clientToken, platformId));
   throw new ApiError('unknown_asset', wordsOf('unknown_asset') + hint);
 }
 
