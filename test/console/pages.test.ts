@@ -105,7 +105,7 @@ describe('console: the pages of a site', () => {
       />vid-blank <\/a>/,
     );
     for (const segments of [['a'], ['a']]) await h.publish({ client, asset: 'vid-twice', segments });
-    const twice = /notified nobody: the asset had all of its segments\. Before that:.*It waits: /s;
+    const twice = /notified nobody: the asset already had its segments\. Before that:.*It waits: /s;
     assert.match(await explain('vid-twice'), twice);
     await h.publish({ client, asset: 'vid-silent', notify: false });
     assert.match(await explain(' vid-silent '), /asked for silence/, 'pasted with blanks');
