@@ -392,7 +392,14 @@ const stopping = (name: string, fact: 'held' | 'paused', set: typeof setHeld, is
     facts[fact] = isOn;
   });
 
+const changeUrl = step('change', async (model, { db, clientToken }) => {
+  const answer = await changeRegistration(db, clientToken, 'https://elsewhere.example/');
+  assert.equal(answer !== undefined, model.facts.registered);
+  if (model.facts.registered) model.newUrl();
+});
+
 const operator: Step[] = [
+  changeUrl,
   stopping('hold', 'held', setHeld, true),
   stopping('end the hold', 'held', setHeld, false),
   stopping('pause', 'paused', setPaused, true),
@@ -420,11 +427,6 @@ const operator: Step[] = [
     await client.register();
     model.facts.registered = true;
     model.newUrl();
-  }),
-  step('change', async (model, { db, clientToken }) => {
-    const answer = await changeRegistration(db, clientToken, 'https://elsewhere.example/');
-    assert.equal(answer !== undefined, model.facts.registered);
-    if (model.facts.registered) model.newUrl();
   }),
 ];
 
@@ -950,6 +952,17 @@ describe('known and owed, in every interleaving', () => {
     [
       'what is forgotten in flight waits for the quiet period of its next event',
       [sent, bound({ quietMs: minute }), takeBack(0, 'forget', 'another'), turned([0, 'ok'])],
+    ],
+    [
+      'a quiet period keeps its length, whatever the client has by the time its URL changes',
+      [bound({ quietMs: minute }), sent, bound({ quietMs: 0 }), changeUrl],
+    ],
+    [
+      'quiet periods keep their length after a step back of the clock',
+      [
+        ...[bound({ quietMs: minute }), sent, claimOf(2, event('b', '1'), event('c', '1'), event('d', '1'))],
+        ...[pass(-hour), turned(), turned(), turned()],
+      ],
     ],
     [
       'an alarm that is set after a plan of another clock is kept',

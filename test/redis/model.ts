@@ -441,30 +441,31 @@ export class Model {
     if (facts.state === 'failing') Object.assign(facts, { probeStep: 1, probeAt: now });
   }
 
-  /** Makes due whatever waits: the next calls of `pull` do it, the latest first. */
+  /** Makes due whatever waits for another reason than a quiet period: the next calls of `pull` do it, the latest first. */
   dueAll(): void {
     if (this.waiting().length > 0) this.facts.pullBelow = far;
   }
 
   pull(): void {
     const { facts, now } = this;
-    const { quietMs = 0 } = this.limits;
     if (facts.pullBelow === 0) return;
+    let hasMoved = false;
     const reached = [true, false].map((isLive) => {
       const later = this.waiting()
         .filter(({ live, due }) => live === isLive && due >= now + 1 && due <= facts.pullBelow)
         .sort((a, b) => b.due - a.due || (a.asset < b.asset ? 1 : -1))
         .slice(0, pulledAtOnce);
       for (const { asset, due } of later) {
-        if (isQuiet(due) && due <= now + quietMs + 1) continue;
         const owed = facts.owed.get(asset) ?? assert.fail(asset);
-        if (owed.since > now) owed.since -= facts.setRightBy;
-        this.waitAgain(asset);
+        const by = owed.since > now ? facts.setRightBy : 0;
+        owed.since -= by;
+        owed.due = isQuiet(due) ? due - by : Math.min(owed.since, now);
+        hasMoved ||= owed.due !== due;
       }
       return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
     });
     const below = Math.max(...reached);
-    facts.pullBelow = below === facts.pullBelow ? below - 0.5 : below;
+    facts.pullBelow = below === facts.pullBelow && !hasMoved ? below - 0.5 : below;
   }
 
   /** Redis' clock has stepped back since the last call that set right what was noted before. */
@@ -487,7 +488,6 @@ export class Model {
   /** Redis' clock may have stepped back: what was noted before waits no longer than it would have from now on. */
   setRight(): void {
     const { facts, now } = this;
-    const { quietMs = 0 } = this.limits;
     if (this.isTurned) {
       const newest = Math.max(...this.waiting().map(({ since }) => since));
       const { probeAt, clockAt, notBefore, retryAfter } = facts;
@@ -503,8 +503,9 @@ export class Model {
         holder.lease = Math.min(holder.lease, now + leaseMs);
         const owed = facts.owed.get(asset);
         if (owed === undefined) continue;
-        owed.since = Math.min(owed.since, now);
-        if (owed.quiet !== undefined && owed.quiet > now + quietMs + 1) owed.quiet = undefined;
+        const by = Math.max(owed.since - now, 0);
+        owed.since -= by;
+        if (owed.quiet !== undefined) owed.quiet -= by;
       }
       // The plan of before is unknown.
       this.plannedAt = Number.POSITIVE_INFINITY;

@@ -91,7 +91,8 @@ local function alarm(at)
   redis.call('HSET', E, 'catch_up_until', at, 'woken_at', h.woken_at, 'planned_at', h.planned_at)
   needs_wake = 1
 end
--- Makes due whatever waits for a later time than the end of its quiet period: each call of `pull_forward` goes on, the latest first, down to `pull_below`.
+-- Makes due whatever waits for a later time, but for quiet periods: each call of `pull_forward` goes on, the latest first, down to
+-- `pull_below`.
 local function due_all()
   if waiting_count() == 0 then return end
   redis.call('HSET', E, 'pull_below', FAR)
@@ -102,24 +103,25 @@ local PULLED_AT_ONCE = 200
 local function pull_forward()
   local below = health().pull_below
   if below == 0 then return end
-  local reached = 0
+  local reached, has_moved = 0, false
   for _, lane in pairs(LANES) do
     local later = redis.call('ZREVRANGEBYSCORE', base .. lane, below, now + 1, 'WITHSCORES', 'LIMIT', 0, PULLED_AT_ONCE)
     for i = 1, #later, 2 do
-      local due = tonumber(later[i + 1])
-      if not is_quiet(due) or noted(due, limits().quiet_ms + 1) < due then
-        local since = since_of(later[i])
-        if since > now then
-          since = since - health().set_right_by
-          redis.call('ZADD', base .. 'owed-since', since, later[i])
-        end
-        redis.call('ZADD', base .. lane, math.min(since, now), later[i])
+      local due, since = tonumber(later[i + 1]), since_of(later[i])
+      -- Redis' clock has stepped back since the asset became owed.
+      local by = since > now and health().set_right_by or 0
+      if by > 0 then redis.call('ZADD', base .. 'owed-since', since - by, later[i]) end
+      -- A quiet period began when the asset became owed, and keeps its length.
+      local moved = is_quiet(due) and due - by or math.min(since - by, now)
+      if moved ~= due then
+        redis.call('ZADD', base .. lane, moved, later[i])
+        has_moved = true
       end
     end
     if #later == 2 * PULLED_AT_ONCE then reached = math.max(reached, tonumber(later[#later])) end
   end
   -- Only those in their quiet period stay, at half a millisecond: what is due before them comes next.
-  if reached == below then reached = below - 0.5 end
+  if reached == below and not has_moved then reached = below - 0.5 end
   health().pull_below = reached
   if reached > 0 then redis.call('HSET', E, 'pull_below', reached) else redis.call('HDEL', E, 'pull_below') end
 end

@@ -19,8 +19,8 @@ local function set_right()
     redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
       local f = flight_of(asset)
-      f.lease, f.since = math.min(f.lease, now + lease_ms), math.min(f.since, now)
-      if f.quiet and f.quiet > now + limits().quiet_ms + 1 then f.quiet = nil end
+      local by = math.max(f.since - now, 0)
+      f.lease, f.since, f.quiet = math.min(f.lease, now + lease_ms), f.since - by, f.quiet and f.quiet - by
       write_flight(asset, f)
     end
     health_read = nil
