@@ -127,6 +127,7 @@ export const environmentSchema = z.object({
   TRUSTED_PROXIES: cidrs.default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
   ALLOWED_TARGET_CIDRS: cidrs.default([]),
+  VERIFY_REGISTRATIONS: flag.default(false),
   OUTGOING_PROXY: proxyUrl.optional(),
   OUTGOING_PROXY_RESOLVES: flag.default(false),
   SOURCE_ADDRESSES: cidrsOrAddresses.default([]),

@@ -34,7 +34,7 @@ export interface Entry {
 /** How a publisher's act is counted and kept. */
 export interface Counting extends Recording {
   /** As how many calls that send something it counts. */
-  sends?: 1 | 5;
+  sends?: 1 | 2 | 5;
 }
 
 /** Who carries out an act, and what the act works with. */

@@ -44,6 +44,25 @@ export const checkReceiver = act(
   },
 );
 
+/** Has a receiver prove that it verifies signatures, within 50 s: a server's default page does not. @throws ApiError 400, 503 */
+export const verifyReceiver = act(
+  'registration verify',
+  { publisher: 'any' },
+  async (actor, { client, url }: { client: Subject; url: string }, title) => {
+    const { clientToken } = client;
+    await actor.admit(title, { target: clientToken, after: { url: originOf(url) } }, { sends: 2 });
+    const target = await targetOf(await actor.db(), actor.secretBox(), { url, clientToken });
+    const sender = await actor.sender();
+    const good = judgeTaken((await sendOne(sender, target)).result);
+    if (good.verdict === 'fail') throw notVerified('It does not accept a signed test notification', good);
+    const wrong = await sendOne(sender, { ...target, secrets: [unknownSecret()] });
+    const refused = judgeRefused(wrong.result, forged);
+    if (refused.verdict === 'ok') return;
+    const did = refused.verdict === 'fail' ? 'accepts' : 'does not clearly refuse';
+    throw notVerified(`It ${did} a test notification with a wrong signature`, refused);
+  },
+);
+
 /** Finds where to send, once the act is counted and in the audit. @throws ApiError */
 async function findTarget(actor: Actor, { client, url: asked }: Receiver, title: string, sends: 1 | 5) {
   const { clientToken } = client;
@@ -116,17 +135,14 @@ async function sendOne(sender: Sender, target: Target): Promise<Exchange> {
  * @throws ApiError if a send found no connection in time
  */
 async function checkAll(sender: Sender, target: Target, slowMs: number) {
-  const unknownSecret = `whsec_${randomBytes(24).toString('base64')}`;
   const good = await sendSigned(sender, target);
   // Whoever asks first gets the connection that rests.
   const [twice, wrongSignature, oldTimestamp, slow] = await Promise.all([
     sendSigned(sender, target, { id: good.request.headers['webhook-id'] }),
-    sendSigned(sender, { ...target, secrets: [unknownSecret] }),
+    sendSigned(sender, { ...target, secrets: [unknownSecret()] }),
     sendSigned(sender, target, { ageMs: oldMs }),
     sendSigned(sender, target, { inPieces: true }),
   ]);
-  const forged =
-    'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification. If you do, a default page answers at this URL, and takes all notifications.';
   const replayed =
     'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.';
   const repeated =
@@ -147,6 +163,17 @@ async function checkAll(sender: Sender, target: Target, slowMs: number) {
     ...judged,
   }));
 }
+
+const notVerified = (what: string, { advice }: Judged) =>
+  new ApiError(
+    'receiver_not_verified',
+    `The receiver is not verified, and no url was stored. ${what}. ${advice}`,
+  );
+
+const unknownSecret = () => `whsec_${randomBytes(24).toString('base64')}`;
+
+const forged =
+  'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification. If you do, a default page answers at this URL, and takes all notifications.';
 
 /** Makes the same request with a body that is sent in pieces over a second. */
 const slowly = ({ headers, body }: ReturnType<typeof notificationRequest>) => ({

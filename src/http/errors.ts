@@ -35,6 +35,10 @@ const byStatus = {
       'The client already has a URL.',
       'Ask the operator named in the message to change it.',
     ],
+    receiver_not_verified: [
+      'The registration had to be verified, and the receiver did not accept a signed test, or accepted one with a wrong signature. No URL was stored.',
+      'Do what the message says, then register again; `POST /push_notifications/check` shows each answer.',
+    ],
     unsupported_grant_type: ['The `grant_type` is not `none`.', 'Send `grant_type=none`.'],
     invalid_scope: [
       'The account does not have all of the scopes asked for.',

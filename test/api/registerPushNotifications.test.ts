@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { getRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
-import { until } from '../receiver.js';
-import { itWithOneRedis, opened, openForSuite, servers } from '../servers.js';
+import { startReceiver, until, verifies } from '../receiver.js';
+import { forTest, itWithOneRedis, opened, openForSuite, servers } from '../servers.js';
 import { type Customer, type Harness, newCustomer, startHarness } from '../service.js';
 
 const url = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c';
@@ -117,6 +117,80 @@ describe('POST /register_push_notifications', () => {
       assert.equal(await stored(), undefined);
     });
   }
+
+  describe('that is verified', () => {
+    const receiver = forTest(() => startReceiver());
+    const verified = openForSuite(() => startHarness({ VERIFY_REGISTRATIONS: 'true' }, 'api'));
+    let verify: ReturnType<typeof verifies>;
+
+    const ask = (more = '&verify=true') =>
+      customer.call('POST', `/register_push_notifications?url=${encodeURIComponent(receiver.url)}${more}`);
+    const prepare = async (at: Harness) => {
+      customer = await newCustomer(at);
+      const { body } = await customer.call('GET', '/push_notifications/signing_secret');
+      verify = verifies(String(body.signing_secret));
+      receiver.answer = verify;
+    };
+    beforeEach(() => prepare(h));
+
+    it('sends one signed test and one with a wrong signature, and stores the URL of a receiver that tells them apart', async () => {
+      assert.equal((await ask()).status, 200);
+      assert.deepEqual(
+        receiver.received.map(({ body }) => body),
+        Array(2).fill('{"event":"test","platform_id":"test"}'),
+      );
+      assert.equal((await stored())?.url, receiver.url);
+    });
+
+    const refusals: [what: string, answer: (n: number) => number, says: RegExp, requests: number][] = [
+      ['accepts everything', () => 200, /It accepts .* a wrong signature\. .*a default page answers/, 2],
+      [
+        'refuses everything',
+        () => 401,
+        /does not accept a signed test notification\. Your server answers 401/,
+        1,
+      ],
+      ['fails at the second', (n) => (n === 1 ? 200 : 500), /does not clearly refuse .* wrong signature/, 2],
+      ['is busy at the second', (n) => (n === 1 ? 200 : 429), /does not clearly refuse .* answers 429/, 2],
+    ];
+    for (const [what, answer, says, requests] of refusals) {
+      it(`refuses one that ${what}, saying which, and stores nothing`, async () => {
+        receiver.answer = () => answer(receiver.received.length);
+        const refused = await ask();
+        assert.equal(refused.body.code, 'receiver_not_verified');
+        await assertError(refused, 400, says);
+        assert.deepEqual([receiver.received.length, await stored()], [requests, undefined]);
+        assert.equal((await ask('')).status, 200, 'without the parameter nothing is verified');
+      });
+    }
+
+    it('is demanded of every registration with VERIFY_REGISTRATIONS, whatever the call says', async () => {
+      await prepare(verified);
+      receiver.answer = () => 200;
+      for (const more of ['', '&verify=false']) {
+        assert.equal((await ask(more)).body.code, 'receiver_not_verified');
+        await customer.forgetSends();
+      }
+      receiver.answer = verify;
+      assert.equal((await ask('')).status, 200);
+    });
+
+    it('counts as two of the six calls at once that send something, and takes true and false only', async () => {
+      receiver.answer = () => 200;
+      for (let i = 0; i < 3; i++) assert.equal((await ask()).status, 400);
+      assert.equal((await ask()).status, 429);
+      await assertError(await ask('&verify=yes'), 400, /verify must be true or false/);
+    });
+
+    it('answers 503 where the service cannot send', async () => {
+      const apart = opened(await startHarness({ OUTGOING_PROXY: 'http://127.0.0.1:9' }, 'api'));
+      await prepare(apart);
+      assert.deepEqual(
+        [(await ask()).status, (await getRegistration(apart.db, customer.client_token))?.url],
+        [503, undefined],
+      );
+    });
+  });
 
   it('answers 200 to exactly one of 200 concurrent registrations at two processes', async () => {
     const second = opened(await startHarness({ ...unpaced, KEY_PREFIX: h.prefix }, 'api'));

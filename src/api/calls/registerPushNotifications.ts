@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { verifyReceiver } from '../../acts/receiverChecks.js';
 import { ownClient } from '../../acts/subjects.js';
 import { ApiError, badParameter, unavailable } from '../../http/apiError.js';
 import { required } from '../../http/query.js';
@@ -14,7 +15,8 @@ import {
   markAnswered,
   register,
 } from '../../redis/records/registrations.js';
-import { clientParameter, declareCall } from '../call.js';
+import { actorOf } from '../actor.js';
+import { answeredBefore, clientParameter, declareCall } from '../call.js';
 import type { ApiDeps } from '../deps.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
@@ -24,12 +26,16 @@ export const registerPushNotificationsCall = declareCall({
   route: 'POST /register_push_notifications',
   summary: 'Register the URL of a client',
   description:
-    'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`.',
+    'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`. With `verify=true` the receiver gets a test notification, which it must accept, then one with a wrong signature, which it must refuse with a 4xx but 429. If it does not, the answer is 400 `receiver_not_verified`, and no URL is stored. Such a call takes up to 50 s, and counts as two that send something.',
   after503: 'repeat it unchanged: it then answers 200, also if the first call has stored the URL.',
   security: [{ bearer: [] }, { accessToken: [] }],
-  query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
+  query: z.object({
+    client_token: clientParameter,
+    url: urlText.describe('An absolute https URL.'),
+    verify: yesOrNo(false, 'Whether the receiver must prove first that it verifies signatures.').optional(),
+  }),
   result: { what: 'Registered.', schema: z.object({ success: yesOrNo(true), url: urlText }) },
-  codes: ['already_registered', ...urlCodes, 'invalid_client_token'],
+  codes: ['already_registered', ...urlCodes, 'receiver_not_verified', 'invalid_client_token'],
   rate: 'names',
   answer: async (deps, { ctx, parameters }) => {
     const { db, config } = deps;
@@ -40,6 +46,8 @@ export const registerPushNotificationsCall = declareCall({
     const givenToken = bearer ?? required(parameters, 'access_token');
     const clientToken = required(parameters, 'client_token');
     const url = required(parameters, 'url');
+    const verify = parameters.get('verify') ?? 'false';
+    if (!/^(true|false)$/.test(verify)) throw badParameter('The parameter verify must be true or false');
     const token = await deps.findToken(givenToken);
     const { accountId } = token;
     const client = await ownClient(db, { clientToken, accountId }, 'invalid_client_token');
@@ -50,6 +58,12 @@ export const registerPushNotificationsCall = declareCall({
     if (needsLookup(url)) await deps.countCall(ctx, 'names', accountId);
     await checkUrl(deps, url, ctx.querystring);
     const about = { url: originOf(url) };
+    if (verify === 'true' || config.VERIFY_REGISTRATIONS) {
+      await answeredBefore(
+        deps.closing,
+        verifyReceiver(actorOf(deps, { ctx, token, client }), { client, url }),
+      );
+    }
     await auditCall(deps, { ctx, token, client }, 'registration', { security: 'change', about });
     const nonce = await storeUrl(deps, clientToken, url);
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, nonce));

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { checkReceiver, sendTest } from '../../acts/receiverChecks.js';
-import { unavailable } from '../../http/apiError.js';
 import { answeredRequest, oneOfMany, text, urlText } from '../../http/schemas.js';
 import { actorOf } from '../actor.js';
-import { clientCall } from '../call.js';
+import { answeredBefore, clientCall } from '../call.js';
 import { exampleNotification } from '../reference/webhook.js';
 import { urlCodes } from '../steps/checkUrl.js';
 
@@ -41,15 +40,9 @@ export const checkReceiverCall = clientCall({
     'Sends good and bad test notifications now, to `url` or else to the registered URL, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something.',
   after503: 'some of them may have been sent; a repeat sends all of them again, under other ids.',
   result: { what: 'The result of each check.', schema: z.object({ checks: z.array(oneCheck) }) },
-  answer: async (deps, request) => {
-    const answered = new AbortController();
-    const ends = new Promise<never>((_, reject) => {
-      const end = () => reject(unavailable('the process ends'));
-      deps.closing?.addEventListener('abort', end, { signal: answered.signal });
-    });
+  answer: (deps, request) => {
     const { client, query } = request;
-    const checking = checkReceiver(actorOf(deps, request), { client, url: query.url });
-    return await Promise.race([checking, ends]).finally(() => answered.abort());
+    return answeredBefore(deps.closing, checkReceiver(actorOf(deps, request), { client, url: query.url }));
   },
 });
 

@@ -59,15 +59,15 @@ const sends = { name: 'sends', calls: 6, windowSeconds: 30 };
 
 /**
  * Counts a client's call that sends something, over all such calls and all processes, and records it.
- * @param recording.together how many sends to count, all or none: 1, or the 5 of a check, which may follow a
- * test at once.
+ * @param recording.together how many sends to count, all or none: 1, the 2 of a registration that is verified, or the 5 of a check,
+ * which may follow a test at once.
  * @throws ApiError 429, and as `auditCall`
  */
 export async function admitSend(
   deps: ApiDeps,
   caller: Caller & { client: Subject },
   what: string,
-  { together = 1, ...recording }: Parameters<typeof auditCall>[3] & { together?: 1 | 5 } = {},
+  { together = 1, ...recording }: Parameters<typeof auditCall>[3] & { together?: 1 | 2 | 5 } = {},
 ): Promise<void> {
   const { sendRate } = deps.db.client(caller.client.clientToken);
   const { waitMs } = await countCall(deps.db, sendRate, { ...sends, calls: sends.calls / together });
