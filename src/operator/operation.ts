@@ -273,7 +273,9 @@ export async function requireClient(operator: Operator, clientToken: string): Pr
 /** Returns why an operation was not carried out, for the operator. @param isChange it may have changed something */
 export function explainError(err: unknown, isChange = false): string {
   if (err instanceof Refused) return err.message;
-  if (!(err instanceof ApiError) && isRedisUnavailable(err)) {
+  // It may begin with an id.
+  if (err instanceof ApiError) return messageOf(err).replace(/\.?$/, '.');
+  if (isRedisUnavailable(err)) {
     const [why] = explainRefusals([refusalOf(err)]);
     const may = isChange ? ' The command may or may not have taken effect.' : '';
     return `${why?.says}${may} ${why?.todo}`;

@@ -61,12 +61,12 @@ export function requestOf(
 
 /**
  * Everything that Redis holds of the clients and accounts, but counts of attempts, which are written seconds later, and
- * the processes, which say every few seconds that they run.
+ * the processes and the clock, which are noted every few seconds.
  */
 export async function everything(h: Harness): Promise<string[]> {
   const { redis } = h.db;
   const passing =
-    /access-token|account-call:|account-rate|decision:|send-rate|disk-mark|token-failures|token-rate|attempts-by:|calls:\d|processes$/;
+    /access-token|account-call:|account-rate|decision:|send-rate|disk-mark|token-failures|token-rate|attempts-by:|calls:\d|clock$|processes$/;
   const keys = await keysMatching(h.db, `${h.prefix}*`);
   const kept = keys.filter((key) => !passing.test(key)).sort();
   return await Promise.all(
