@@ -56,6 +56,8 @@ export interface Actor {
   report(change: Omit<StateChange, 'at' | 'by'>): void;
   /** Counts notifications that the act has cancelled, where the sweep does not. */
   countCancelled(count: number): void;
+  /** Counts a piece of a list that a search has read. */
+  countPiece(): void;
   /** Checks that notifications may go to a URL. @throws ApiError, TargetRefused, ResolverUnavailable */
   checkUrl(url: string): Promise<void>;
   /** Returns a URL as the actor may see it: only its scheme and host, if the rest may hold a secret. */

@@ -19,6 +19,7 @@ import {
   type NotificationOrder,
   newestNotifications,
   notificationOfEvent,
+  type OnPiece,
   orderOf,
   type Position,
 } from '../redis/notifications/notificationPages.js';
@@ -62,7 +63,9 @@ export const listNotifications = act(
   async (actor, { client, ...asked }: Asked & { client?: Subject | undefined }) => {
     const db = await actor.db();
     const isPage = client !== undefined && actor.by === 'publisher';
-    const found = isPage ? await readPage(db, client, asked) : await readNewest(db, client, asked);
+    const found = isPage
+      ? await readPage(db, client, asked, actor.countPiece)
+      : await readNewest(db, client, asked);
     const { notifications, cursor: next_cursor, listedSince: since } = found;
     return {
       notifications: await Promise.all(notifications.map((n) => present(actor, n))),
@@ -74,10 +77,10 @@ export const listNotifications = act(
 );
 
 /** Returns a page, the cursor of the next one if more may follow, and since when the list is complete if it is short. @throws ApiError 400 for a wrong cursor */
-export async function readPage(db: Db, client: Subject, asked: Asked) {
+export async function readPage(db: Db, client: Subject, asked: Asked, onPiece?: OnPiece) {
   const { clientToken } = client;
   const { order, behind, ...filter } = filterOf(asked, clientToken);
-  const { notifications, next } = await listRecords(db, clientToken, { ...filter, behind });
+  const { notifications, next } = await listRecords(db, clientToken, { ...filter, behind }, onPiece);
   return {
     notifications,
     cursor: next && writeCursor(order, next, clientToken),
@@ -183,7 +186,9 @@ export const explainEvent = act(
   { publisher: 'orPlatform', operator: 'look' },
   async (actor, { client, eventId }: { client: Subject; eventId: string }) => {
     const isId = eventIdPattern.test(eventId);
-    const found = isId ? await notificationOfEvent(await actor.db(), client.clientToken, eventId) : undefined;
+    const find = async () =>
+      notificationOfEvent(await actor.db(), client.clientToken, eventId, actor.countPiece);
+    const found = isId ? await find() : undefined;
     if (found === undefined)
       throw new ApiError('unknown_event', wordsOf('unknown_event') + askWhetherEmpty(eventId));
     return { ...(await present(actor, found)), found };

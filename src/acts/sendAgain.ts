@@ -75,7 +75,7 @@ export const replay = act(
     if (range.until !== undefined && range.until > now)
       throw badParameter(`until must not be later than now, ${presentTime(now)}`);
     const found = await owedAgain(actor, range, title, (db, span) =>
-      replayDelivered(db, range.client.clientToken, span),
+      replayDelivered(db, range.client.clientToken, span, actor.countPiece),
     );
     const { count, until, listedSince } = found;
     return {

@@ -40,6 +40,7 @@ export function actorOf(
     claimNotices: async (clientToken) => deps.notices.claimSoon(clientToken),
     report: (change) => reportStateChange(deps, change),
     countCancelled: (count) => deps.metrics.ended('cancelled', count),
+    countPiece: deps.countPieces('records', token.accountId),
     checkUrl: (url) => checkUrl(deps, url, ctx.querystring),
     shownUrl: (url) => url,
     warn: ignore,

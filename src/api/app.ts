@@ -31,7 +31,7 @@ export function createApi(services: Services): Koa {
   const deps: ApiDeps = {
     ...services,
     findToken: tokenFinder(db),
-    countCall: accountLimits(db, config.ACCOUNT_RATE_PER_SECOND),
+    ...accountLimits(db, config.ACCOUNT_RATE_PER_SECOND),
     failures: createFailureLimits(db),
     paceAccount: lines.account,
     inTurn: oneByOne(config),

@@ -19,9 +19,8 @@ export interface Services extends StartedParts {
 }
 
 /** The dependencies of the calls: parts of the service, and what the API remembers from call to call. */
-export interface ApiDeps extends Services {
+export interface ApiDeps extends Services, ReturnType<typeof accountLimits> {
   findToken: ReturnType<typeof tokenFinder>;
-  countCall: ReturnType<typeof accountLimits>;
   /** Counts a call with an account's credentials in this process. @throws ApiError 429 */
   paceAccount: (ctx: Pick<ApiContext, 'req'>, accountId: string) => Promise<void>;
   /** Carries out the long calls of one line one after another. @throws ApiError 429 */

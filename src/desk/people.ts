@@ -78,7 +78,7 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
     },
   });
 
-  const countCall = accountLimits(db, config.ACCOUNT_RATE_PER_SECOND);
+  const { countCall } = accountLimits(db, config.ACCOUNT_RATE_PER_SECOND);
   /** The cookie that ties sign-ins to the browser in which they began: people begin several, in several tabs. */
   const cookies = sessionCookies('desk_sign_in', reached);
   const secretOf = (browser: string, state: string) => cookies.formTokenOf(`${browser} ${state}`);

@@ -1,6 +1,6 @@
 /** Rates by key: in the memory of this process, or over all processes. */
 import type { Db } from '../redis/connection/db.js';
-import { isRedisUnavailable } from '../redis/connection/unavailable.js';
+import { ignore, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Counted, countCall, type Rate } from '../redis/records/rates.js';
 
 /**
@@ -82,5 +82,7 @@ export function sharedRate(db: Db, keyPrefix: string, rate: Rate) {
       if (counted.waitMs > 0) allowedAt.remember(key, untilMs, untilMs);
       return counted;
     },
+    /** Counts a call that is made already, unless Redis does not answer: later calls wait for it. */
+    countMade: (key: string) => countCall(db, `${keyPrefix}:${key}`, rate, true).catch(ignore),
   };
 }

@@ -138,6 +138,7 @@ export function createOperator(own: Own, why?: string): Operator {
     // The sweep reports and counts by the entry in the audit.
     report: ignore,
     countCancelled: ignore,
+    countPiece: ignore,
     checkUrl: async (url) => await checkTarget(url, readTargetPolicy(config())),
     shownUrl: (url) => (role === 'look' ? originOf(url) : url),
     secretBox: () => createSecretBox(config().SECRETS_KEY),

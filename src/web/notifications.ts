@@ -36,7 +36,7 @@ export const listedNotifications: SitePart = async (site, { db }) => {
   const here = `${site.here}/notifications`;
   const [state, platform_id] = [given(ctx, 'state'), (await askedAsset(site, db))?.platformId];
   const query = checked(notificationsQuery, { state, platform_id, cursor: given(ctx, 'cursor') });
-  const { notifications, cursor, listedSince } = await readPage(db, client, query);
+  const { notifications, cursor, listedSince } = await readPage(db, client, query, site.countPiece);
   const rows = notifications.map((n) => ({
     id: n.notificationId,
     cells: [

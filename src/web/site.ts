@@ -29,6 +29,8 @@ export interface Site extends Pick<Visit<unknown>, 'ctx' | 'formToken'> {
   access: ConsoleSession['access'];
   health: Endpoint;
   registration?: Registration;
+  /** Counts a piece of a list that the page has read. */
+  countPiece?(): void;
 }
 
 export type SitePart<Of extends Site = Site> = (site: Of, deps: PageDeps) => Piece | Promise<Piece>;

@@ -73,6 +73,25 @@ describe('a rate per account', () => {
     assert.equal((await register('https://apart.example/')).status, 200, 'another kind');
   });
 
+  for (const { method, path, body } of [
+    { method: 'GET', path: '/events/an-1' },
+    { method: 'GET', path: '/notifications?platform_id=nosuch' },
+    { method: 'GET', path: '/notifications?state=cancelled' },
+    { method: 'POST', path: '/notifications/replay', body: { since, dry_run: true } },
+  ])
+    it(`counts what a search reads, for all processes: ${method} ${path}`, async () => {
+      const read = Array.from({ length: 1000 * quota }, (_, i) => [i, `msg_${i}`]).flat();
+      await h.db.redis.zadd(h.db.client(customer.client_token).notifications, ...read);
+      assert.ok([200, 404].includes((await customer.call(method, path, body)).status));
+      const later = await customer.call('GET', '/clients', undefined, second);
+      assert.equal(later.status, 429);
+      // The search itself is a call too.
+      assert.ok(
+        Number(later.headers.get('retry-after')) > 10 / quota,
+        'what is above the rate is made up for',
+      );
+    });
+
   it('bounds calls that look up a name: none of them looks up a name beyond it', async () => {
     asked.clear();
     const statuses: number[] = [];

@@ -107,7 +107,8 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
  * token.
  * @throws ApiError 404, the same for a client that does not exist and for another account's
  */
-async function findClient<From extends Visit<ConsoleSession>>({ db }: ApiDeps, visit: From) {
+async function findClient<From extends Visit<ConsoleSession>>(deps: ApiDeps, visit: From) {
+  const { db } = deps;
   const { site: clientToken } = visit.ctx.params;
   const { accountId, scopes, generation, fingerprint, access } = visit.session;
   const token = { accountId, scopes, generation, fingerprint: `console:${fingerprint}` };
@@ -116,7 +117,8 @@ async function findClient<From extends Visit<ConsoleSession>>({ db }: ApiDeps, v
     : { ...(await findNoticesClient(db, token)), name: 'Notices' };
   const here = clientToken ? siteUrl(clientToken) : '/console/notices';
   visit.ctx.state.frame.back = home({ client, here });
-  return { ...visit, token, client, here, access, reader: publisher };
+  const countPiece = deps.countPieces('console', accountId);
+  return { ...visit, token, client, here, access, reader: publisher, countPiece };
 }
 
 function recovery({ health, access, formToken, here }: Site, path: string, sinceMs: number): Piece {

@@ -2,6 +2,7 @@
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
+import { ignore } from '../connection/unavailable.js';
 import type { NotificationState } from '../owed/standing.js';
 import {
   getNotification,
@@ -34,6 +35,9 @@ export interface NotificationFilter {
 
 /** A filter of the list of the newest 10,000. */
 type Match = Omit<NotificationFilter, 'limit'> & { eventId?: string };
+
+/** Told of each piece of a list that was read, whether anything matched or not. */
+export type OnPiece = () => void;
 
 /**
  * The order of a list, the latest first: waiting notifications by the time since which their asset is owed, which a newer
@@ -88,11 +92,12 @@ export async function listNotifications(
   db: Db,
   clientToken: string,
   filter: NotificationFilter,
+  onPiece?: OnPiece,
 ): Promise<{ notifications: ListedNotification[]; next?: Position }> {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = filter;
   const notifications: ListedNotification[] = [];
   let pieces = 0;
-  for await (const { entries, end } of listedEntries(db, clientToken, filter)) {
+  for await (const { entries, end } of listedEntries(db, clientToken, filter, onPiece)) {
     const matching = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);
     const chosen = matching.slice(0, filter.limit - notifications.length);
     for (const record of await recordsOf(db, clientToken, chosen)) {
@@ -114,7 +119,12 @@ async function recordsOf(db: Db, clientToken: string, entries: readonly Entry[])
 }
 
 /** Lists the notifications that match and have a record, in the order of the filter. */
-export async function* listedEntries(db: Db, clientToken: string, filter: Match): AsyncGenerator<Entries> {
+export async function* listedEntries(
+  db: Db,
+  clientToken: string,
+  filter: Match,
+  onPiece: OnPiece = ignore,
+): AsyncGenerator<Entries> {
   const { behind = beginning, until } = filter;
   const latest = until === undefined ? beginning : { score: until, member: '' };
   const isBounded = orderOf(filter) === 'accepted' && !isBehind(behind, latest);
@@ -122,6 +132,7 @@ export async function* listedEntries(db: Db, clientToken: string, filter: Match)
   const rest = restsBetweenSteps();
   while (position !== undefined) {
     const page: Entries = await readPage(db, clientToken, position, filter);
+    onPiece();
     yield page;
     position = page.end;
     if (position !== undefined) await rest();
@@ -162,8 +173,9 @@ export async function notificationOfEvent(
   db: Db,
   clientToken: string,
   eventId: string,
+  onPiece?: OnPiece,
 ): Promise<NotificationRecord | undefined> {
-  for await (const { entries } of listedEntries(db, clientToken, { eventId })) {
+  for await (const { entries } of listedEntries(db, clientToken, { eventId }, onPiece)) {
     const [newest] = entries;
     if (newest !== undefined) return await getNotification(db, clientToken, newest.notificationId);
   }

@@ -4,7 +4,7 @@ import { restsBetweenSteps } from '../../promises.js';
 import { type Db, timeAt } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
-import { listedEntries, listedSince } from './notificationPages.js';
+import { listedEntries, listedSince, type OnPiece } from './notificationPages.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
 export const cancelNotification = async (db: Db, clientToken: string, notificationId: string) =>
@@ -79,12 +79,13 @@ export async function replayDelivered(
   db: Db,
   clientToken: string,
   range: Range,
+  onPiece?: OnPiece,
 ): Promise<{ count: number; until: number; listedSince?: number }> {
   const { since, until = await firstEnd(db, clientToken, range), dryRun } = range;
   if (!dryRun) await announceClaims(db, clientToken);
   const seen = new Set<string>();
   let count = 0;
-  for await (const { entries } of listedEntries(db, clientToken, { state: 'delivered' })) {
+  for await (const { entries } of listedEntries(db, clientToken, { state: 'delivered' }, onPiece)) {
     const assets = entries.flatMap(({ notificationId, platformId = '', endedAt = 0 }) => {
       if (endedAt < since || endedAt > until || seen.has(platformId)) return [];
       seen.add(platformId);

@@ -15,9 +15,17 @@ export interface Counted {
   fullInMs: number;
 }
 
-/** Counts a call of all processes towards a rate, unless the rate does not allow the call now. @throws errors of Redis */
-export async function countCall(db: Db, key: string, { calls, windowSeconds }: Rate): Promise<Counted> {
-  const every = (windowSeconds * 1000) / calls;
-  const [waitMs, fullInMs] = await evaluate<[number, number]>(db, 'countCall', [key], [every, calls]);
+/**
+ * Counts a call of all processes towards a rate, unless the rate does not allow the call now.
+ * @param isOwed counts it all the same: later calls wait for it @throws errors of Redis
+ */
+export async function countCall(
+  db: Db,
+  key: string,
+  { calls, windowSeconds }: Rate,
+  isOwed = false,
+): Promise<Counted> {
+  const args = [(windowSeconds * 1000) / calls, calls, isOwed ? 1 : 0];
+  const [waitMs, fullInMs] = await evaluate<[number, number]>(db, 'countCall', [key], args);
   return { waitMs, fullInMs };
 }
