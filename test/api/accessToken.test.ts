@@ -129,7 +129,7 @@ describe('POST /oauth/access_token', () => {
   });
 
   const long = 'x'.repeat(4_200);
-  /** Beside what nearlyRight.test.ts sends to every call that takes a form. */
+  /** Beside what mistakes.test.ts sends to every call that takes a form. */
   const refused: Record<number, Case[]> = {
     415: [
       ['no content type', () => new Uint8Array(3)],

@@ -161,7 +161,7 @@ describe('POST /enrichments', () => {
   });
 
   describe('malformed JSON, a bad field (path named), more than 500 events: 400', () => {
-    // Of malformed JSON every call says where it is: nearlyRight.test.ts.
+    // Of malformed JSON every call says where it is: mistakes.test.ts.
     it('no body', () => assertRefused('', 400, 'invalid_request', /no body, or an empty one/));
 
     it('names every mistake of an event', () =>

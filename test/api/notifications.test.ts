@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
-import { createClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
-import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
 import { closeGate, startReceiver, until } from '../receiver.js';
 import { forTest } from '../servers.js';
 import { type Customer, type Json, newCustomer, patient, useShared } from '../service.js';
 
-describe('calls for the publisher’s engineers', () => {
+describe('notifications: listed, shown, sent again', () => {
   const h = useShared(patient);
   const receiver = forTest(() => startReceiver());
   const customer = forTest(() => newCustomer(h));
@@ -29,92 +27,6 @@ describe('calls for the publisher’s engineers', () => {
       return (attempts as Json[] | undefined)?.length === times;
     });
   const pause = (isPaused: boolean) => setPaused(h.db, customer.client_token, isPaused);
-
-  it('GET /clients lists the account’s clients, and no other', async () => {
-    await newCustomer(h);
-    const one = { client_token: customer.client_token, name: 'Example Site' };
-    const clients = [{ ...one, state: 'not_registered', owed: 0 }];
-    assert.deepEqual(await read('/clients'), { clients, has_more: false });
-    await register();
-    const registered = [{ ...one, state: 'active', url: receiver.url, owed: 0 }];
-    assert.deepEqual(await read('/clients'), { clients: registered, has_more: false });
-  });
-
-  it('GET /clients lists every client once, by client token, 50 by default, also while clients come and go', async () => {
-    const { account_id: accountId } = customer;
-    const create = (clientToken: string) => createClient(h.db, { accountId, name: 'Site', clientToken });
-    const names = Array.from({ length: 55 }, (_, i) => `page-${accountId}-${String(i).padStart(2, '0')}`);
-    for (const clientToken of names) await create(clientToken);
-    const seen: string[] = [];
-    const sizes: number[] = [];
-    for (let query = '?limit=5'; query !== ''; ) {
-      const { clients, next_cursor: cursor } = await read(`/clients${query}`);
-      const tokens = (clients as Json[]).map(({ client_token }) => String(client_token));
-      sizes.push(tokens.length);
-      seen.push(...tokens);
-      query = cursor === undefined ? '' : `?cursor=${cursor}`;
-      const { status } = await (await newCustomer(h)).call('GET', `/clients${query}`);
-      assert.equal(status, query === '' ? 200 : 400, 'a cursor of another account');
-      // In front of the cursor: it moves nothing that is still to come.
-      await create(`0${seen.length}-${accountId}`);
-    }
-    assert.deepEqual(sizes, [5, 50, 1]);
-    assert.deepEqual(seen, [customer.client_token, ...names].sort());
-  });
-
-  it('GET /push_notifications answers 404 when nothing is registered, then the registration and its state', async () => {
-    assert.equal((await read('/push_notifications')).code, 'not_registered');
-    await register();
-    await delivered('vid-1');
-    const { registered_at: at, last_success_at: last, ...rest } = await read('/push_notifications');
-    assert.ok(Date.parse(String(at)) <= Date.parse(String(last)));
-    assert.deepEqual(rest, {
-      url: receiver.url,
-      state: 'active',
-      state_since: at,
-      state_reason: 'registered',
-      owed: 0,
-      failed: 0,
-      quiet_seconds: 0,
-      last_failure_at: null,
-      last_error: null,
-      last_detail: null,
-      next_attempt_at: null,
-    });
-  });
-
-  const secretPath = '/push_notifications/signing_secret';
-
-  it('POST /push_notifications/signing_secret answers 429 with Retry-After while ten previous ones still sign, and loses no secret', async () => {
-    await read(secretPath);
-    let last: unknown;
-    for (let i = 0; i < previousSigningSecretsAtMost; i++)
-      last = (await call('POST', secretPath)).body.signing_secret;
-    const refused = await call('POST', secretPath);
-    assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
-    const waitSeconds = Number(refused.headers.get('retry-after'));
-    assert.ok(waitSeconds > 23 * 3600 && waitSeconds <= 24 * 3600, String(waitSeconds));
-    assert.equal((await read(secretPath)).signing_secret, last);
-  });
-
-  it('POST /push_notifications/test sends to the registered URL, answers the request and its result, and is limited to bursts of 5', async () => {
-    await register();
-    const test = () => call('POST', '/push_notifications/test');
-    const { body } = await test();
-    const [got] = receiver.received;
-    assert.equal(got?.body, '{"event":"test","platform_id":"test"}');
-    const request = body.request as { headers: Record<string, string>; body: string };
-    assert.equal(request.body, got?.body);
-    assert.equal(request.headers['webhook-id'], got?.headers['webhook-id']);
-    assert.deepEqual([body.status, typeof body.milliseconds], [200, 'number']);
-    assert.equal((await read('/push_notifications')).last_success_at, null);
-    receiver.answer = () => 302;
-    const failed = (await test()).body;
-    assert.deepEqual([failed.status, failed.error], [302, 'redirect']);
-    const statuses: number[] = [];
-    for (let i = 0; i < 5; i++) statuses.push((await test()).status);
-    assert.deepEqual(statuses, [200, 200, 200, 200, 429]);
-  });
 
   it('GET /notifications lists newest first, page by page, with filters; one by its id, with its attempts and the URL’s scheme and host', async () => {
     await customer.register(`${receiver.url}?secret=1`);
@@ -198,7 +110,8 @@ describe('calls for the publisher’s engineers', () => {
     const first = await publish('first');
     const keys = h.db.client(customer.client_token);
     const at = Date.now();
-    const newer = Array.from({ length: 10_000 }, (_, i) => [at + i, `msg_${String(i).padStart(22, 'A')}`]);
+    // Those that are owed are listed beside the newest 10,000.
+    const newer = Array.from({ length: 10_001 }, (_, i) => [at + i, `msg_${String(i).padStart(22, 'A')}`]);
     await h.db.redis.zadd(keys.notifications, ...newer.flat());
     await publish('second');
     await cancelNotification(h.db, customer.client_token, first);
@@ -234,11 +147,9 @@ describe('calls for the publisher’s engineers', () => {
       assert.deepEqual(await replay({ since, until: till }), again, 'delivered after that time');
       const now = new Date().toISOString();
       assert.deepEqual(await replay({ since, until: now, dry_run: true }), { count: 2, until: now });
-      const later = (ms: number) => new Date(Date.now() + ms).toISOString();
       const wrong = [
-        { since, until: later(60_000) },
         { since, until: '2099-01-01T00:00:00Z', dry_run: true },
-        { since: later(60_000) },
+        { since: '2099-01-01T00:00:00Z' },
         { since: now, until: since },
       ];
       for (const body of wrong) assert.equal((await replay(body)).code, 'invalid_request');
@@ -274,79 +185,4 @@ describe('calls for the publisher’s engineers', () => {
       assert.deepEqual(sent.map(({ status }) => status).sort(), [...Array(6).fill(200), 429]);
     });
   }
-
-  it('GET /assets takes any id in the query as in the path, and names a known one that looks alike', async () => {
-    const asset = (id: string) => `/assets?platform_id=${encodeURIComponent(id)}`;
-    for (const id of ['..', '.', 'x/../y', 'a%2Fb', 'a b', 'é', '\ufeffcsv', 'cafe\u0301']) {
-      await publish(id);
-      assert.equal((await read(asset(id))).platform_id, id);
-    }
-    assert.equal((await call('GET', '/assets/x?platform_id=x')).status, 400);
-    const alike = { ' a b ': '"a b"', 'a\u00a0b': '"a b"', csv: '"\\ufeffcsv"', caf\u00e9: '"cafe\\u0301"' };
-    for (const [given, known] of Object.entries({ ...alike, 'e\u0301': '"\\u00e9"' })) {
-      const { msg, code } = await read(asset(given));
-      assert.equal(code, 'unknown_asset');
-      assert.ok(String(msg).includes(`compared byte for byte: ${known} is known`), String(msg));
-    }
-    assert.doesNotMatch(String((await read(asset('csw'))).msg), /byte/);
-  });
-
-  it('GET /assets/{platform_id} says why something was or was not sent', async () => {
-    assert.equal((await read('/assets/a%2Fb')).code, 'unknown_asset');
-    await publish('a/b');
-    assert.equal(((await read('/assets/a%2Fb')).last_event as Json).decision, 'not_registered');
-    await register();
-    await delivered('a/b');
-    const after = await read('/assets/a%2Fb');
-    assert.equal((after.last_event as Json).decision, 'queued');
-    assert.equal((after.last_notification as Json).state, 'delivered');
-  });
-
-  describe('GET /events/{event_id}', () => {
-    it('answers the newest notification that the event made: to the customer, and to the platform for any client, like GET /assets/{platform_id}', async () => {
-      await register();
-      const id = await delivered('vid-1', 'an-7731:1');
-      const { accepted_at: accepted, ended_at: ended, ...rest } = await read('/events/an-7731:1');
-      assert.ok(Date.parse(String(accepted)) <= Date.parse(String(ended)));
-      assert.deepEqual(rest, {
-        event_id: 'an-7731:1',
-        notification_id: id,
-        platform_id: 'vid-1',
-        state: 'delivered',
-        priority: 'live',
-      });
-      const paths = ['/events/an-7731:1', '/assets/vid-1'];
-      const answers = async () =>
-        (await Promise.all(paths.map((path) => call('GET', path)))).map(({ status, body }) => [status, body]);
-      const toCustomer = await answers();
-      customer.token = (await newCustomer(h, ['enrichments'])).token;
-      assert.deepEqual(await answers(), toCustomer);
-      assert.equal((await read('/events/an-2')).code, 'unknown_event');
-      assert.equal((await read('/notifications')).code, 'unknown_client');
-    });
-
-    it('names the notification that superseded it; for two assets with the same event id answers the newer notification', async () => {
-      await register();
-      await pause(true);
-      await publish('vid-1', 'an-1');
-      const second = await publish('vid-1', 'an-2');
-      const event = await read('/events/an-1');
-      assert.deepEqual([event.state, event.superseded_by], ['superseded', second]);
-      assert.equal((await read('/events/an-2')).waiting_reason, 'paused');
-      await until('a later millisecond', () => Date.now() > Date.parse(String(event.accepted_at)) + 1);
-      const other = await publish('vid-2', 'an-1');
-      assert.equal((await read('/events/an-1')).notification_id, other);
-    });
-
-    it('answers 404 unknown_event, with the times of retention, when it made none or does not exist', async () => {
-      await register();
-      await publish('vid-1', 'an-1', ['x']);
-      await publish('vid-1', 'an-2', ['x']);
-      for (const id of ['an-2', 'an-3']) {
-        const { status, body } = await call('GET', `/events/${id}`);
-        assert.deepEqual([status, body.code], [404, 'unknown_event'], id);
-        assert.match(String(body.msg), /10,000.*14 days.*GET \/assets/);
-      }
-    });
-  });
 });
