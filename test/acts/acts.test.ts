@@ -45,51 +45,13 @@ function doorsOf(act: Act<never, unknown>): string[] {
 }
 
 describe('acts', () => {
-  it('each has its doors', () => {
-    assert.deepEqual(Object.fromEntries(acts.map((act) => [act.title, doorsOf(act).join(', ')])), {
-      'asset forget': 'DELETE /assets, DELETE /assets/{platform_id}',
-      'client delete': 'operator client delete',
-      'client list': 'GET /clients, operator client list',
-      'client set': 'PUT /push_notifications/quiet_period, operator client set',
-      console: 'POST /console_sessions, operator console',
-      'console end': 'operator console',
-      explain: 'GET /assets, GET /assets/{platform_id}, operator explain',
-      'explain event': 'GET /events/{event_id}, operator explain',
-      'notification cancel': 'operator notification cancel',
-      'notification list': 'GET /notifications, operator notification list',
-      'notification recover': 'POST /notifications/recover, operator notification recover, form recover',
-      'notification redeliver':
-        'POST /notifications/{id}/redeliver, operator notification redeliver, form notifications/:id/redeliver',
-      'notification replay': 'POST /notifications/replay, operator notification replay, form replay',
-      'notification show': 'GET /notifications/{id}, operator notification show',
-      'registration change': 'operator registration change',
-      'registration check': 'POST /push_notifications/check, operator registration check, form check',
-      'registration pause': 'operator registration pause',
-      'registration reset': 'operator registration reset',
-      'registration resume': 'POST /push_notifications/resume, operator registration resume, form resume',
-      'registration show': 'GET /notices, GET /push_notifications, operator registration show',
-      'registration test':
-        'POST /push_notifications/test, operator registration test, form test, form notices/test',
-      'request headers set': 'PUT /push_notifications/headers',
-      'secrets rotate':
-        'POST /notices/signing_secret, POST /push_notifications/signing_secret, operator secrets rotate, form signing_secret/rotate',
-      'signing secret read':
-        'GET /notices/signing_secret, GET /push_notifications/signing_secret, form signing_secret',
-    });
-  });
-
-  it('each has a door for every kind of actor who may carry it out, and for no other', () => {
-    for (const act of acts) {
+  const isOperators = (door: string) => door.startsWith('operator ');
+  for (const act of acts)
+    it(`${act.title} has a door for whoever may, and no other: ${doorsOf(act).join(', ')}`, () => {
       const doors = doorsOf(act);
-      const isOperators = (door: string) => door.startsWith('operator ');
-      assert.equal(doors.some(isOperators), act.may.operator !== undefined, act.title);
-      assert.equal(
-        doors.some((door) => !isOperators(door)),
-        act.may.publisher !== undefined,
-        act.title,
-      );
-    }
-  });
+      assert.equal(doors.some(isOperators), act.may.operator !== undefined);
+      assert.equal(!doors.every(isOperators), act.may.publisher !== undefined);
+    });
 
   it('have their effects written in no second file: no door imports what an act changes with', () => {
     const aliases = /(\w+) as (\w+)/g;
