@@ -32,6 +32,9 @@ describeWithOneRedis('the same work is done for', () => {
     syncBuiltinESMExports();
     h = await startHarness({}, 'api');
     endMonitor = await monitorRedis(servers().redisUrl, (args) => {
+      // What a process notes by itself, whatever is asked: the time, and what it has counted.
+      if (args.some((arg) => arg.startsWith(`${h.prefix}clock`) || arg.startsWith(`${h.prefix}calls:`)))
+        return;
       if (args.some((arg) => arg.includes(h.prefix)) || args[0] === 'echo') commands.push(args);
     });
   });
