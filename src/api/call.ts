@@ -47,6 +47,8 @@ export interface Description {
   codes?: readonly ErrorCode[];
   /** The rate of the account that the call counts towards. */
   rate?: AccountRate;
+  /** The act that it carries out. */
+  act?: Act<never, unknown>;
   /** The caller's next step after 503 or no answer, for a call that changes or sends something: one sentence after "After 503". */
   after503?: string;
 }
@@ -147,7 +149,7 @@ export interface TokenRequest<Query = unknown, Body = unknown> {
 export type ClientRequest = TokenRequest & { client: Subject };
 
 interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType, Input>
-  extends Omit<Description, 'description' | 'security'> {
+  extends Omit<Description, 'description' | 'security' | 'act'> {
   description?: string;
   by?: NonNullable<May['publisher']>;
   query?: Query;
@@ -157,7 +159,7 @@ interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType, Inp
   isLong?: true;
   /** Returns false for a call that does not count towards the rate. */
   isCounted?: (request: TokenRequest<z.output<Query>, z.output<Body>>) => boolean;
-  /** The act that the call carries out, and the act's input: instead of `answer`. */
+  /** With the act's input: instead of `answer`. */
   act?: Act<Input, unknown>;
   input?: (request: TokenRequest<z.output<Query>, z.output<Body>> & About) => Input;
   answer?: (deps: ApiDeps, request: TokenRequest<z.output<Query>, z.output<Body>> & About) => unknown;

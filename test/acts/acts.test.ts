@@ -12,6 +12,7 @@ import { noticesTest, siteActions } from '../../src/api/console/actions.js';
 import type { ApiDeps } from '../../src/api/deps.js';
 import { operatorOf } from '../../src/desk/calls.js';
 import type { ApiContext } from '../../src/http/context.js';
+import { accountLimits } from '../../src/http/limits.js';
 import { pickerOf } from '../../src/http/picker.js';
 import { nameOf } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
@@ -84,7 +85,8 @@ describe('an act', () => {
     assert.ok(found && client);
     const req = { headers: {}, socket: { remoteAddress: '127.0.0.1' } };
     const ctx = { req, state: { requestId: 'acts-test' }, querystring: '' } as unknown as ApiContext;
-    return actorOf(h.apiDeps as ApiDeps, { ctx, token: found, client });
+    const limits = accountLimits(h.db, 100);
+    return actorOf({ ...h.apiDeps, ...limits } as ApiDeps, { ctx, token: found, client });
   }
   const operator = (role: Role): Actor =>
     operatorOf(h.apiDeps, { role, who: 'Ada (test)', warnings: [] }, 'a test');

@@ -23,6 +23,7 @@ import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { bearerToken } from '../steps/publisher.js';
 
 export const registerPushNotificationsCall = declareCall({
+  act: verifyReceiver,
   route: 'POST /register_push_notifications',
   summary: 'Register the URL of a client',
   description:
