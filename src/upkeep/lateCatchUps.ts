@@ -1,5 +1,12 @@
 import type { Db } from '../redis/connection/db.js';
-import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
+import {
+  adoptIndex,
+  announceChange,
+  indexedClients,
+  setAside,
+  stoppedClients,
+} from '../redis/owed/owedClients.js';
+import { type Situation, waits } from '../redis/owed/waitReasons.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { noteOwed } from '../redis/records/attemptHistory.js';
 import { getClient } from '../redis/records/clients.js';
@@ -22,7 +29,8 @@ export interface Swept {
 
 /**
  * Looks at each client of the index of owed clients: wakes its catch-up, where that has not looked when it should have, and counts what
- * the client is owed. A client that is owed nothing leaves the index.
+ * the client is owed. A client that is owed nothing leaves the index. A stopped client is set aside until its catch-up should have looked:
+ * nothing can be sent to it before it is announced.
  * @param counts gets the progress
  * @param how.repairsHolds also holds or lets go clients whose account was only partly disabled or enabled
  * @param how.steadyMs for how long Redis' clock has shown no jump
@@ -43,22 +51,46 @@ export async function wakeLateCatchUps(
   };
   const sum: Sum = { ...none, failing: {} };
   const failingAccounts = new Set<string | undefined>();
+  const look = async (clientToken: string, wasAside: boolean) => {
+    const endpoint = await getEndpoint(db, clientToken);
+    if (repairsHolds) await repairHold(db, clientToken, endpoint);
+    if (!endpoint.isConsistent)
+      round.noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
+    if (endpoint.owed === 0) return await setAside(db, clientToken, steadyMs);
+    const { owed, catchUpLateMs } = endpoint;
+    // It is looked at below.
+    if (wasAside && !isStopped(endpoint)) return await announceChange(db, clientToken);
+    counts.looked++;
+    addUp(sum, endpoint);
+    if (endpoint.state === 'failing') failingAccounts.add((await getClient(db, clientToken))?.accountId);
+    if (isStopped(endpoint))
+      return await setAside(db, clientToken, steadyMs, { owed, lookInMs: -catchUpLateMs });
+    if (catchUpLateMs <= graceMs) return;
+    const done = await catchUps.alarm(clientToken);
+    if (done === 'woken' || done === 'replaced') counts[done]++;
+  };
+  await adoptIndex(db).catch(round.noteAway);
+  for await (const page of stoppedClients(db, round.noteAway)) {
+    const due: string[] = [];
+    for (const { clientToken, owed, isDue } of page)
+      if (isDue) due.push(clientToken);
+      else addUpStopped(sum, owed);
+    await round.workOn(due, (clientToken) => look(clientToken, true));
+  }
   for await (const page of indexedClients(db, round.noteAway))
-    await round.workOn(page, async (clientToken) => {
-      counts.looked++;
-      const endpoint = await getEndpoint(db, clientToken);
-      if (repairsHolds) await repairHold(db, clientToken, endpoint);
-      if (!endpoint.isConsistent)
-        round.noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
-      if (endpoint.owed === 0) return await forgetOwedClient(db, clientToken, steadyMs);
-      addUp(sum, endpoint);
-      if (endpoint.state === 'failing') failingAccounts.add((await getClient(db, clientToken))?.accountId);
-      if (endpoint.catchUpLateMs <= graceMs) return;
-      const done = await catchUps.alarm(clientToken);
-      if (done === 'woken' || done === 'replaced') counts[done]++;
-    });
+    await round.workOn(page, (clientToken) => look(clientToken, false));
   const counted = { ...sum, failingAccounts: failingAccounts.size };
   await Promise.all([noteCounts(db, 'counted', counted), noteOwed(db, sum.owed)]).catch(round.noteAway);
+}
+
+const stoppedBy: Situation[] = ['paused', 'suspended', 'no_url'];
+
+/** Nothing can be sent before a change that announces the client, and its catch-up is known to run. A hold may have to be repaired. */
+function isStopped({ waitingReason, inFlight, held, catchUpLateMs }: Endpoint): boolean {
+  const situation = waitingReason && waits[waitingReason].situation;
+  return (
+    situation !== undefined && stoppedBy.includes(situation) && inFlight === 0 && !held && catchUpLateMs < 0
+  );
 }
 
 async function repairHold(db: Db, clientToken: string, { held }: Endpoint): Promise<void> {
@@ -68,6 +100,12 @@ async function repairHold(db: Db, clientToken: string, { held }: Endpoint): Prom
 }
 
 type Sum = Omit<NonNullable<Parameters<typeof noteCounts<'counted'>>[2]>, 'failingAccounts'>;
+
+function addUpStopped(sum: Sum, owed: number): void {
+  sum.owed += owed;
+  sum.owedClients++;
+  sum.catchUps++;
+}
 
 function addUp(sum: Sum, { owed, catchUpUntil, overdueMs, state, lastError = '' }: Endpoint): void {
   sum.owed += owed;

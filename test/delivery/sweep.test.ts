@@ -7,6 +7,7 @@ import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { recordChange } from '../../src/redis/records/audit.js';
+import { readCounts } from '../../src/redis/records/counts.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
@@ -146,6 +147,25 @@ describe('What nothing works on', () => {
     // The clock steps back.
     await sweep();
     assert.equal(await isIndexed(h.db, client), true);
+  });
+
+  it('is not looked at while nothing can be sent, is counted all the same, and is found after a change', async () => {
+    const { h, client } = scene;
+    await owe();
+    await setPaused(h.db, client, true);
+    for (let i = 0; i < 7; i++) {
+      await sweep();
+      h.skip(110_000);
+    }
+    const looks = async () => (await sweep()).looked;
+    assert.equal(await looks(), 0);
+    const { owed, owedClients } = (await readCounts(h.db)).counted ?? {};
+    assert.deepEqual({ owed, owedClients }, { owed: 1, owedClients: 1 });
+    h.skip(2 * 3_600_000);
+    assert.equal(await looks(), 1, 'its catch-up may have been lost');
+    await setPaused(h.db, client, false);
+    assert.equal(await looks(), 1);
+    await h.noneOwed(client);
   });
 
   it('was taken by a process that was killed: it is sent again once its lease has ended', async () => {

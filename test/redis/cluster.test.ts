@@ -4,7 +4,7 @@ import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js'
 import { slotOf } from '../../src/redis/connection/keys.js';
 import { servesCalls, watchStore } from '../../src/redis/connection/needs.js';
 import { createUpdateWaits } from '../../src/redis/notifications/updates.js';
-import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
+import { adoptIndex, announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';
 import { moveSlot, startOwnCluster } from '../ownRedis.js';
@@ -47,11 +47,12 @@ describe('A Redis Cluster', () => {
   });
 
   it('finds clients in the index of a former single Redis, whose keys were copied', async () => {
-    const { db } = await newClient();
-    await db.redis.zadd(db.global.owedClients, Date.now(), 'SITE-OLD');
+    const { db, clientToken } = await newClient();
+    await db.redis.zadd(db.global.owedClients, Date.now(), clientToken);
+    await adoptIndex(db);
     const found: string[] = [];
     for await (const page of indexedClients(db, assert.ifError)) found.push(...page);
-    assert.deepEqual(found, ['SITE-OLD']);
+    assert.deepEqual(found, [clientToken]);
   });
 
   it('confirms writes to disk node by node, for the clients of each', async () => {

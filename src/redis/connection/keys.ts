@@ -98,6 +98,9 @@ export function globalKeys(prefix: string) {
     deletedClients: `${prefix}deleted-clients`, // sorted set: by the time of the deletion, until the keys are cleared
     owedClients: `${prefix}owed-clients`, // sorted set: client token by the time its last claim began
     owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`, // in a cluster: a part of it
+    // hash, in a cluster in parts likewise: owed clients to which nothing can be sent, with the time of the sweep's next look, and how much
+    stoppedClients: `${prefix}stopped-clients`,
+    stoppedClientsBeside: (tag: string) => `${prefix}stopped-clients:{${tag}}`,
     // hash, in a cluster one in each range of slots: a server's clock as last seen; its last step back (clocks.ts)
     clock: `${prefix}clock`,
     clockBeside: (tag: string) => `${prefix}clock:{${tag}}`,

@@ -2,6 +2,7 @@
 import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import { announceChange } from '../owed/owedClients.js';
 import { listNotifications } from './notificationPages.js';
 import { getNotification } from './notifications.js';
 
@@ -73,5 +74,7 @@ export async function forgetAsset(
   const { bucket, field } = assetSlot(platformId);
   const args = [platformId, bucket, field, db.settings.keepSegmentsSeconds];
   const [knownSegments, cancelled] = await runScript<[number, string]>(db, 'forgetAsset', clientToken, args);
+  // Its owed assets are counted anew.
+  if (cancelled) await announceChange(db, clientToken);
   return { knownSegments, ...(cancelled && { cancelled }) };
 }

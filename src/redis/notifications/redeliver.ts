@@ -3,12 +3,14 @@ import { assetSlot } from '../../ids.js';
 import { restsBetweenSteps } from '../../promises.js';
 import { type Db, timeAt } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { announceClaims } from '../owed/owedClients.js';
+import { announceChange, announceClaims } from '../owed/owedClients.js';
 import { listedEntries, listedSince, type OnPiece } from './notificationPages.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
-export const cancelNotification = async (db: Db, clientToken: string, notificationId: string) =>
-  (await runScript(db, 'cancel', clientToken, [notificationId])) === 1;
+export async function cancelNotification(db: Db, clientToken: string, notificationId: string) {
+  await announceChange(db, clientToken);
+  return (await runScript(db, 'cancel', clientToken, [notificationId])) === 1;
+}
 
 /**
  * Sends a notification again: a waiting one is due now, an ended one is owed again. If its asset is owed by a newer one, that one is due.

@@ -1,8 +1,10 @@
 /**
  * Keeps the index of clients that are owed something. One Redis has one sorted set; a cluster has 256, each in a
- * slot beside those of its clients, so that an unavailable node delays only its own clients, and no key takes every claim.
+ * slot beside those of its clients, so that an unavailable node delays only its own clients, and no key takes every claim. Beside it are
+ * the stopped clients, to which nothing can be sent before a change: whoever makes such a change announces the client first.
  */
-import { type Db, toPairs } from '../connection/db.js';
+import { mapInPages } from '../../promises.js';
+import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { clientBase, rangeTags, tagBeside } from '../connection/keys.js';
 import { evaluate, runScript } from '../connection/library.js';
 
@@ -41,38 +43,84 @@ export function announceClaims(db: Db, clientToken: string): Promise<boolean> {
 /** Made-up client tokens leave nothing. */
 async function announce(db: Db, clientToken: string): Promise<boolean> {
   if ((await db.redis.exists(db.client(clientToken).client)) === 0) return false;
-  await evaluate(db, 'announceClaims', [indexKey(db, clientToken)], [clientToken]);
+  await evaluate(db, 'announce', indexKeys(db, clientToken), [clientToken, 0]);
   return true;
 }
 
+/** Announces a change of a client, before the change: the sweep looks at the client again, if it may be owed something. */
+export async function announceChange(db: Db, clientToken: string): Promise<void> {
+  await evaluate(db, 'announce', indexKeys(db, clientToken), [clientToken, 1]);
+}
+
 /**
- * Removes a client that is owed nothing, unless a claim was announced recently.
+ * Removes a client from the index, unless it was announced recently.
+ * @param stopped absent: it is owed nothing; else it is owed so much, can be sent nothing, and is looked at again in so many ms
  * @param steadyMs for how long Redis' clock has shown no jump, which would make an announcement look older
  */
-export async function forgetOwedClient(db: Db, clientToken: string, steadyMs: number): Promise<void> {
+export async function setAside(
+  db: Db,
+  clientToken: string,
+  steadyMs: number,
+  { owed, lookInMs }: { owed: number; lookInMs: number } = { owed: 0, lookInMs: 0 },
+): Promise<void> {
   if (steadyMs < unclaimedMs) return;
-  // A cluster with the keys of a former single Redis has its index too.
-  for (const key of new Set([indexKey(db, clientToken), db.global.owedClients])) {
-    await evaluate(db, 'forgetOwedClient', [key], [clientToken, unclaimedMs]);
-  }
+  const args = [clientToken, unclaimedMs, owed, Math.ceil(lookInMs)];
+  await evaluate(db, 'setAside', indexKeys(db, clientToken), args);
+}
+
+/** A cluster with the keys of a former single Redis has its index too. */
+export async function adoptIndex(db: Db): Promise<void> {
+  const { owedClients, stoppedClients: stopped } = db.global;
+  if (!db.nodes.isCluster) return;
+  const found = [...(await db.redis.zrange(owedClients, '0', '-1')), ...(await db.redis.hkeys(stopped))];
+  await mapInPages(found, 50, (clientToken) => announceClaims(db, clientToken));
+  for (const key of [owedClients, stopped]) if (found.length > 0) await db.redis.del(key);
 }
 
 /** Reads every client of the index, in pages. @param onError called for each part of the index that cannot be read */
 export async function* indexedClients(db: Db, onError: (err: unknown) => void) {
   const { owedClients, owedClientsBeside } = db.global;
-  const keys = db.nodes.isCluster ? [owedClients, ...rangeTags.map(owedClientsBeside)] : [owedClients];
-  for (const key of keys) {
+  const scan = (key: string) => db.redis.zscanStream(key, { count: 500 });
+  for await (const page of scanned(db, [owedClients, owedClientsBeside], scan, onError))
+    yield page.map(([clientToken]) => clientToken);
+}
+
+/** No look is further ahead than catch-up sleeps: one that is was noted before Redis' clock was set back. */
+const longestLookMs = 2 * 3_600_000;
+
+/** Reads every stopped client, in pages. @param onError as above */
+export async function* stoppedClients(db: Db, onError: (err: unknown) => void) {
+  const { stoppedClients: whole, stoppedClientsBeside } = db.global;
+  const scan = (key: string) => db.redis.hscanStream(key, { count: 500 });
+  for await (const page of scanned(db, [whole, stoppedClientsBeside], scan, onError)) {
+    const now = nowOf(db);
+    yield page.map(([clientToken, text]) => {
+      const [lookAt = 0, owed = 0] = text.split(' ').map(Number);
+      return { clientToken, owed, isDue: lookAt <= now || lookAt > now + longestLookMs };
+    });
+  }
+}
+
+async function* scanned(
+  { nodes }: Db,
+  [whole, beside]: [string, (tag: string) => string],
+  scan: (key: string) => AsyncIterable<unknown>,
+  onError: (err: unknown) => void,
+) {
+  for (const key of nodes.isCluster ? rangeTags.map(beside) : [whole]) {
     try {
-      for await (const flat of db.redis.zscanStream(key, { count: 500 }))
-        yield toPairs(flat as string[]).map(([clientToken]) => clientToken);
+      for await (const flat of scan(key)) yield toPairs(flat as string[]);
     } catch (err) {
       onError(err);
     }
   }
 }
 
-const indexKey = ({ nodes, global, prefix }: Db, clientToken: string): string =>
-  nodes.isCluster ? global.owedClientsBeside(tagBeside(clientBase(prefix, clientToken))) : global.owedClients;
+function indexKeys({ nodes, global, prefix }: Db, clientToken: string): [string, string] {
+  if (!nodes.isCluster) return [global.owedClients, global.stoppedClients];
+  const tag = tagBeside(clientBase(prefix, clientToken));
+  return [global.owedClientsBeside(tag), global.stoppedClientsBeside(tag)];
+}
 
 /** A catch-up that was woken and has not planned for so long is stuck. */
 const stuckMs = 120_000;

@@ -6,6 +6,7 @@
 import { recordKeptDays } from '../../constants.js';
 import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import { announceChange } from '../owed/owedClients.js';
 import { ChangeRefused, getClient } from './clients.js';
 import { resetRegistration } from './registrations.js';
 
@@ -30,6 +31,7 @@ export async function deleteClient(db: Db, clientToken: string): Promise<void> {
   await db.redis.zadd(db.global.deletedClients, nowOf(db), clientToken);
   await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
   await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
+  await announceChange(db, clientToken);
   await resetRegistration(db, clientToken);
   await db.redis.del(db.client(clientToken).signingSecrets);
 }

@@ -4,6 +4,7 @@ import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
 import { ignore, unlessBroken } from '../connection/unavailable.js';
+import { announceChange } from '../owed/owedClients.js';
 import type { WaitReason } from '../owed/waitReasons.js';
 import { getRegistration, type Registration } from './registrations.js';
 
@@ -78,12 +79,14 @@ const concurrency = 100;
 /** Pauses all deliveries of a client, or ends the pause; the caller wakes catch-up. @returns whether that changed anything */
 export async function setPaused(db: Db, clientToken: string, paused: boolean): Promise<boolean> {
   const args = ['paused', paused ? 1 : 0, paused ? 'paused' : 'resumed'];
+  if (!paused) await announceChange(db, clientToken);
   return (await runScript(db, 'stopEndpoint', clientToken, args)) === 1;
 }
 
 /** Holds a disabled account's client like a paused one, or ends the hold. @returns whether that changed anything */
 export async function setHeld(db: Db, clientToken: string, held: boolean): Promise<boolean> {
   const why = held ? 'its account was disabled' : 'its account was enabled';
+  if (!held) await announceChange(db, clientToken);
   return (await runScript(db, 'stopEndpoint', clientToken, ['held', held ? 1 : 0, why])) === 1;
 }
 
@@ -93,6 +96,7 @@ export async function setHeld(db: Db, clientToken: string, held: boolean): Promi
  * @returns false for an active endpoint
  */
 export async function resumeEndpoint(db: Db, clientToken: string, by: 'operator' | 'publisher' = 'operator') {
+  await announceChange(db, clientToken);
   return (await runScript(db, 'resumeEndpoint', clientToken, [by])) === 1;
 }
 

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import { announceChange } from '../owed/owedClients.js';
 import type { SecretBox } from './secretBox.js';
 import { newSigningSecret, ownerOf } from './secrets.js';
 
@@ -28,6 +29,7 @@ const pollMs = 50;
 export async function register(db: Db, box: SecretBox, clientToken: string, url: string) {
   const sealed = box.seal(newSigningSecret(), ownerOf(clientToken, 'current'));
   const nonce = randomUUID();
+  await announceChange(db, clientToken);
   for (;;) {
     const storingSinceMs = Date.now();
     const args = [url, nonce, takeOverAfterMs, sealed];
@@ -75,6 +77,7 @@ export async function changeRegistration(
   by: 'operator' | 'publisher' = 'operator',
 ): Promise<{ previous_url: string; url: string } | undefined> {
   const args = [url, randomUUID(), by];
+  await announceChange(db, clientToken);
   const previous = await runScript<string | null>(db, 'changeRegistration', clientToken, args);
   return previous === null ? undefined : { previous_url: previous, url };
 }

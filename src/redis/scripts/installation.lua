@@ -9,18 +9,24 @@ entry('mark', function(KEYS) return redis.call('SET', KEYS[1], '', 'EX', 60) end
 -- Arguments: those of XADD after the key
 -- Repeat: records the change once more
 entry('recordChange', function(KEYS, ARGV) return redis.call('XADD', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
--- Announces claims of a client to the index of owed clients.
--- KEYS: the index of owed clients
--- Arguments: client_token
-entry('announceClaims', function(KEYS, ARGV) return redis.call('ZADD', KEYS[1], now, ARGV[2]) end)
--- Removes a client that is owed nothing from the index, unless a claim was announced recently.
--- KEYS: the index of owed clients
--- Arguments: client_token, unclaimed_ms (an announcement of that age or newer counts)
--- Answer: 1 if it was removed, else 0
-entry('forgetOwedClient', function(KEYS, ARGV)
-  local at = redis.call('ZSCORE', KEYS[1], ARGV[2])
-  if at and tonumber(at) < now - tonumber(ARGV[3]) then return redis.call('ZREM', KEYS[1], ARGV[2]) end
-  return 0
+-- Announces claims of a client, or a change after which something may be sent to it, to the index of owed clients.
+-- KEYS: the index of owed clients, the stopped ones
+-- Arguments: client_token, '1' for a change, which concerns only a client that may be owed something
+entry('announce', function(KEYS, ARGV)
+  local was_stopped = redis.call('HDEL', KEYS[2], ARGV[2]) == 1
+  if ARGV[3] == '1' and not was_stopped and not redis.call('ZSCORE', KEYS[1], ARGV[2]) then return 0 end
+  return redis.call('ZADD', KEYS[1], now, ARGV[2])
+end, {'allow-oom'})
+-- Removes a client from the index, unless it was announced recently: it is owed nothing, or can be sent nothing before it is announced.
+-- KEYS: the index of owed clients, the stopped ones
+-- Arguments: client_token, unclaimed_ms (an announcement of that age or newer counts), how much it is owed, in how many ms the sweep looks
+--   at it again
+entry('setAside', function(KEYS, ARGV)
+  local at, owed = redis.call('ZSCORE', KEYS[1], ARGV[2]), tonumber(ARGV[4])
+  if at and tonumber(at) >= now - tonumber(ARGV[3]) then return end
+  redis.call('ZREM', KEYS[1], ARGV[2])
+  if owed == 0 then redis.call('HDEL', KEYS[2], ARGV[2])
+  else redis.call('HSET', KEYS[2], ARGV[2], string.format('%d %d', now + tonumber(ARGV[5]), owed)) end
 end)
 -- Notes a server's clock, and whether it has stepped back by more than a second since the last note. A replica that takes over knows the note.
 -- KEYS: the server's witness
