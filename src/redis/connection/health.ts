@@ -9,7 +9,6 @@ import {
   isAnswer,
   isLasting,
   isOfCommand,
-  needsSomebody,
   type RedisReason,
   RedisUnavailable,
   type Refusal,
@@ -146,10 +145,10 @@ export class StoreHealth {
     return [...new Set(this.isEmptied ? ['emptied' as const, ...now] : now)];
   }
 
-  /** Returns whether calls fail although this server answers, until somebody acts. A full Redis still answers reads, and delivers. */
+  /** Returns whether events fail although this server answers. A full Redis delivers. */
   isRefusing(name: string): boolean {
     const refused = this.refused().filter(({ server }) => server === name || server === '');
-    return this.isEmptied || refused.some((one) => needsSomebody(one) && stopsCalls(one));
+    return this.isEmptied || refused.some(stopsIntake);
   }
 
   /** Notes that a connection failed, or answers (without `err`). */
@@ -188,6 +187,18 @@ export class StoreHealth {
 /** Refusals of one reason are one, unless each command needs a right of its own. */
 const keyOf = (refused: Refused): string =>
   `${refused.server} ${refused.reason} ${isOfCommand(refused.reason) ? refused.command : ''}`;
+
+/** Commands of every event and of the call for a token (test/redis/verdicts.test.ts finds them). */
+export const ofIntake: ReadonlySet<string> = new Set(
+  'FCALL GET HGET HLEN HMGET HSET SET TIME WAITAOF XADD ZADD ZCARD'.split(' '),
+);
+
+/**
+ * True for a refusal that the next event would meet, or the call for its token. Where some events, a page or a click fail, they fail in
+ * every process: without any, a balancer would refuse the rest too.
+ */
+const stopsIntake = ({ reason, command }: Refusal): boolean =>
+  isOfCommand(reason) ? command === undefined || ofIntake.has(command) : reason !== 'full';
 
 /**
  * INFO and ECHO serve only those who look after the store, the next two only a call that waits for an update, and PTTL a call that

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { ConfigError } from '../../config.js';
 import type { Db } from './db.js';
-import { type Refused, readFacts } from './health.js';
+import { ofIntake, type Refused, readFacts } from './health.js';
 import { rangeTags } from './keys.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
@@ -41,7 +41,7 @@ export const nameIn = (example: string): string => example.split(' ', 1)[0] as s
 
 /**
  * Uses each server as the service does, and has the health learn what is refused.
- * @param isBrief leaves out what any call of the service would find
+ * @param isBrief leaves out what only calls find that no event needs
  */
 export function tryNeeds(db: Db, isBrief = false): Promise<Refused[]> {
   return db.health.learn(async () => {
@@ -74,24 +74,24 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
       words.map((word) => (word.startsWith('$') ? key(word.slice(1)) : word)),
     );
   const own = { redis, nodes: { ...db.nodes, ownerOf: () => redis }, clockOffsetMs: () => 0 };
+  const cleanUp = needed.slice(-2);
   const all = [
-    ...needed.slice(0, -2),
+    ...needed.slice(0, -2).filter((example) => !isBrief || ofIntake.has(nameIn(example))),
     ...(db.settings.keepSegmentsSeconds > 0 ? [expiry] : []),
-    ...needed.slice(-2),
+    ...cleanUp,
     ...(db.confirms ? ['WAITAOF 0 0 0'] : []),
   ];
-  const tries: [command: string, done: Promise<unknown>][] = isBrief
-    ? []
-    : [
-        ['FUNCTION', loadLibrary(redis)],
-        ...all.map((example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))]),
-        ['PSUBSCRIBE', subscribe(db, redis)],
-        ['FCALL', evaluate(own, 'mark', [key('mark')])],
-        // Keys of a cluster's other nodes.
-        ...(db.nodes.isCluster ? [] : rangeTags.filter((_, i) => i % 16 === 0)).map(
-          (other): [string, Promise<unknown>] => ['EXISTS', redis.exists(`${db.prefix}need:{${other}}`)],
-        ),
-      ];
+  const tries: [command: string, done: Promise<unknown>][] = [
+    ...(isBrief ? [] : [['FUNCTION', loadLibrary(redis)] satisfies [string, Promise<unknown>]]),
+    ...all.map((example): [string, Promise<unknown>] => [nameIn(example), call(example.split(' '))]),
+    ['FCALL', evaluate(own, 'mark', [key('mark')])],
+  ];
+  if (!isBrief) {
+    tries.push(['PSUBSCRIBE', subscribe(db, redis)]);
+    // Keys of a cluster's other nodes.
+    for (const other of db.nodes.isCluster ? [] : rangeTags.filter((_, i) => i % 16 === 0))
+      tries.push(['EXISTS', redis.exists(`${db.prefix}need:{${other}}`)]);
+  }
   tries.push(['INFO', readFacts(redis).then((facts) => db.health.noteFacts(server, facts))]);
   // Scripts do without it, and hide that it is refused.
   tries.push(['PUBLISH', redis.publish(db.client('need').updates, '')]);
@@ -155,9 +155,14 @@ export function watchStore(db: Db, everyMs = 5000): void {
   db.redis.once('end', () => clearInterval(timer));
 }
 
-/** Resolves if a server answers and refuses nothing that calls need: the others' clients wait. @throws if none does */
-export const servesCalls = ({ nodes, health }: Db): Promise<unknown> =>
-  firstAnswer(nodes, async (server) => {
-    await nodes.greet(server);
-    if (health.isRefusing(nodes.nameOf(server))) throw new RedisUnavailable('Redis refuses what calls need');
+/**
+ * Resolves if a server answers and refuses nothing that events need, as of now: the others' clients wait. What was refused is tried
+ * again before it is believed. @throws if none does
+ */
+export const servesCalls = (db: Db): Promise<unknown> =>
+  firstAnswer(db.nodes, async (server) => {
+    const isRefusing = () => db.health.isRefusing(db.nodes.nameOf(server));
+    await db.nodes.greet(server);
+    if (isRefusing()) await tryNeeds(db).then(() => checkMarks(db));
+    if (isRefusing()) throw new RedisUnavailable('Redis refuses what events need');
   });
