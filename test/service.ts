@@ -217,13 +217,13 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
   const native = role === 'api' ? undefined : await NativeConnection.connect(config.temporalConnection);
   if (native) await ensureSearchAttributes(native, config.TEMPORAL_NAMESPACE, log);
   const connection = native ?? connect(config);
-  const temporal = createTemporalClient(connection, config);
+  const metrics = Object.assign(createMetrics(), given.metrics);
+  const temporal = createTemporalClient(connection, config, metrics.temporalAnswered);
   const targetPolicy = readTargetPolicy(config);
   const real = senderOf(config, targetPolicy);
   const { permit } = given;
   const sender = permit ? Object.assign(Object.create(real), { permit: permit.bind(undefined, real) }) : real;
   const secretBox = given.secretBox ?? createSecretBox(config.SECRETS_KEY);
-  const metrics = Object.assign(createMetrics(), given.metrics);
   const parts = { config, db, log, temporal, sender, secretBox, metrics };
   const delivering = await startDelivering({ ...parts, role });
   const apart = role === 'worker' ? await startDelivering({ ...parts, role: 'api' }) : undefined;

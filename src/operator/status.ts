@@ -4,7 +4,7 @@ import { presentTime } from '../acts/present.js';
 import { integer, text, time } from '../http/schemas.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { readCounts } from '../redis/records/counts.js';
-import { minutesRead, readMinutes } from '../redis/records/minutes.js';
+import { minutesRead, readMinutes, refusedStarts } from '../redis/records/minutes.js';
 import { count, distance, span } from '../web/words.js';
 import { countWorkers, serversNow } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
@@ -67,7 +67,12 @@ async function look(operator: Operator) {
   });
   const late = clients.filter(({ situation }) => situation === 'late');
   late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
-  const ours = [...problems, ...describeFailures(lately), temporal.problem];
+  const ours = [
+    ...problems,
+    ...(await describeRefusedStarts(lately)),
+    ...describeFailures(lately),
+    temporal.problem,
+  ];
   ours.push(...ownProblems(late, broken, ended?.ageMs));
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
   const { verdict, because } = judge(ours.filter(Boolean).join(' '), clients);
@@ -158,6 +163,16 @@ function ownProblems(late: readonly ClientStatus[], broken: readonly string[], u
   return problems;
 }
 
+/** Says which starts of workflows Temporal refused for good, and why: their events arrive late where workers are apart. */
+async function describeRefusedStarts(lately: Record<string, number>): Promise<string[]> {
+  const { saysOfRefused } = await import('../temporal/refusal.js');
+  return Object.entries(lately).flatMap(([cause, times]) => {
+    if (!cause.startsWith(refusedStarts)) return [];
+    const refused = `${count(times, 'workflow')} could not be started in the last ${minutesRead} minutes.`;
+    return `${refused} ${saysOfRefused(cause.slice(refusedStarts.length))}`;
+  });
+}
+
 /**
  * Says what the service failed to do lately. One call in a hundred may fail, such as at the end of a process. An attempt that could not be
  * made leaves nothing late and no endpoint failing.
@@ -168,7 +183,9 @@ function describeFailures({ total = 0, failed = 0, starts = 0, ...own }: Record<
   const says = failed * 100 > total ? [`${share} failed by us (${failed} of ${total} with 500 or 503).`] : [];
   // This command may reach Temporal by another way than the processes.
   if (starts > 0) says.push(`Temporal did not take ${count(starts, 'start')} of workflows ${lately}.`);
-  const causes = Object.entries(own).map(([cause, times]) => `${cause}: ${times}`);
+  const causes = Object.entries(own).flatMap(([cause, times]) =>
+    cause.startsWith(refusedStarts) ? [] : `${cause}: ${times}`,
+  );
   return causes.length === 0
     ? says
     : [...says, `Attempts ${lately} could not be made (${causes.join(', ')}).`];

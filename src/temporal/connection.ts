@@ -4,7 +4,7 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import { type Config, ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
-import { explainTemporal, grpcCodeOf, reasonOf, withoutRetries } from './refusal.js';
+import { explainTemporal, grpcCodeOf, reasonOf, type TemporalReason, withoutRetries } from './refusal.js';
 
 /**
  * Connects a process without a worker. Returns immediately, even while Temporal is unavailable. Each call is tried once: the caller
@@ -115,8 +115,16 @@ export async function inWords(err: unknown, { temporalConnection, TEMPORAL_ADDRE
 const retryMs = 250;
 const sayEveryMs = 5000;
 
-/** Classes of failed calls to Temporal. `limit`: a limit of the namespace or the server is reached. */
-export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
+/** Classes of failed calls to Temporal: reasons of refusal.ts. */
+export const temporalErrorClasses = [
+  'away',
+  'limit',
+  'credentials',
+  'right',
+  'namespace',
+  'invalid',
+  'other',
+] as const satisfies TemporalReason[];
 type TemporalErrorClass = (typeof temporalErrorClasses)[number];
 
 export const observedCalls = ['start', 'signal', 'signal_with_start', 'terminate', 'describe'] as const;
@@ -155,8 +163,10 @@ function observeCalls(connection: Connection | NativeConnection, observe: CallOb
 function classify(err: unknown): TemporalErrorClass | undefined {
   if (err instanceof WorkflowNotFoundError || err instanceof WorkflowExecutionAlreadyStartedError)
     return undefined;
-  if (reasonOf(err) === 'limit') return 'limit';
-  return isTemporalUnavailable(err) ? 'away' : 'other';
+  const reason = reasonOf(err);
+  return (
+    temporalErrorClasses.find((one) => one === reason) ?? (isTemporalUnavailable(err) ? 'away' : 'other')
+  );
 }
 
 /** gRPC codes after which a call may be repeated: cancelled, unknown, deadline, exhausted, not ready, aborted, internal, unavailable. */
@@ -172,4 +182,4 @@ export function isTemporalUnavailable(err: unknown): boolean {
 
 /** Returns whether the same call may succeed later: Temporal is unavailable, or does not accept the caller. */
 export const isWorthRepeating = (err: unknown): boolean =>
-  isTemporalUnavailable(err) || ![undefined, 'other'].includes(reasonOf(err));
+  isTemporalUnavailable(err) || ![undefined, 'invalid', 'other'].includes(reasonOf(err));

@@ -23,18 +23,23 @@ const reasons = {
     'Temporal is not ready, its store is away or full, or it is another server: it accepts connections, and does not serve.',
     'Look at its log, or correct TEMPORAL_ADDRESS. If https_proxy or http_proxy is set, put its host into no_proxy.',
   ],
+  invalid: [
+    'Temporal refuses what a call contains (INVALID_ARGUMENT).',
+    'The namespace may have a search attribute with another type, or SEARCH_ATTRIBUTE_BYTES may be too large: "operator doctor" says which.',
+  ],
   other: [
     'Temporal refuses a call.',
     'Look at its log, or correct TEMPORAL_ADDRESS: it may be another server.',
   ],
 } as const;
 
-type TemporalReason = keyof typeof reasons;
+export type TemporalReason = keyof typeof reasons;
 const lasting: readonly TemporalReason[] = ['speaks_tls', 'tls', 'credentials', 'right', 'namespace'];
 
 /** gRPC's codes */
 const byCode: Record<number, TemporalReason> = {
-  ...Object.fromEntries([3, 6, 11, 12, 15].map((code) => [code, 'other'])),
+  ...Object.fromEntries([6, 11, 12, 15].map((code) => [code, 'other'])),
+  3: 'invalid',
   5: 'namespace',
   7: 'right',
   8: 'limit',
@@ -49,7 +54,9 @@ export const reasonOf = (err: unknown): TemporalReason | undefined => byCode[grp
  * @returns `lasts`: waiting does not cure it
  */
 export async function explainTemporal(err: unknown, options: TemporalConnectionOptions) {
-  const known = reasonOf(err);
+  const answered = reasonOf(err);
+  // These calls contain nothing that a server of Temporal would refuse.
+  const known = answered === 'invalid' ? 'other' : answered;
   const gave = known === 'other' ? `gRPC ${grpcCodeOf(err)}` : undefined;
   const tried: Tried = known === undefined ? await tryConnection(options) : { reason: known, code: gave };
   const { reason, code } = tried.reason === 'not_ready' ? await askVersion(options) : tried;
@@ -61,9 +68,15 @@ export async function explainTemporal(err: unknown, options: TemporalConnectionO
 /** Returns why a call failed, by its answer alone. */
 export const saysOf = (err: unknown): string => reasons[reasonOf(err) ?? 'away'][0];
 
+/** Says why starts were refused for good, and what to do. @param reason of {@link reasonOf}; another: a bug of the service */
+export const saysOfRefused = (reason: string): string =>
+  reason in reasons ? reasons[reason as TemporalReason].join(' ') : 'A bug of the service: see the log.';
+
 /** Returns what the log says of a failed call: the text of a server's answer stays with the server. */
 export const toldOf = (err: unknown) =>
-  grpcCodeOf(err) === undefined ? { err } : { reason: reasonOf(err) ?? 'away', says: saysOf(err) };
+  grpcCodeOf(err) === undefined
+    ? { err }
+    : { reason: reasonOf(err) ?? 'away', says: saysOf(err), do: reasons[reasonOf(err) ?? 'away'][1] };
 
 interface Tried {
   reason: TemporalReason;

@@ -2,9 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { ClaimedEvent } from '../redis/owed/claim.js';
+import { refusedStarts } from '../redis/records/minutes.js';
 import type { Tracing } from '../tracing.js';
 import { isWorthRepeating } from './connection.js';
-import { saysOf, toldOf } from './refusal.js';
+import { reasonOf, saysOf, toldOf } from './refusal.js';
 import { showEvents } from './shown.js';
 
 export interface StartDeps {
@@ -19,7 +20,8 @@ export interface StartDeps {
   log: Logger;
   /** Counts events. */
   metrics: { started(events: number): void; withoutWorkflow(events: number): void };
-  minutes: { count(cause: 'starts'): unknown };
+  /** Counts starts that found Temporal unavailable twice, and those that it refused for good. */
+  minutes: { count(cause: 'starts' | `${typeof refusedStarts}${string}`): unknown };
   tracing?: Tracing;
 }
 
@@ -144,7 +146,7 @@ export class WorkflowStarts {
 
   /** @returns the error if Temporal is unavailable */
   async #try(start: WorkflowStart): Promise<unknown> {
-    const { log, metrics, tracing, temporal, taskQueue, eager } = this.deps;
+    const { log, metrics, minutes, tracing, temporal, taskQueue, eager } = this.deps;
     const { workflowId, events, input } = start;
     const span = tracing?.begin('StartWorkflow:enrichment', {
       kind: 'PRODUCER',
@@ -170,6 +172,7 @@ export class WorkflowStarts {
       span?.end({}, isUnavailable ? 'unavailable' : 'refused');
       if (isUnavailable) return err;
       metrics.withoutWorkflow(events.length);
+      minutes.count(`${refusedStarts}${reasonOf(err) ?? 'bug'}`);
       log.error({ ...toldOf(err), workflow_id: workflowId }, 'a workflow cannot be started');
     }
     return undefined;

@@ -8,7 +8,7 @@ import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startProxy } from '../proxy.js';
 import { startReceiver, until } from '../receiver.js';
 import { afterTest, forSuite, forTest, opened, openForSuite, servers } from '../servers.js';
-import { arrivedEvent, startHarness, startWithWorker } from '../service.js';
+import { arrivedEvent, keptLog, startHarness, startWithWorker } from '../service.js';
 import { openCli } from './cli.js';
 
 const settings = { DRAIN_PER_SECOND: '20', MAX_IN_FLIGHT: '16' };
@@ -182,6 +182,28 @@ describe('operator status: us or them', () => {
       const says = /Temporal did not take \d+ starts? of workflows of the last 3 minutes\./;
       await until('it is named', async () => says.test((await cli.json('status')).because));
     });
+
+    // RESOURCE_EXHAUSTED and the refusals that pass are the outage of the test before.
+    for (const [code, says] of [
+      [grpc.invalidArgument, /could not be started .* \(INVALID_ARGUMENT\)\. .*search attribute/],
+      [grpc.unimplemented, /could not be started .* Temporal refuses a call\./],
+    ] as const)
+      it(`a process whose starts of workflows are refused for good (gRPC ${code}), in log, status and metrics`, async () => {
+        const proxy = opened(await startGrpcProxy(servers().temporalAddress));
+        proxy.answer = (path) => (path.endsWith('/StartWorkflowExecution') ? code : grpc.ok);
+        const env = { TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue };
+        const { log, lines } = keptLog();
+        const errors: unknown[] = [];
+        const temporalAnswered = (call: string, _: number, error?: string) =>
+          error && errors.push([call, error]);
+        const api = opened(await startHarness(env, 'api', { log, metrics: { temporalAnswered } }));
+        await api.publish({ client: await h.newClient(receiver.url), asset: 'vid' });
+        await until('it is named', async () => says.test((await cli.json('status')).because));
+        const line = lines.find(({ msg }) => msg === 'a workflow cannot be started');
+        const reason = code === grpc.invalidArgument ? 'invalid' : 'other';
+        assert.deepEqual([line?.reason, typeof line?.do], [reason, 'string']);
+        assert.deepEqual(errors[0], ['start', reason]);
+      });
   });
 
   it('one slow answer of Redis is no problem', async () => {

@@ -1,8 +1,10 @@
 /**
  * A hash for each minute, in which every process counts: calls (`total`), those that failed by us (`failed`), starts of workflows that
- * failed twice (`starts`), own failures by cause.
+ * failed twice (`starts`), starts that Temporal refused for good by reason (`refused_starts:invalid`), own failures by cause.
  */
 import { type Db, nowOf } from '../connection/db.js';
+
+export const refusedStarts = 'refused_starts:';
 
 const minuteMs = 60_000;
 const flushEveryMs = 2_000;
