@@ -127,7 +127,7 @@ describe('console: links and sessions', () => {
     const [made, opened] = (await listCalls(h.db)).filter(
       ({ accountId, what }) => accountId === customer.account_id && what.startsWith('console'),
     );
-    assert.deepEqual([made?.what, made?.about], ['console link', { access: 'read' }]);
+    assert.deepEqual([made?.what, made?.about], ['console', { access: 'read' }]);
     assert.deepEqual(
       [opened?.what, opened?.tokenFingerprint, opened?.address, opened?.about],
       ['console opened', `console:${sha256.slice(0, 12)}`, '127.0.0.1', { access: 'read' }],
