@@ -77,6 +77,38 @@ describe('An attempt', () => {
     }
   });
 
+  it('of what a replay or recover owes again is made at the drain rate, and one of a new event before these', async () => {
+    const client = await newDeliveryClient({ drainPerSecond: 20, maxInFlight: 1000 });
+    const assets = Array.from({ length: 100 }, (_, i) => `vid-${i}`);
+    const range = { since: 0, dryRun: false };
+    const drains = async ({ count }: { count: number }, live: string): Promise<void> => {
+      const startedAt = client.elapsed();
+      client.pass(2);
+      await client.owe(live);
+      assert.ok(count >= assets.length);
+      let sent = 0;
+      for (let round = 0; sent < count; round++) {
+        const taken = await client.take(1000);
+        for (const one of taken) await client.settle(one, ok);
+        assert.equal(
+          taken.some(({ platformId }) => platformId === live),
+          round === 0,
+        );
+        sent += taken.filter(({ platformId }) => platformId !== live).length;
+        // A tenth of a second of unused time is kept.
+        assert.ok(sent <= 3 + 20 * ((client.elapsed() - startedAt) / second), `${sent} in round ${round}`);
+        client.pass(second / 2);
+      }
+    };
+    for (const asset of assets) await client.owe(asset);
+    client.pass(31 * day);
+    await client.plan();
+    await drains(await recoverFailed(client.db, client.clientToken, range), 'live-1');
+    const till = client.now();
+    client.pass(second);
+    await drains(await replayDelivered(client.db, client.clientToken, { ...range, until: till }), 'live-2');
+  });
+
   it('that fails after another one has suspended the endpoint leaves the failure that is shown', async () => {
     const client = await newDeliveryClient();
     for (const asset of ['gone', 'slow']) await client.owe(asset);

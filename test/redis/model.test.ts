@@ -506,6 +506,7 @@ const recover = step('recover', async (model, { db, clientToken }) => {
   const rest = await recoverFailed(db, clientToken, { ...anyTime, dryRun: false });
   assert.deepEqual(rest, { count: first.more, more: 0 });
   for (const { id, live } of failed) model.reopen(id, live);
+  if (failed.length > 0) model.drain();
 });
 
 const replay = step('replay', async (model, { db, clientToken }) => {
@@ -526,6 +527,7 @@ const replay = step('replay', async (model, { db, clientToken }) => {
     model.reopen(id, false);
     model.notification(id).live = false;
   }
+  if (due.size > 0) model.drain();
 });
 
 /** An operator, or the publisher, changes the client's bounds while assets wait and are in flight. */

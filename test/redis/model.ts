@@ -431,6 +431,11 @@ export class Model {
     this.pull();
   }
 
+  /** What is owed again is sent at the drain rate, with what waits already. */
+  drain(): void {
+    this.facts.recoveredAt = this.now + 1;
+  }
+
   resume(): void {
     const { facts, now } = this;
     facts.notBefore = 0;
@@ -525,7 +530,8 @@ export class Model {
   }
 
   get recoveredAt(): number {
-    return Math.min(this.facts.recoveredAt, this.now);
+    const { facts, now } = this;
+    return facts.recoveredAt > now + 1 ? now : facts.recoveredAt;
   }
 
   holds({ platformId, nonce }: Pick<Taken, 'platformId' | 'nonce'>): boolean {

@@ -214,6 +214,7 @@ entry('oweAgain', function(_, ARGV)
       end
     end
   end
+  if chosen > 0 and not is_dry then drain() end
   return chosen
 end)
 -- Removes the sets of some assets' further segments, of a deleted client.

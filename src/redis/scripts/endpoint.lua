@@ -20,7 +20,7 @@ local function health()
   local h = health_read
   -- Redis' clock has stepped back since this client was last set right (`set_right`).
   h.is_turned = h.clock_seen > now + 1000 or turned > h.turned
-  h.recovered_at = noted(h.recovered_at, 0)
+  h.recovered_at = noted(h.recovered_at, 1)
   -- A plan of another clock is unknown.
   if h.planned_at > now then h.planned_at, h.catch_up_until = 0, 0 end
   return h
@@ -60,6 +60,11 @@ local function enter(name)
     redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock', 'probe_step', 'probe_at')
   end
   sync_clock()
+end
+-- Sends what has become owed until now at the drain rate.
+local function drain()
+  redis.call('HSET', E, 'recovered_at', now + 1)
+  health_read = nil
 end
 -- Returns the state that people see.
 local function seen()

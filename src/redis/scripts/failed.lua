@@ -38,6 +38,7 @@ entry('recoverFailed', function(_, ARGV)
     end
     owe(asset, f.id, f.lane)
   end
+  if #assets > 0 then drain() end
   trim_list()
   return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
 end)
