@@ -1,4 +1,5 @@
 /** Posts notifications from this machine, signed with the client's secrets as the service signs them. */
+import { createHash } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { whyUnanswered } from './updates.mjs';
 
@@ -24,7 +25,7 @@ const atMostMs = 10_000;
 export function createForwarder({ to, secrets, clientToken }) {
   const webhooks = secrets.map((secret) => new Webhook(secret));
   return async (update) => {
-    const { platform_id, notification_id: id } = update;
+    const { platform_id, notification_id: id = idOf(update) } = update;
     const body = JSON.stringify({ event: 'asset-update', platform_id });
     const now = new Date();
     const headers = {
@@ -44,6 +45,17 @@ export function createForwarder({ to, secrets, clientToken }) {
       },
       (err) => ({ answered: null, why: whyUnanswered(err) }),
     );
-    return { ...update, ...answer, after_ms: Math.round(performance.now() - began) };
+    return { ...update, notification_id: id, ...answer, after_ms: Math.round(performance.now() - began) };
   };
+}
+
+/**
+ * Makes an id for an update without a notification, the same each time.
+ * @param {import('./updates.mjs').Update} update
+ */
+function idOf({ platform_id, updated_at }) {
+  const digest = createHash('sha256')
+    .update(JSON.stringify([platform_id, updated_at]))
+    .digest('base64url');
+  return `update_${digest.slice(0, 22)}`;
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /** `asset-update-listen`: reads the options and runs the server. Requests go to stdout, everything else to stderr. */
+import { readFileSync } from 'node:fs';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { createForwarder } from './forward.mjs';
 import { createReceiver } from './receiver.mjs';
 import { createVerifier } from './signature.mjs';
-import { ask, followUpdates } from './updates.mjs';
+import { ask, followUpdates, reconcile } from './updates.mjs';
 import { forwardedInWords, inWords, updateInWords } from './words.mjs';
 
 const exit = { done: 0, failed: 1, wrongUsage: 2 };
@@ -24,6 +25,11 @@ const program = new Command('asset-update-listen')
   .option('--client <token>', 'the client whose updates to follow')
   .option('--forward <url>', 'post each update to this URL, signed as the service signs it', httpUrl)
   .option('--replay <id>', 'with --forward: post the notification of this id once, and end')
+  .option(
+    '--reconcile <file>',
+    'compare the updates with what a receiver has stored (lines of platform_id, tab, webhook-id), and end',
+  )
+  .option('--since <time>', 'with --reconcile: compare no update before this time', time)
   .addOption(new Option('--secret <secret>').hideHelp())
   .addHelpText(
     'after',
@@ -36,13 +42,15 @@ Environment:
   NO_COLOR           no colours
 
 A request without a valid signature is answered 401.
-Exit status: 0 ended by Ctrl-C, 1 it could not listen, follow or replay, 2 wrong usage.`,
+Exit status: 0 ended by Ctrl-C, 1 it could not listen, follow or replay, or --reconcile found something missing,
+2 wrong usage.`,
   )
   .showHelpAfterError('(--help shows the usage)')
   .exitOverride((err) => process.exit(err.exitCode === 0 ? exit.done : exit.wrongUsage));
 
 program.parse();
 const { port, host, status, delay, json = false, secret, updates, client, forward, replay } = program.opts();
+const { reconcile: stored, since } = program.opts();
 const secrets = (process.env.SIGNING_SECRETS ?? '').split(/\s+/).filter((one) => one !== '');
 if (secret !== undefined) {
   refuse('Put the secret into SIGNING_SECRETS: arguments are visible in the process list.');
@@ -55,7 +63,7 @@ process.stdout.on('error', (/** @type {NodeJS.ErrnoException} */ { code }) => {
   process.exit(exit.failed);
 });
 if (updates !== undefined) await follow();
-for (const [name, value] of Object.entries({ client, forward, replay })) {
+for (const [name, value] of Object.entries({ client, forward, replay, reconcile: stored, since })) {
   if (value !== undefined) refuse(`--${name} needs --updates: the address of the service.`);
 }
 
@@ -128,9 +136,34 @@ async function follow() {
     const update = { platform_id, notification_id: replay, updated_at: new Date().toISOString() };
     process.exit((await tell(update)) === null ? exit.failed : exit.done);
   }
+  if (stored !== undefined) await compare(access, show);
   const refusal = await followUpdates(access, tell, say);
   say(`The service refuses to list updates: ${refusal}`);
   process.exit(exit.failed);
+}
+
+/**
+ * Compares, and ends.
+ * @param {import('./updates.mjs').Access} access
+ * @param {(value: unknown, words: string) => void} show
+ */
+async function compare(access, show) {
+  const found = await reconcile(access, readStored(), since, say);
+  if (typeof found === 'string') {
+    say(`The service refuses to list updates: ${found}`);
+    process.exit(exit.failed);
+  }
+  for (const update of found.missing) show(update, updateInWords(update));
+  say(`${found.missing.length} of ${found.compared} missing, until ${found.until}.`);
+  process.exit(found.missing.length > 0 ? exit.failed : exit.done);
+}
+
+function readStored() {
+  try {
+    return readFileSync(stored === '-' ? 0 : stored, 'utf8');
+  } catch (err) {
+    return refuse(`--reconcile: ${/** @type {Error} */ (err).message}`);
+  }
 }
 
 /**
@@ -205,6 +238,12 @@ function httpUrl(given) {
   const { protocol, username, password } = URL.canParse(given) ? new URL(given) : new URL('none:');
   if (/^https?:$/.test(protocol) && username + password === '') return given;
   throw new InvalidArgumentError('Give an absolute http or https URL, without a user.');
+}
+
+/** @param {string} given */
+function time(given) {
+  if (!Number.isNaN(Date.parse(given))) return given;
+  throw new InvalidArgumentError('Give a time such as 2026-01-31T12:00:00Z.');
 }
 
 /** @param {string} given */

@@ -1,7 +1,7 @@
 /** Follows the updates of a client (`GET /updates`): shows what would be notified on a machine that nobody can reach. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** @typedef {{ platform_id: string, notification_id: string, updated_at: string }} Update */
+/** @typedef {{ platform_id: string, notification_id?: string, updated_at: string }} Update without an id none was made: there was no URL */
 
 const waitSeconds = 20;
 const againSeconds = 2;
@@ -58,13 +58,68 @@ export async function followUpdates(access, tell, say) {
       }
       continue;
     }
-    const why = status === 0 ? body.msg : `${status}: ${body.msg}`;
-    if (status >= 300 && ![408, 429].includes(status) && status < 500) return why;
-    // A proxy may send a date instead of seconds.
-    const askedSeconds =
-      Number(retryAfter) || Math.ceil((Date.parse(String(retryAfter)) - Date.now()) / 1000);
-    const seconds = Math.min(Math.max(againSeconds, askedSeconds || 0), 86_400);
-    say(`No answer (${why}): asking again in ${seconds} s.`);
-    await sleep(seconds * 1000);
+    const why = await refusalOf({ status, body, retryAfter }, say);
+    if (why !== undefined) return why;
+  }
+}
+
+/**
+ * Waits before a call is repeated, or returns the refusal if asking again cannot help.
+ * @param {{ status: number, body: any, retryAfter?: string | null | undefined }} answer
+ * @param {(words: string) => void} say
+ * @returns {Promise<string | undefined>}
+ */
+async function refusalOf({ status, body, retryAfter }, say) {
+  const why = status === 0 ? body.msg : `${status}: ${body.msg}`;
+  if (status >= 300 && ![408, 429].includes(status) && status < 500) return why;
+  // A proxy may send a date instead of seconds.
+  const askedSeconds = Number(retryAfter) || Math.ceil((Date.parse(String(retryAfter)) - Date.now()) / 1000);
+  const seconds = Math.min(Math.max(againSeconds, askedSeconds || 0), 86_400);
+  say(`No answer (${why}): asking again in ${seconds} s.`);
+  await sleep(seconds * 1000);
+}
+
+/** So much later than an update its notification stands in a table that is read now, if the update was delivered. */
+const settledMs = 300_000;
+
+/**
+ * Compares what a receiver has stored with all updates of a client.
+ * @param {Access} access
+ * @param {string} stored lines of `platform_id`, a tab and `webhook-id`
+ * @param {string | undefined} since RFC 3339
+ * @param {(words: string) => void} say
+ * @returns {Promise<{ missing: Update[], compared: number, until: string } | string>} or the refusal
+ */
+export async function reconcile(access, stored, since, say) {
+  const held = new Set(stored.split(/\r?\n/));
+  /** @type {Map<string, Update>} */
+  const newest = new Map();
+  let until = Date.now() - settledMs;
+  /** @type {Record<string, string>} */
+  let more = since === undefined ? {} : { since };
+  for (;;) {
+    const answer = await ask(access, 'updates', { limit: '1000', ...more });
+    if (answer.status !== 200 || !Array.isArray(answer.body.updates)) {
+      const why = await refusalOf(answer, say);
+      if (why !== undefined) return why;
+      continue;
+    }
+    const { updates, has_more, next_cursor, delivered_until, complete_since } = answer.body;
+    if (more.cursor === undefined) {
+      until = Math.min(until, Date.parse(delivered_until) || until);
+      if (complete_since) say(`The service lists the updates since ${complete_since}.`);
+    }
+    for (const update of updates) {
+      newest.delete(update.platform_id);
+      newest.set(update.platform_id, update);
+    }
+    more = { cursor: next_cursor };
+    if (has_more) continue;
+    const from = since === undefined ? 0 : Date.parse(since);
+    const compared = [...newest.values()].filter(
+      ({ updated_at }) => Date.parse(updated_at) >= from && Date.parse(updated_at) <= until,
+    );
+    const missing = compared.filter((one) => !held.has(`${one.platform_id}\t${one.notification_id}`));
+    return { missing, compared: compared.length, until: new Date(until).toISOString() };
   }
 }

@@ -21,7 +21,7 @@ export function inWords(seen) {
 }
 
 /** @param {import('./updates.mjs').Update} update */
-export function updateInWords({ platform_id: asset, notification_id: id, updated_at: at }) {
+export function updateInWords({ platform_id: asset, notification_id: id = 'not notified', updated_at: at }) {
   return `${paint('dim', at.slice(11, 23))}  ${shown(asset)}  ${shown(id)}\n`;
 }
 

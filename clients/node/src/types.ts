@@ -49,9 +49,23 @@ export class EventNotAccepted extends Error {
 export interface Update {
   platform_id: string;
   /** The `webhook-id` of its notification, if one was made. */
-  notification_id: string;
+  notification_id?: string;
+  /** False where the client had no URL: no notification was made. */
+  notified?: boolean;
   /** ISO 8601. */
   updated_at: string;
+}
+
+/** What a table of stored notifications misses. */
+export interface Reconciled {
+  /** The newest update of each asset without its notification in the table; without `notification_id` none was made. */
+  missing: Update[];
+  /** How many assets were compared. */
+  compared: number;
+  /** Updates until then were compared; ISO 8601. */
+  until: string;
+  /** From when the service's list is complete; ISO 8601. */
+  complete_since?: string;
 }
 
 /** One answer of `GET /updates`, oldest first. */
@@ -59,6 +73,10 @@ export interface UpdatePage {
   updates: Update[];
   has_more: boolean;
   next_cursor: string;
+  /** Every update until then was delivered, but for failed ones; ISO 8601. */
+  delivered_until?: string;
+  /** From when the updates are complete; ISO 8601. */
+  complete_since?: string;
 }
 
 /** The service refuses to list updates; asking again does not help. */

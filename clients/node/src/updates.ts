@@ -1,8 +1,8 @@
 import { AccessToken } from './accessToken.js';
 import { type Answer, Caller, isPassing, problemOf, type ServiceOptions } from './call.js';
-import { type Update, type UpdatePage, UpdatesRefused } from './types.js';
+import { type Reconciled, type Update, type UpdatePage, UpdatesRefused } from './types.js';
 
-export { type ServiceOptions, type Update, type UpdatePage, UpdatesRefused };
+export { type Reconciled, type ServiceOptions, type Update, type UpdatePage, UpdatesRefused };
 
 export interface UpdatesAsked {
   /** The client whose updates are read. */
@@ -17,6 +17,17 @@ export interface UpdatesAsked {
   pauseMs?: number;
   /** Ends the iteration. */
   signal?: AbortSignal;
+}
+
+export interface ReconcileAsked {
+  /** The client whose updates are compared. */
+  clientToken: string;
+  /** Compare no update before this time, ms. */
+  sinceMs?: number;
+  /** Compare no update after this time, ms; default 5 minutes ago, so that your table was read later. */
+  untilMs?: number;
+  /** The most updates of a page, 1 to 1,000; default 1,000. */
+  limit?: number;
 }
 
 /** Reads the updates of an account's clients, for customers who prefer asking to receiving. */
@@ -39,8 +50,7 @@ export class UpdatesClient {
     try {
       for (let cursor = asked.cursor; ; ) {
         const query = { client_token: clientToken, limit: `${limit}`, wait: `${waitSeconds}` };
-        const path = `/updates?${new URLSearchParams({ ...query, ...(cursor && { cursor }) })}`;
-        const page = await nextPage(caller, token, path, waitSeconds * 1000);
+        const page = await nextPage(caller, token, { ...query, ...(cursor && { cursor }) });
         if (page === undefined) return;
         cursor = page.next_cursor;
         if (page.updates.length > 0) yield page;
@@ -52,18 +62,69 @@ export class UpdatesClient {
       end();
     }
   }
+
+  /**
+   * Compares what your receiver has stored with all updates of a client, and returns those that it misses. An update counts once the
+   * service has delivered all that was published until then (`delivered_until`).
+   * @param stored `platform_id` and `webhook-id` of each notification
+   * @throws UpdatesRefused, RangeError
+   */
+  async reconcile(
+    stored: Iterable<readonly [string, string]> | AsyncIterable<readonly [string, string]>,
+    asked: ReconcileAsked,
+  ): Promise<Reconciled> {
+    const { clientToken, sinceMs = 0, limit = 1000 } = asked;
+    if (!clientToken) throw new RangeError('clientToken must not be empty');
+    let untilMs = asked.untilMs ?? Date.now() - 300_000;
+    const held = new Set<string>();
+    for await (const row of stored) held.add(row.join('\t'));
+    const caller = new Caller(this.options);
+    const token = new AccessToken(this.options, caller, 'push_notifications');
+    const newest = new Map<string, Update>();
+    const query = { client_token: clientToken, limit: `${limit}` };
+    let completeSince: string | undefined;
+    for (
+      let more: Record<string, string> = sinceMs > 0 ? { since: new Date(sinceMs).toISOString() } : {};
+      ;
+    ) {
+      const page = await nextPage(caller, token, { ...query, ...more });
+      if (page === undefined) break;
+      if (!('cursor' in more)) {
+        completeSince = page.complete_since;
+        untilMs = Math.min(untilMs, Date.parse(page.delivered_until ?? '') || untilMs);
+      }
+      for (const update of page.updates) {
+        newest.delete(update.platform_id);
+        newest.set(update.platform_id, update);
+      }
+      more = { cursor: page.next_cursor };
+      if (!page.has_more) break;
+    }
+    const compared = [...newest.values()].filter(({ updated_at }) => {
+      const at = Date.parse(updated_at);
+      return at >= sinceMs && at <= untilMs;
+    });
+    const missing = compared.filter((one) => !held.has(`${one.platform_id}\t${one.notification_id}`));
+    const until = new Date(untilMs).toISOString();
+    return {
+      missing,
+      compared: compared.length,
+      until,
+      ...(completeSince && { complete_since: completeSince }),
+    };
+  }
 }
 
 /** Asks until there is an answer; returns undefined if the caller was ended first. @throws UpdatesRefused */
 async function nextPage(
   caller: Caller,
   token: AccessToken,
-  path: string,
-  waitMs: number,
+  query: Record<string, string>,
 ): Promise<UpdatePage | undefined> {
+  const path = `/updates?${new URLSearchParams(query)}`;
   for (let failures = 1; ; failures++) {
     const answer = await token.call((authorization) =>
-      caller.call('GET', path, 'updates', { headers: { authorization } }, waitMs),
+      caller.call('GET', path, 'updates', { headers: { authorization } }, Number(query.wait ?? 0) * 1000),
     );
     if (caller.isEnded) return undefined;
     if (answer.status === 200) return answer.body as unknown as UpdatePage;

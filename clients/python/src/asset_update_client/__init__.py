@@ -1,4 +1,4 @@
-"""Publishes enrichment events to the asset-update service."""
+"""Publishes enrichment events to the asset-update service, and compares what a receiver has stored with its updates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypedDict
 
-__all__ = ["CallRefused", "Event", "Publisher", "Result"]
+__all__ = ["CallRefused", "Event", "Publisher", "Reconciled", "Result", "Updates"]
 
 EVENTS_IN_A_CALL = 100  # the service takes 500
 BYTES_IN_A_CALL = 1_000_000  # the service takes 1 MiB
@@ -47,6 +48,15 @@ class Result(TypedDict, total=False):
     msg: str
 
 
+class Reconciled(TypedDict):
+    """What a table of stored notifications misses."""
+
+    missing: list[dict[str, Any]]  # as GET /updates lists them; without notification_id no notification was made
+    compared: int  # assets
+    until: str  # updates until then were compared
+    complete_since: str | None  # from when the service's list is complete
+
+
 class CallRefused(Exception):
     """The service refused a call: it accepted none of the events, unless in an earlier try that had no answer."""
 
@@ -55,7 +65,9 @@ def _log_retry(reason: str, events: int) -> None:
     logging.getLogger(__name__).warning("%s; %d events are sent again", reason, events)
 
 
-class Publisher:
+class _Service:
+    _scope: str
+
     def __init__(
         self,
         url: str,
@@ -75,6 +87,51 @@ class Publisher:
         self._credentials = {"client_id": client_id, "client_secret": client_secret}
         self._on_retry = on_retry
         self._token: str | None = None
+
+    def _authorized(self, path: str, body: str | None, member: str) -> tuple[int, Any, int]:
+        """Calls with the token that all threads share; if the service refuses the token, once more with a new one."""
+        for is_renewed in (False, True):
+            token = self._token
+            if token is None:
+                fields = {"grant_type": "none", "scope": self._scope, **self._credentials}
+                form = {"content-type": "application/x-www-form-urlencoded"}
+                answered = self._call("/oauth/access_token", urllib.parse.urlencode(fields), form, "access_token")
+                if answered[0] != 200:
+                    break
+                token = self._token = answered[1]["access_token"]
+            headers = {"authorization": f"Bearer {token}"}
+            if body is not None:
+                headers["content-type"] = "application/json"
+            answered = self._call(path, body, headers, member)
+            if answered[0] != 401 or is_renewed:
+                break
+            if self._token == token:
+                self._token = None
+        return answered
+
+    def _call(self, path: str, body: str | None, headers: dict[str, str], member: str) -> tuple[int, Any, int]:
+        """Returns status, answer (which has the member if the call succeeded), and the seconds of Retry-After.
+
+        Status 0: no answer, or not the service's, so the outcome is unknown.
+        """
+        data = None if body is None else body.encode()
+        request = urllib.request.Request(self._url + path, data, headers)
+        try:
+            with _opener.open(request, timeout=15) as answer:
+                text = answer.read().decode(errors="replace")
+                wait = _seconds_of(answer.headers.get("Retry-After") or "")
+                if answer.status >= 300:
+                    return answer.status, text, wait
+                answered = json.loads(text)
+                if not isinstance(answered, dict) or member not in answered:
+                    raise ValueError(f"{answer.status} without {member}")
+                return answer.status, answered, wait
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            return 0, f"no answer ({error})", 0
+
+
+class Publisher(_Service):
+    _scope = "enrichments"
 
     def publish(self, events: Iterable[Event]) -> Iterator[tuple[Event, Result]]:
         """Yields each event with its result, once the service has accepted or refused it. Whoever reads no results sends nothing.
@@ -102,7 +159,7 @@ class Publisher:
         """Sends the events until each is accepted or refused: always with the same ids, so that none counts twice."""
         failures = 0
         while events:
-            status, answer, wait = self._post(events)
+            status, answer, wait = self._authorized("/enrichments", json.dumps({"events": events}), "results")
             unknown = events
             if status == 202:
                 # 202 is the answer to the call, not to each event: check every item.
@@ -113,54 +170,86 @@ class Publisher:
                         yield event, result
                     else:
                         unknown.append(event)
-            elif status not in (0, 408, 429) and status < 500:
-                raise CallRefused(f"{status} {answer}")
+            else:
+                _check_passing(status, answer)
             events = unknown
             if events:
                 if failures == 0:
                     asked = f", to wait {wait} s" if wait else ""
                     self._on_retry(f"{status or answer}{asked}", len(events))
-                time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
+                _back_off(failures, wait)
                 failures += 1
 
-    def _post(self, events: list[Event]) -> tuple[int, Any, int]:
-        """Publishes with the token that all threads share; if the service refuses the token, once more with a new one."""
-        body = json.dumps({"events": events})
-        for is_renewed in (False, True):
-            token = self._token
-            if token is None:
-                fields = {"grant_type": "none", "scope": "enrichments", **self._credentials}
-                form = {"content-type": "application/x-www-form-urlencoded"}
-                answered = self._call("/oauth/access_token", urllib.parse.urlencode(fields), form, "access_token")
-                if answered[0] != 200:
-                    break
-                token = self._token = answered[1]["access_token"]
-            headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
-            answered = self._call("/enrichments", body, headers, "results")
-            if answered[0] != 401 or is_renewed:
-                break
-            if self._token == token:
-                self._token = None
-        return answered
 
-    def _call(self, path: str, body: str, headers: dict[str, str], member: str) -> tuple[int, Any, int]:
-        """Returns status, answer (which has the member if the call succeeded), and the seconds of Retry-After.
+class Updates(_Service):
+    _scope = "push_notifications"
 
-        Status 0: no answer, or not the service's, so the outcome is unknown.
+    def reconcile(
+        self,
+        client_token: str,
+        stored: Iterable[tuple[str, str]],
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Reconciled:
+        """Compares what a receiver has stored, (platform_id, webhook-id), with all updates of a client. Times are RFC 3339.
+
+        An update counts once the service has delivered all that was published until then (`delivered_until`), and at `until`:
+        5 minutes ago if absent, so that your table was read later.
+
+        Raises CallRefused.
         """
-        request = urllib.request.Request(self._url + path, body.encode(), headers, method="POST")
-        try:
-            with _opener.open(request, timeout=15) as answer:
-                text = answer.read().decode(errors="replace")
-                wait = _seconds_of(answer.headers.get("Retry-After") or "")
-                if answer.status >= 300:
-                    return answer.status, text, wait
-                answered = json.loads(text)
-                if not isinstance(answered, dict) or member not in answered:
-                    raise ValueError(f"{answer.status} without {member}")
-                return answer.status, answered, wait
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            return 0, f"no answer ({error})", 0
+        held = set(stored)
+        last = _time_of(until) if until else datetime.now(timezone.utc) - timedelta(minutes=5)
+        first = _time_of(since) if since else datetime.min.replace(tzinfo=timezone.utc)
+        query = {"client_token": client_token, "limit": "1000", **({"since": since} if since else {})}
+        newest: dict[str, dict[str, Any]] = {}
+        page = self._page(query)
+        if page.get("delivered_until"):
+            last = min(last, _time_of(page["delivered_until"]))
+        complete_since = page.get("complete_since")
+        while True:
+            for update in page["updates"]:
+                newest.pop(update["platform_id"], None)
+                newest[update["platform_id"]] = update
+            if not page["has_more"]:
+                break
+            query.pop("since", None)
+            page = self._page({**query, "cursor": page["next_cursor"]})
+        compared = [one for one in newest.values() if first <= _time_of(one["updated_at"]) <= last]
+        missing = [one for one in compared if (one["platform_id"], one.get("notification_id")) not in held]
+        return {
+            "missing": missing,
+            "compared": len(compared),
+            "until": last.isoformat(timespec="milliseconds"),
+            "complete_since": complete_since,
+        }
+
+    def _page(self, query: dict[str, str]) -> dict[str, Any]:
+        failures = 0
+        while True:
+            path = "/updates?" + urllib.parse.urlencode(query)
+            status, answer, wait = self._authorized(path, None, "next_cursor")
+            if status == 200:
+                return answer
+            _check_passing(status, answer)
+            _back_off(failures, wait)
+            failures += 1
+
+
+def _check_passing(status: int, answer: Any) -> None:
+    """Raises CallRefused where the same call cannot succeed later."""
+    if status not in (0, 408, 429) and status < 500:
+        raise CallRefused(f"{status} {answer}")
+
+
+def _back_off(failures: int, wait: int) -> None:
+    time.sleep(max(wait, min(2**failures, 100) / 10) * (1 + random.random() / 4))
+
+
+def _time_of(text: str) -> datetime:
+    """Raises ValueError. Python below 3.11 knows no `Z`."""
+    read = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in "zZ" else text)
+    return read if read.tzinfo else read.replace(tzinfo=timezone.utc)
 
 
 def _seconds_of(retry_after: str) -> int:

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { UpdatesClient } from '../../clients/node/src/client.js';
+import { type Receiver, startReceiver } from '../receiver.js';
+import { forTest } from '../servers.js';
+
+const clients = join(import.meta.dirname, '../../clients');
+const [clientId, clientSecret, clientToken] = ['account', 'secret', 'SITE'];
+
+type Update = Record<'platform_id' | 'updated_at', string> & { notification_id?: string };
+
+/** What each of the clients finds missing, the reach that it names, and its exit status (of the library: of a program that uses it). */
+type Ran = { missing: unknown[]; said: string; status: number };
+type Tool = (url: string, stored: string, since?: string) => Promise<Ran>;
+
+async function run(program: string, args: string[], stored: string, more: NodeJS.ProcessEnv): Promise<Ran> {
+  const env = { PATH: process.env.PATH, CLIENT_ID: clientId, CLIENT_SECRET: clientSecret, ...more };
+  const child = spawn(program, args, { env });
+  let [out, said] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  child.stdin.end(stored);
+  const status = await new Promise<number>((resolve) => child.once('close', (code) => resolve(code ?? -1)));
+  const lines = out.split('\n').filter((line) => line !== '');
+  return { missing: lines.map((line) => JSON.parse(line)), said, status };
+}
+
+const tools: Record<string, Tool> = {
+  'clients/node': async (url, stored, since) => {
+    const rows = stored.split('\n').map((line) => line.split('\t') as [string, string]);
+    const reader = new UpdatesClient({ url, clientId, clientSecret });
+    const sinceMs = since === undefined ? {} : { sinceMs: Date.parse(since) };
+    try {
+      const found = await reader.reconcile(rows, { clientToken, ...sinceMs });
+      const { missing, compared, until, complete_since } = found;
+      const said = `${missing.length} of ${compared} missing, until ${until}; since ${complete_since}`;
+      return { missing, said, status: Math.min(missing.length, 1) };
+    } catch (err) {
+      return { missing: [], said: String(err), status: 1 };
+    }
+  },
+  'clients/python': (url, stored, since) =>
+    run(
+      'python3',
+      [
+        '-B',
+        '-m',
+        'asset_update_client.reconcile',
+        url,
+        clientToken,
+        ...(since === undefined ? [] : [since]),
+      ],
+      stored,
+      { PYTHONPATH: join(clients, 'python/src') },
+    ),
+  'clients/listen': (url, stored, since) =>
+    run(
+      process.execPath,
+      [
+        ...[join(clients, 'listen/src/main.mjs'), '--updates', url, '--client', clientToken],
+        ...['--reconcile', '-', '--json', ...(since === undefined ? [] : ['--since', since])],
+      ],
+      stored,
+      { ACCESS_TOKEN: 'token' },
+    ),
+};
+
+for (const [name, reconcile] of Object.entries(tools)) {
+  describe(`${name}: reconcile`, () => {
+    const service = forTest(() => startReceiver());
+    const now = Date.now();
+    const ago = (minutes: number) => new Date(now - minutes * 60_000).toISOString();
+    const update = (asset: string, id: string | undefined, minutes: number): Update => ({
+      platform_id: asset,
+      ...(id !== undefined && { notification_id: id }),
+      updated_at: ago(minutes),
+    });
+    const reach = { complete_since: ago(9000), delivered_until: ago(30) };
+    const url = () => service.url.replace('/hook', '');
+
+    /** Answers with these pages of updates, one after the other. */
+    function serve(target: Receiver, pages: Update[][], statuses: number[] = []): void {
+      target.answer = ({ path }) => {
+        if (path.startsWith('/oauth')) return { status: 200, body: '{"access_token":"t","expires_in":9}' };
+        const status = statuses.shift() ?? 200;
+        const body = { code: 'unknown_client', msg: 'no such client' };
+        if (status !== 200) return { status, body: JSON.stringify(body) };
+        const page = Number(/cursor=(\d)/.exec(path)?.[1] ?? 0);
+        const more = { has_more: page + 1 < pages.length, next_cursor: String(page + 1) };
+        const answer = { updates: pages[page], ...more, ...(page === 0 && reach) };
+        return { status: 200, body: JSON.stringify(answer) };
+      };
+    }
+
+    it('names each asset whose newest update is not in the table, until what was delivered, and exits 1', async () => {
+      const [lost, unsent] = [update('lost\\ö', 'msg_3', 50), update('unsent', undefined, 45)];
+      serve(
+        service,
+        [
+          [update('stored', 'msg_1', 90), update('old', 'msg_0', 80), lost],
+          [unsent, update('old', 'msg_4', 40), update('new', 'msg_5', 20)],
+        ],
+        [503],
+      );
+      const table = 'stored\tmsg_1\nold\tmsg_0\nother\tmsg_9';
+      const { missing, said, status } = await reconcile(url(), table);
+      assert.deepEqual(missing, [lost, unsent, update('old', 'msg_4', 40)], said);
+      assert.equal(status, 1);
+      assert.match(said, /3 of 4 missing, until /);
+      assert.ok(said.includes(reach.complete_since));
+      const since = ago(60);
+      assert.equal((await reconcile(url(), table, since)).status, 1);
+      assert.ok(service.received.some(({ path }) => path.includes(`since=${encodeURIComponent(since)}`)));
+    });
+
+    it('exits 0 if nothing is missing', async () => {
+      serve(service, [[update('a', 'msg_1', 90)], [update('b', 'msg_2', 31)]]);
+      const { missing, said, status } = await reconcile(url(), 'a\tmsg_1\nb\tmsg_2\n'.trimEnd());
+      assert.deepEqual([missing, status], [[], 0], said);
+      assert.match(said, /0 of 2 missing/);
+    });
+
+    it('exits 1 and says why if the service refuses', async () => {
+      serve(service, [], [404]);
+      const { said, status } = await reconcile(url(), 'a\tmsg_1');
+      assert.equal(status, 1);
+      assert.match(said, /no such client/);
+    });
+  });
+}
