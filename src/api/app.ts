@@ -10,7 +10,8 @@ import { accountLimits, createFailureLimits } from '../http/limits.js';
 import { Remembered } from '../http/rates.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
-import { requireData } from '../redis/connection/mark.js';
+import { checkMarks, requireData } from '../redis/connection/mark.js';
+import { ignore } from '../redis/connection/unavailable.js';
 import { fingerprintOf } from '../redis/records/accounts.js';
 import { mountFiles } from '../web/files.js';
 import { consoleFiles } from '../web/page.js';
@@ -59,9 +60,22 @@ export function createApi(services: Services): Koa {
     paths,
   );
   app.use(lines.pace(deps));
-  app.use((ctx, next) => {
-    if (!healthPaths.has(ctx.path)) requireData(db);
-    return next();
+  app.use(async (ctx, next) => {
+    if (healthPaths.has(ctx.path)) return next();
+    requireData(db);
+    try {
+      await next();
+    } catch (err) {
+      // An emptied store knows nobody, and a caller may take that for final.
+      if (
+        err instanceof ApiError &&
+        ['invalid_client', 'invalid_token', 'unknown_client'].includes(err.code)
+      ) {
+        await checkMarks(db).catch(ignore);
+        requireData(db);
+      }
+      throw err;
+    }
   });
   // A path without parameters is looked up. The router tries every pattern for each request, which takes at least 8 % of the
   // service's CPU for a token call (figures in docs/dependencies.md).

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { openCli } from '../operator/cli.js';
 import { startOwnRedis } from '../ownRedis.js';
@@ -17,11 +18,27 @@ describe('A store that has lost its data under a running service', () => {
   );
 
   const token = () => fetch(`${service.url}/oauth/access_token`, { method: 'POST' });
+  const stranger = new URLSearchParams({
+    grant_type: 'none',
+    client_id: randomUUID(),
+    client_secret: 'none',
+    scope: 'enrichments',
+  });
+  const refusedToken = async () => {
+    const asked = { method: 'POST', body: stranger };
+    return (await fetch(`${service.url}/oauth/access_token`, asked)).status;
+  };
+  const refusedCall = async () => {
+    const headers = { authorization: `Bearer ${'x'.repeat(43)}` };
+    return (await fetch(`${service.url}/clients`, { headers })).status;
+  };
 
   it('accepts nothing, says so everywhere, in processes that start later too, until an operator says that it may be empty', async () => {
     assert.equal((await token()).status, 400);
     await assert.rejects(cli.json('store', 'accept-empty'), /has not lost its data/);
+    assert.deepEqual(await Promise.all([refusedToken(), refusedCall()]), [401, 401]);
     await direct.flushall();
+    assert.deepEqual(await Promise.all([refusedToken(), refusedCall()]), [503, 503], 'at once');
     await until('calls are refused', async () => (await token()).status === 503);
     await service.says(/"level":50,.*"reason":"emptied".*disaster\.md.*The store has lost its data/);
     const ready = await fetch(`${service.url}/readyz`);
