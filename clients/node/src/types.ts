@@ -74,9 +74,9 @@ export interface UpdatePage {
   has_more: boolean;
   next_cursor: string;
   /** Every update until then was delivered, but for failed ones; ISO 8601. */
-  delivered_until?: string;
+  delivered_until?: string | null;
   /** From when the updates are complete; ISO 8601. */
-  complete_since?: string;
+  complete_since?: string | null;
 }
 
 /** The service refuses to list updates; asking again does not help. */

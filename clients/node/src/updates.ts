@@ -82,7 +82,7 @@ export class UpdatesClient {
     const token = new AccessToken(this.options, caller, 'push_notifications');
     const newest = new Map<string, Update>();
     const query = { client_token: clientToken, limit: `${limit}` };
-    let completeSince: string | undefined;
+    let completeSince: string | null | undefined;
     for (
       let more: Record<string, string> = sinceMs > 0 ? { since: new Date(sinceMs).toISOString() } : {};
       ;
