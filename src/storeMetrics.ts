@@ -64,6 +64,10 @@ const counted: Record<string, [help: string, value: (counts: Counts) => number |
     'Assets that have failed in the last 24 hours and were neither recovered nor replaced',
     (c) => c.endpoints?.failedAssets,
   ],
+  asset_update_kept_failed_assets: [
+    'Assets that have failed and were neither recovered, replaced nor dismissed',
+    (c) => c.endpoints?.keptFailed,
+  ],
   asset_update_sweep_completed_timestamp_seconds: [
     'When a sweep last completed',
     (c) => c.ended && c.ended.atMs / 1000,

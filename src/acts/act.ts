@@ -70,6 +70,11 @@ export interface Actor {
   sender(): Promise<Sender>;
 }
 
+/** Whether what an answer reports is good. An act's answer without a `tone` is good. */
+export type Tone = 'good' | 'warn' | 'bad';
+
+export const toneOf = (answer: object): Tone => ('tone' in answer ? (answer.tone as Tone) : 'good');
+
 export interface Act<Input, Answer> {
   (actor: Actor, input: Input): Promise<Answer>;
   /** Its name in the audit. */

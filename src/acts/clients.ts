@@ -13,6 +13,7 @@ export interface SiteFilter {
   accountId?: string | undefined;
   /** A part of its name, its token or the host of its URL. */
   name?: string | undefined;
+  /** A state; `failed`: with failed assets. */
   state?: string | undefined;
   /** With the clients that get notices. */
   withNotices?: boolean;
@@ -30,7 +31,9 @@ export function pageOfSites(db: Db, { name = '', state, withNotices, ...asked }:
     const site = await readSite(db, client);
     const host = site.registration ? new URL(site.registration.url).host : '';
     const isMeant = hasPart(`${client.name}\n${client.clientToken}\n${host}`, name);
-    return isMeant && (state ?? site.state) === site.state ? site : undefined;
+    const isInState =
+      state === 'failed' ? (site.health?.failed ?? 0) > 0 : (state ?? site.state) === site.state;
+    return isMeant && isInState ? site : undefined;
   });
 }
 
@@ -52,6 +55,7 @@ export const listClients = act(
         ...presentClient(client),
         state,
         owed: health?.owed ?? null,
+        failed: health?.failed ?? null,
         url: registration && actor.shownUrl(registration.url),
       })),
       next,

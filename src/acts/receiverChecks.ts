@@ -13,7 +13,7 @@ import type { Db } from '../redis/connection/db.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
-import { type Actor, act } from './act.js';
+import { type Actor, act, type Tone } from './act.js';
 import { requireRegistration, type Subject } from './subjects.js';
 
 interface Receiver {
@@ -29,7 +29,8 @@ export const sendTest = act(
   async (actor, receiver: Receiver, title) => {
     const target = await findTarget(actor, receiver, title, 1);
     const { request, result } = await sendOne(await actor.sender(), target);
-    return { client_token: target.clientToken, ...presentAnswer(result), request };
+    const tone: Tone = result.ok ? 'good' : 'bad';
+    return { client_token: target.clientToken, ...presentAnswer(result), request, tone };
   },
 );
 
@@ -40,7 +41,10 @@ export const checkReceiver = act(
   async (actor, receiver: Receiver, title) => {
     const target = await findTarget(actor, receiver, title, 5);
     const slowMs = actor.config().ATTEMPT_TIMEOUT_SECONDS * 500;
-    return { client_token: target.clientToken, checks: await checkAll(await actor.sender(), target, slowMs) };
+    const checks = await checkAll(await actor.sender(), target, slowMs);
+    const has = (wanted: Judged['verdict']) => checks.some(({ verdict }) => verdict === wanted);
+    const tone: Tone = has('fail') ? 'bad' : has('warn') ? 'warn' : 'good';
+    return { client_token: target.clientToken, checks, tone };
   },
 );
 
@@ -151,8 +155,8 @@ async function checkAll(sender: Sender, target: Target, slowMs: number) {
     'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.';
   const checks: [string, Exchange[], Judged][] = [
     ['good', [good], judgeTaken(good.result, slowMs)],
-    ['wrong_signature', [wrongSignature], judgeRefused(wrongSignature.result, forged)],
-    ['old_timestamp', [oldTimestamp], judgeRefused(oldTimestamp.result, replayed)],
+    ['wrong_signature', [wrongSignature], judgeRefused(wrongSignature.result, forged, good.result)],
+    ['old_timestamp', [oldTimestamp], judgeRefused(oldTimestamp.result, replayed, good.result)],
     ['twice', [good, twice], judgeSecond(good.result, twice.result, repeated)],
     ['slow', [slow], judgeSecond(good.result, slow.result, cutOff)],
   ];
@@ -239,11 +243,19 @@ function judgeSecond(first: PostResult, second: PostResult, remedy: string): Jud
   return fail(`${seen(second)} ${isBusy ? 'Take 16 requests at a time. If it does: ' : ''}${remedy}`);
 }
 
-/** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
-function judgeRefused(result: PostResult, remedy: string): Judged {
+/**
+ * Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted
+ * @param good the answer to one that it must accept: a server that fails at that too does not choose what it refuses
+ */
+function judgeRefused(
+  result: PostResult,
+  remedy: string,
+  good: Pick<PostResult, 'ok'> = { ok: true },
+): Judged {
   if (result.ours !== undefined) return warn(explainOurs(result));
   if (result.ok) return fail(remedy);
   const { status = 0 } = result;
   if (status >= 400 && status < 500 && status !== 429) return ok;
-  return warn(`${seen(result)} Answer 401 when you refuse a notification.`);
+  const advice = good.ok ? 'Answer 401 when you refuse a notification.' : explainFailure(result).advice;
+  return warn(`${seen(result)} ${advice}`);
 }

@@ -4,7 +4,7 @@ import { ApiError } from '../http/apiError.js';
 import { originOf } from '../outgoing/target.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
 import { changeRegistration, getRegistration, resetRegistration } from '../redis/records/registrations.js';
-import { type Actor, act } from './act.js';
+import { type Actor, act, type Tone } from './act.js';
 import { presentRegistration, presentTime } from './present.js';
 import { requireRegistration, type Subject } from './subjects.js';
 
@@ -61,7 +61,9 @@ async function switched(actor: Actor, { clientToken }: Subject, title: string, a
   actor.report({ clientToken, from, to: state, why: `${after.paused ? 'paused' : 'resumed'} by the ${by}` });
   const isWoken = await actor.wake(clientToken);
   const hasUrl = (await getRegistration(db, clientToken)) !== undefined;
-  return { client_token: clientToken, previous_state: from, state, owed, held, isWoken, hasUrl };
+  const isResumed = after.paused || (hasUrl && !held);
+  const tone: Tone = isResumed ? 'good' : 'warn';
+  return { client_token: clientToken, previous_state: from, state, owed, held, isWoken, hasUrl, tone };
 }
 
 /** Removes a client's URL; owed assets stay owed and go to the next URL. */

@@ -1,7 +1,7 @@
 /** Declares the calls of the API, each once: the router carries out a declaration, and `/openapi.json` describes it. */
 import type { Context } from 'koa';
 import { z } from 'zod';
-import type { Act, May } from '../acts/act.js';
+import { type Act, type May, toneOf } from '../acts/act.js';
 import { ownClient, type Subject } from '../acts/subjects.js';
 import { unavailable } from '../http/apiError.js';
 import { jsonReader, requireNoBody } from '../http/body.js';
@@ -230,7 +230,10 @@ const tokenCall =
         },
       }),
       act: act as Act<never, unknown> | undefined,
-      carryOut: async (deps: ApiDeps, request: TokenRequest & About) => pick(await carryOut(deps, request)),
+      carryOut: async (deps: ApiDeps, request: TokenRequest & About) => {
+        const answer = (await carryOut(deps, request)) as object;
+        return { answer: pick(answer), tone: toneOf(answer) };
+      },
     };
   };
 

@@ -12,8 +12,7 @@ import { ApiError, badParameter, unavailable } from '../http/apiError.js';
 import { jsonReader } from '../http/body.js';
 import { checked } from '../http/checked.js';
 import { errorCodes } from '../http/errors.js';
-import { components, limitNumber, notACursor, pageMembers, text } from '../http/schemas.js';
-import { reasonText } from '../operator/input.js';
+import { components, limitNumber, notACursor, pageMembers, reasonText, text } from '../http/schemas.js';
 import {
   type Answer,
   createOperator,

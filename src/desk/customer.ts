@@ -1,22 +1,68 @@
 /** The pages of a customer and of its sites: what the publisher sees, and what an operator may do. */
 
+import { hasPart, pageOfSites } from '../acts/clients.js';
 import { workflowOf } from '../acts/notifications.js';
 import { readEndpoint } from '../api/calls/clients.js';
 import type { Services } from '../api/deps.js';
 import { isNoticesClient } from '../ids.js';
 import { audit } from '../operator/audit.js';
-import { requireAccount, requireClient } from '../operator/operation.js';
+import { cutPage, requireAccount, requireClient } from '../operator/operation.js';
+import { mapInPages } from '../promises.js';
+import type { Db } from '../redis/connection/db.js';
+import { listAccounts } from '../redis/records/accounts.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import { html, type Piece } from '../web/html.js';
 import { explainedAsset, listedNotifications, pageOfNotification } from '../web/notifications.js';
 import { overview } from '../web/overview.js';
-import type { PageAnswer } from '../web/page.js';
-import { home, type Site, type SitePages, tabPage } from '../web/site.js';
+import { type PageAnswer, table } from '../web/page.js';
+import { bare, given, home, type PageDeps, type Site, type SitePages, tabPage } from '../web/site.js';
 import { sitesPart } from '../web/sites.js';
-import { count, operatorReader } from '../web/words.js';
+import { badge, count, operatorReader } from '../web/words.js';
 import { cardsOf, shownParts } from './forms.js';
+import { hrefOf, named, namesOf, siteUrl } from './names.js';
 import type { DeskPage, DeskVisit } from './people.js';
+
+const customersPerPage = 50;
+/** Counts of a customer with more sites are of so many. */
+const sitesAtMost = 1000;
+
+/** GET /desk/accounts: every customer by name, with the state of its sites, what waits and what was given up. */
+export const customersPage: DeskPage = async ({ ctx }, { db }) => {
+  const [name = '', after] = ['name', 'cursor'].map((parameter) => given(ctx, parameter));
+  const all = (await listAccounts(db)).filter((account) => hasPart(account.name, bare(name)));
+  all.sort((a, b) => a.name.localeCompare(b.name) || a.createdAtMs - b.createdAtMs);
+  const { page, next } = cutPage(all, { limit: customersPerPage, after }, ({ accountId }) => accountId);
+  const names = new Map(page.map((account) => [account.accountId, account.name]));
+  const rows = await mapInPages(page, 10, async ({ accountId, disabled }) => {
+    const { clients, next: isCut } = await pageOfSites(db, { accountId, limit: sitesAtMost });
+    const states = new Map<string, number>();
+    for (const { state } of clients) states.set(state, (states.get(state) ?? 0) + 1);
+    const sum = (of: 'owed' | 'failed') => clients.reduce((n, { health }) => n + (health?.[of] ?? 0), 0);
+    return {
+      cells: [
+        [named(accountId, names), disabled && html` <span class="badge suspended">disabled</span>`],
+        `${clients.length.toLocaleString('en')}${isCut ? ' or more' : ''}`,
+        [...states].map(([state, n]) => html`${n} ${badge(state)} `),
+        sum('owed').toLocaleString('en'),
+        sum('failed') > 0 &&
+          html`<a href="${hrefOf(accountId)}?state=failed">${sum('failed').toLocaleString('en')}</a>`,
+      ],
+    };
+  });
+  const more = String(new URLSearchParams({ ...(name && { name }), cursor: next ?? '' }));
+  return {
+    title: 'Customers',
+    body: [
+      html`<form class="row" action="${ctx.path}"><div><label for="name">A part of the name</label>
+<input id="name" name="name" value="${name}" autocomplete="off" maxlength="128"></div><button class="quiet">Filter</button></form>`,
+      rows.length === 0
+        ? html`<p>There are no ${name ? 'such ' : ''}customers.</p>`
+        : table('Customers', ['Customer', 'Sites', 'States', 'Waiting', 'Failed'], rows),
+      next !== undefined && html`<p><a href="${ctx.path}?${more}" rel="next">More customers</a></p>`,
+    ],
+  };
+};
 
 /** GET /desk/accounts/{id} */
 export const customerPage: DeskPage = async (visit, { db }) => {
@@ -40,22 +86,21 @@ export const customerPage: DeskPage = async (visit, { db }) => {
         { account_id: id, account: id, account_or_client: id },
         { 'account set': `Now: ${found.scopes.join(' ')}.` },
       ),
-      await history(visit, id),
+      await history(visit, db, id),
     ],
   };
 };
 
-export const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
-
 /** Shows the newest entries of the audit that name an account, a client or a notification. */
-async function history({ operator }: DeskVisit, of: string): Promise<Piece> {
+async function history({ operator }: DeskVisit, db: Db, of: string): Promise<Piece> {
   const input = { since: Date.now() - 30 * 86_400_000, of };
   const { shown } = await audit.run(operator(), input, { limit: 20, isNewest: true });
-  return html`<h2>Who did what</h2>${shownParts(shown)}
+  return html`<h2>Who did what</h2>${await shownParts(db, shown)}
 <p><a href="/desk/do/audit?of=${of}">All of it, in the audit</a></p>`;
 }
 
-type DeskSite = DeskVisit & Site & { client: Client };
+/** `customer`: the name of its account. */
+type DeskSite = DeskVisit & Site & { client: Client; customer: string };
 
 const pages: SitePages<DeskSite> = {
   tabs: [
@@ -63,13 +108,20 @@ const pages: SitePages<DeskSite> = {
     { path: '/notifications', name: 'Notifications', present: listedNotifications },
     { path: '/asset', name: 'Why was it not sent?', present: explainedAsset },
     { path: '/actions', name: 'Change', present: actions },
-    { path: '/audit', name: 'Who did what', present: (site) => history(site, site.client.clientToken) },
+    {
+      path: '/audit',
+      name: 'Who did what',
+      present: (site, { db }) => history(site, db, site.client.clientToken),
+    },
   ],
-  parent: ({ client }) => ({ name: 'Customer', href: `/desk/accounts/${client.accountId}` }),
+  parent: ({ client, customer }) => ({ name: customer, href: hrefOf(client.accountId) }),
   recover: ({ here }) => html`<p>To recover them: <a href="${here}/actions">Change</a>.</p>`,
   register: ({ client }) =>
-    `Its publisher ${isNoticesClient(client.clientToken) ? 'sets one: PUT /notices' : 'registers one: POST /register_push_notifications'}.`,
-  resume: ({ here }) => html`resume it (<a href="${here}/actions">Change</a>)`,
+    `Its publisher ${isNoticesClient(client.clientToken) ? 'must set one: PUT /notices' : 'must register one: POST /register_push_notifications'}.`,
+  resume: ({ here, access }) =>
+    access === 'read'
+      ? 'an operator with the role support can resume it'
+      : html`resume it (<a href="${here}/actions">Change</a>)`,
 };
 
 /** GET /desk/clients/{site}, and the pages below. */
@@ -81,8 +133,11 @@ export const sitePages = [
 function sitePage(answer: (site: DeskSite, services: Services) => PageAnswer): DeskPage {
   return async (visit, services) => {
     const { site = '' } = visit.ctx.params;
+    const client = await requireClient(visit.operator(), site);
+    const names = await namesOf(services.db, [client.accountId]);
     const about = {
-      client: await requireClient(visit.operator(), site),
+      client,
+      customer: names.get(client.accountId) ?? client.accountId,
       here: siteUrl(site),
       reader: operatorReader,
       access: visit.session.role === 'look' ? ('read' as const) : ('full' as const),
@@ -93,8 +148,9 @@ function sitePage(answer: (site: DeskSite, services: Services) => PageAnswer): D
 }
 
 /** Each change, with its consequences said before. */
-function actions(site: DeskSite): Piece {
-  const { clientToken, maxInFlight = 'default', maxPerSecond = 'default', quietSeconds = 0 } = site.client;
+function actions(site: DeskSite, { config }: PageDeps): Piece {
+  const { clientToken, maxPerSecond = 'any number', quietSeconds = 0 } = site.client;
+  const { maxInFlight = `${config.MAX_IN_FLIGHT} (the default)` } = site.client;
   const { owed } = site.health;
   const waits =
     owed === 0
@@ -107,7 +163,7 @@ function actions(site: DeskSite): Piece {
       'registration change': `${waits}.`,
       'registration reset': `${waits}; until one is registered, nothing is sent.`,
       'registration resume': owed > 0 && `${count(owed, 'video')} owed.`,
-      'client set': `Now: in flight ${maxInFlight}, a second ${maxPerSecond}, quiet period ${quietSeconds} s.`,
+      'client set': `In force: ${maxInFlight} attempts in flight, ${maxPerSecond} a second, quiet period ${quietSeconds} s.`,
       'client delete': `This cannot be undone.${owed > 0 ? ` It cancels ${count(owed, 'owed video')}.` : ''}`,
     },
   );
@@ -115,7 +171,7 @@ function actions(site: DeskSite): Piece {
 
 function notificationPage(site: DeskSite, { db }: Services): PageAnswer {
   return pageOfNotification(site, db, async (n) => [
-    shownParts([{ facts: await workflowOf(site.operator(), n) }]),
+    await shownParts(db, [{ facts: await workflowOf(site.operator(), n) }]),
     html`<p><a href="${site.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
     cardsOf(site, { notification_id: n.notificationId }),
   ]);

@@ -1,6 +1,7 @@
 /** The operators' door of a process, on its admin port: calls for programs, and the desk, which is pages for people. Its first pages. */
 import Router from '@koa/router';
 import type Koa from 'koa';
+import type { z } from 'zod';
 import { createEdge } from '../api/app.js';
 import type { Services } from '../api/deps.js';
 import { docsFiles } from '../api/reference/docs.js';
@@ -9,24 +10,28 @@ import { eventIdPattern, isClientToken, isNoticesClient } from '../ids.js';
 import { accountList } from '../operator/account.js';
 import { clientList } from '../operator/client.js';
 import { type Answer, type Operator, unlimited } from '../operator/operation.js';
-import { status, temporalWithinMs } from '../operator/status.js';
+import { type oneOfWorst, status, temporalWithinMs } from '../operator/status.js';
+import { explainFailure } from '../outgoing/details.js';
 import { mapInPages } from '../promises.js';
 import { explainAsset, isKnown } from '../redis/notifications/decisions.js';
 import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
 import { findNotification, type ListedNotification } from '../redis/notifications/notifications.js';
+import type { Situation } from '../redis/owed/waitReasons.js';
 import { accountIdOf, getAccount } from '../redis/records/accounts.js';
 import { readAttempts } from '../redis/records/attemptHistory.js';
 import { getClient } from '../redis/records/clients.js';
 import { explainTemporal } from '../temporal/refusal.js';
 import { redirect } from '../web/door.js';
 import { mountFiles } from '../web/files.js';
-import { html } from '../web/html.js';
+import { html, type Piece } from '../web/html.js';
 import { lastDay, plot } from '../web/overview.js';
-import { consoleFiles } from '../web/page.js';
+import { consoleFiles, table } from '../web/page.js';
 import { bare, readingsOf } from '../web/site.js';
+import { fromNow, stateInWords } from '../web/words.js';
 import { answerRefusals, mountCalls } from './calls.js';
-import { customerPage, sitePages, siteUrl } from './customer.js';
-import { allOperations, mountOperations, shownParts } from './forms.js';
+import { customerPage, customersPage, sitePages } from './customer.js';
+import { allOperations, formUrl, mountOperations, shownParts } from './forms.js';
+import { hrefOf, type Names, named, namesOf, siteUrl } from './names.js';
 import { createDeskDoor, type DeskDoor, type DeskPage } from './people.js';
 
 export function createDesk(services: Services): Koa {
@@ -47,6 +52,7 @@ function mountPages(router: Router, door: DeskDoor): void {
   const page = (path: string, answer: DeskPage) => router.get(path, door.page(answer));
   page('/desk', nowPage());
   page('/desk/find', findPage);
+  page('/desk/accounts', customersPage);
   page('/desk/accounts/:id', customerPage);
   for (const { path, answer } of sitePages) page(`/desk/clients/:site${path}`, answer);
   page('/desk/do', allOperations);
@@ -59,15 +65,86 @@ function mountPages(router: Router, door: DeskDoor): void {
 function nowPage(): DeskPage {
   const look = sharedLook();
   return async ({ operator }, { db }) => {
-    const [{ shown }, steps] = await Promise.all([look(operator()), readAttempts(db)]);
+    const [{ shown, value }, steps] = await Promise.all([look(operator()), readAttempts(db)]);
+    const { worst } = value as { worst: Worst[] };
+    const names = await namesOf(
+      db,
+      worst.flatMap(({ client_token, account_id }) => [client_token, account_id]),
+    );
+    // The table of a terminal names commands.
+    const told = shown.filter((part) => typeof part === 'string' || !('rows' in part));
     const owed = { name: 'owed assets', tint: 4, values: steps.map((step) => step.owed ?? 0) };
     return {
       title: 'Now',
       isLive: true,
-      body: [shownParts(shown), html`<h2>The last day</h2>`, plot('Owed', steps, [owed]), lastDay(steps)],
+      body: [
+        await shownParts(db, told),
+        worstSites(worst, names),
+        html`<h2>The last day</h2>`,
+        plot('Owed', steps, [owed]),
+        lastDay(steps),
+      ],
     };
   };
 }
+
+type Worst = z.output<typeof oneOfWorst>;
+
+/** What the desk can do in a situation, as its button and the operation that its form carries out. */
+const remedies: Partial<Record<Situation, [button: string, operation: string]>> = {
+  late: ['Resume', 'registration resume'],
+  suspended: ['Resume', 'registration resume'],
+  failing: ['Send a test', 'registration test'],
+  paused: ['Resume', 'registration resume'],
+};
+
+function worstSites(worst: readonly Worst[], names: Names): Piece {
+  if (worst.length === 0) return '';
+  const rows = worst.map(({ client_token: token, situation, failed, ...one }) => {
+    const since = one.owed_since ?? one.failed_since;
+    const lost = failed > 0 && (['Recover', 'notification recover'] as const);
+    const links = [remedies[situation], lost].map(
+      (remedy) => remedy && html`<a class="button" href="${formUrl(token, remedy[1])}">${remedy[0]}</a> `,
+    );
+    const isTold = remedies[situation] === undefined && !lost;
+    return {
+      cells: [
+        named(token, names),
+        named(one.account_id, names),
+        stateInWords(situation),
+        one.owed.toLocaleString('en'),
+        failed > 0 &&
+          html`<a href="${siteUrl(token)}/notifications?state=failed">${failed.toLocaleString('en')}</a>`,
+        since && fromNow(Date.parse(since)),
+        one.next_attempt_at && fromNow(Date.parse(one.next_attempt_at)),
+        one.last_error && explainFailure(seen(one)).does,
+        isTold ? one.do : links,
+      ],
+    };
+  });
+  const columns = [
+    'Site',
+    'Customer',
+    'Situation',
+    'Waiting',
+    'Failed',
+    'Since',
+    'Next',
+    'Last failure',
+    'Do',
+  ];
+  return [html`<h2>Sites to look at</h2>`, table('Sites to look at', columns, rows)];
+}
+
+const seen = ({
+  last_error,
+  last_detail,
+  last_status,
+}: Pick<Worst, 'last_error' | 'last_detail' | 'last_status'>) => ({
+  error: last_error ?? undefined,
+  detail: last_detail ?? undefined,
+  status: last_status ?? undefined,
+});
 
 /** Status reads every client: the pages of all people share a look, and looking takes a twentieth of the time. */
 function sharedLook(): (operator: Operator) => Promise<Answer> {
@@ -122,11 +199,14 @@ async function find(services: Services, operator: Operator, asked: string) {
   const answers = await Promise.all(lists);
   const hrefs = answers
     .flatMap(({ value }) => value as { account_id: string; client_token?: string }[])
-    .map((one) => (one.client_token ? siteUrl(one.client_token) : `/desk/accounts/${one.account_id}`));
+    .map(({ client_token, account_id }) => hrefOf(client_token ?? account_id));
   if (hrefs.length === 0) return await findInTemporal(services, readings);
   const more = answers.some(({ next }) => next) && html`<p>The first ${shownAtMost} of each are shown.</p>`;
   const filled = answers.filter(({ value }) => (value as unknown[]).length > 0);
-  return { hrefs, shown: [...filled.map(({ shown }) => shownParts(shown)), more] };
+  return {
+    hrefs,
+    shown: [...(await Promise.all(filled.map(({ shown }) => shownParts(services.db, shown)))), more],
+  };
 }
 
 const notificationUrl = ({ clientToken, notificationId }: ListedNotification): string =>
@@ -138,7 +218,7 @@ async function pageOf({ db }: Services, asked: string): Promise<string | undefin
   const notification = msg && (await findNotification(db, msg));
   if (notification) return notificationUrl(notification);
   const account = await getAccount(db, asked.startsWith('cid_') ? accountIdOf(asked) : asked);
-  if (account !== undefined) return `/desk/accounts/${account.accountId}`;
+  if (account !== undefined) return hrefOf(account.accountId);
   const isClient = isClientToken(asked) || isNoticesClient(asked);
   return isClient && (await getClient(db, asked)) ? siteUrl(asked) : undefined;
 }

@@ -6,17 +6,18 @@ import type { z } from 'zod';
 import { card } from '../api/console/actions.js';
 import { badParameter } from '../http/apiError.js';
 import { type Parameters, parseParameters } from '../http/query.js';
-import { toJsonSchema } from '../http/schemas.js';
+import { reasonText, toJsonSchema } from '../http/schemas.js';
 import { isNotificationId } from '../ids.js';
-import { reasonText } from '../operator/input.js';
 import { nameOf, type Operation, unlimited } from '../operator/operation.js';
 import { groups, operations } from '../operator/operations.js';
 import { capital, givenFacts, type Part, sentence, type Value } from '../operator/terminal.js';
+import type { Db } from '../redis/connection/db.js';
 import { isAllowed, roles } from '../redis/records/operatorAccess.js';
 import type { Sent } from '../web/door.js';
 import { type Html, html, type Piece } from '../web/html.js';
 import { actionForm, noResult, table } from '../web/page.js';
 import { checkedInput, requireRole } from './calls.js';
+import { idUnder, type Names, named, namesIn, siteUrl } from './names.js';
 import { type DeskDoor, type DeskPage, type DeskVisit, whoIs } from './people.js';
 
 const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
@@ -30,6 +31,9 @@ interface FormOptions {
   before?: Piece;
 }
 
+/** The desk counts first what such an operation would do. */
+const isCounted = ({ input }: Operation): boolean => 'dry_run' in input.shape;
+
 /**
  * Builds the form of an operation for a person: a field for each member of the input, and one for the reason of a change. Its answer
  * appears in the page's #result. Nothing for a role that may not carry it out.
@@ -41,19 +45,27 @@ function operationForm(
 ): Piece {
   if (!isAllowed(session.role, operation.role)) return '';
   const id = (member: string) => `${nameOf(operation).replaceAll(' ', '-')}-${member}`;
-  const members = Object.entries(operation.input.shape as Record<string, z.ZodType>);
+  const members = Object.entries(operation.input.shape as Record<string, z.ZodType>).filter(
+    ([member]) => member !== 'dry_run',
+  );
   const fields = members.map(([member, schema]) => {
     const value = given[member];
     if (value !== undefined) return html`<input type="hidden" name="${member}" value="${value}">`;
     return field(id(member), member, schema, typed[member]);
   });
   const action = pathOf(operation);
-  const button = capital(nameOf(operation));
+  const button = isCounted(operation) ? 'Count' : capital(nameOf(operation));
   if (!operation.changes)
     return html`<form class="row" action="${action}">${fields}<button>${button}</button></form>`;
   const why = html`<div><label for="${id('reason')}">Why (one line, for the audit)</label><input id="${id('reason')}" name="reason" maxlength="200" autocomplete="off" required></div>`;
   return [before && html`<p>${before}</p>`, actionForm(action, formToken, button, [fields, why])];
 }
+
+const anchorOf = (name: string): string => name.replaceAll(' ', '-');
+
+/** The address of the form of an operation on a site, by the operation's name. */
+export const formUrl = (clientToken: string, name: string): string =>
+  `${siteUrl(clientToken)}/actions#${anchorOf(name)}`;
 
 /**
  * Builds the cards of every change about something, as far as the person may make it.
@@ -71,7 +83,7 @@ export function cardsOf(
   const sorted = operations.filter(isAbout).sort((a, b) => roles.indexOf(a.role) - roles.indexOf(b.role));
   const cards = sorted.map((one) => {
     const form = operationForm(visit, one, { given: about, before: before[nameOf(one)] });
-    return form !== '' && card(capital(nameOf(one)), sentence(one.does), form);
+    return form !== '' && card(capital(nameOf(one)), sentence(one.does), form, anchorOf(nameOf(one)));
   });
   return cards.some(Boolean)
     ? [noResult, html`<div class="cards">${cards}</div>`]
@@ -90,35 +102,40 @@ function field(id: string, member: string, schema: z.ZodType, typed = ''): Html 
   return html`<div><label for="${id}">${label}</label>${control}</div>`;
 }
 
-export const shownParts = (parts: readonly Part[]): Piece => parts.map(shownPart);
+/** Shows the parts of an answer, with the names of the customers and sites in them. */
+export async function shownParts(db: Db, parts: readonly Part[]): Promise<Piece> {
+  const names = await namesIn(db, parts);
+  return parts.map((part) => shownPart(part, names));
+}
 
-function shownPart(part: Part): Piece {
+function shownPart(part: Part, names: Names): Piece {
   if (typeof part === 'string') return part.split('\n').map((line) => html`<p>${line}</p>`);
   if ('lead' in part) {
     return html`<div class="notice ${part.tone}"><p class="lead"><strong>${part.lead}</strong> ${part.text}</p></div>`;
   }
   if ('facts' in part) {
     const facts = givenFacts(part.facts).map(
-      ([name, value]) => html`<dt>${name}</dt><dd>${shownValue(name, value)}</dd>`,
+      ([name, value]) => html`<dt>${name}</dt><dd>${shownValue(name, value, names)}</dd>`,
     );
     return html`${part.title && html`<h2>${part.title}</h2>`}<dl class="facts">${facts}</dl>`;
   }
   const { head, rows, none } = part;
   if (rows.length === 0) return html`<p>${none}</p>`;
   const titles = head.map((name) => (name === '' ? 'Level' : capital(name.toLowerCase())));
-  const cells = rows.map((row) => ({ cells: row.map((value, i) => shownValue(titles[i] ?? '', value)) }));
-  return table(titles.join(', '), titles, cells);
+  const shown = rows.map((row) => ({
+    cells: row.map((value, i) => shownValue(titles[i] ?? '', value, names)),
+  }));
+  return table(titles.join(', '), titles, shown);
 }
 
-const ofClients = ['client token', 'client_token', 'client', 'worst'];
-
 /** Shows a value: what has a page leads there. */
-function shownValue(name: string, value: Value): Piece {
+function shownValue(name: string, value: Value, names: Names): Piece {
   const text = String(value ?? '');
+  const id = idUnder(name, text);
+  if (id !== undefined && (names.has(id) || name !== 'Target'))
+    return [named(id, names), text.slice(id.length)];
   const href =
     (isNotificationId(text) && `/desk/find?q=${text}`) ||
-    (/^acc_[\w-]+$/.test(text) && `/desk/accounts/${text}`) ||
-    (ofClients.includes(name.toLowerCase()) && /^[\w:-]+$/.test(text) && `/desk/clients/${text}`) ||
     (name === 'workflow_url' && /^https?:/.test(text) && text);
   return href ? html`<a href="${href}">${text}</a>` : text;
 }
@@ -155,7 +172,7 @@ const shownAtMost = 200;
 /** Shows the form of an operation; of a read, with its answer if everything that it needs is given. */
 const operationPage =
   (operation: Operation): DeskPage =>
-  async (visit) => {
+  async (visit, { db }) => {
     const { ctx, session, operator } = visit;
     requireRole(operation, session.role, whoIs(session));
     const { cursor: after, ...given } = filledIn(parseParameters(ctx.querystring));
@@ -171,7 +188,7 @@ const operationPage =
       const here = (path: string, query: Record<string, string>) => `${path}?${new URLSearchParams(query)}`;
       return [
         form,
-        html`<div id="result">${shownParts(visit.warnings)}${isEnd ? html`<p>No more follow.</p>` : shownParts(shown)}</div>`,
+        html`<div id="result">${await shownParts(db, visit.warnings)}${isEnd ? html`<p>There are no further entries.</p>` : await shownParts(db, shown)}</div>`,
         next && html`<p><a href="${here(ctx.path, { ...given, cursor: next })}" rel="next">More</a></p>`,
         operation.list &&
           html`<p><a href="${here(`${ctx.path}.csv`, given)}">${'limit' in input ? `The newest ${String(input.limit)}` : 'All of it'} as CSV</a></p>`,
@@ -218,14 +235,42 @@ function cell(value: unknown): string {
 
 const operationAnswer =
   (operation: Operation): DeskPage<DeskVisit & Sent> =>
-  async ({ session, operator, form, warnings }) => {
+  async ({ session, operator, form, formToken, warnings }, { db }) => {
     requireRole(operation, session.role, whoIs(session));
     const { reason = '', form_token: _, ...given } = filledIn(form);
     if (!reasonText.safeParse(reason).success)
       throw badParameter('The reason is missing, or not one line of at most 200 characters');
-    const { shown } = await operation.run(operator(reason), checkedInput(operation, given), unlimited);
+    const { counted, ...asked } = given;
+    const isOnlyCounted = isCounted(operation) && counted === undefined;
+    const all = isOnlyCounted ? { ...asked, dry_run: 'true' } : asked;
+    const input = checkedInput(operation, all);
+    const done = await operation.run(operator(reason), input, unlimited);
+    const { shown, failed, tone = failed === undefined ? 'good' : 'bad' } = done;
+    const next = isOnlyCounted && countedForm(operation, formToken, { ...asked, reason }, input, done.value);
     return {
       title: capital(nameOf(operation)),
-      body: html`<div id="result" class="notice good" role="status" tabindex="-1">${shownParts(warnings)}${shownParts(shown)}</div>`,
+      body: html`<div id="result" class="notice ${tone}" role="status" tabindex="-1">${await shownParts(db, [...(failed ? [failed] : []), ...warnings, ...shown])}${next}</div>`,
     };
   };
+
+/** Builds the form that does what was counted: in the same span of time, however much later it is sent. */
+function countedForm(
+  operation: Operation,
+  formToken: string,
+  typed: Record<string, string>,
+  { since, until: end }: Record<string, unknown>,
+  value: unknown,
+): Piece {
+  const { count, until } = value as { count: number; until?: string };
+  if (count === 0) return '';
+  const at = (ms: unknown) => new Date(ms === undefined ? Date.now() : Number(ms)).toISOString();
+  const times = { since: at(since), until: until ?? at(end) };
+  const fields = Object.entries({ ...typed, ...times, counted: 'true' }).map(
+    ([name, given]) => html`<input type="hidden" name="${name}" value="${given}">`,
+  );
+  const [, verb = ''] = nameOf(operation).split(' ');
+  return [
+    html`<p>Of ${times.since} to ${times.until}.</p>`,
+    actionForm(pathOf(operation), formToken, `${capital(verb)} ${count.toLocaleString('en')}`, fields),
+  ];
+}

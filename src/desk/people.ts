@@ -27,6 +27,7 @@ const frame: Frame = { product: 'Operators’ desk', back: { name: 'Now', href: 
 const links = [
   frame.back,
   { name: 'Find', href: '/desk/find' },
+  { name: 'Customers', href: '/desk/accounts' },
   { name: 'Audit', href: '/desk/do/audit' },
   { name: 'All operations', href: '/desk/do' },
 ];
@@ -64,7 +65,7 @@ export function createDeskDoor(services: Services) {
     sessions: personSessions,
     around: ({ name, role }) => ({ links, who: html`${name} <span class="badge">${role}</span>` }),
     how: html`${isProviderGiven && html`<p><a class="button" href="/desk/sign_in">Sign in with your company’s account</a></p>`}
-<p>Somebody with a shell on the service’s machines can make a link that opens this desk once, within 15 minutes: <code>npm run -s operator -- desk --name YOU --role support</code></p>`,
+<p>An administrator can create a one-time sign-in link, which opens this desk within 15 minutes: at the desk (All operations, desk), or with shell access by <code>npm run -s operator -- desk --name YOU --role support</code></p>`,
     record(_, person) {
       const opened = { what: 'desk opened', target: 'desk', before: null, after: { role: person.role } };
       return db.durably((own) => recordChange(own, { who: whoIs(person), ...opened })).safe;
@@ -73,7 +74,7 @@ export function createDeskDoor(services: Services) {
       const there = person?.how === 'signed in' ? await signOutUrl(config) : undefined;
       const body = html`<p>You are signed out of the desk.</p>
 ${there && html`<p><a class="button" href="${there}">Sign out of your company’s account too</a></p>`}
-<p><a href="/desk/open">Come in again</a></p>`;
+<p><a href="/desk/open">Sign in again</a></p>`;
       return { title: 'Signed out', body };
     },
   });

@@ -13,6 +13,14 @@ export type Schema = Record<string, unknown>;
 export const text = (example: string, description?: string) =>
   z.string().meta({ examples: [example], description });
 
+/** The description leaves the expression out: clients made from it would run it, and few languages know `\p`. */
+export const fits = (pattern: RegExp) => (given: string) => pattern.test(given);
+
+/** Why somebody makes a change: one line. */
+export const reasonText = text('ticket 4711')
+  .trim()
+  .refine(fits(/^[^\p{Cc}\p{Cf}]{1,200}$/u), 'A reason is one line of 1 to 200 characters.');
+
 export const integer = (example: number, description?: string) =>
   z.number().meta({ type: 'integer', examples: [example], description });
 
@@ -212,7 +220,7 @@ export const pageMembers = <Cursor extends z.ZodType>(cursor: Cursor) => ({
 });
 
 const anotherId = 'msg_AAECAwQFBgcICQoLDA0ODw';
-const endReasons = ['window', 'expired', 'client_deleted', 'asset_forgotten', 'url_removed'];
+const endReasons = ['window', 'expired', 'client_deleted', 'asset_forgotten', 'url_removed', 'dismissed'];
 
 const notificationMembers = {
   notification_id: notificationIdText,

@@ -93,7 +93,7 @@ export const tokenRevoke = operation({
 
 export const deskLink = operation({
   command: 'desk',
-  does: "print a link that opens the operators' pages once, within 15 minutes",
+  does: "create a link that opens the operators' pages once, within 15 minutes",
   role: 'admin',
   input: z.object({
     name: personName.optional().describe('whom it lets in, for the audit (default: you)'),

@@ -163,7 +163,7 @@ function switched(does: string, disabled: boolean) {
 
 export const consoleLink = operation({
   command: 'console <account-or-client>',
-  does: "print a link that opens an account's console once, within 15 minutes",
+  does: "create a link that opens an account's console once, within 15 minutes",
   input: z.object({
     account_or_client: filledText,
     read: flag('the session may only look, not change or send anything'),

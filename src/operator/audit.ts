@@ -19,7 +19,7 @@ export const audit = operation({
     z.object({
       since: when.optional().describe('since this date, or this long ago (15m, 2h, 3d)'),
       until: when.optional().describe('until this date, or how long ago'),
-      who: filledText.optional().describe('only by somebody with this text in the name'),
+      who: filledText.optional().describe('only by an operator or account with this text in the name'),
       what: filledText.optional().describe('only operations with this text'),
       of: filledText.optional().describe('only what names this client, account or notification'),
     }),

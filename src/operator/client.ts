@@ -5,7 +5,7 @@ import { rotate } from '../acts/secrets.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { createClient, getClient } from '../redis/records/clients.js';
-import { siteStates } from '../redis/records/endpoint.js';
+import { siteFilters, siteStates } from '../redis/records/endpoint.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
 import { createSigningSecret, reencryptSigningSecrets } from '../redis/records/secrets.js';
 import {
@@ -78,11 +78,12 @@ export const clientList = operation({
     name: filledText
       .optional()
       .describe('only with this text in the name, the client token or the host of the URL'),
-    state: choice(siteStates).optional().describe('only in this state'),
+    state: choice(siteFilters).optional().describe('only in this state; failed: with failed notifications'),
   }),
   answers: described.extend({
     state: z.enum([...siteStates, 'unreadable']),
     owed: integer(12, 'null where keys are broken').nullable(),
+    failed: integer(0).nullable(),
     url: text('https://cms.example.com/hooks').nullable(),
   }),
   list: 'clients',
@@ -95,7 +96,7 @@ export const clientList = operation({
     const isFiltered = [accountId, name, state].some((given) => given !== undefined);
     const none = isFiltered ? 'No client matches.' : 'There are no clients.';
     const rows = clients.map((client) => ({ ...client, url: client.url ?? null }));
-    return listed(rows, { columns: 'client_token name account_id state owed url', none, next });
+    return listed(rows, { columns: 'client_token name account_id state owed failed url', none, next });
   },
 });
 

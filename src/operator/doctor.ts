@@ -16,7 +16,7 @@ import { checkRedis, type Finding, finding, levels } from './redisChecks.js';
 
 export const doctor = operation({
   command: 'doctor',
-  does: 'check settings, Redis and Temporal; exit status 1 if a check fails',
+  does: 'check settings, Redis and Temporal',
   role: 'look',
   input: z.object({}),
   answers: z.object({

@@ -1,6 +1,6 @@
 /** The inputs of operations. Options of a command, parameters of a call and fields of a form are texts: each schema also takes these. */
 import { z } from 'zod';
-import { text } from '../http/schemas.js';
+import { fits, text } from '../http/schemas.js';
 import { clientTokenPattern, notificationIdPattern } from '../ids.js';
 import { readTime } from '../times.js';
 
@@ -14,14 +14,6 @@ export const flag = (description: string) =>
 
 /** A program that repeats a call that may have taken effect gives this. */
 export const ifAbsent = flag('answer the one of this name or token if there is one, and create none');
-
-/** The description leaves the expression out: clients made from it would run it, and few languages know `\p`. */
-const fits = (pattern: RegExp) => (given: string) => pattern.test(given);
-
-/** Why an operator makes a change: one line. */
-export const reasonText = text('ticket 4711')
-  .trim()
-  .refine(fits(/^[^\p{Cc}\p{Cf}]{1,200}$/u), 'A reason is one line of 1 to 200 characters.');
 
 /** The name of a person, for the audit. */
 export const personName = z

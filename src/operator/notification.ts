@@ -1,7 +1,7 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { z } from 'zod';
 import { cancelNotification, listNotifications, showNotification } from '../acts/notifications.js';
-import { recover, redeliver, replay } from '../acts/sendAgain.js';
+import { dismiss, recover, redeliver, replay } from '../acts/sendAgain.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import { findNotification } from '../redis/notifications/notifications.js';
 import { notificationStates } from '../redis/owed/standing.js';
@@ -21,7 +21,7 @@ export const notificationList = operation({
       client: anyClient.optional().describe('only of this client'),
       state: choice(notificationStates).optional().describe('only in this state'),
       since: when.optional().describe('accepted since this date, or this long ago (15m, 2h, 3d)'),
-      limit: limit.default(50).describe('at most this many'),
+      limit: limit.default(50).describe('how many to list'),
     }),
   ),
   answers: listedAnswer,
@@ -37,7 +37,8 @@ export const notificationList = operation({
       listed_since: since,
     } = await listNotifications(operator, asked);
     const says: string[] = [];
-    if (next && page.limit > limit) says.push(`These are ${limit}, and more follow: raise the limit.`);
+    if (next && page.limit > limit)
+      says.push(`Showing ${limit}. More results are available: raise the limit.`);
     if (since !== undefined) says.push(`Accepted before ${since} they are no longer listed.`);
     const columns =
       'notification_id client_token platform_id state accepted_at waiting_reason next_attempt_at';
@@ -93,18 +94,30 @@ export const notificationCancel = actOperation({
 /** In 30 s: a connection without a byte is closed after 60. */
 const recoveredAtMost = 200_000;
 
+const askedFailed = async (operator: Operator, { client_token, dry_run: dryRun, ...span }: RangeInput) => ({
+  client: await requireClient(operator, client_token),
+  ...span,
+  dryRun,
+  atMost: recoveredAtMost,
+});
+
 export const notificationRecover = actOperation({
   ...range('recover', 'failed', 'now'),
   act: recover,
-  asked: async (operator, { client_token, dry_run: dryRun, ...span }) => ({
-    client: await requireClient(operator, client_token),
-    ...span,
-    dryRun,
-    atMost: recoveredAtMost,
-  }),
+  asked: askedFailed,
   does: 'make failed notifications owed again, unless the asset has a newer one',
   shown: ({ count, dry_run, more }) => [
     `${count} ${dry_run ? 'would be' : 'are'} owed again.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
+  ],
+});
+
+export const notificationDismiss = actOperation({
+  ...range('dismiss', 'failed', 'now'),
+  act: dismiss,
+  asked: askedFailed,
+  does: 'let failed notifications go that nobody needs any more: they end as cancelled',
+  shown: ({ count, dry_run, more }) => [
+    `${count} ${dry_run ? 'would be' : 'are'} dismissed.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
   ],
 });
 
@@ -122,7 +135,9 @@ export const notificationReplay = actOperation({
   ],
 });
 
-/** Returns what both operations share: they make notifications which ended in a span of time owed again. */
+type RangeInput = z.output<ReturnType<typeof range>['input']>;
+
+/** Returns what these operations share: they make notifications which ended in a span of time owed again. */
 function range(verb: string, ended: string, untilDefault: string) {
   const given = `${ended} since this date, or this long ago (15m, 2h, 3d)`;
   return {

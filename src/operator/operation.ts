@@ -4,7 +4,7 @@
  */
 import type { Client as TemporalClient } from '@temporalio/client';
 import { z } from 'zod';
-import type { Act, Actor } from '../acts/act.js';
+import { type Act, type Actor, type Tone, toneOf } from '../acts/act.js';
 import type { Subject } from '../acts/subjects.js';
 import { ApiError } from '../http/apiError.js';
 import type { ErrorCode } from '../http/errors.js';
@@ -28,7 +28,9 @@ export interface Answer {
   shown: readonly Part[];
   /** Of a list: where the next page begins. */
   next?: string;
-  /** Why the exit status of the command is 1, although there is an answer. */
+  /** Whether what it reports is good; absent: it is. */
+  tone?: Tone;
+  /** Why the exit status of the command is 1, although there is an answer: the tone is bad. */
   failed?: string;
 }
 
@@ -196,6 +198,8 @@ interface Carrying<Input extends z.ZodObject, Asked extends About, Value extends
   words?: Words;
   /** How people read the act's answer; by default what `answers` names of it. */
   shown?(done: Value, input: z.output<Input>): Part[];
+  /** Why an answer whose tone is bad is that. */
+  failed?(done: Value): string;
 }
 
 type Words = Partial<Record<ErrorCode, (client: string) => string>>;
@@ -205,6 +209,7 @@ export function actOperation<Input extends z.ZodObject, Asked extends About, Val
   act,
   asked,
   shown,
+  failed = () => 'What it reports is not good.',
   words = {},
   ...of
 }: Carrying<Input, Asked, Value>): Operation {
@@ -217,7 +222,12 @@ export function actOperation<Input extends z.ZodObject, Asked extends About, Val
       const done = await act(operator, given).catch((err: unknown) => {
         throw inOperatorsWords(err, given.client?.clientToken, words);
       });
-      return answer(pick(done) as Value, ...(shown?.(done, input) ?? []));
+      const tone = toneOf(done);
+      return {
+        ...answer(pick(done) as Value, ...(shown?.(done, input) ?? [])),
+        tone,
+        ...(tone === 'bad' && { failed: failed(done) }),
+      };
     },
   });
 }

@@ -2,9 +2,9 @@
 import { Command, CommanderError, Help, InvalidArgumentError, type Option } from 'commander';
 import type { z } from 'zod';
 import { operatorsDoor } from '../config.js';
-import { toJsonSchema } from '../http/schemas.js';
+import { reasonText, toJsonSchema } from '../http/schemas.js';
 import { product } from '../product.js';
-import { personName, reasonText } from './input.js';
+import { personName } from './input.js';
 import {
   type Answer,
   argumentsOf,

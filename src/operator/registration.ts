@@ -12,6 +12,8 @@ import {
   urlText as url,
   yesOrNo,
 } from '../http/schemas.js';
+import { explainFailure } from '../outgoing/details.js';
+import { count } from '../web/words.js';
 import { accountId, anyClient } from './input.js';
 import { actOperation, type Operator, requireClient } from './operation.js';
 import { tableOf } from './terminal.js';
@@ -54,7 +56,7 @@ export const registrationChange = actOperation({
   does: 'replace the URL immediately, without a gap',
   input: input.extend({ url: url.describe('the new URL') }),
   answers: z.object({ client_token: anyClient, previous_url: url, url }),
-  words: { not_registered: (client) => `${client} has no URL to change; its publisher registers one.` },
+  words: { not_registered: (client) => `${client} has no URL to change; its publisher must register one.` },
 });
 
 const switched = z.object({
@@ -78,7 +80,7 @@ export const registrationResume = actOperation({
   act: resume,
   asked,
   command: 'registration resume <token>',
-  does: 'end a pause, and probe a suspended or failing endpoint now; then drain',
+  does: 'end a pause, and probe a suspended or failing endpoint now; what waits follows',
   input,
   answers: switched,
   shown(done) {
@@ -115,6 +117,7 @@ export const registrationTest = actOperation({
   does: 'send one test notification now; it counts for nothing else',
   input: testInput,
   answers: answeredRequest.extend({ client_token: anyClient }),
+  failed: (sent) => `The receiver ${explainFailure(sent).does}. ${explainFailure(sent).advice}`,
 });
 
 export const registrationCheck = actOperation({
@@ -127,5 +130,7 @@ export const registrationCheck = actOperation({
     client_token: anyClient,
     checks: z.array(z.object({ name: text('good'), verdict: text('ok'), advice: text('Nothing to do.') })),
   }),
+  failed: ({ checks }) =>
+    `${count(checks.filter(({ verdict }) => verdict === 'fail').length, 'check')} of ${checks.length} failed.`,
   shown: ({ checks }) => [{ ...tableOf(checks, '', ['verdict', 'name', 'advice']), isCut: false }],
 });

@@ -8,7 +8,7 @@ import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 
 /**
  * What an operator does in a client's situation, and whether its receiver is the cause; the worst first. `late`: an asset could have been
- * sent for more than 2 minutes, and is not. `draining`: due assets are sent as fast as the client's bounds allow. `clear`: nothing is
+ * sent for more than 2 minutes, and is not. `failed`: no receiver prevents deliveries now, and videos were given up. `draining`: due assets are sent as fast as the client's bounds allow. `clear`: nothing is
  * owed or overdue.
  */
 export const situationTable: Record<Situation, { todo: string; isTheirs?: true }> = {
@@ -16,6 +16,7 @@ export const situationTable: Record<Situation, { todo: string; isTheirs?: true }
   suspended: { todo: 'ask its publisher, then: registration resume CLIENT', isTheirs: true },
   failing: { todo: 'tell its publisher; it is probed', isTheirs: true },
   not_before: { todo: 'nothing: the endpoint asked to wait', isTheirs: true },
+  failed: { todo: 'notification recover CLIENT --since 90d, or: notification dismiss CLIENT --since 90d' },
   retrying: { todo: 'nothing: it is tried again' },
   draining: { todo: 'nothing: it is catching up' },
   held: { todo: 'if it may go on: account enable ACCOUNT' },
@@ -23,6 +24,8 @@ export const situationTable: Record<Situation, { todo: string; isTheirs?: true }
   no_url: { todo: 'ask its publisher to register a URL' },
   clear: { todo: 'nothing' },
 };
+/** Nothing waits with which a failing endpoint could be probed. */
+const idle = { todo: 'tell its publisher; its next video tries it, or: registration test CLIENT' };
 export const situations = Object.keys(situationTable) as Situation[];
 
 export interface ClientStatus {
@@ -30,6 +33,8 @@ export interface ClientStatus {
   endpoint: Endpoint;
   situation: Situation;
   todo: string;
+  name: string;
+  accountId: string;
 }
 
 /** Longer than the sweep takes to find what nothing works on (contract, section 3). */
@@ -49,9 +54,11 @@ export async function readClients(db: Db): Promise<{ clients: ClientStatus[]; br
           const client = await getClient(db, clientToken);
           if (client === undefined) return;
           const situation = classify(endpoint);
-          const { todo: named } = situationTable[situation];
-          const todo = named.replace('CLIENT', clientToken).replace('ACCOUNT', client.accountId);
-          clients.push({ clientToken, endpoint, situation, todo });
+          const { name, accountId } = client;
+          const isIdle = situation === 'failing' && endpoint.owed === 0;
+          const { todo: named } = isIdle ? idle : situationTable[situation];
+          const todo = named.replaceAll('CLIENT', clientToken).replace('ACCOUNT', accountId);
+          clients.push({ clientToken, endpoint, situation, todo, name, accountId });
         },
         () => void broken.add(clientToken),
       ),
@@ -61,6 +68,11 @@ export async function readClients(db: Db): Promise<{ clients: ClientStatus[]; br
 }
 
 function classify(endpoint: Endpoint): Situation {
+  const now = situationNow(endpoint);
+  return endpoint.failed > 0 && ['retrying', 'draining', 'clear'].includes(now) ? 'failed' : now;
+}
+
+function situationNow(endpoint: Endpoint): Situation {
   const { state, held, waitingReason, overdueMs, oldestOwedAt = Infinity } = endpoint;
   if (held) return 'held';
   // An endpoint is late even while it fails, if nobody makes its probe.

@@ -12,6 +12,26 @@ import { askRedis, describeLosses } from './redisChecks.js';
 import { type ClientStatus, readClients, situations, situationTable } from './situations.js';
 import type { Part } from './terminal.js';
 
+export const oneOfWorst = z.object({
+  client_token: text('SITE0042'),
+  name: text('Example Site'),
+  account_id: text('acc_3q2-7wABAgMEBQYH'),
+  state: text('failing'),
+  situation: z.enum(situations),
+  do: text(situationTable.failing.todo),
+  owed: integer(12),
+  owed_since: time().nullable(),
+  failed: integer(0),
+  failed_since: time().nullable(),
+  overdue_seconds: integer(0),
+  next_attempt_at: time().nullable(),
+  failures: integer(7),
+  last_error: text('http_status').nullable(),
+  last_detail: text('refused').nullable(),
+  last_status: integer(503).nullable(),
+  last_success_at: time().nullable(),
+});
+
 export const status = operation({
   command: 'status',
   does: 'say whether it is us or them, and show the worst clients',
@@ -23,28 +43,13 @@ export const status = operation({
     lag_seconds: integer(0),
     owed: integer(12),
     owed_clients: integer(1),
+    failed: integer(0, 'Videos that were given up, and neither recovered, replaced nor dismissed.'),
     redis: text('ok'),
     temporal: text('ok'),
     workers: integer(2).nullable(),
     calls: integer(250),
     calls_failed: integer(0),
-    worst: z.array(
-      z.object({
-        client_token: text('SITE0042'),
-        state: text('failing'),
-        situation: z.enum(situations),
-        do: text(situationTable.failing.todo),
-        owed: integer(12),
-        owed_since: time().nullable(),
-        overdue_seconds: integer(0),
-        next_attempt_at: time().nullable(),
-        failures: integer(7),
-        last_error: text('http_status').nullable(),
-        last_detail: text('refused').nullable(),
-        last_status: integer(503).nullable(),
-        last_success_at: time().nullable(),
-      }),
-    ),
+    worst: z.array(oneOfWorst),
   }),
   run: (operator) =>
     look(operator).catch((err: unknown) => {
@@ -75,7 +80,8 @@ async function look(operator: Operator) {
   ];
   ours.push(...ownProblems(late, broken, ended?.ageMs));
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
-  const { verdict, because } = judge(ours.filter(Boolean).join(' '), clients);
+  const failed = clients.reduce((sum, { endpoint }) => sum + endpoint.failed, 0);
+  const { verdict, because, heading } = judge(ours.filter(Boolean).join(' '), clients, failed);
   const lagMs = late[0]?.endpoint.overdueMs ?? 0;
   const owing = clients.filter(({ endpoint }) => endpoint.owed > 0);
   const owed = totalOwed(owing);
@@ -90,7 +96,8 @@ async function look(operator: Operator) {
     workers: temporal.workers ?? 'unknown',
     owed: `${owed === 0 ? 'nothing' : `${owed} to ${count(owing.length, 'client')}`}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
   };
-  const shown = verdict === 'fine' ? worst.slice(0, maxNamedWhenFine) : worst;
+  const isWell = heading.tone === 'good';
+  const shown = isWell ? worst.slice(0, maxNamedWhenFine) : worst;
   return answer(
     {
       verdict,
@@ -98,6 +105,7 @@ async function look(operator: Operator) {
       lag_seconds: Math.round(lagMs / 1000),
       owed,
       owed_clients: owing.length,
+      failed,
       redis: problems.join(' ') || 'ok',
       temporal: temporal.problem ?? 'ok',
       workers: temporal.workers ?? null,
@@ -105,17 +113,11 @@ async function look(operator: Operator) {
       calls_failed: lately.failed ?? 0,
       worst: worst.map(present),
     },
-    { ...headings[verdict], text: because },
+    heading,
     { facts },
-    ...worstTable(shown, verdict === 'fine' ? 0 : amiss.length),
+    ...worstTable(shown, isWell ? 0 : amiss.length),
   );
 }
-
-const headings = {
-  fine: { tone: 'good', lead: 'All is well.' },
-  us: { tone: 'bad', lead: 'It is us.' },
-  them: { tone: 'warn', lead: 'It is them.' },
-} as const;
 
 /** The most clients that one answer names. */
 const maxNamed = 20;
@@ -192,19 +194,32 @@ function describeFailures({ total = 0, failed = 0, starts = 0, ...own }: Record<
 }
 
 /** `us`: the service fails to do something that it could do; `them`: only receivers prevent deliveries. */
-function judge(ours: string, clients: readonly ClientStatus[]) {
-  if (ours !== '') return { verdict: 'us', because: ours } as const;
+function judge(ours: string, clients: readonly ClientStatus[], failed: number) {
+  const lost = failed === 0 ? '' : `${count(failed, 'video was', 'videos were')} given up.`;
+  const told = <V extends string>(verdict: V, tone: 'good' | 'warn' | 'bad', lead: string, text: string) => ({
+    verdict,
+    because: text,
+    heading: { tone, lead, text },
+  });
+  if (ours !== '') return told('us', 'bad', 'It is us.', joined(ours, lost));
   const theirs = say(clients, true);
-  if (theirs !== '') return { verdict: 'them', because: `Endpoints: ${theirs}.` } as const;
-  const waiting = say(clients, false);
-  const because = `Nothing is overdue and no endpoint is failing.${waiting && ` Clients: ${waiting}.`}`;
-  return { verdict: 'fine', because } as const;
+  if (theirs !== '') return told('them', 'warn', 'It is them.', joined(`Endpoints: ${theirs}.`, lost));
+  const others = say(clients, false);
+  const waiting = others && `Clients: ${others}.`;
+  const calm = 'Nothing is overdue and no endpoint is failing.';
+  if (lost === '') return told('fine', 'good', 'All is well.', joined(calm, waiting));
+  const lead = `Nothing is overdue; ${lost}`;
+  return { ...told('fine', 'warn', lead, waiting), because: joined(lead, waiting) };
 }
 
-/** `2 failing (owed 31), 1 no url (owed 4)`. @param isTheirs of the situations that receivers cause, else of the others */
+const joined = (...sentences: readonly string[]): string => sentences.filter(Boolean).join(' ');
+
+/** `2 failing (owed 31), 1 no url (owed 4)`; what was given up is said beside it. @param isTheirs of the situations that receivers cause, else of the others */
 function say(clients: readonly ClientStatus[], isTheirs: boolean): string {
   return situations
-    .filter((one) => one !== 'clear' && (situationTable[one].isTheirs ?? false) === isTheirs)
+    .filter(
+      (one) => one !== 'clear' && one !== 'failed' && (situationTable[one].isTheirs ?? false) === isTheirs,
+    )
     .flatMap((situation) => {
       const among = clients.filter((client) => client.situation === situation);
       const named = `${among.length} ${situation.replace('_', ' ')}`;
@@ -216,14 +231,18 @@ function say(clients: readonly ClientStatus[], isTheirs: boolean): string {
 const totalOwed = (clients: readonly ClientStatus[]): number =>
   clients.reduce((sum, { endpoint }) => sum + endpoint.owed, 0);
 
-function present({ clientToken, endpoint, situation, todo }: ClientStatus) {
+function present({ clientToken, endpoint, situation, todo, ...client }: ClientStatus) {
   return {
     client_token: clientToken,
+    name: client.name,
+    account_id: client.accountId,
     state: endpoint.state,
     situation,
     do: todo,
     owed: endpoint.owed,
     owed_since: presentTime(endpoint.oldestOwedAt),
+    failed: endpoint.failed,
+    failed_since: presentTime(endpoint.failedSince),
     overdue_seconds: situation === 'late' ? Math.round(endpoint.overdueMs / 1000) : 0,
     next_attempt_at: presentTime(endpoint.nextAttemptAt),
     failures: endpoint.failures,
@@ -234,14 +253,20 @@ function present({ clientToken, endpoint, situation, todo }: ClientStatus) {
   };
 }
 
+function sinceOf({ oldestOwedAt, failedSince }: ClientStatus['endpoint']): string | undefined {
+  const atMs = oldestOwedAt ?? failedSince;
+  return atMs === undefined ? undefined : distance(atMs);
+}
+
 /** @param of how many are amiss */
 function worstTable(worst: readonly ClientStatus[], of: number): Part[] {
-  const head = ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
+  const head = ['WORST', 'SITUATION', 'OWED', 'FAILED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
   const rows = worst.map(({ clientToken, situation, endpoint, todo }) => [
     clientToken,
     situation.replace('_', ' '),
     endpoint.owed,
-    endpoint.oldestOwedAt && distance(endpoint.oldestOwedAt),
+    endpoint.failed,
+    sinceOf(endpoint),
     endpoint.nextAttemptAt && distance(endpoint.nextAttemptAt),
     endpoint.failures,
     [endpoint.lastError, endpoint.lastDetail, endpoint.lastStatus].filter(Boolean).join(' '),

@@ -148,8 +148,8 @@ const adviceByStatus: Record<number, string> = {
   404: path,
   405: path,
   410: 'It says with 410 that this URL is gone for good: answer 2xx there again, or ask your account manager to change the URL.',
-  429: 'Let it take more requests, or ask your account manager for a bound of ours.',
-  503: 'See its log. If it is busy, let it take more requests, or ask your account manager for a bound of ours.',
+  429: 'Let it take more requests, or ask your account manager to lower our request rate.',
+  503: 'See its log. If it is busy, let it take more requests, or ask your account manager to lower our request rate.',
 };
 
 /** Says what a receiver does that fails an attempt, and what to do about it. */

@@ -156,7 +156,7 @@ ${door.how}
 }
 
 const sessionEnded =
-  'Your session has ended, and nothing was done. Keep what you have written, reload this page and come in again';
+  'Your session has ended, and nothing was done. Keep what you have written, sign in again in another tab, then reload this page';
 const notOfSession =
   'This form was not sent by a page of your session, which may have begun since. Keep what you have written, reload the page and send it again';
 

@@ -1,4 +1,6 @@
 /** The first page of a site: how it stands, now and over the last day. */
+
+import { getNotification } from '../redis/notifications/notifications.js';
 import {
   type AttemptStep,
   latencyBoundsMs,
@@ -25,14 +27,16 @@ export const overview: SitePart = async (site, { db, config }) => {
   const rows = changes.map(({ at, from, to, why, by }) => ({
     cells: [exactly(at), stateInWords(from), stateInWords(to), `${why}${reader.changedBy[by]}`],
   }));
-  const failed = `${here}/notifications${health.owed > 0 ? '?state=waiting' : ''}`;
+  const { lastFailedId } = health;
+  const isKept = lastFailedId !== undefined && (await getNotification(db, clientToken, lastFailedId));
+  const failed = `${here}/notifications${isKept ? `/${lastFailedId}` : health.owed > 0 ? '?state=waiting' : ''}`;
   return [
     html`<dl class="facts">
 <dt>Sent to</dt><dd>${registration ? shownUrl(access, registration) : 'nowhere'}</dd>
 ${config.SOURCE_ADDRESSES.length > 0 && html`<dt>Sent from</dt><dd>${config.SOURCE_ADDRESSES.join(', ')}</dd>`}
 <dt>Client token</dt><dd><code>${clientToken}</code></dd>
 ${headerNames.length > 0 && html`<dt>Added headers</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
-${health.oldestOwedAt && html`<dt>Oldest that waits</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
+${health.oldestOwedAt && html`<dt>Oldest waiting</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
 <dt>Last success</dt><dd>${fromNow(health.lastSuccessAt)}</dd>
 <dt>Last failure</dt><dd>${fromNow(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
 </dl>
@@ -66,9 +70,9 @@ export function lastDay(steps: readonly AttemptStep[]): Piece {
         })),
       ),
     plot('How long attempts took, ms', steps, [
-      { name: 'half of them at most', tint: 5, values: within(0.5) },
+      { name: 'median', tint: 5, values: within(0.5) },
       {
-        name: '95 % of them at most',
+        name: '95th percentile',
         tint: 4,
         values: within(0.95).map((ms, i) => ms - (within(0.5)[i] ?? 0)),
       },
@@ -122,6 +126,6 @@ function hourly(steps: readonly AttemptStep[], classes: readonly string[]): Html
       ],
     };
   });
-  const columns = ['From', 'Succeeded', 'Failed', 'Half within', '95 % within'];
+  const columns = ['From', 'Succeeded', 'Failed', 'Median', '95th percentile'];
   return html`<details><summary>The same as a table, by the hour</summary>${table('Attempts by the hour', columns, rows)}</details>`;
 }

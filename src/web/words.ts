@@ -83,14 +83,14 @@ export const operatorReader: Reader = {
   changedBy: { service: '', publisher: ' (by the publisher)', operator: ' (by an operator)' },
 };
 
-export const failedInWords = ({ failed }: Endpoint): Html =>
-  html`${count(failed, 'video')} ended as ${badge('failed')}`;
+const failedInWords = ({ failed }: Endpoint): Html =>
+  html`${count(failed, 'video has', 'videos have')} ${badge('failed')}`;
 
 /** Says that notifications were given up, and how to recover them; nothing if none was. */
 export function failedNotice(health: Endpoint, remedy: (sinceMs: number) => Piece): Piece {
   const { failed, failedSince } = health;
   if (failed === 0 || failedSince === undefined) return '';
-  return html`<div class="notice bad"><p class="lead">${failedInWords(health)} since ${clock(failedSince)}: nothing more is sent about ${failed === 1 ? 'it' : 'them'}.</p>
+  return html`<div class="notice bad"><p class="lead">${failedInWords(health)} since ${clock(failedSince)}: no further attempt is made for ${failed === 1 ? 'it' : 'them'}.</p>
 ${remedy(failedSince)}</div>`;
 }
 
@@ -109,9 +109,11 @@ export function healthNotice(
   const notice = (tone: 'good' | 'warn' | 'bad', says: Piece, advice?: Piece): Html =>
     html`<div class="notice ${tone}"><p class="lead">${badge(state)} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
   const waiting = `${owed === 0 ? `No ${noun}` : count(owed, noun)} ${owed > 1 ? 'wait' : 'waits'}.`;
-  const triedByNext = `The next ${noun} tries it again.`;
+  const triedByNext = `We try again with the next ${noun}.`;
   const oneOfThem = owed === 1 ? 'it' : 'one of them';
   const since = (atMs: number | undefined) => atMs !== undefined && html` since ${clock(atMs)}`;
+  const failing = (atMs: number | undefined) =>
+    html`${reader.whose} server ${does}.${atMs !== undefined && html` Every attempt since ${clock(atMs)} has failed.`}`;
   switch (state) {
     case 'not_registered':
       return notice(
@@ -122,19 +124,19 @@ export function healthNotice(
     case 'paused':
       return notice(
         'warn',
-        html`Nothing is sent${since(lastChange?.at)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
+        html`Nothing has been sent${since(lastChange?.at)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
         health.held ? 'Only an admin can enable the account.' : reader.endPause,
       );
     case 'suspended':
       return notice(
         'bad',
-        html`Nothing is sent${since(lastChange?.at)}, because ${reader.whose.toLowerCase()} server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
+        html`Nothing has been sent${since(lastChange?.at)}, because ${reader.whose.toLowerCase()} server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
         html`${advice} When it is repaired, ${resume}. What waits is kept.`,
       );
     case 'failing':
       return notice(
         'bad',
-        html`${reader.whose} server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed === 0 ? triedByNext : health.waitingReason === 'not_before' ? html`It asked us to wait (Retry-After): we try ${oneOfThem} ${soon(next)}.` : html`We try ${oneOfThem} at least every ${longestProbe}, next ${soon(next)}.`}`,
+        html`${failing(health.firstFailureAt ?? health.lastFailureAt)} ${waiting} ${owed === 0 ? triedByNext : health.waitingReason === 'not_before' ? html`It asked us to wait (Retry-After): we try ${oneOfThem} ${soon(next)}.` : html`We try ${oneOfThem} at least every ${longestProbe}, next ${soon(next)}.`}`,
         html`${advice} ${owed > 1 && 'When one is accepted, the others follow.'} ${owed > 0 && html`To try ${oneOfThem} now, ${resume}.`}`,
       );
   }
@@ -144,7 +146,7 @@ export function healthNotice(
   }
   const nextAttempt = html`The next attempt is ${soon(next)}${health.waitingReason === 'quiet' && ', when its quiet period ends'}.`;
   if (health.failures > 0) {
-    const says = html`${reader.whose} server ${does}${since(health.firstFailureAt)}. ${waiting} ${owed === 0 ? triedByNext : nextAttempt}`;
+    const says = html`${failing(health.firstFailureAt)} ${waiting} ${owed === 0 ? triedByNext : nextAttempt}`;
     return notice('warn', says, advice);
   }
   if (owed > 0) {
@@ -154,9 +156,9 @@ export function healthNotice(
     const { situation } = waits[health.waitingReason ?? 'in_flight'];
     return notice(situation === 'clear' || situation === 'draining' ? 'good' : 'warn', says);
   }
-  const last = html`${reader.whose} server accepts what we send, last ${fromNow(lastSuccessAt)}.`;
+  const last = html`${reader.whose} server accepts our notifications, the last one ${fromNow(lastSuccessAt)}.`;
   return notice('good', [
-    lastSuccessAt === undefined ? 'Ready: nothing was sent so far.' : last,
+    lastSuccessAt === undefined ? 'Ready: nothing has been sent so far.' : last,
     ` ${waiting}`,
   ]);
 }
@@ -180,6 +182,7 @@ const cancelled: Record<string, string> = {
   client_deleted: 'its site was deleted',
   asset_forgotten: 'the platform has forgotten its video',
   url_removed: 'the URL for notices was removed',
+  dismissed: 'it had failed, and was dismissed',
 };
 
 /** Says why a notification is in its state; empty if the name of the state says it all. */
@@ -193,7 +196,7 @@ export function stateSentence(n: ListedNotification): string {
       return `another event brought the same segments first: ${n.by ?? 'its record is gone'}`;
     case 'failed':
       return n.reason === 'expired'
-        ? 'it was owed for too long'
+        ? `it could not be delivered${n.endedAt === undefined ? '' : ` for ${span(n.endedAt - n.acceptedAt)}`}`
         : 'it failed for 5 days while others succeeded';
     case 'cancelled':
       return cancelled[n.reason ?? ''] ?? 'by an operator';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
+import { listCalls } from '../../src/redis/records/audit.js';
 import { readCounts } from '../../src/redis/records/counts.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
@@ -96,12 +97,37 @@ describe('failed assets', () => {
     });
     assert.ok(Date.parse(since ?? '') <= Date.parse(at ?? ''));
     assert.equal(told.received.length, 1);
-    assert.equal((await readCounts(h.db)).endpoints?.failedAssets, 450);
+    const { failedAssets, keptFailed } = (await readCounts(h.db)).endpoints ?? {};
+    assert.deepEqual([failedAssets, keptFailed], [450, 450]);
     await pause(false);
     assert.deepEqual(await recover(), { count: 450, more: 0 });
     h.skip(61_000);
     await runSweep(h.deps);
     assert.equal((await readCounts(h.db)).endpoints?.failedAssets, 0);
+  });
+
+  it('are dismissed with a reason: counted first, cancelled then, and given up no more', async () => {
+    const receiver = await startReceiver();
+    await fail(receiver.url, 3);
+    const dismiss = (given: Json) =>
+      customer.call('POST', '/notifications/dismiss', { since, reason: 'sent by hand', ...given });
+    assert.equal((await customer.call('POST', '/notifications/dismiss', { since })).status, 400);
+    for (const dry_run of [true, false])
+      assert.deepEqual((await dismiss({ dry_run })).body, { count: 3, more: 0 });
+    assert.deepEqual((await dismiss({})).body, { count: 0, more: 0 });
+    assert.equal((await read('/push_notifications')).failed, 0);
+    const listed = (await read('/notifications?state=cancelled')).notifications as Json[];
+    assert.deepEqual(new Set(listed.map(({ reason }) => reason)), new Set(['dismissed']));
+    assert.equal(listed.length, 3);
+    const [entry] = (await listCalls(h.db, '0', customer.client_token)).filter(
+      ({ what }) => what === 'notification dismiss',
+    );
+    assert.equal(entry?.about?.reason, 'sent by hand');
+    await pause(false);
+    await h.publish({ client: customer.client_token, asset: 'lost-1', eventId: 'an-1' });
+    const [{ notification_id: id }] = listed as [Json];
+    const again = await customer.call('POST', `/notifications/${id}/redeliver`);
+    assert.equal(again.status, 202, 'one of them can still be sent again');
   });
 
   it('are forgotten after FAILED_RETENTION_DAYS', async () => {

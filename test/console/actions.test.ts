@@ -97,7 +97,7 @@ describe('console: actions', () => {
     await until('nothing is owed', async () => (await scene.call('GET', '/push_notifications')).owed === 0);
     assert.deepEqual([receiver.idsOf('a').length, receiver.idsOf('b').length], [2, 2]);
     assert.match((await visitor.submit(counted, `${site}/replay`)).html, /0 assets owed again/);
-    assert.match((await submit('recover', { hours: '6' })).html, /Nothing in that time ended as failed/);
+    assert.match((await submit('recover', { hours: '6' })).html, /No notification failed in that time/);
     const [call] = await audited();
     assert.equal(call?.what, 'notification replay');
     const { since = '', until: till = '' } = (call?.about ?? {}) as Record<string, string>;
@@ -118,12 +118,16 @@ describe('console: actions', () => {
     await until('it failed', async () => (await scene.call('GET', '/push_notifications')).failed === 1);
     await setPaused(h.db, client_token, false);
     const page = await visitor.get(site);
-    assert.match(page.html, /1 video ended as .*failed.* since/);
-    assert.match((await visitor.get('/console')).html, /1 video ended as .*failed/, 'in the list of sites');
+    assert.match(page.html, /1 video has .*failed.* since/);
+    assert.match(
+      (await visitor.get('/console')).html,
+      /data-label="Failed"[^>]*><a [^>]*>1</,
+      'in the list of sites',
+    );
     const done = await visitor.submit(page, `${site}/recover`);
     assert.match(done.html, /1 notification owed again/);
     await until('it was sent', () => scene.receiver.idsOf('a').length === 1);
-    assert.doesNotMatch((await visitor.get(site)).html, /ended as/);
+    assert.doesNotMatch((await visitor.get(site)).html, /no further attempt is made/);
   });
 
   it('shows and rotates the signing secret, shows the overlap, and records both in the audit', async () => {
@@ -132,9 +136,9 @@ describe('console: actions', () => {
     const rotated = await submit('signing_secret/rotate');
     assert.equal(secretIn(rotated.html), await signingSecret());
     assert.notEqual(secretIn(rotated.html), secretIn(shown.html));
-    assert.match(rotated.html, /The one until now signs along until/);
+    assert.match(rotated.html, /The old one remains valid until/);
     const page = (await actions()).html;
-    assert.match(page, /1 earlier secret signs along with the newest[\s\S]*2 signatures/);
+    assert.match(page, /1 earlier secret remains valid beside the newest[\s\S]*2 signatures/);
     assert.equal(secretIn(page), undefined);
     const calls = (await audited()).map(({ what }) => what);
     assert.deepEqual(calls, ['signing secret read', 'secrets rotate']);

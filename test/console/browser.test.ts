@@ -65,10 +65,13 @@ describe('console: in a browser', () => {
 
     await page.getByText('answers 503').waitFor();
     await press(page, link('Example Site'));
-    await page.getByText(/Your server answers 503 since .* 3 videos wait\. We try one of them/).waitFor();
+    await page
+      .getByText(
+        /Your server answers 503\. Every attempt since .* has failed\. 3 videos wait\. We try one of them/,
+      )
+      .waitFor();
     await press(page, link('answers 503'));
-    await page.getByText('when a probe succeeds').first().waitFor();
-    await press(page, link('vid-2'));
+    // The notification that failed last, with the receiver's own words.
     await page.getByText('It waits').waitFor();
     await press(page, page.locator('#attempt-1 summary'));
     await page.getByText('webhook-client-token').waitFor();
@@ -77,7 +80,7 @@ describe('console: in a browser', () => {
     await page.getByText('It is due now').waitFor();
     await page.getByText('You did get it').waitFor();
     await press(page, page.getByRole('link', { name: '‹ Example Site' }));
-    await page.getByText('Your server accepts what we send').waitFor();
+    await page.getByText('Your server accepts our notifications').waitFor();
     await press(page, link('Notices'));
     await page.getByText('endpoint.failing').waitFor();
     const before = notices().length;
@@ -110,11 +113,11 @@ describe('console: in a browser', () => {
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByText('A probe goes out now').waitFor();
     assert.ok(await page.evaluate('document.activeElement.id === "result"'), 'it is read out');
-    await page.getByText('Your server accepts what we send').waitFor();
+    await page.getByText('Your server accepts our notifications').waitFor();
     await page.getByRole('button', { name: 'Send a test' }).click();
     await page.getByText('Your endpoint answered 200').waitFor();
     await page.locator('form[action$="/recover"]').getByRole('button', { name: 'Count' }).click();
-    await page.getByText('Nothing in that time ended as failed').waitFor();
+    await page.getByText('No notification failed in that time').waitFor();
     assert.equal(page.url(), `${scene.h.url}${site}/actions`);
 
     await page.getByRole('link', { name: 'Verify signatures' }).click();

@@ -52,7 +52,9 @@ describe('desk: in a browser', () => {
     await page.getByLabel('A customer or site').fill('xample Si');
     await page.keyboard.press('Enter');
 
-    await page.getByText(/Its server answers 503 since .* 3 videos wait/).waitFor();
+    await page
+      .getByText(/Its server answers 503\. Every attempt since .* has failed\. 3 videos wait/)
+      .waitFor();
     await link('Why was it not sent?').click();
     await page.getByLabel('Asset').fill('vid-9');
     await page.getByRole('button', { name: 'Explain' }).click();
@@ -60,13 +62,15 @@ describe('desk: in a browser', () => {
 
     await link('Change').first().click();
     await page.getByText('3 videos wait and go to the next URL.').waitFor();
-    await page.getByText('Now: in flight default, a second default, quiet period 0 s.').waitFor();
+    await page
+      .getByText(/In force: \d+ \(the default\) attempts in flight, any number a second, quiet period 0 s\./)
+      .waitFor();
     const card = page.locator('section', { hasText: 'Replace the URL immediately' });
     await card.getByLabel('The new URL').fill(repaired?.url ?? '');
     await card.getByLabel('Why').fill('ticket 4711: they moved');
     await card.getByRole('button').click();
     await page.locator('#result', { hasText: repaired?.url }).waitFor();
-    await page.getByText('Its server accepts what we send').waitFor();
+    await page.getByText('Its server accepts our notifications').waitFor();
     assert.equal(repaired?.received.length, 3);
 
     await link('Audit').click();
@@ -138,6 +142,7 @@ describe('desk: in a browser', () => {
     const paths = {
       now: '/desk',
       find: '/desk/find?q=Example',
+      customers: '/desk/accounts',
       customer: `/desk/accounts/${account_id}`,
       site,
       notifications: `${site}/notifications`,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import { nameOf, type Operation } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
+import { createAccount, getAccount } from '../../src/redis/records/accounts.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
@@ -25,6 +25,7 @@ const inputs: Record<string, (site: Site) => Record<string, unknown>> = {
   'client set': () => ({ max_in_flight: 3, max_per_second: 'default' }),
   'registration change': () => ({ url: 'http://127.0.0.1:9/new?key=new-secret' }),
   'notification list': ({ client }) => ({ client, limit: 1 }),
+  'notification dismiss': () => ({ since: '3d', dry_run: true }),
   'notification recover': () => ({ since: '3d', dry_run: true }),
   'notification replay': () => ({ since: '3d', dry_run: true }),
   explain: () => ({ platform_id: 'vid-1' }),
@@ -173,6 +174,69 @@ describe('operations of operators', () => {
       assert.deepEqual([done.status, shown.status], [due, 403], done.html);
     });
   }
+
+  for (const verb of ['test', 'check']) {
+    it(`registration ${verb}: its answer has a tone, and command, command over HTTP and desk use it`, async () => {
+      const receiver = await startReceiver();
+      const { client } = await newSite(scene, receiver.url);
+      const path = `/desk/do/registration/${verb}`;
+      const page = await visitors.support.get(path);
+      for (const [answer, status, tone] of [
+        [200, verb === 'test' ? 0 : 1, verb === 'test' ? 'good' : 'bad'],
+        [500, 1, 'bad'],
+      ] as const) {
+        receiver.answer = () => answer;
+        const ran = await scene.cli.run(['registration', verb, client]);
+        const ranThere = await scene.there('support', ['registration', verb, client]);
+        assert.deepEqual([ran.status, ranThere.status], [status, status], ran.stderr);
+        assert.equal(ranThere.stderr.split('\n').at(-2), ran.stderr.split('\n').at(-2));
+        const done = await visitors.support.submit(page, path, { client_token: client, reason: 'a test' });
+        assert.match(done.html, new RegExp(`id="result" class="notice ${tone}"`));
+      }
+    });
+  }
+
+  it('count first at the desk, and then send in the span of time that was counted', async () => {
+    const receiver = await startReceiver();
+    const { client, id } = await newSite(scene, receiver.url);
+    await scene.h.startWorker();
+    await scene.h.delivered(client, id);
+    const path = '/desk/do/notification/replay';
+    const asked = { client_token: client, since: '1d', reason: 'a restore' };
+    const counted = await visitors.support.submit(await visitors.support.get(path), path, asked);
+    assert.match(counted.html, /1 would be owed again[\s\S]*Of \d{4}-.*Z to \d{4}-.*Z[\s\S]*>Replay 1</);
+    assert.equal(receiver.received.length, 1);
+    const done = await visitors.support.submit(counted, path);
+    assert.match(done.html, /1 are owed again/);
+    await until('it came again', () => receiver.received.length === 2);
+    assert.match((await visitors.support.submit(counted, path)).html, /notice warn[\s\S]*0 are owed again/);
+    const [entry] = (await scene.cli.json('audit', '--of', client, '--what', 'replay')).slice(-1);
+    assert.match(entry.after.since, /Z$/);
+    const none = await visitors.support.submit(await visitors.support.get(path), path, {
+      ...asked,
+      until: '12h',
+    });
+    assert.doesNotMatch(none.html, />Replay /);
+  });
+
+  it('name customers and sites wherever they are shown, as links', async () => {
+    const { client, account_id } = await pausedSite();
+    const account = await getAccount(scene.h.db, account_id);
+    const toCustomer = `<a href="/desk/accounts/${account_id}">${account?.name}</a>`;
+    const toSite = `<a href="/desk/clients/${client}">Site of ${client}</a>`;
+    for (const [path, ...links] of [
+      [`/desk/accounts?name=${account?.name}`, toCustomer],
+      [`/desk/clients/${client}`, `‹ ${account?.name}`],
+      [`/desk/do/notification/list?client=${client}`, toSite],
+      [`/desk/do/client/list?account=${account_id}`, toSite, toCustomer],
+      [`/desk/do/audit?of=${client}`, toSite],
+    ] as const) {
+      const { html } = await visitors.look.get(path);
+      for (const link of links) assert.ok(html.includes(link), `${path}: ${link}`);
+    }
+    const { html } = await visitors.look.get('/desk/accounts?name=nobody-of-this-name');
+    assert.match(html, /There are no such customers/);
+  });
 
   it('are described at /operator/openapi.json, each with its role, and nothing that is named there is missing', async () => {
     const text = await (await fetch(`${scene.url}/operator/openapi.json`)).text();
@@ -360,7 +424,7 @@ describe('operations of operators', () => {
       assert.equal(new Set(paged.map((one) => JSON.stringify(idOf(one)))).size, paged.length, path);
     }
     const { html } = await visitors.look.get('/desk/do/client/list?cursor=zzzz');
-    assert.match(html, /<p>No more follow\.<\/p>/);
+    assert.match(html, /<p>There are no further entries\.<\/p>/);
     assert.match((await visitors.look.get('/desk/do/notification/list?limit=3')).html, /The newest 3 as CSV/);
     const change = (await visitors.admin.get('/desk/do/registration/change?client_token=X1')).html;
     assert.match(change, /name="client_token" value="X1"/, 'the form shows what it is about');
@@ -448,7 +512,7 @@ describe('operations of operators', () => {
       await scene.cli.json('registration', 'reset', notices);
       assert.match(
         await says(`/desk/clients/${notices}`),
-        /nothing is sent\.\s*Its publisher sets one: PUT \/notices\./,
+        /nothing is sent\.\s*Its publisher must set one: PUT \/notices\./,
       );
     });
 
@@ -461,7 +525,7 @@ describe('operations of operators', () => {
       const { html } = await visitors.look.get(`/desk/clients/${client}${tab}`);
       assert.match(
         html,
-        /<main[^>]*>(?:(?!badge).)*1 video ended as .*failed.* since .*To recover.*deliveries are paused/s,
+        /<main[^>]*>(?:(?!badge).)*1 video has .*failed.* since .*To recover.*deliveries are paused/s,
         tab,
       );
       assert.doesNotMatch(html, /url-secret|<form [^>]*method="post" action="(?!\/desk\/sign_out)/, tab);

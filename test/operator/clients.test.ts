@@ -43,7 +43,7 @@ describe('operator: client, registration', () => {
     const bounds = '--max-in-flight 3 --max-per-second 7 --quiet-seconds 60'.split(' ');
     const set = await cli.json('client', 'set', token, ...bounds);
     assert.deepEqual([set.max_in_flight, set.max_per_second, set.quiet_seconds], [3, 7, 60]);
-    const listed = { ...set, state: 'not_registered', owed: 0, url: null };
+    const listed = { ...set, state: 'not_registered', owed: 0, failed: 0, url: null };
     assert.deepEqual(await cli.json('client', 'list', '--account', other), [listed]);
     const back = await cli.json('client', 'set', token, '--max-in-flight', 'default');
     assert.deepEqual([back.max_in_flight, back.max_per_second, back.quiet_seconds], [null, 7, 60]);
@@ -58,7 +58,7 @@ describe('operator: client, registration', () => {
     const broken = await registered('FOUND2');
     await cli.db.redis.set(cli.db.client(broken).owed, 'no hash');
     const ran = await cli.run(['client', 'list', '--name', 'found']);
-    assert.match(ran.stdout, /^FOUND +Site of FOUND +acc_\S+ +active +0 +127\.0\.0\.1:4999$/m);
+    assert.match(ran.stdout, /^FOUND +Site of FOUND +acc_\S+ +active +0 +0 +127\.0\.0\.1:4999$/m);
     assert.match(ran.stdout, /^FOUND2 .* unreadable /m);
     assert.equal(ran.stdout.trim().split('\n').length, 3);
     for (const part of ['of FOUND2', '127.0.0.1:4999'])
@@ -101,9 +101,13 @@ describe('operator: client, registration', () => {
     const receiver = await startReceiver();
     receiver.answer = () => 500;
     const check = ['registration', 'check', await registered('CHECK'), '--url', receiver.url];
-    const { checks } = await cli.json(...check);
+    const failed = await cli.run([...check, '--json']);
+    assert.deepEqual([failed.status, failed.stderr], [1, '3 checks of 5 failed.\n']);
+    const { checks } = JSON.parse(failed.stdout);
     const { stdout } = await cli.run(check);
     for (const { advice } of checks) assert.ok(stdout.includes(advice), stdout);
+    const nowhere = await cli.run(['registration', 'check', 'CHECK', '--url', 'http://127.0.0.1:9/']);
+    assert.doesNotMatch(nowhere.stdout, /Answer 401/, 'a refused connection refuses nothing');
     const env = { OUTGOING_PROXY: 'http://127.0.0.1:9' };
     const through = await cli.run(['registration', 'test', 'CHECK', '--url', receiver.url], { env });
     assert.equal(through.status, 1, through.stdout);

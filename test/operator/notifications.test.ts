@@ -33,7 +33,7 @@ describe('operator: notification, explain', () => {
     assert.deepEqual(listed.map((n) => n.notification_id).sort(), ids.sort());
     assert.deepEqual([await list('--state', 'failed'), (await list('--limit', '1')).length], [[], 1]);
     const { stdout } = await cli.run(['notification', 'list', '--client', 'LISTED', '--limit', '1']);
-    assert.match(stdout, /^These are 1, and more follow: raise the limit\.$/m);
+    assert.match(stdout, /^Showing 1\. More results are available: raise the limit\.$/m);
   });
 
   it('notification show ID refuses an unknown one, and says where else to look', async () => {

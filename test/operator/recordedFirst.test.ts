@@ -31,6 +31,7 @@ const commands = [
   'notification redeliver WAITING',
   'notification cancel WAITING',
   'notification recover SITE --since 1d',
+  'notification dismiss SITE --since 1d',
   'notification replay SITE --since 1d',
   'token revoke crm',
   'desk --role look',

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { askRedis } from '../../src/operator/redisChecks.js';
+import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { noteCounts } from '../../src/redis/records/counts.js';
-import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startProxy } from '../proxy.js';
@@ -84,6 +85,48 @@ describe('operator status: us or them', () => {
       const [status, worst] = await statusOf(client);
       assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
       assert.match(status.because, /1 draining \(owed \d+\)/);
+    });
+  });
+
+  describe('nobody, and what was lost stays visible', () => {
+    it('videos that were given up, at a receiver that is healthy again, until they are dismissed', async () => {
+      const client = await h.newClient(receiver.url);
+      await setPaused(h.db, client, true);
+      await h.publishAll(client, 'lost', 3);
+      h.skip(31 * 86_400_000);
+      await h.wake(client);
+      await until('all failed', async () => (await getEndpoint(h.db, client)).failed === 3);
+      h.skip(-31 * 86_400_000);
+      const paused = await statusOf(client);
+      assert.deepEqual([paused[1].situation, paused[1].failed], ['paused', 3]);
+      await setPaused(h.db, client, false);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, status.failed], ['fine', 3]);
+      assert.deepEqual([worst.situation, worst.failed, worst.owed], ['failed', 3, 0]);
+      assert.equal(status.because, 'Nothing is overdue; 3 videos were given up.');
+      const { stdout } = await cli.run(['status']);
+      assert.match(stdout, /^Nothing is overdue; 3 videos were given up\./);
+      assert.match(stdout, new RegExp(`^${client} +failed .* notification recover ${client} `, 'm'));
+      const listed = await cli.json('client', 'list', '--state', 'failed');
+      assert.deepEqual(
+        listed.map((one: { client_token: string; failed: number }) => [one.client_token, one.failed]),
+        [[client, 3]],
+      );
+      await cli.json('notification', 'dismiss', client, '--since', '90d', '--reason', 'sent by hand');
+      const after = await cli.run(['status']);
+      assert.match(after.stdout, /^All is well\./);
+    });
+
+    it('an endpoint that answered 410 and was resumed: its next video tries it', async () => {
+      receiver.answer = () => 410;
+      const client = await h.newClient(receiver.url);
+      const { id } = await h.publish({ client, asset: 'vid' });
+      await until('it is suspended', async () => (await getEndpoint(h.db, client)).state === 'suspended');
+      await cancelNotification(h.db, client, id);
+      await resumeEndpoint(h.db, client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['them', 'failing']);
+      assert.equal(worst.do, `tell its publisher; its next video tries it, or: registration test ${client}`);
     });
   });
 

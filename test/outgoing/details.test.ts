@@ -6,7 +6,7 @@ it('a failed attempt with a status is told by it, with or without a detail', () 
     [503, 'retry_after_unreadable', 'answers 503 and sends a Retry-After that we cannot read', /HTTP date/],
     [304, undefined, 'answers 304', /answer 2xx/],
     [403, undefined, 'answers 403', /secret.*gateway.*firewall/],
-    [503, undefined, 'answers 503', /log.*bound of ours/],
+    [503, undefined, 'answers 503', /log.*lower our request rate/],
     [502, undefined, 'answers 502', /logs of your server and of each proxy/],
   ] as const) {
     const told = explainFailure({ error: 'http_status', status, detail });

@@ -16,6 +16,7 @@ import {
 } from '../../src/redis/notifications/notificationPages.js';
 import {
   cancelNotification,
+  dismissFailed,
   recoverFailed,
   redeliver,
   replayDelivered,
@@ -509,6 +510,13 @@ const recover = step('recover', async (model, { db, clientToken }) => {
   if (failed.length > 0) model.drain();
 });
 
+const dismiss = step('dismiss', async (model, { db, clientToken }) => {
+  const { length } = model.failedYet();
+  const done = await dismissFailed(db, clientToken, { ...anyTime, dryRun: false });
+  assert.deepEqual(done, { count: length, more: 0 });
+  model.dismiss();
+});
+
 const replay = step('replay', async (model, { db, clientToken }) => {
   const { notifications, owed, listed } = model.facts;
   const due = new Map<string, string>();
@@ -859,7 +867,7 @@ const anyStep: fc.Arbitrary<Step>[] = [
       fc.constantFrom('the same', 'another', 'redeliver'),
     )
     .map((all) => takeBack(...all)),
-  fc.constantFrom(plan(0), plan(15 * second), recover, replay, lists, save, lose, outlast),
+  fc.constantFrom(plan(0), plan(15 * second), recover, dismiss, replay, lists, save, lose, outlast),
   fc.oneof(
     fc.constantFrom(0, leaseMs, minute).map(alarm),
     fc.constantFrom(1, 2, 5).map((maxInFlight) => bound({ maxInFlight })),

@@ -26,7 +26,7 @@ interface Notification {
   /** It was owed before: a late verdict of then does not deliver it. */
   again?: boolean;
   by?: string | undefined;
-  reason?: 'window' | 'expired' | 'asset_forgotten' | 'url_removed' | undefined;
+  reason?: 'window' | 'expired' | 'asset_forgotten' | 'url_removed' | 'dismissed' | undefined;
 }
 
 interface OwedAsset {
@@ -343,6 +343,14 @@ export class Model {
       });
     failed.delete(asset);
     if (id !== undefined) this.end(id, { state: 'cancelled', reason: 'asset_forgotten' });
+  }
+
+  dismiss(): void {
+    const { failed } = this.facts;
+    for (const { id } of this.failedYet()) {
+      this.end(id, { state: 'cancelled', reason: 'dismissed' });
+      failed.delete(this.notification(id).asset);
+    }
   }
 
   /** Cancels what is owed, then removes the URL. */

@@ -6,6 +6,7 @@ import { library } from '../../src/redis/connection/library.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import {
   cancelNotification,
+  dismissFailed,
   recoverFailed,
   redeliver,
   replayDelivered,
@@ -92,8 +93,9 @@ describe('A script that is refused a command midway', () => {
             () => replayDelivered(db, clientToken, range),
             () => cancelNotification(db, clientToken, ids[0] ?? ''),
             () => forgetAsset(db, clientToken, `vid-${n % 4}`),
+            () => dismissFailed(db, clientToken, range),
           ];
-          await insists(changes[n % 4] ?? assert.fail(), refusedAt);
+          await insists(changes[n % 5] ?? assert.fail(), refusedAt);
         }
       }
       await direct.set('writes-left', 0);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { recover, redeliver, replay } from '../../acts/sendAgain.js';
+import { dismiss, recover, redeliver, replay } from '../../acts/sendAgain.js';
 import {
   givenNotificationId,
   givenTime,
@@ -7,6 +7,7 @@ import {
   listedSinceTime,
   notificationIdText,
   oneOfMany,
+  reasonText,
   time,
   yesOrNo,
 } from '../../http/schemas.js';
@@ -66,6 +67,35 @@ export const recoverNotificationsCall = clientCall({
   summary: 'Recover failed notifications',
   description: `Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one: the oldest 20,000 of them, and the answer says how many more there are. ${counted}`,
   after503: 'repeat it: it continues with those that are not owed yet.',
+  result: {
+    what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
+    schema: z.object({ count: integer(17), more: integer(0) }),
+  },
+});
+
+const failedRange = range('Failed', 'default: now');
+
+export const dismissNotificationsCall = clientCall({
+  ...failedRange,
+  body: {
+    schema: failedRange.body.schema.extend({
+      reason: reasonText.describe('Why nobody needs them any more; for the audit.'),
+    }),
+    examples: {
+      'All since a time': { since: '2026-01-30T00:00:00Z', reason: 'Imported from the weekly export' },
+    },
+  },
+  act: dismiss,
+  input: ({ client, body: { dry_run: dryRun, ...asked } }) => ({
+    client,
+    ...asked,
+    dryRun,
+    atMost: recoveredAtMost,
+  }),
+  route: 'POST /notifications/dismiss',
+  summary: 'Dismiss failed notifications',
+  description: `Lets notifications that ended as failed in a span of time go, because nobody needs them any more: the oldest 20,000 of them end as \`cancelled\`, and the answer says how many more there are. ${counted}`,
+  after503: 'repeat it: it continues with those that are left.',
   result: {
     what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
     schema: z.object({ count: integer(17), more: integer(0) }),

@@ -20,6 +20,7 @@ import { count, exactly, stateInWords } from '../../web/words.js';
 import type { clientCall } from '../call.js';
 import { resumePushNotificationsCall } from '../calls/clients.js';
 import {
+  dismissNotificationsCall,
   recoverNotificationsCall,
   redeliverNotificationCall,
   replayNotificationsCall,
@@ -53,6 +54,7 @@ ${card('Send a test', 'One notification with the asset “test”, now. It count
 ${card('Check your receiver', 'Five test notifications, good and bad. They show whether it verifies the signature and the time, and accepts a repeat and a slow body. They count for nothing else. This takes some seconds.', form('check', 'Check', urlInput('check_url', registration !== undefined)))}
 ${registration && card('Resume', 'Probes a suspended or failing endpoint now, then sends what waits.', form('resume', 'Resume'))}
 ${card('Recover', 'Sends notifications that ended as failed once more, unless a newer notification of the same asset followed. It shows the count first.', form('recover', 'Count', spanFields('hours', recoverHours)))}
+${card('Dismiss', 'Failed notifications that nobody needs any more end as cancelled, and are no longer named here. It shows the count first.', form('dismiss', 'Count', [spanFields('dismiss_hours', recoverHours), reasonField]))}
 ${card('Replay', 'For a receiver that has lost notifications, for instance after a restore from a backup. Sends once more each asset whose notification was delivered in that time. It shows the count first.', form('replay', 'Count', spanFields('replay_hours')))}
 ${card('Signing secret', overlap(signAlongUntil), [
   form('signing_secret', 'Show it'),
@@ -63,8 +65,8 @@ ${card('Signing secret', overlap(signAlongUntil), [
 };
 
 /** Builds the card of an action. @param text what follows from it */
-export const card = (title: string, text: Piece, forms: Piece): Html =>
-  html`<section class="card"><h2>${title}</h2><p>${text}</p>${forms}</section>`;
+export const card = (title: string, text: Piece, forms: Piece, id?: string): Html =>
+  html`<section class="card" ${id && html`id="${id}"`}><h2>${title}</h2><p>${text}</p>${forms}</section>`;
 
 /** @param id unique on the page */
 const urlInput = (id: string, isRegistered: boolean): Html =>
@@ -74,10 +76,12 @@ const urlInput = (id: string, isRegistered: boolean): Html =>
 const spanFields = (id: string, spans = spanHours): Html =>
   html`<div><label for="${id}">Of the last</label><select id="${id}" name="hours">${Object.entries(spans).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div><input type="hidden" name="dry_run" value="true">`;
 
+const reasonField = html`<div><label for="dismiss_reason">Why (one line, for the audit)</label><input id="dismiss_reason" name="reason" maxlength="200" autocomplete="off" required></div>`;
+
 function overlap(untilMs: readonly number[]): Piece {
   const [last] = untilMs;
   if (last === undefined) return 'One secret signs now.';
-  return html`${count(untilMs.length, 'earlier secret signs', 'earlier secrets sign')} along with the newest, the last until ${exactly(last)}: every notification carries ${untilMs.length + 1} signatures.`;
+  return html`${count(untilMs.length, 'earlier secret remains', 'earlier secrets remain')} valid beside the newest, the last until ${exactly(last)}: every notification carries ${untilMs.length + 1} signatures.`;
 }
 
 /** A build copies the examples into `dist`. */
@@ -109,31 +113,30 @@ type Answer = Readonly<Record<string, unknown>>;
 
 interface Input {
   query?: { url: string };
-  body?: { since: string; until?: string; dry_run: boolean };
+  body?: { since: string; until?: string; reason?: string; dry_run: boolean };
 }
 
 export interface Action {
   title: string;
   call: ReturnType<typeof clientCall>;
   readForm?: (form: Parameters) => Input;
-  isGood?: (answer: Answer) => boolean;
   present: (answer: Answer, site: Pick<Site, 'here' | 'formToken'>, input: Input) => Piece;
 }
 
 /** Answers the form of an action with the answer of the API's call. */
 export async function answerAction(
   deps: ApiDeps,
-  { title, call, readForm = () => ({}), isGood = () => true, present }: Action,
+  { title, call, readForm = () => ({}), present }: Action,
   sent: Pick<Site, 'ctx' | 'client' | 'here' | 'formToken'> & SentForm & { token: AccessToken },
 ): Promise<Page> {
   const { ctx, token, client, form } = sent;
   const input = readForm(form);
   const { query, body } = input;
-  const answer = (await call.carryOut(deps, { ctx, token, client, query, body })) as Answer;
+  const { answer, tone } = await call.carryOut(deps, { ctx, token, client, query, body });
   return {
     title,
     parent: home(sent),
-    body: html`<div id="result" class="notice ${isGood(answer) ? 'good' : 'bad'}" role="status" tabindex="-1">${present(answer, sent, input)}</div>`,
+    body: html`<div id="result" class="notice ${tone}" role="status" tabindex="-1">${present(answer as Answer, sent, input)}</div>`,
   };
 }
 
@@ -144,7 +147,6 @@ type Answered = z.output<typeof answeredRequest>;
 export const noticesTest: Action = {
   title: 'Test',
   call: sendTestNotificationCall,
-  isGood: ({ error }) => error === undefined,
   present: (answer) => {
     const { status, error, milliseconds, request } = answer as Answered & { request: Sent };
     const { does, advice } = explainFailure(answer);
@@ -181,15 +183,21 @@ ${sent.map(shownRequest)}</details>
 }
 
 /**
- * Counts first, and shows a form that recovers or replays. For a replay the count fixes the end of the time, so that nothing is
+ * Counts first, and shows a form that recovers, dismisses or replays. For a replay the count fixes the end of the time, so that nothing is
  * owed twice even if that form is sent several times.
  */
-const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, none: string): Action => ({
+const range = (
+  title: 'Recover' | 'Replay' | 'Dismiss',
+  call: Action['call'],
+  noun: string,
+  none: string,
+): Action => ({
   title,
   call,
   readForm: (form) => ({
     body: {
       since: form.get('since') ?? sinceHours(form.get('hours') ?? ''),
+      ...(title === 'Dismiss' && { reason: form.get('reason') ?? '' }),
       ...(title === 'Replay' && { until: form.get('until') ?? new Date().toISOString() }),
       dry_run: form.get('dry_run') === 'true',
     },
@@ -208,10 +216,10 @@ const range = (title: 'Recover' | 'Replay', call: Action['call'], noun: string, 
     if (!isDryRun) {
       const others =
         left > 0 && actionForm(action, formToken, `${title} ${count(left, 'more', 'more')}`, fields);
-      return html`<p>${counted} owed again; sending begins now.</p>${others}${missing}`;
+      return html`<p>${counted} ${title === 'Dismiss' ? 'dismissed' : 'owed again; sending begins now'}.</p>${others}${missing}`;
     }
     if (found === 0) return html`<p>${none}</p>${missing}`;
-    return html`<p>${counted} would be sent again.</p>${missing}${actionForm(action, formToken, `${title} ${counted}`, fields)}`;
+    return html`<p>${counted} would be ${title === 'Dismiss' ? 'dismissed' : 'sent again'}.</p>${missing}${actionForm(action, formToken, `${title} ${counted}`, fields)}`;
   },
 });
 
@@ -236,7 +244,6 @@ export const siteActions: Record<string, Action> = {
     title: 'Check',
     call: checkReceiverCall,
     readForm: readUrl,
-    isGood: (answer) => failedChecks(answer).length === 0,
     present: (answer) => {
       const wrong = failedChecks(answer).length;
       const { checks } = answer as { checks: Check[] };
@@ -253,7 +260,13 @@ export const siteActions: Record<string, Action> = {
     'Recover',
     recoverNotificationsCall,
     'notification',
-    'Nothing in that time ended as failed and was not followed by a newer one.',
+    'No notification failed in that time, or a newer one of its video followed.',
+  ),
+  dismiss: range(
+    'Dismiss',
+    dismissNotificationsCall,
+    'notification',
+    'No notification failed in that time, or a newer one of its video followed.',
   ),
   replay: range(
     'Replay',
@@ -270,7 +283,7 @@ export const siteActions: Record<string, Action> = {
     title: 'Signing secret',
     call: rotateSigningSecretCall,
     present: ({ signing_secret: secret, previous_valid_until: until }) => [
-      html`<p>Made. ${until !== null && html`The one until now signs along until <strong>${exactly(Date.parse(String(until)))}</strong>: give your receiver the new one before then.`}</p>`,
+      html`<p>New secret created. ${until !== null && html`The old one remains valid until <strong>${exactly(Date.parse(String(until)))}</strong>: give your receiver the new one before then.`}</p>`,
       shownSecret(String(secret)),
     ],
   },

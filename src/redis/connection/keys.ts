@@ -29,6 +29,7 @@ import { Command } from 'ioredis';
  *   failures                      failed attempts in a row over all notifications, since the last resume of a suspended endpoint
  *   first_failure_at, first_failure_clock  the first of them: its time, and the client's clock then
  *   last_success_at, last_failure_at, last_error, last_detail, last_status  of attempts
+ *   last_failed_id                the notification of the last that failed
  *   not_before                    no attempt before it (Retry-After)
  *   probe_step, probe_at          of the next probe of a failing endpoint, whose attempts are all probes
  *   clock_ms, clock_at            the client's clock: ms run so far; since when it runs (0: it is stopped)

@@ -35,7 +35,7 @@ export const trimFailed = (db: Db, clientToken: string): Promise<number> =>
   runScript(db, 'trimFailed', clientToken, [db.settings.keepFailedMs]);
 
 /** Each step blocks Redis for some milliseconds. */
-const recoveredPerStep = 200;
+const failedPerStep = 200;
 
 /**
  * Makes failed assets owed again whose notification failed in that time, the oldest first, in steps that are each safe to repeat.
@@ -46,9 +46,25 @@ const recoveredPerStep = 200;
 export async function recoverFailed(
   db: Db,
   clientToken: string,
+  range: Range,
+  ...bounds: Bounds
+): Promise<{ count: number; more: number }> {
+  if (!range.dryRun) await announceClaims(db, clientToken);
+  return eachFailed('recoverFailed', db, clientToken, range, ...bounds);
+}
+
+/** Lets failed assets of that time go: their notifications end as cancelled. Otherwise as `recoverFailed`. */
+export const dismissFailed = (db: Db, clientToken: string, range: Range, ...bounds: Bounds) =>
+  eachFailed('dismissFailed', db, clientToken, range, ...bounds);
+
+type Bounds = [atMost?: number, progress?: (count: number) => void];
+
+async function eachFailed(
+  script: 'recoverFailed' | 'dismissFailed',
+  db: Db,
+  clientToken: string,
   { since, until, dryRun }: Range,
-  atMost = Number.POSITIVE_INFINITY,
-  progress: (count: number) => void = () => {},
+  ...[atMost = Number.POSITIVE_INFINITY, progress = () => {}]: Bounds
 ): Promise<{ count: number; more: number }> {
   const { failedAt } = db.client(clientToken);
   const now = await timeAt(db, failedAt);
@@ -58,13 +74,12 @@ export async function recoverFailed(
     const count = Math.min(failed, atMost);
     return { count, more: failed - count };
   }
-  await announceClaims(db, clientToken);
   const rest = restsBetweenSteps();
   for (let count = 0; ; ) {
-    const step = Math.min(recoveredPerStep, atMost - count);
+    const step = Math.min(failedPerStep, atMost - count);
     const args = [...span, step];
-    const [recovered, more] = await runScript<[number, number]>(db, 'recoverFailed', clientToken, args);
-    count += recovered;
+    const [done, more] = await runScript<[number, number]>(db, script, clientToken, args);
+    count += done;
     if (more === 0 || count >= atMost) return { count, more };
     progress(count);
     await rest();

@@ -9,6 +9,7 @@ export type Situation =
   | 'suspended'
   | 'failing'
   | 'not_before'
+  | 'failed'
   | 'retrying'
   | 'draining'
   | 'held'

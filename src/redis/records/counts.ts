@@ -25,7 +25,11 @@ export interface Counts {
     failingOwed: number;
   } & Noted;
   /** Registrations by the state that people see; those, and their accounts, to which an attempt was made in the last day. */
-  endpoints?: Record<EndpointState | 'failedAssets' | 'attempted' | 'attemptedAccounts', number> & Noted;
+  endpoints?: Record<
+    EndpointState | 'failedAssets' | 'keptFailed' | 'attempted' | 'attemptedAccounts',
+    number
+  > &
+    Noted;
   /** The end of the last sweep; `steadyMs`: for how long Redis' clock had shown no jump then. */
   ended?: { brokenClients: number; steadyMs: number } & Noted;
 }
@@ -62,7 +66,15 @@ export async function countEndpoints(
   db: Db,
   told: { broken(clientToken: string, err: unknown): void; notice(clientToken: string): void },
 ): Promise<Omit<NonNullable<Counts['endpoints']>, keyof Noted>> {
-  const counts = { active: 0, failing: 0, paused: 0, suspended: 0, failedAssets: 0, attempted: 0 };
+  const counts = {
+    active: 0,
+    failing: 0,
+    paused: 0,
+    suspended: 0,
+    failedAssets: 0,
+    keptFailed: 0,
+    attempted: 0,
+  };
   const accounts = new Set<string | null>();
   const fields = ['paused', 'held', 'state', 'last_success_at', 'last_failure_at', ...noticeFields] as const;
 
@@ -74,10 +86,12 @@ export async function countEndpoints(
         db.redis.hmget(keys.endpoint, ...fields),
         db.redis.zrange(keys.failedAt, '0', '0', 'WITHSCORES'),
       ]);
-    if (oldest !== undefined)
-      counts.failedAssets += await db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf');
     const { keepFailedMs } = db.settings;
     if (Number(oldest) <= nowOf(db) - keepFailedMs) await trimFailed(db, clientToken);
+    if (oldest !== undefined) {
+      counts.failedAssets += await db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf');
+      counts.keptFailed += await db.redis.zcard(keys.failedAt);
+    }
     const isPaused = paused === '1' || held === '1';
     if (isRegistered === 1) counts[isPaused ? 'paused' : ((state ?? 'active') as EndpointState)]++;
     if (isRegistered === 1 && Math.max(Number(succeeded), Number(hasFailed)) > nowOf(db) - dayMs) {

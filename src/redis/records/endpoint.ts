@@ -43,6 +43,8 @@ export interface Endpoint {
   firstFailureAt?: number;
   lastSuccessAt?: number;
   lastFailureAt?: number;
+  /** The notification of that attempt, whose record may be gone. */
+  lastFailedId?: string;
   lastError?: string;
   /** What went wrong, below the class. */
   lastDetail?: string;
@@ -59,6 +61,9 @@ export function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
 
 /** The states that people see: an endpoint without a URL has no state of its own. */
 export const siteStates = ['not_registered', ...endpointStates] as const;
+
+/** What a list of sites is filtered by: its state, or that it has failed assets. */
+export const siteFilters = [...siteStates, 'failed'] as const;
 
 export const siteStateOf = ({ state }: Endpoint, registration: Registration | undefined) =>
   registration ? state : 'not_registered';

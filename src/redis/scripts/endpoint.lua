@@ -132,7 +132,7 @@ local function pull_forward()
 end
 -- Starts again with another URL, or with none: verdicts of an older URL no longer count, and what waits is due.
 local function new_url(from, why, by)
-  redis.call('HDEL', E, 'not_before', 'last_error', 'last_detail', 'last_status', 'last_failure_at', 'last_success_at')
+  redis.call('HDEL', E, 'not_before', 'last_error', 'last_detail', 'last_status', 'last_failure_at', 'last_failed_id', 'last_success_at')
   enter('active')
   redis.call('HSET', E, 'url_epoch', health().epoch)
   due_all()

@@ -21,6 +21,19 @@ local function note_failed(asset, id, lane, reason)
   owe_notice('failed_notice', 'notifications.failed', reason, waiting_notice and cjson.decode(waiting_notice).since or now, 0)
 end
 
+-- Lets failed assets go, the oldest first: their notifications end as cancelled.
+-- Arguments: since, until (ms, of the failure), count (at most so many)
+-- Answer: {how many were let go, how many failed in that time are left}
+-- Repeat: safe: a repeat continues with those that are left
+entry('dismissFailed', function(_, ARGV)
+  local assets = redis.call('ZRANGEBYSCORE', base .. 'failed-at', ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
+  for _, asset in ipairs(assets) do
+    finish(failed_of(asset).id, 'cancelled', nil, 'dismissed')
+    drop_failed(asset)
+  end
+  return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
+end, {'allow-oom'})
+
 -- Makes failed assets owed again, the oldest first, and writes their records anew where these are gone.
 -- Arguments: since, until (ms, of the failure), count (at most so many)
 -- Answer: {how many are owed again, how many failed in that time are left}

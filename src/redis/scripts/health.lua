@@ -47,7 +47,7 @@ end
 local function settle_failure(says, same_epoch, v)
   local state = health().state
   health_read = nil
-  redis.call('HSET', E, 'last_failure_at', now)
+  redis.call('HSET', E, 'last_failure_at', now, 'last_failed_id', v.id)
   -- An attempt that was under way when another one suspended the endpoint does not change what people are told of that.
   if state ~= 'suspended' then
     redis.call('HSET', E, 'last_error', v.error, 'last_status', v.status, 'last_detail', cjson.decode(v.line).detail or '')

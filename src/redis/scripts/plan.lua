@@ -95,8 +95,8 @@ entry('endpoint', function(_, ARGV)
   local is_consistent = waiting_count() == redis.call('ZCARD', base .. 'owed-since')
     and waiting_count() == redis.call('ZCARD', base .. LANES.L) + redis.call('ZCARD', base .. LANES.B)
   local change = redis.call('LINDEX', base .. 'state-changes', 0)
-  local held, first_failure, last_failure, last_error, last_status, last_detail = unpack(redis.call('HMGET', E, 'held', 'first_failure_at',
-    'last_failure_at', 'last_error', 'last_status', 'last_detail'))
+  local held, first_failure, last_failure, last_failed_id, last_error, last_status, last_detail = unpack(redis.call('HMGET',
+    E, 'held', 'first_failure_at', 'last_failure_at', 'last_failed_id', 'last_error', 'last_status', 'last_detail'))
   return cjson.encode({
     readAt = now, quietSeconds = limits().quiet_ms / 1000, failed = redis.call('ZCOUNT', failed_at, kept, '+inf'),
     failedSince = tonumber(redis.call('ZRANGEBYSCORE', failed_at, kept, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]),
@@ -106,8 +106,8 @@ entry('endpoint', function(_, ARGV)
     catchUpLateMs = math.floor(now - needed), isConsistent = is_consistent,
     catchUpUntil = h.catch_up_until > 0 and h.catch_up_until or nil, failures = h.failures,
     firstFailureAt = tonumber(first_failure), lastSuccessAt = h.last_success_at > 0 and h.last_success_at or nil,
-    lastFailureAt = tonumber(last_failure), lastError = last_error or nil, lastStatus = tonumber(last_status),
-    lastDetail = last_detail ~= '' and last_detail or nil,
+    lastFailureAt = tonumber(last_failure), lastFailedId = last_failed_id or nil,
+    lastError = last_error or nil, lastStatus = tonumber(last_status), lastDetail = last_detail ~= '' and last_detail or nil,
     lastChange = change and cjson.decode(change) or nil,
   })
 end, {'no-writes'})

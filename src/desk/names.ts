@@ -1,0 +1,64 @@
+/** The names of customers and sites, wherever a page shows their ids. */
+import { isClientToken, isNoticesClient } from '../ids.js';
+import type { Part } from '../operator/terminal.js';
+import { mapInPages } from '../promises.js';
+import type { Db } from '../redis/connection/db.js';
+import { ignore, unlessBroken } from '../redis/connection/unavailable.js';
+import { getAccount } from '../redis/records/accounts.js';
+import { getClient } from '../redis/records/clients.js';
+import { type Html, html } from '../web/html.js';
+
+/** Names by the id of an account or the token of a client. */
+export type Names = ReadonlyMap<string, string>;
+
+export const isAccountId = (text: string): boolean => /^acc_[\w-]+$/.test(text);
+
+export const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
+
+/** The address of what an id names: of an account or a client. */
+export const hrefOf = (id: string): string => (isAccountId(id) ? `/desk/accounts/${id}` : siteUrl(id));
+
+/** Bounds how much Redis is asked for at a time. */
+const concurrency = 100;
+
+/** Reads the names of these ids; what has none, such as what was deleted, is left out. */
+export async function namesOf(db: Db, ids: Iterable<string>): Promise<Names> {
+  const names = new Map<string, string>();
+  await mapInPages([...new Set(ids)], concurrency, async (id) => {
+    const read = () => (isAccountId(id) ? getAccount(db, id) : getClient(db, id));
+    const found = await unlessBroken<{ name: string } | undefined>(read, ignore);
+    if (found?.name) names.set(id, found.name);
+  });
+  return names;
+}
+
+/** Titles of columns and facts whose values are clients; a `target` may be one. */
+const ofClients = ['client', 'client token', 'target', 'worst'];
+
+/** Returns the id of the account or client that a value under this title is, or begins with. */
+export function idUnder(title: string, value: unknown): string | undefined {
+  const [id = ''] = String(value ?? '').split(' from ');
+  if (isAccountId(id)) return id;
+  const isId = isClientToken(id) || isNoticesClient(id);
+  return isId && ofClients.includes(title.toLowerCase().replaceAll('_', ' ')) ? id : undefined;
+}
+
+/** Reads the names of every account and client that these parts show. */
+export function namesIn(db: Db, parts: readonly Part[]): Promise<Names> {
+  const ids = parts.flatMap((part) => {
+    if (typeof part === 'string' || 'lead' in part) return [];
+    if ('facts' in part) return Object.entries(part.facts).map(([name, value]) => idUnder(name, value));
+    return part.rows.flatMap((row) => row.map((value, i) => idUnder(part.head[i] ?? '', value)));
+  });
+  return namesOf(
+    db,
+    ids.filter((id) => id !== undefined),
+  );
+}
+
+/** Shows a customer or a site by its name, with its id behind, as a link to its page. */
+export function named(id: string, names: Names): Html {
+  const name = names.get(id);
+  if (name === undefined) return html`<a href="${hrefOf(id)}">${id}</a>`;
+  return html`<a href="${hrefOf(id)}">${name}</a> <code class="faint">${id}</code>`;
+}
