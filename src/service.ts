@@ -20,7 +20,7 @@ import { markStore } from './redis/connection/mark.js';
 import { servesCalls, untilServed, watchStore } from './redis/connection/needs.js';
 import { ignore } from './redis/connection/unavailable.js';
 import { readCounts } from './redis/records/counts.js';
-import { createSecretBox } from './redis/records/secretBox.js';
+import { joinInstallation } from './redis/records/installation.js';
 import { watchCounts, watchStoreHealth } from './storeMetrics.js';
 import {
   askNamespace,
@@ -92,10 +92,11 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   await untilServed(db, withoutPassword(config.REDIS_URL), ended);
   await markStore(db);
   watchStore(db);
+  const secretBox = await joinInstallation(db, config, log);
   warnOfSettings(config, log);
 
   let workers: Awaited<ReturnType<typeof startWorkersAndSweep>> | undefined;
-  const delivering = await startDelivering({ ...opened, isWorking: () => workers !== undefined });
+  const delivering = await startDelivering({ ...opened, secretBox, isWorking: () => workers !== undefined });
   watchParts(delivering, api !== undefined);
   const becomeReady = () => {
     isReady = true;
@@ -144,8 +145,7 @@ async function open(role: Role, config: Config, log: Logger, sdkPort: number | u
   const db = openDb({ ...redisOptions(config), log, observe: metrics.redisObserver });
   const link = replaceable(connect(config));
   const temporal = createTemporalClient(link.connection, config, metrics.temporalAnswered);
-  const secretBox = createSecretBox(config.SECRETS_KEY);
-  return { role, config, log, tracing, targetPolicy, sender, metrics, db, link, temporal, secretBox };
+  return { role, config, log, tracing, targetPolicy, sender, metrics, db, link, temporal };
 }
 
 /** Answers health checks as they are, and every other call 503, until the ports serve what is given to them. */

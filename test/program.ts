@@ -1,12 +1,11 @@
 /** Programs in processes of their own, with everything they said kept. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { freePort } from '../local/ports.js';
 import type { Role } from '../src/compose.js';
 import { watchAnswers } from './api/reference/watchAnswers.js';
 import { until } from './receiver.js';
-import { servers, uniquePrefix } from './servers.js';
+import { secretsKey, servers, uniquePrefix } from './servers.js';
 
 export type Program = ReturnType<typeof startProgram>;
 
@@ -108,7 +107,6 @@ export async function beginService(
 ): Promise<Service> {
   const { KEY_PREFIX: prefix = uniquePrefix(), TASK_QUEUE: taskQueue = `${prefix}queue` } = env;
   const [port, adminPort] = await Promise.all([freePort(), freePort()]);
-  const secretsKey = randomBytes(32).toString('base64');
   const program = startProgram(process.execPath, ['dist/src/main.js', role], {
     cwd: folder,
     env: {

@@ -56,6 +56,9 @@ export function servers(): Servers {
   return run.servers;
 }
 
+/** The one key of SECRETS_KEY of services and commands: those of one prefix are one installation. */
+export const secretsKey = Buffer.alloc(32, 7).toString('base64');
+
 /** The default settings of `Db`. */
 export const { settings } = redisOptions(readConfig({}));
 

@@ -66,7 +66,8 @@ export interface Actor {
   warn(line: string): void;
   config(): Config;
   db(): Promise<Db>;
-  secretBox(): SecretBox;
+  /** What reads and writes secrets. @throws SecretUnreadable if SECRETS_KEY is not that of the installation */
+  secretBox(): Promise<SecretBox>;
   sender(): Promise<Sender>;
 }
 

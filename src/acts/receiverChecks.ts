@@ -77,7 +77,7 @@ async function findTarget(actor: Actor, { client, url: asked }: Receiver, title:
   if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
   if (url !== registered?.url) await actor.checkUrl(url);
   await actor.admit(title, { target: clientToken, after: { url: originOf(url) } }, { sends });
-  return targetOf(db, actor.secretBox(), { url, clientToken, registered: registered?.url });
+  return targetOf(db, await actor.secretBox(), { url, clientToken, registered: registered?.url });
 }
 
 type Exchange = Awaited<ReturnType<typeof sendSigned>>;

@@ -21,7 +21,7 @@ export const showSigningSecret = act(
     const { clientToken } = client;
     await requireOwner(actor, client);
     await actor.admit(title, { target: clientToken }, { onceForMs: lookOnceMs, security: 'look' });
-    const box = actor.secretBox();
+    const box = await actor.secretBox();
     return { signing_secret: await actor.change((db) => createSigningSecret(db, box, clientToken)) };
   },
 );
@@ -43,7 +43,7 @@ export const rotate = act(
     if (waitMs > 0) throw tooManyRotations(waitMs);
     const after = { old_ones_end: now ? 'now' : 'in 24 h' };
     await actor.admit(title, { target: clientToken, after, about: {} }, { security: 'change' });
-    const box = actor.secretBox();
+    const box = await actor.secretBox();
     const rotated = await actor.change((db) => rotateSigningSecret(db, box, clientToken, { now }));
     if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
     await actor.claimNotices(clientToken);
@@ -78,7 +78,7 @@ export const setHeaders = act(
     const names = Object.keys(headers).sort();
     const after = { header_names: names };
     await actor.admit(title, { target: clientToken, after }, { sends: 1, security: 'change' });
-    const box = actor.secretBox();
+    const box = await actor.secretBox();
     await actor.change((db) => setRequestHeaders(db, box, clientToken, headers));
     return after;
   },

@@ -46,7 +46,7 @@ export function actorOf(
     warn: ignore,
     config: () => deps.config,
     db: async () => deps.db,
-    secretBox: () => deps.secretBox,
+    secretBox: async () => deps.secretBox,
     sender: async () => deps.sender,
   };
 }

@@ -6,7 +6,7 @@ import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { createClient, getClient } from '../redis/records/clients.js';
 import { siteFilters, siteStates } from '../redis/records/endpoint.js';
-import { createSecretBox } from '../redis/records/secretBox.js';
+import { noteNewestKey } from '../redis/records/installation.js';
 import { createSigningSecret, reencryptSigningSecrets } from '../redis/records/secrets.js';
 import {
   accountId,
@@ -52,7 +52,7 @@ export const clientCreate = operation({
   }),
   answers: described.pick({ client_token: true, account_id: true, name: true }),
   async run(operator, { account: account_id, name, token, if_absent }) {
-    const box = createSecretBox(operator.config().SECRETS_KEY);
+    const box = await operator.secretBox();
     await requireAccount(operator, account_id);
     const found = if_absent && token ? await getClient(await operator.db(), token) : undefined;
     // One whose creation was cut off has no name yet.
@@ -149,13 +149,21 @@ export const secretsReencrypt = operation({
   command: 'secrets reencrypt',
   does: 'encrypt all signing secrets and request headers with the first key of SECRETS_KEY',
   role: 'admin',
-  input: z.object({}),
+  input: z.object({
+    lost: filledText
+      .optional()
+      .describe('id of a key that is lost: the secrets that it encrypts are given up'),
+  }),
   answers: z.object({ key_id: text('k2'), reencrypted: integer(12), unchanged: integer(0) }),
-  async run(operator) {
+  async run(operator, { lost }) {
     const keys = operator.config().SECRETS_KEY;
     const key_id = keys?.[0]?.id;
     if (key_id === undefined) throw new Refused('SECRETS_KEY is not set: there is no key to encrypt with.');
-    const counts = await reencryptSigningSecrets(await operator.db(), createSecretBox(keys));
+    if (lost !== undefined) {
+      await operator.record('secrets reencrypt', key_id, null, { lost });
+      await operator.change((db) => noteNewestKey(db, keys, lost));
+    }
+    const counts = await reencryptSigningSecrets(await operator.db(), await operator.secretBox());
     const { reencrypted, unchanged, unreadable } = counts;
     await operator.record('secrets reencrypt', key_id, null, { reencrypted, unreadable });
     if (unreadable.length > 0) {
@@ -164,6 +172,7 @@ export const secretsReencrypt = operation({
           unreadable.join(', '),
       );
     }
+    await operator.change((db) => noteNewestKey(db, keys));
     return answer(
       { key_id, reencrypted, unchanged },
       `${reencrypted} signing secrets and request headers are now encrypted with the key "${key_id}"; ` +

@@ -17,8 +17,8 @@ import { type Account, getAccount } from '../redis/records/accounts.js';
 import { recordChange } from '../redis/records/audit.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
+import { secretBoxOf } from '../redis/records/installation.js';
 import { isAllowed, type Role } from '../redis/records/operatorAccess.js';
-import { createSecretBox } from '../redis/records/secretBox.js';
 import { type Part, sentence, shownOf, tableOf } from './terminal.js';
 
 export interface Answer {
@@ -143,7 +143,7 @@ export function createOperator(own: Own, why?: string): Operator {
     countPiece: ignore,
     checkUrl: async (url) => await checkTarget(url, readTargetPolicy(config())),
     shownUrl: (url) => (role === 'look' ? originOf(url) : url),
-    secretBox: () => createSecretBox(config().SECRETS_KEY),
+    secretBox: async () => secretBoxOf(await db(), config().SECRETS_KEY),
   };
   return operator;
 }

@@ -1,7 +1,7 @@
 /** Asks Redis for `status` and `doctor` whether it answers and accepts writes, and checks its settings and its state. */
 import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
-import { noticesClient } from '../ids.js';
+import { mapInPages, restsBetweenSteps } from '../promises.js';
 import { clocksAgreeMs, readSteps, type Step } from '../redis/connection/clocks.js';
 import { type Db, nowOf, toPairs, waitForRedis } from '../redis/connection/db.js';
 import { type ServerFacts, stopsCalls } from '../redis/connection/health.js';
@@ -15,7 +15,8 @@ import {
   isRedisUnavailable,
   refusalOf,
 } from '../redis/connection/unavailable.js';
-import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
+import { differingSettings, secretsKeyFault } from '../redis/records/installation.js';
+import { createSecretBox, isPlain, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
 import { count, span } from '../web/words.js';
 
@@ -113,9 +114,14 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
       return findings.map((one) => ({ ...one, check: named(one.check, name) }));
     }),
   ).catch(unlessRefused);
-  const secrets = await checkSecrets(db, config).then((one) => [one], unlessRefused);
+  const secrets = await Promise.all([checkSecrets(db, config), checkAlike(db, config)]).catch(unlessRefused);
   const isAmiss = amiss.some(({ check, level }) => level === 'fail' && check !== 'redis data');
-  return [...(isAmiss ? [] : [finding('redis', 'ok', serves)]), ...amiss, ...servers.flat(), ...secrets];
+  return [
+    ...(isAmiss ? [] : [finding('redis', 'ok', serves)]),
+    ...amiss,
+    ...servers.flat(),
+    ...secrets.flat(),
+  ];
 }
 
 /** A step back is told for a day. */
@@ -211,32 +217,60 @@ function checkReplicas({ replicas = 0 }: ServerFacts, { REDIS_ACK_REPLICAS: want
   return finding('redis replicas', level, `${replicas} are connected.`, todo);
 }
 
-/** The number of clients, and of accounts, whose secrets are tried. */
-const sampleSize = 100;
-
 async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
   const check = 'redis signing secrets';
   const box = createSecretBox(SECRETS_KEY);
-  const accounts = ['platform', ...(await db.redis.srandmember(db.global.accounts, sampleSize))];
-  const clients = await db.redis.srandmember(db.global.clients, sampleSize);
-  let outdated = 0;
-  for (const clientToken of new Set([...accounts.map(noticesClient), ...clients])) {
+  const counts = { all: 0, plain: 0, outdated: 0 };
+  const unreadable: string[] = [];
+  const rest = restsBetweenSteps();
+  await mapInPages(await db.redis.smembers(db.global.clients), 200, async (clientToken) => {
     const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
-    for (const [field, sealed] of Object.entries(fields)) {
-      if (box.isOutdated(sealed)) outdated++;
-      try {
+    try {
+      for (const [field, sealed] of Object.entries(fields)) {
+        counts.all++;
+        if (isPlain(sealed)) counts.plain++;
+        else if (box.isOutdated(sealed)) counts.outdated++;
         box.open(sealed, ownerOf(clientToken, field));
-      } catch (err) {
-        if (!(err instanceof SecretUnreadable)) throw err;
-        const found = `SECRETS_KEY does not decrypt those of ${clientToken}.`;
-        const todo = 'Add the key that encrypted them after the first key in SECRETS_KEY.';
-        return finding(check, 'fail', found, todo);
       }
+    } catch (err) {
+      if (!(err instanceof SecretUnreadable)) throw err;
+      unreadable.push(clientToken);
     }
+    await rest();
+  });
+  if (unreadable.length > 0) {
+    const others = unreadable.length > 1 ? ` and ${count(unreadable.length - 1, 'other client')}` : '';
+    const found = `SECRETS_KEY does not decrypt those of ${unreadable[0]}${others}.`;
+    const todo = 'Add the key that encrypted them after the first key in SECRETS_KEY.';
+    return finding(check, 'fail', found, todo);
   }
-  if (outdated === 0) return finding(check, 'ok', 'All secrets that were tried can be decrypted.');
-  const found = `${outdated} of the secrets that were tried are encrypted with an older key.`;
+  const { all, plain, outdated } = counts;
+  if (plain > 0) {
+    const first = SECRETS_KEY === undefined ? 'Set SECRETS_KEY for every process and restart them. ' : '';
+    const todo = `${first}Run: secrets reencrypt. Whoever has seen Redis or a backup may know them: secrets rotate.`;
+    return finding(check, 'warn', `${plain} of ${count(all, 'secret')} are in plain text.`, todo);
+  }
+  if (outdated === 0) return finding(check, 'ok', `All of ${count(all, 'secret')} can be decrypted.`);
+  const found = `${outdated} of ${count(all, 'secret')} are encrypted with an older key.`;
   return finding(check, 'warn', found, 'Run: secrets reencrypt');
+}
+
+/** Compares the settings of this process with those of the process that started last. */
+async function checkAlike(db: Db, config: Config): Promise<Finding[]> {
+  const differing = await differingSettings(db, config);
+  const said = differing.map(({ setting, here, there }) => `${setting} is ${here} here, ${there} there`);
+  const found =
+    said.length === 0
+      ? 'They are those of the process that started last.'
+      : `They differ from those of the process that started last: ${said.join('; ')}.`;
+  const todo =
+    'Set them alike for every process and for these commands, and restart the processes that differ.';
+  const key = await secretsKeyFault(db, config.SECRETS_KEY);
+  const keyTodo = 'Set SECRETS_KEY as it is set for the other processes.';
+  return [
+    ...(key === undefined ? [] : [finding('settings SECRETS_KEY', 'fail', `${key.says}.`, keyTodo)]),
+    finding('settings alike', said.length === 0 ? 'ok' : 'warn', found, todo),
+  ];
 }
 
 /** Returns the settings that doctor checks; none if CONFIG is refused, as on managed servers, or answers nothing. */

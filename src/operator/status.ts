@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { presentTime } from '../acts/present.js';
 import { integer, text, time } from '../http/schemas.js';
-import { isRedisUnavailable } from '../redis/connection/unavailable.js';
+import { ignore, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { readCounts } from '../redis/records/counts.js';
+import { secretsKeyFault } from '../redis/records/installation.js';
 import { minutesRead, readMinutes, refusedStarts } from '../redis/records/minutes.js';
 import { count, distance, span } from '../web/words.js';
 import { countWorkers, serversNow } from './doctor.js';
@@ -62,6 +63,8 @@ async function look(operator: Operator) {
   const db = await operator.db();
   // Temporal later: loading its client blocks this process, on a busy machine for longer than Redis may take to answer.
   const redis = await askRedis(db);
+  const key = await secretsKeyFault(db, operator.config().SECRETS_KEY).catch(ignore);
+  if (key) operator.warn(`${key.says}.`);
   const temporal = await askTemporal(operator);
   const amissOf = redis.amiss.map(({ check, found }) => (db.nodes.isCluster ? `${check}: ${found}` : found));
   const problems = [...amissOf, ...describeLosses(db)];

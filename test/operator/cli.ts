@@ -12,7 +12,7 @@ import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { atEnd, redisPatience, servers, settings, uniquePrefix } from '../servers.js';
+import { atEnd, redisPatience, secretsKey, servers, settings, uniquePrefix } from '../servers.js';
 
 export interface Ran {
   status: number | null;
@@ -53,7 +53,7 @@ export async function openCli(given: NodeJS.ProcessEnv = {}) {
     TASK_QUEUE: prefix,
     ALLOW_HTTP_TARGETS: 'true',
     ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
-    SECRETS_KEY: `k1:${Buffer.alloc(32, 7).toString('base64')}`,
+    SECRETS_KEY: `k1:${secretsKey}`,
     ...given,
   };
   const log = createLogger('silent', 'test');

@@ -41,7 +41,7 @@ describe('operator doctor', () => {
     const { ran, examined } = await examine();
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
     const levels = examined.findings.map(({ level }) => level);
-    assert.deepEqual(levels, Array(12).fill('ok'));
+    assert.deepEqual(levels, Array(13).fill('ok'));
     assert.equal(examined.level, 'ok');
   });
 

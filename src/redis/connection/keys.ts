@@ -69,6 +69,7 @@ export function globalKeys(prefix: string) {
     // The mark of the installation, in a cluster one in each range of slots (mark.ts): version of this layout, id.
     layout: `${prefix}layout`,
     layoutBeside: (tag: string) => `${prefix}layout:{${tag}}`,
+    installation: `${prefix}installation`, // hash: what all processes must have alike (installation.ts)
     accounts: `${prefix}accounts`, // set of account ids
     accountNames: `${prefix}account-names`, // hash: the first account of each name
     account, // hash, above

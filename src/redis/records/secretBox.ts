@@ -17,6 +17,8 @@ export class SecretUnreadable extends Error {
 const nonceBytes = 12;
 const tagBytes = 16;
 
+export const isPlain = (sealed: string): boolean => sealed.startsWith('plain:');
+
 export function createSecretBox(keys: Config['SECRETS_KEY']) {
   const newest = keys?.[0];
 

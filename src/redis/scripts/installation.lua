@@ -9,6 +9,10 @@ entry('mark', function(KEYS) return redis.call('SET', KEYS[1], '', 'EX', 60) end
 -- Arguments: those of XADD after the key
 -- Repeat: records the change once more
 entry('recordChange', function(KEYS, ARGV) return redis.call('XADD', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
+-- Notes what all processes must have alike. A full Redis allows the note: processes start on it.
+-- KEYS: the installation
+-- Arguments: its fields, each with its value
+entry('noteInstallation', function(KEYS, ARGV) return redis.call('HSET', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
 -- Announces claims of a client, or a change after which something may be sent to it, to the index of owed clients.
 -- KEYS: the index of owed clients, the stopped ones
 -- Arguments: client_token, '1' for a change, which concerns only a client that may be owed something

@@ -1,0 +1,91 @@
+/**
+ * What the processes of an installation must have alike is noted beside its data, in one hash:
+ *   key:<id>   a text sealed with each key of SECRETS_KEY that a process has begun to encrypt with, until no secret needs the key
+ *   settings   JSON of the settings of the process that started last
+ */
+import { alikeSettings, type Config, ConfigError } from '../../config.js';
+import type { Logger } from '../../log.js';
+import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/library.js';
+import { createSecretBox, type SecretBox, SecretUnreadable } from './secretBox.js';
+
+const keyPrefix = 'key:';
+const owner = 'installation';
+
+type SecretKeys = Config['SECRETS_KEY'];
+
+const write = (db: Db, fields: Record<string, string>) =>
+  evaluate(db, 'noteInstallation', [db.global.installation], Object.entries(fields).flat());
+
+/** Returns the note of the first key. */
+const sealedKey = (box: SecretBox, [newest]: NonNullable<SecretKeys> = []): Record<string, string> =>
+  newest === undefined ? {} : { [keyPrefix + newest.id]: box.seal(newest.id, owner) };
+
+/**
+ * Compares the settings of a process that starts with those of the installation, and notes them. The log names each that differs: while
+ * a setting is being changed, processes follow one another. @throws ConfigError without a key that encrypts secrets
+ */
+export async function joinInstallation(db: Db, config: Config, log: Logger): Promise<SecretBox> {
+  const { SECRETS_KEY: keys } = config;
+  const fault = await secretsKeyFault(db, keys);
+  if (fault?.isLasting) throw new ConfigError(fault.says);
+  for (const differing of await differingSettings(db, config))
+    log.warn(differing, 'a setting differs from that of the process that started before');
+  const box = createSecretBox(keys);
+  await write(db, { ...sealedKey(box, keys), settings: JSON.stringify(alikeSettings(config)) });
+  return box;
+}
+
+/** Returns what a command reads and writes secrets with. @throws SecretUnreadable if the processes have other keys */
+export async function secretBoxOf(db: Db, keys: SecretKeys): Promise<SecretBox> {
+  const fault = await secretsKeyFault(db, keys);
+  if (fault !== undefined) throw new SecretUnreadable(fault.says);
+  return createSecretBox(keys);
+}
+
+/**
+ * Says why SECRETS_KEY does not fit the installation.
+ * @returns `isLasting`: a process that started so would write secrets that the others, or nobody, may read
+ */
+export async function secretsKeyFault(db: Db, keys: SecretKeys) {
+  const noted = await db.redis.hgetall(db.global.installation);
+  const box = createSecretBox(keys);
+  const used = Object.entries(noted).filter(([name]) => name.startsWith(keyPrefix));
+  for (const [name, sealed] of used) {
+    try {
+      box.open(sealed, owner);
+    } catch (err) {
+      if (!(err instanceof SecretUnreadable)) throw err;
+      const id = name.slice(keyPrefix.length);
+      const has = keys?.some((key) => key.id === id)
+        ? `has another key "${id}" than`
+        : `lacks the key "${id}" of`;
+      const says = `SECRETS_KEY ${has} this installation: its secrets would be unreadable, or stored in plain text. Set it as for the other processes; for a key that is lost: secrets reencrypt --lost ${id}`;
+      return { says, isLasting: true };
+    }
+  }
+  if (keys === undefined || used.length > 0 || noted.settings === undefined) return undefined;
+  const says =
+    'No process has started with SECRETS_KEY: none could read what this key encrypts. Restart them with it first';
+  return { says, isLasting: false };
+}
+
+/** Notes that the first key encrypts from now on: instead of every other, or of one that is lost. */
+export async function noteNewestKey(db: Db, keys: SecretKeys, lost?: string): Promise<void> {
+  const box = createSecretBox(keys);
+  const names = await db.redis.hkeys(db.global.installation);
+  const isFormer = (name: string) =>
+    lost === undefined ? name.startsWith(keyPrefix) : name === keyPrefix + lost;
+  for (const name of names.filter(isFormer)) await db.redis.hdel(db.global.installation, name);
+  await write(db, sealedKey(box, keys));
+}
+
+/** Compares settings with those of the process that started last. */
+export async function differingSettings(db: Db, config: Config) {
+  const noted: Record<string, unknown> = JSON.parse(
+    (await db.redis.hget(db.global.installation, 'settings')) ?? '{}',
+  );
+  return Object.entries(alikeSettings(config))
+    .map(([setting, value]) => ({ setting, here: String(value), there: String(noted[setting] ?? value) }))
+    .filter(({ here, there }) => here !== there);
+}
