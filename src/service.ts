@@ -8,6 +8,7 @@ import { type Parts, type Role, type StartedParts, startDelivering } from './com
 import { type Config, redisOptions } from './config.js';
 import { createDesk } from './desk/desk.js';
 import { createReadiness, listenAdmin, lookEveryMs, type Readiness } from './http/admin.js';
+import type { Step } from './http/context.js';
 import { connectionLimits, listen } from './http/server.js';
 import { createLogger, type Logger, messageOf } from './log.js';
 import { createMetrics } from './metrics.js';
@@ -115,7 +116,7 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   setMaxListeners(0, closing.signal);
   const services = { ...delivering, targetPolicy: opened.targetPolicy, readiness, closing: closing.signal };
   api?.serve(createApi(services));
-  admin.serve(createDesk(services));
+  admin.serve((own) => createDesk(services, own));
   if (role !== 'worker') becomeReady();
 
   work?.then(() => workers?.ended).catch((err: unknown) => ending.abort(err));
@@ -159,12 +160,12 @@ async function listenOnPorts(
   const endSeconds = config.certificatesEndAtMs / 1000;
   metrics.watch('asset_update_temporal_certificates_end_timestamp_seconds', () => endSeconds);
   if (openFiles < 20_000) log.warn({ open_files: openFiles }, 'connections are fewer: raise ulimit -n');
-  const starting = () => createStartingApi({ log, metrics, readiness });
+  const starting = (...own: Step[]) => createStartingApi({ log, metrics, readiness }, ...own);
   const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');
   const api = role === 'worker' ? undefined : await listen(config, starting(), connectionLimits, full);
   const sdkMetrics = async () => (sdkPort === undefined ? '' : await readSdkMetrics(sdkPort));
   const admin = await listenAdmin(config, metrics, readiness, sdkMetrics, { '/runbook': runbookPage });
-  admin.serve(starting());
+  admin.serve(starting);
   return { api, admin };
 }
 

@@ -21,7 +21,7 @@ import { mountConsole } from './console/mount.js';
 import type { ApiDeps, Services } from './deps.js';
 import { docsFiles } from './reference/docs.js';
 import { openapiCall } from './reference/openapi.js';
-import { createLines, holdRefusal, oneByOne } from './steps/pace.js';
+import { createLines, healthPaths, holdRefusal, oneByOne } from './steps/pace.js';
 import { bearerToken, tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its call, and the middlewares around them. */
@@ -115,8 +115,12 @@ export function createEdge(
 }
 
 /** Answers while a process starts: health checks, and 503 to every other call. */
-export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | 'readiness'>): Koa {
+export function createStartingApi(
+  services: Pick<Services, 'log' | 'metrics' | 'readiness'>,
+  ...own: Step[]
+): Koa {
   const app = createEdge(services.log, services.metrics);
+  for (const step of own) app.use(step);
   app.use((ctx) => {
     const health = [getHealthCall, getReadinessCall].find(({ path }) => path === ctx.path);
     if (health === undefined) throw unavailable('the process starts');
@@ -124,8 +128,6 @@ export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | '
   });
   return app;
 }
-
-const healthPaths = new Set<string>([getHealthCall.path, getReadinessCall.path]);
 
 /** Answers every error of a request that was read. server.ts refuses those that could not be read. */
 function answerErrors(log: Logger, paths: readonly string[]): Step {
@@ -256,5 +258,5 @@ export function observe(
   };
 }
 
-const busyRoutes = new Set(['/oauth/access_token', '/enrichments']);
+const busyRoutes = new Set(['/oauth/access_token', '/enrichments', '/healthz', '/readyz', '/metrics']);
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PATCH']);

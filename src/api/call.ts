@@ -202,7 +202,10 @@ const tokenCall =
         body: body && checked(body.schema, given.body, elsewhere),
       } as TokenRequest<z.output<Query>, z.output<Body>> & About;
       if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, request.token);
-      if (rate && isCounted(request)) await deps.countCall(request.ctx, rate, request.token.accountId);
+      if (rate && isCounted(request)) {
+        const { accountId, fingerprint } = request.token;
+        await deps.countCall(request.ctx, rate, rate === 'links' ? fingerprint : accountId);
+      }
       const { ctx, token } = request;
       if (isLong)
         return deps.inTurn(ctx, `${token.accountId} ${of.route}`, async () => answer(deps, request));

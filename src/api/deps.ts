@@ -26,7 +26,7 @@ export interface ApiDeps extends Services, ReturnType<typeof accountLimits> {
   /** Carries out the long calls of one line one after another. @throws ApiError 429 */
   inTurn: <T>(ctx: Pick<ApiContext, 'state'>, line: string, work: () => Promise<T>) => Promise<T>;
   failures: ReturnType<typeof createFailureLimits>;
-  /** Client ids whose rate of tokens is used up, with the time until when (ms). */
+  /** Credentials, hashed, whose rate of tokens is used up, with the time until when (ms). */
   usedUp: Remembered<number>;
   /** The first tokens of the day that the audit has. */
   auditedTokens: Remembered<true>;

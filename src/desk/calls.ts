@@ -1,6 +1,5 @@
 /** The calls under /operator: each carries out an operation for a program with a token, and is described like a call of the API. */
 import type Router from '@koa/router';
-import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { type CallRequest, declareCall } from '../api/call.js';
 import type { ApiDeps, Services } from '../api/deps.js';
@@ -11,6 +10,8 @@ import { bearerToken, tokenRefused } from '../api/steps/publisher.js';
 import { ApiError, badParameter, unavailable } from '../http/apiError.js';
 import { jsonReader } from '../http/body.js';
 import { checked } from '../http/checked.js';
+import { clientAddress } from '../http/clientAddress.js';
+import type { Step } from '../http/context.js';
 import { errorCodes } from '../http/errors.js';
 import { components, limitNumber, notACursor, pageMembers, reasonText, text } from '../http/schemas.js';
 import {
@@ -46,20 +47,30 @@ export function mountCalls(router: Router, services: Services): void {
 }
 
 /** Answers why an operation was not carried out, and to an operator, whom it concerns, why Redis does not serve. */
-export const answerRefusals: Middleware = async ({ method }, next) => {
-  try {
-    await next();
-  } catch (err) {
-    if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
-    if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
-    if (err instanceof ChangeRefused || err instanceof SecretUnreadable)
-      throw new ApiError('refused', explainError(err).slice(0, -1));
-    if (isTemporalUnavailable(err)) throw unavailable(err);
-    // The words of a refusal may be those of an error of Redis.
-    const isOfRedis = !(err instanceof ApiError) && isRedisUnavailable(err);
-    throw isOfRedis ? unavailable(err, `${explainError(err, method === 'POST')} `) : err;
-  }
-};
+export const answerRefusals =
+  ({ log, config }: Pick<Services, 'log' | 'config'>): Step =>
+  async ({ method, req, state, _matchedRoute }, next) => {
+    try {
+      await next();
+    } catch (err) {
+      if (err instanceof ApiError && [401, 403].includes(err.status)) {
+        const address = clientAddress(req, config.TRUSTED_PROXIES);
+        const { code: error } = err;
+        log.info(
+          { address, error, route: _matchedRoute, request_id: state.requestId },
+          'an operator was refused',
+        );
+      }
+      if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
+      if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
+      if (err instanceof ChangeRefused || err instanceof SecretUnreadable)
+        throw new ApiError('refused', explainError(err).slice(0, -1));
+      if (isTemporalUnavailable(err)) throw unavailable(err);
+      // The words of a refusal may be those of an error of Redis.
+      const isOfRedis = !(err instanceof ApiError) && isRedisUnavailable(err);
+      throw isOfRedis ? unavailable(err, `${explainError(err, method === 'POST')} `) : err;
+    }
+  };
 
 /** @throws ApiError 403 that names the role */
 export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Role, who: string): void {
@@ -69,7 +80,7 @@ export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Rol
 /** Returns what operations work with in this process. @param own.warnings gets what the operator is told beside the answer */
 export function operatorOf(
   services: Services,
-  { warnings, ...own }: Pick<Operator, 'role' | 'who'> & { warnings: string[] },
+  { warnings, ...own }: Pick<Operator, 'role' | 'who' | 'address'> & { warnings: string[] },
   reason: string | undefined,
 ): Operator {
   const { config, db, temporal } = services;
@@ -99,6 +110,7 @@ async function carryOut(services: Services, operation: Operation, { ctx, paramet
   const found = token === undefined ? undefined : await findOperatorToken(services.db, token);
   if (found === undefined) throw tokenRefused(token, /[^A-Za-z0-9._-]/u);
   const { name, role } = found;
+  ctx.state.isOperator = true;
   requireRole(operation, role, `the token ${name}`);
   const { input, list, changes } = operation;
   const given = changes ? await readJson(ctx.req) : Object.fromEntries(parameters);
@@ -110,7 +122,8 @@ async function carryOut(services: Services, operation: Operation, { ctx, paramet
   const isWhole = ctx.get('Accept') === answerType;
   const page = list === undefined || isWhole ? unlimited : readPage(limit, cursor);
   const warnings: string[] = [];
-  const operator = operatorOf(services, { role, who: `${name} (token)`, warnings }, reason);
+  const address = clientAddress(ctx.req, services.config.TRUSTED_PROXIES);
+  const operator = operatorOf(services, { role, who: `${name} (token)`, address, warnings }, reason);
   const answer = await operation.run(operator, checkedMembers, page);
   if (!isWhole) return present(operation, answer);
   ctx.type = answerType;

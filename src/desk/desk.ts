@@ -5,6 +5,8 @@ import type { z } from 'zod';
 import { createEdge } from '../api/app.js';
 import type { Services } from '../api/deps.js';
 import { docsFiles } from '../api/reference/docs.js';
+import { createLines } from '../api/steps/pace.js';
+import type { Step } from '../http/context.js';
 import { parseParameters } from '../http/query.js';
 import { eventIdPattern, isClientToken, isNoticesClient } from '../ids.js';
 import { accountList } from '../operator/account.js';
@@ -34,14 +36,17 @@ import { allOperations, formUrl, mountOperations, shownParts } from './forms.js'
 import { hrefOf, type Names, named, namesOf, siteUrl } from './names.js';
 import { createDeskDoor, type DeskDoor, type DeskPage } from './people.js';
 
-export function createDesk(services: Services): Koa {
+/** @param own answers of the port that need no operator */
+export function createDesk(services: Services, ...own: Step[]): Koa {
   const router = new Router({ sensitive: true });
   mountCalls(router, services);
   mountPages(router, createDeskDoor(services));
   const { '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle } = docsFiles;
   mountFiles(router, { ...consoleFiles, '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle });
-  const app = createEdge(services.log, services.metrics, services.config.TRUSTED_PROXIES);
-  app.use(answerRefusals);
+  const { log, metrics, config } = services;
+  const app = createEdge(log, metrics, config.TRUSTED_PROXIES, undefined, config.heldRefusalMs);
+  for (const step of [createLines(config, log).paceOperators(), ...own]) app.use(step);
+  app.use(answerRefusals(services));
   app.use(router.routes());
   app.use(router.allowedMethods());
   return app;

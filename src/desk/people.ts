@@ -8,7 +8,7 @@ import type { Configuration, IDToken } from 'openid-client';
 import type { Services } from '../api/deps.js';
 import { type Config, operatorRoles } from '../config.js';
 import { ApiError, badParameter } from '../http/apiError.js';
-import { clientAddress, networkOf } from '../http/clientAddress.js';
+import { clientAddress } from '../http/clientAddress.js';
 import { accountLimits } from '../http/limits.js';
 import { parseParameters } from '../http/query.js';
 import { messageOf } from '../log.js';
@@ -56,6 +56,7 @@ export type DeskDoor = ReturnType<typeof createDeskDoor>;
 export function createDeskDoor(services: Services) {
   const { config, db } = services;
   const reached = { PUBLIC_URL: config.OPERATOR_URL, TRUSTED_PROXIES: config.TRUSTED_PROXIES };
+  const addressOf = ({ req }: PageContext) => clientAddress(req, config.TRUSTED_PROXIES);
   const isProviderGiven = config.OPERATOR_OIDC_ISSUER !== undefined;
   const door = createDoor<Person>({
     db,
@@ -66,9 +67,10 @@ export function createDeskDoor(services: Services) {
     around: ({ name, role }) => ({ links, who: html`${name} <span class="badge">${role}</span>` }),
     how: html`${isProviderGiven && html`<p><a class="button" href="/desk/sign_in">Sign in with your company’s account</a></p>`}
 <p>An administrator can create a one-time sign-in link, which opens this desk within 15 minutes: at the desk (All operations, desk), or with shell access by <code>npm run -s operator -- desk --name YOU --role support</code></p>`,
-    record(_, person) {
+    record(ctx, person) {
       const opened = { what: 'desk opened', target: 'desk', before: null, after: { role: person.role } };
-      return db.durably((own) => recordChange(own, { who: whoIs(person), ...opened })).safe;
+      const entry = { who: whoIs(person), address: addressOf(ctx), ...opened };
+      return db.durably((own) => recordChange(own, entry)).safe;
     },
     async signedOut(_, person) {
       const there = person?.how === 'signed in' ? await signOutUrl(config) : undefined;
@@ -89,7 +91,6 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
   /** GET /desk/sign_in: leads the browser to the provider. */
   async function signIn(ctx: PageContext) {
     if (!isProviderGiven) return redirect(ctx, '/desk/open');
-    await countCall(ctx, 'signIns', networkOf(clientAddress(ctx.req, config.TRUSTED_PROXIES)));
     const { client, provider } = await askProvider();
     const kept: SignIn = {
       pkceCodeVerifier: client.randomPKCECodeVerifier(),
@@ -126,20 +127,23 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
     url.search = ctx.search;
     const { client, provider } = await askProvider();
     const { claim, roles } = operatorRoles(config);
+    const path = claim.replace(ofNames, '');
     const claims = await client
       .authorizationCodeGrant(provider, url, kept)
       .then(async (granted) => {
         const told = granted.claims() as IDToken;
-        const isAll = claimIn(told, claim) !== undefined || !provider.serverMetadata().userinfo_endpoint;
+        const isAll = claimIn(told, path) !== undefined || !provider.serverMetadata().userinfo_endpoint;
         // Many a provider tells groups only there.
         const more = isAll ? {} : await client.fetchUserInfo(provider, granted.access_token, told.sub);
         return { ...more, ...told };
       })
       .catch(refusal(services));
-    const given = claimIn(claims, claim);
-    const values = valuesOf(given);
+    const given = claimIn(claims, path);
+    const values = valuesOf(given, claim);
     const role = roles.findLast(([value]) => values.includes(value))?.[1];
     const name = nameIn(claims);
+    // Before the provider knows who it is, anybody could use up the sign-ins of a network.
+    await countCall(ctx, 'signIns', claims.sub);
     if (role !== undefined) {
       const person: Person = { name, role, how: 'signed in', subject: claims.sub };
       const { token } = await personSessions.createLink(db, person);
@@ -151,7 +155,9 @@ ${there && html`<p><a class="button" href="${there}">Sign out of your company’
   }
 
   function withOperator<From extends Visit<Person>>(visit: From): From & DeskVisit {
-    const own = { role: visit.session.role, who: whoIs(visit.session), warnings: [] };
+    const { session, ctx } = visit;
+    ctx.state.isOperator = true;
+    const own = { role: session.role, who: whoIs(session), address: addressOf(ctx), warnings: [] };
     return { ...visit, warnings: own.warnings, operator: (reason) => operatorOf(services, own, reason) };
   }
 
@@ -226,18 +232,29 @@ type Claims = Readonly<Record<string, unknown>>;
 
 const isObject = (one: unknown): one is Claims => typeof one === 'object' && one !== null;
 
-/** Returns a claim, or else a member of one: `realm_access.roles`. Any name may have dots. */
-function claimIn(claims: unknown, name: string): unknown {
-  if (!isObject(claims) || name in claims) return Object(claims)[name];
-  const dots = [...name.matchAll(/\./g)];
-  const found = dots.map(({ index }) => claimIn(claims[name.slice(0, index)], name.slice(index + 1)));
+/** Returns a claim, or else a member of one: `realm_access.roles`, `groups.name` of each group. Any name may have dots. */
+function claimIn(claims: unknown, path: string): unknown {
+  if (Array.isArray(claims)) {
+    const found = claims.map((one) => claimIn(one, path)).filter((one) => one !== undefined);
+    return found.length > 0 ? found.flat() : undefined;
+  }
+  if (!isObject(claims)) return undefined;
+  if (Object.hasOwn(claims, path)) return claims[path];
+  const dots = [...path.matchAll(/\./g)];
+  const found = dots.map(({ index }) => claimIn(claims[path.slice(0, index)], path.slice(index + 1)));
   return found.find((one) => one !== undefined);
 }
 
-/** Returns the values of a claim: a text, a list of texts or of objects, or the names of an object's members. */
-function valuesOf(claim: unknown): unknown[] {
-  if (isObject(claim) && !Array.isArray(claim)) return Object.keys(claim);
-  return [claim].flat().flatMap((one) => (isObject(one) ? [one.name, one.id, one.value] : String(one)));
+/** At the end of a path: what a claim grants are the names of its members, whose values say for what (Zitadel). */
+const ofNames = /\.\*$/;
+
+/** Returns the values of a claim that may name a role. Whatever else a provider sends may as well say no. */
+function valuesOf(claim: unknown, path: string): string[] {
+  if (typeof claim === 'string') return [claim];
+  if (Array.isArray(claim)) return claim.filter((one) => typeof one === 'string');
+  const isYes = (value: unknown) =>
+    value === true || (ofNames.test(path) && isObject(value) && Object.keys(value).length > 0);
+  return isObject(claim) ? Object.keys(claim).filter((name) => isYes(claim[name])) : [];
 }
 
 /** People may choose each of these but `sub`, at many a provider: in the audit `sub` follows, in parentheses. */

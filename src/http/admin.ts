@@ -1,8 +1,9 @@
-import Koa, { type Context, type Middleware } from 'koa';
+import Koa, { type Context } from 'koa';
 import type { Config } from '../config.js';
 import type { Metrics } from '../metrics.js';
 import { withTimeout } from '../promises.js';
 import type { RedisReason } from '../redis/connection/unavailable.js';
+import type { Step } from './context.js';
 import { connectionLimits, listen } from './server.js';
 
 /** An operation may take longer than a caller of the API is silent. */
@@ -20,7 +21,7 @@ export async function listenAdmin(
   sdkMetrics: () => Promise<string> = () => Promise.resolve(''),
   pages: Record<string, (ctx: Context) => Promise<Buffer | null>> = {},
 ) {
-  const answers: Record<string, Middleware> = {
+  const answers: Record<string, Step> = {
     async '/metrics'(ctx) {
       const texts = await Promise.all([registry.metrics(), sdkMetrics()]);
       ctx.set('Content-Type', registry.contentType);
@@ -39,9 +40,10 @@ export async function listenAdmin(
     answers[path] = async (ctx) => {
       ctx.body = await page(ctx);
     };
-  const own: Middleware = (ctx, next) => {
+  const own: Step = (ctx, next) => {
     const answer = answers[ctx.path];
     if (answer === undefined) return next();
+    ctx._matchedRoute = ctx.path;
     if (ctx.method === 'GET' || ctx.method === 'HEAD') return answer(ctx, next);
     ctx.status = 405;
     ctx.set('Allow', 'GET, HEAD');
@@ -52,9 +54,9 @@ export async function listenAdmin(
   const server = await listen({ HOST: ADMIN_HOST, PORT: ADMIN_PORT }, app, limits);
   return {
     port: server.port,
-    serve(desk: Koa): void {
-      desk.middleware.unshift(own);
-      server.serve(desk);
+    /** Has another app answer, which begins with the port's own answers. */
+    serve(app: (own: Step) => Koa): void {
+      server.serve(app(own));
     },
     close: () => server.close(true),
   };

@@ -7,6 +7,8 @@ interface ApiState {
   waitedMs?: number;
   /** True if the service, or what it stands on, made the call fail. */
   isOurs?: boolean;
+  /** True once an operator's token or session was found. */
+  isOperator?: boolean;
   /** Answers an error with a page, for browsers. */
   showError?: (err: ApiError) => void;
 }

@@ -84,6 +84,8 @@ export interface Operator extends Actor {
   temporal(): Promise<TemporalClient>;
   /** The operator's name, and how the operator came in. */
   who: string;
+  /** Of an operator who came in over HTTP. */
+  address?: string;
   /**
    * Records under the operator's name a change that follows: a crash leaves none without an entry.
    * @param cancels how many notifications the change cancels, for the metric
@@ -93,11 +95,11 @@ export interface Operator extends Actor {
 
 export const log = createLogger('silent', 'operator');
 
-type Own = Pick<Operator, 'role' | 'who' | 'warn' | 'config' | 'db' | 'temporal' | 'sender'>;
+type Own = Pick<Operator, 'role' | 'who' | 'address' | 'warn' | 'config' | 'db' | 'temporal' | 'sender'>;
 
 /** @param why the operator's reason, for the audit */
 export function createOperator(own: Own, why?: string): Operator {
-  const { role, config, db, temporal, who, warn } = own;
+  const { role, config, db, temporal, who, address, warn } = own;
   const operator: Operator = {
     ...own,
     by: 'operator',
@@ -108,7 +110,7 @@ export function createOperator(own: Own, why?: string): Operator {
       operator.record(act, target, before, after, cancels),
     change: async (write) => await (await db()).durably(write).safe,
     async record(what, target, before, after, cancels) {
-      const entry = { who, what, target, before, after, why, cancels };
+      const entry = { who, what, target, before, after, why, address, cancels };
       await operator.change((changed) => recordChange(changed, entry));
       if (who.startsWith('unnamed ('))
         warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { forTest, openForSuite } from '../servers.js';
-import { type Customer, newCustomer, startHarness } from '../service.js';
+import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
 
 const quota = 3;
 
@@ -49,6 +49,19 @@ describe('a rate per account', () => {
     h.skip(-3_600_000);
     assert.equal(await mint(), 'minted');
     h.skip(3_599_000);
+  });
+
+  it('bounds links by token: one that has used up its own takes those of no other token of the account', async () => {
+    const link = async (token: string) => {
+      customer.token = token;
+      return (await customer.call('POST', '/console_sessions')).status;
+    };
+    const [first, other] = [customer.token, await newToken(h, customer)];
+    const statuses: number[] = [];
+    do statuses.push(await link(first));
+    while (statuses.length < 60 && statuses.at(-1) !== 429);
+    assert.equal(statuses.at(-1), 429);
+    assert.equal(await link(other), 200);
   });
 
   it('bounds calls that read many records, over all processes, with RateLimit fields on each answer, then 429 with Retry-After', async () => {

@@ -80,7 +80,10 @@ describeWithOneRedis('the same work is done for', () => {
     for (let i = 0; i < 3; i++) await rotateSecret(db, rotated.account_id);
     const right = tokenFields(account);
     const wrong = 'w'.repeat(right.client_secret.length);
+    const busy = await newCustomer(h);
+    while ((await askToken(tokenFields(busy))()).status === 200);
     const cases: Record<string, Record<string, string>> = {
+      'wrong secret, while its tokens are used up': { ...tokenFields(busy), client_secret: wrong },
       'wrong secret': { ...right, client_secret: wrong },
       'wrong secret, rotated three times today': { ...tokenFields(rotated), client_secret: wrong },
       'disabled, right secret': tokenFields(disabled),

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
+import { parse } from 'yaml';
 import { freePort } from '../../local/ports.js';
 import { ApiError, presentProblem } from '../../src/http/apiError.js';
 import { type ErrorCode, errors } from '../../src/http/errors.js';
@@ -32,6 +33,15 @@ describe('deploy/haproxy/haproxy.cfg', () => {
 
   it('is accepted by HAProxy', async () => {
     await run('haproxy', ['-c', '-f', config]);
+  });
+
+  it('fits into the memory of its container when every connection fills its buffers', async () => {
+    const [text, compose] = [await readFile(config, 'utf8'), await readFile('docker-compose.yml', 'utf8')];
+    const numberOf = (name: string) => Number(new RegExp(`^ +${name} (\\d+)$`, 'm').exec(text)?.[1]);
+    const { services } = parse(compose, { merge: true });
+    const [, gigabytes] = /^(\d+)G$/.exec(services.balancer.deploy.resources.limits.memory) ?? [];
+    const connectionBytes = 2 * numberOf('tune.bufsize') + 8 * 1024;
+    assert.ok(numberOf('maxconn') * connectionBytes < Number(gigabytes) * 2 ** 30);
   });
 
   it('sends callers to ready processes, with their address', async () => {
@@ -123,7 +133,7 @@ function isProblem(answer: string, code: ErrorCode, status: number = errors[code
 async function configFor([port, healthPort, adminPort]: readonly number[], services: readonly number[]) {
   const servers = services.map((one, i) => `server service-${i + 1} 127.0.0.1:${one}`).join('\n    ');
   return (await readFile(config, 'utf8'))
-    .replace('maxconn 15000', 'maxconn 400')
+    .replace(/maxconn \d+/, 'maxconn 400')
     .replace(/^resolvers docker\n( .*\n)*/m, '')
     .replaceAll(' resolvers docker init-addr none', '')
     .replace('bind :3000', `bind 127.0.0.1:${port}`)

@@ -216,21 +216,28 @@ describe('desk: people', () => {
     }
   });
 
-  it('begin 60 sign-ins a minute from one address: each asks the provider', async () => {
+  it('begin any number of sign-ins from one address, paced; of one person 60 a minute end in a session', async () => {
     const from = { 'x-forwarded-for': '203.0.113.9' };
-    const statuses: number[] = [];
     for (let i = 0; i < 61; i++)
-      statuses.push((await new Visitor(scene.url).get('/desk/sign_in', from)).status);
-    assert.deepEqual(statuses, [...Array(60).fill(303), 429]);
+      assert.equal((await new Visitor(scene.url).get('/desk/sign_in', from)).status, 303);
     await comeBack();
   });
 
   const roles: [claim: string, of: object, role: string | RegExp, provider?: object][] = [
     ['groups', { groups: 'video-tam' }, 'support'],
     ['groups', { groups: 'not video-tam' }, /names none: &#34;not video-tam&#34;/],
-    ['groups', { groups: [{ id: 7, name: 'video-tam' }] }, 'support'],
-    ['groups', { groups: [{ value: 'video-tam', display: 'TAM' }] }, 'support'],
-    ['groups', { groups: [{ description: 'video-tam' }] }, /names none: \[\{/],
+    ['groups.name', { groups: [{ id: 7 }, { id: 8, name: 'video-tam' }] }, 'support'],
+    ['groups.value', { groups: [{ value: 'video-tam', display: 'TAM' }] }, 'support'],
+    ['groups', { groups: [{ name: 'video-tam', value: 'video-tam' }] }, /names none: \[\{/],
+    ['groups', { groups: { 'video-tam': true } }, 'support'],
+    ...[false, null, 0, 1, '', 'no', 'true', {}, [], { granted: false }].map(
+      (value): [string, object, RegExp] => ['groups', { groups: { 'video-tam': value } }, /names none: \{/],
+    ),
+    ...[false, null, '', 'no', {}].map((value): [string, object, RegExp] => [
+      'groups.*',
+      { groups: { 'video-tam': value } },
+      /names none: \{/,
+    ]),
     ['realm_access.roles', { realm_access: { roles: ['offline', 'video-tam'] } }, 'support'],
     ['realm_access.roles', { realm_access: ['roles'] }, /“realm_access\.roles” was not sent/],
     [
@@ -239,7 +246,7 @@ describe('desk: people', () => {
       'support',
     ],
     ['https://example.com/roles', { 'https://example.com/roles': ['video-tam'] }, 'support'],
-    ['urn:zitadel:roles', { 'urn:zitadel:roles': { 'video-tam': { 1: 'example.com' } } }, 'support'],
+    ['urn:zitadel:roles.*', { 'urn:zitadel:roles': { 'video-tam': { 1: 'example.com' } } }, 'support'],
     [
       'groups',
       {},

@@ -1,5 +1,6 @@
 /** The operators' door of a service, and customers to try operations on. */
 
+import type { Constants } from '../../src/constants.js';
 import { createDesk } from '../../src/desk/desk.js';
 import { listen } from '../../src/http/server.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -10,13 +11,18 @@ import {
   roles,
 } from '../../src/redis/records/operatorAccess.js';
 import { type Cli, openCli, registeredClient } from '../operator/cli.js';
-import { type Harness, startHarness } from '../service.js';
+import { type Given, type Harness, startHarness } from '../service.js';
 
 export type DeskScene = Awaited<ReturnType<typeof startDesk>>;
 
-export async function startDesk(settings: Record<string, string> = {}) {
+export async function startDesk(
+  settings: Record<string, string> = {},
+  given: Partial<Constants> & Given = {},
+) {
   const cli: Cli = await openCli(settings);
-  const h: Harness = await startHarness({ ...(cli.env as Record<string, string>), ...settings });
+  const own = { ...(cli.env as Record<string, string>), ...settings };
+  const { log, ...constants } = given;
+  const h: Harness = await startHarness({ ...own, ...constants }, 'all', { log });
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createDesk(h.apiDeps));
   const url = `http://127.0.0.1:${server.port}`;
   const made = roles.map(async (role) => [role, await createOperatorToken(h.db, { name: role, role })]);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { makeConsoleLink } from '../../acts/console.js';
 import { text, time } from '../../http/schemas.js';
+import { ignore } from '../../redis/connection/unavailable.js';
 import { consoleAccesses } from '../../redis/records/sessions.js';
 import { publicOrigin } from '../../web/door.js';
 import { actorOf } from '../actor.js';
@@ -26,8 +27,10 @@ export const createConsoleSessionCall = accountCall({
   },
   rate: 'links',
   act: makeConsoleLink,
-  answer: (deps, request) => {
+  answer: async (deps, request) => {
     const { ctx, token, query } = request;
+    // After the token's own rate: one token cannot use up the links of all.
+    await deps.countCall({ set: ignore }, 'accountLinks', token.accountId);
     const origin = publicOrigin(ctx.req, deps.config);
     return makeConsoleLink(actorOf(deps, request), { ...token, ...query, origin });
   },

@@ -7,7 +7,13 @@ import type { ApiContext } from '../../http/context.js';
 import { formDecoded, type Parameters, required } from '../../http/query.js';
 import { integer, makeExample, text } from '../../http/schemas.js';
 import { fingerprintOfOwn, mintAccessToken, revokeAccessToken } from '../../redis/records/accessTokens.js';
-import { accountIdOf, areCredentials, type Credentials, isClientId } from '../../redis/records/accounts.js';
+import {
+  accountIdOf,
+  areCredentials,
+  type Credentials,
+  isClientId,
+  secretHash,
+} from '../../redis/records/accounts.js';
 import { type Description, declareCall } from '../call.js';
 import type { ApiDeps } from '../deps.js';
 import { auditCall } from '../steps/auditCall.js';
@@ -47,15 +53,16 @@ export const createAccessTokenCall = credentialCall({
     deps.failures.refuseTooMany(clientId, address);
     const quota = { name: 'tokens', calls: perSecond, windowSeconds: 1 };
     const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', quota, waitMs);
-    // A flood would have each refusal wait for Redis' disk, before everybody's events.
-    const usedUpMs = deps.usedUp.recall(clientId);
+    // A flood would have each refusal wait for Redis' disk, before everybody's events. Whoever has another secret is not told.
+    const known = secretHash(`${clientId} ${credentials.clientSecret}`);
+    const usedUpMs = deps.usedUp.recall(known);
     if (usedUpMs !== undefined) throw tooManyTokens(usedUpMs - performance.now());
     const scopes = [...new Set(required(form, 'scope').split(/\s+/))];
     const rate = { ttlSeconds, perSecond };
     const minted = await deps.db.durably((own) => mintAccessToken(own, credentials, scopes, rate)).safe;
     if (minted.outcome === 'too_many') {
       const untilMs = performance.now() + minted.waitMs;
-      deps.usedUp.remember(clientId, untilMs, untilMs);
+      deps.usedUp.remember(known, untilMs, untilMs);
       throw tooManyTokens(minted.waitMs);
     }
     if (minted.outcome === 'invalid_client') return undefined;

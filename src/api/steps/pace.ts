@@ -1,27 +1,39 @@
 /**
  * Paces calls in the memory of each process, so that nobody's flood takes the event loop from the others. An account's calls wait in
  * its line, those without a known token in the line of the caller's network. A call that would wait for more than a second is refused.
- * Two kinds have their own way: publishing is paced by what is accepted (delivery/hands.ts), and health checks are never refused,
- * or a stranger could have the balancer take every process out.
+ * Some have their own way: publishing is paced by what is accepted (delivery/hands.ts); health checks and scrapes are never refused,
+ * or a stranger could have the balancer take every process out, and nobody would see it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Next } from 'koa';
 import type { Config } from '../../config.js';
 import { type Quota, tooMany } from '../../http/apiError.js';
 import { clientAddress, networkOf } from '../../http/clientAddress.js';
 import type { ApiContext, Step } from '../../http/context.js';
-import { OwnRate } from '../../http/rates.js';
+import { OwnRate, Remembered } from '../../http/rates.js';
 import type { Logger } from '../../log.js';
 import { ignore } from '../../redis/connection/unavailable.js';
+import { secretHash } from '../../redis/records/accounts.js';
 import type { ApiDeps } from '../deps.js';
 import { bearerToken } from './publisher.js';
 
 const maxWaitMs = 1000;
 const healthPerSecond = 1000;
+const scrapesPerSecond = 20;
 /** How many calls sending a file of the description costs as much as: they have up to 1.7 MB. */
 const weights: [path: RegExp, weight: number][] = [
   [/^\/(openapi\.json|docs\/swagger)/, 30],
   [/^\/docs/, 10],
+  // The provider is asked, and what is remembered of each takes 300 bytes for 10 minutes.
+  [/^\/desk\/sign_in/, 10],
 ];
+
+const weightOf = (ctx: Pick<ApiContext, 'path'>): number =>
+  weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
+/** How long an operator is known, for the pace of calls. */
+const knownForMs = 3_600_000;
+
+export const healthPaths = new Set(['/healthz', '/readyz']);
 
 /** Where proxies are, but no stranger, who may send X-Forwarded-For too. */
 const internal = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', 'fc00::/7'];
@@ -39,6 +51,7 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
   const accounts = createLine(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10));
   const strangers = createLine(config.strangersPerSecond);
   const health = createLine(healthPerSecond, false);
+  const scrapes = createLine(scrapesPerSecond, false);
   const proxies = [...trusted, ...internal];
   let isTold = false;
 
@@ -48,7 +61,35 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
     if (waitMs > 0) await hold(ctx, Math.min(waitMs, maxWaitMs));
   }
 
+  /** Paces calls of strangers by their network, but those that turn out not to come from one. */
+  async function joinStrangers(ctx: ApiContext, next: Next, isKnown: () => boolean): Promise<void> {
+    const address = clientAddress(ctx.req, trusted);
+    if (!isTold && clientAddress(ctx.req, proxies) !== address) {
+      isTold = true;
+      log.warn({ address }, 'TRUSTED_PROXIES lacks this proxy: all of its callers count as one');
+    }
+    const network = networkOf(address);
+    await join(ctx, strangers, network, weightOf(ctx));
+    await next();
+    // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
+    if (isKnown()) strangers.rate.giveBack(network);
+  }
+
   return {
+    /** Paces every call of the operators' port. Operators are never refused: their work comes in bulk. */
+    paceOperators(): Step {
+      const operators = new Remembered<true>(10_000);
+      return async (ctx, next) => {
+        if (healthPaths.has(ctx.path)) return join(ctx, health, '').then(next);
+        if (ctx.path === '/metrics') return join(ctx, scrapes, '').then(next);
+        const { authorization, cookie } = ctx.req.headers;
+        const given = secretHash(`${authorization} ${cookie}`);
+        if (operators.recall(given)) await next();
+        else await joinStrangers(ctx, next, () => ctx.state.isOperator === true);
+        if (ctx.state.isOperator) operators.remember(given, true, performance.now() + knownForMs);
+        else operators.forget(given);
+      };
+    },
     /** Counts a call with the credentials of an account. @throws ApiError 429 */
     account: (ctx: Pick<ApiContext, 'req'>, accountId: string) => join(ctx, accounts, accountId),
     /** Paces every call. @param known the tokens found lately */
@@ -58,23 +99,13 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
         const given = bearerToken(ctx) ?? queryToken(ctx.querystring);
         const token = known(given);
         if (ctx.path === '/enrichments' && token?.scopes.includes('enrichments')) return next();
-        if (ctx.path === '/healthz' || ctx.path === '/readyz') return join(ctx, health, '').then(next);
-        const weight = weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
-        if (token !== undefined) return join(ctx, accounts, token.accountId, weight).then(next);
-        const address = clientAddress(ctx.req, trusted);
-        if (!isTold && clientAddress(ctx.req, proxies) !== address) {
-          isTold = true;
-          log.warn({ address }, 'TRUSTED_PROXIES lacks this proxy: all of its callers count as one');
-        }
-        const network = networkOf(address);
-        return join(ctx, strangers, network, weight)
-          .then(next)
-          .then(() => {
-            // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
-            const isSomebody =
-              known(given) !== undefined || (ctx.path.startsWith('/oauth/') && ctx.status === 200);
-            if (isSomebody) strangers.rate.giveBack(network);
-          });
+        if (healthPaths.has(ctx.path)) return join(ctx, health, '').then(next);
+        if (token !== undefined) return join(ctx, accounts, token.accountId, weightOf(ctx)).then(next);
+        return joinStrangers(
+          ctx,
+          next,
+          () => known(given) !== undefined || (ctx.path.startsWith('/oauth/') && ctx.status === 200),
+        );
       },
   };
 }

@@ -108,7 +108,11 @@ export function globalKeys(prefix: string) {
     clockBeside: (tag: string) => `${prefix}clock:{${tag}}`,
     processes: `${prefix}processes`, // sorted set: processes that start workflows, by the time each last said that it runs
     workers: `${prefix}workers`, // sorted set: the identities of workers in Temporal, likewise
-    audit: `${prefix}audit`, // stream of operators' changes
+    // Stream of operators' changes; by the hash of an operator's name: list of the ids that its further entries displace, number of
+    // those of a day that nothing displaces.
+    audit: `${prefix}audit`,
+    auditOf: (who: string) => `${prefix}audit-of:{${prefix}audit}:${who}`,
+    auditDayOf: (who: string) => `${prefix}audit-day:{${prefix}audit}:${who}`,
     sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at
     auditTold: `${prefix}audit-told`, // what is in the service's log: id of the last entry, states until when
     counts: `${prefix}counts`, // hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)

@@ -4,11 +4,22 @@
 -- allows some of the writes that wait.
 -- KEYS: the mark
 entry('mark', function(KEYS) return redis.call('SET', KEYS[1], '', 'EX', 60) end, {'allow-oom'})
--- Records an operator's change. A full Redis allows the record, because it allows some of the changes.
--- KEYS: the audit
--- Arguments: those of XADD after the key
+-- Records an operator's change. A full Redis allows the record, because it allows some of the changes. Beyond the bound the operator's
+-- oldest entry goes, unless it bears on security.
+-- KEYS: the audit, the ids of the operator's entries that may go, the day's count of the others
+-- Arguments: kept (how many may go), kept_ms, most (how many of a day may not go; '0': this one may), day_ms, the entry's fields, each
+--   with its value
 -- Repeat: records the change once more
-entry('recordChange', function(KEYS, ARGV) return redis.call('XADD', KEYS[1], unpack(ARGV, 2)) end, {'allow-oom'})
+entry('recordChange', function(KEYS, ARGV)
+  local kept, kept_ms, most, day_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+  local id = redis.call('XADD', KEYS[1], 'MINID', '~', now - kept_ms, '*', unpack(ARGV, 6))
+  local count = most > 0 and redis.call('INCR', KEYS[3])
+  if count == 1 then redis.call('PEXPIRE', KEYS[3], day_ms) end
+  if count and count <= most then return end
+  redis.call('RPUSH', KEYS[2], id)
+  redis.call('PEXPIRE', KEYS[2], string.format('%.0f', kept_ms))
+  if redis.call('LLEN', KEYS[2]) > kept then redis.call('XDEL', KEYS[1], redis.call('LPOP', KEYS[2])) end
+end, {'allow-oom'})
 -- Notes what all processes must have alike. A full Redis allows the note: processes start on it.
 -- KEYS: the installation
 -- Arguments: its fields, each with its value
