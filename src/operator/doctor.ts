@@ -1,11 +1,12 @@
 /** `doctor`: checks settings, Redis and Temporal, and says what to do. */
+import { hostname } from 'node:os';
 import type { Client, Connection } from '@temporalio/client';
 import { z } from 'zod';
 import { presentTime } from '../acts/present.js';
 import type { Config } from '../config.js';
 import { text, yesOrNo } from '../http/schemas.js';
 import { publicAddressBeside } from '../outgoing/address.js';
-import { readProxy } from '../outgoing/proxy.js';
+import { type OutgoingProxy, readProxy } from '../outgoing/proxy.js';
 import { timeAt } from '../redis/connection/db.js';
 import { acceptEmpty } from '../redis/connection/mark.js';
 import { ignore } from '../redis/connection/unavailable.js';
@@ -123,6 +124,7 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
       fault === undefined ? 'The proxy answers.' : `Nothing can be sent through the proxy: ${fault}.`;
     const todo = 'Start the proxy, or correct host, port and credentials in OUTGOING_PROXY.';
     findings.push(finding('settings OUTGOING_PROXY', fault === undefined ? 'ok' : 'fail', found, todo));
+    if (proxy.resolves && fault === undefined) findings.push(await checkRule(proxy, config));
   }
   const { SOURCE_ADDRESSES: told } = config;
   if (told.length > 0) {
@@ -136,6 +138,29 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
     findings.push(finding('settings SOURCE_ADDRESSES', other === undefined ? 'ok' : 'warn', found, todo));
   }
   return findings;
+}
+
+/** A proxy that looks names up must refuse what the service refuses by address: it is tried with the operators' port. */
+async function checkRule(proxy: OutgoingProxy, { ADMIN_HOST, ADMIN_PORT }: Config): Promise<Finding> {
+  const hosts = [...new Set(['localhost', '127.0.0.1', '::1', hostname(), ADMIN_HOST])];
+  const tryHost = async (host: string) => ({ host, way: await proxy.leadsTo(host, ADMIN_PORT) });
+  const ways = await Promise.all(hosts.map(tryHost));
+  const open = ways.filter(({ way }) => way === 'there').map(({ host }) => host);
+  const isTried = ways.some(({ host, way }) => host === '127.0.0.1' && way === 'found no way');
+  const found =
+    open.length > 0
+      ? `The proxy leads to the operators' port (ADMIN_PORT) at ${open.join(', ')}: a customer's URL could, too.`
+      : isTried
+        ? 'The proxy tries loopback addresses: it seems to have no rule against private ones.'
+        : "The proxy refuses the operators' port.";
+  const todo =
+    'Have it refuse, after it has looked a name up, loopback, private and link-local addresses. Squid: acl private dst 0.0.0.0/8 10.0.0.0/8 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 ::1 fc00::/7 fe80::/10, then http_access deny private, before every allow.';
+  return finding(
+    'settings OUTGOING_PROXY_RESOLVES',
+    open.length > 0 ? 'fail' : isTried ? 'warn' : 'ok',
+    found,
+    todo,
+  );
 }
 
 async function checkTemporal(operator: Operator, nowMs: number): Promise<Finding[]> {

@@ -14,6 +14,8 @@ export const readProxy = ({ OUTGOING_PROXY: url, OUTGOING_PROXY_RESOLVES: resolv
 const judgedWithinMs = 1_000;
 /** How long an address may take before the next is tried, also without a proxy. */
 export const otherAfterMs = 1_500;
+/** RFC 9209, section 2.3, and the common proxies (500: Tinyproxy): the next hop is not found, not reached or too slow. */
+const foundNoWay = [500, 502, 503, 504];
 /** A target that every proxy refuses immediately: a port of the proxy's own machine at which nothing listens. */
 const nowhere = { host: '127.0.0.1', port: 1 };
 
@@ -51,8 +53,7 @@ export class OutgoingProxy {
       const { status } = await (waits ? asking : withTimeout(asking, otherAfterMs, () => ({ status: 504 })));
       if (isTunnel(status)) return { socket: (await asking).socket, host };
       asking.then(({ socket }) => socket.destroy()).catch(() => undefined);
-      // RFC 9209, section 2.3, and the common proxies (500: Tinyproxy): the next hop is not found, not reached or too slow.
-      if (![500, 502, 503, 504].includes(status)) throw proxyFailed(`it answered ${status}`);
+      if (!foundNoWay.includes(status)) throw proxyFailed(`it answered ${status}`);
     }
     throw new AttemptFailed({ error: 'connect', detail: 'proxy_found_no_way' });
   }
@@ -72,6 +73,20 @@ export class OutgoingProxy {
     } catch (error) {
       if (signal.aborted) return 'it does not answer';
       if (error instanceof AttemptFailed) return error.failure.why;
+      throw error;
+    }
+  }
+
+  /** Tries the way to a host that no customer may reach. @returns undefined if the proxy says no, or nothing */
+  async leadsTo(host: string, port: number): Promise<'there' | 'found no way' | undefined> {
+    const signal = AbortSignal.timeout(judgedWithinMs);
+    try {
+      const { status, socket } = await this.#ask(host, port, signal);
+      socket.destroy();
+      if (isTunnel(status)) return 'there';
+      return foundNoWay.includes(status) ? 'found no way' : undefined;
+    } catch (error) {
+      if (signal.aborted || error instanceof AttemptFailed) return undefined;
       throw error;
     }
   }

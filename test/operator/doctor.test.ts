@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
 import { noticesClient } from '../../src/ids.js';
@@ -11,7 +12,7 @@ import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { issueCertificate } from '../outgoing/certificates.js';
 import { startOwnCluster, startOwnRedis } from '../ownRedis.js';
-import { succeeds, until } from '../receiver.js';
+import { portOf, succeeds, until } from '../receiver.js';
 import { afterTest, forSuite, opened, openForSuite, servers, uniquePrefix } from '../servers.js';
 import { startWithWorker } from '../service.js';
 import { openCli, type Ran, registeredClient } from './cli.js';
@@ -53,6 +54,42 @@ describe('operator doctor', () => {
     assert.equal(finding('settings SOURCE_ADDRESSES')?.level, 'ok');
     assert.ok(!`${ran.stdout}${ran.stderr}`.includes('hidden-password'));
   });
+
+  const rules: [what: string, refuses: number | undefined, level: string, found: RegExp][] = [
+    [
+      'leads to the operators’ port',
+      undefined,
+      'fail',
+      /leads to the operators' port \(ADMIN_PORT\) at .*localhost/,
+    ],
+    ['only finds no way there', 502, 'warn', /tries loopback addresses/],
+    ['refuses it', 403, 'ok', /refuses the operators' port/],
+  ];
+  for (const [what, refuses, level, says] of rules)
+    it(`tries a proxy that looks names up with the operators’ port, and names the rule if it ${what}`, async () => {
+      const asked: string[] = [];
+      const proxy = createServer().on('connect', ({ url = '' }, socket) => {
+        asked.push(url);
+        const status = url.endsWith(':1') ? 403 : (refuses ?? 200);
+        socket.end(`HTTP/1.1 ${status} x\r\n\r\n`);
+      });
+      const port = await portOf(proxy);
+      const env = {
+        OUTGOING_PROXY: `http://127.0.0.1:${port}`,
+        OUTGOING_PROXY_RESOLVES: 'true',
+        ADMIN_PORT: '9999',
+      };
+      const {
+        level: found,
+        found: said = '',
+        do: todo,
+      } = (await examine(env)).finding('settings OUTGOING_PROXY_RESOLVES') ?? {};
+      proxy.close();
+      assert.equal(found, level);
+      assert.match(said, says);
+      assert.equal(todo?.includes('http_access deny private'), level === 'ok' ? undefined : true);
+      assert.ok(asked.includes('localhost:9999') && asked.includes('[::1]:9999'), asked.join(' '));
+    });
 
   it('prints for people a line for each check, then what to do', async () => {
     const ran = await cli.run(['doctor'], { env: { SECRETS_KEY: '' } });
