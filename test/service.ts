@@ -273,7 +273,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       return clientToken;
     },
     async registerUrl(clientToken: string, url: string): Promise<void> {
-      const stored = await register(db, plain, clientToken, url);
+      const stored = await register(db, plain, clientToken, url, { maySetHeaders: true });
       if (stored.outcome !== 'stored') throw new Error('it has a URL already');
       await markAnswered(db, clientToken, stored.nonce);
     },

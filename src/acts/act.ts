@@ -66,6 +66,10 @@ export interface Actor {
   warn(line: string): void;
   config(): Config;
   db(): Promise<Db>;
+  /** Who it is, for the audit of what a link of the actor's lets others do. */
+  name: string;
+  /** Returns whether the actor may see and change secrets. */
+  maySeeSecrets(): Promise<boolean>;
   /** What reads and writes secrets. @throws SecretUnreadable if SECRETS_KEY is not that of the installation */
   secretBox(): Promise<SecretBox>;
   sender(): Promise<Sender>;

@@ -77,7 +77,9 @@ async function findTarget(actor: Actor, { client, url: asked }: Receiver, title:
   if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
   if (url !== registered?.url) await actor.checkUrl(url);
   await actor.admit(title, { target: clientToken, after: { url: originOf(url) } }, { sends });
-  return targetOf(db, await actor.secretBox(), { url, clientToken, registered: registered?.url });
+  const maySetHeaders = await actor.maySeeSecrets();
+  const given = { url, clientToken, registered: registered?.url, maySetHeaders };
+  return targetOf(db, await actor.secretBox(), given);
 }
 
 type Exchange = Awaited<ReturnType<typeof sendSigned>>;
@@ -87,15 +89,20 @@ const oldMs = 3_600_000;
 const pieces = 5;
 const betweenPiecesMs = 250;
 
-/** Once a URL is registered, no other gets the client's own headers: a stolen token could read them there. */
+/** The client's own headers go to its registered URL, or where a caller who may set them says: others could read them there. */
 async function targetOf(
   db: Db,
   box: SecretBox,
-  { url, clientToken, registered = url }: { url: string; clientToken: string; registered?: string },
+  {
+    url,
+    clientToken,
+    ...given
+  }: { url: string; clientToken: string; registered: string | undefined; maySetHeaders: boolean },
 ) {
   await createSigningSecret(db, box, clientToken);
-  const { signing, headers } = await readSecrets(db, box, clientToken);
-  return { url, clientToken, secrets: signing, own: url === registered ? headers : {} };
+  const { signing, headers, waiting } = await readSecrets(db, box, clientToken);
+  const elsewhere = given.maySetHeaders ? { ...headers, ...waiting } : {};
+  return { url, clientToken, secrets: signing, own: url === given.registered ? headers : elsewhere };
 }
 
 type Target = Awaited<ReturnType<typeof targetOf>>;

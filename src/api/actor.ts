@@ -10,7 +10,7 @@ import { reportStateChange } from '../redis/records/endpoint.js';
 import type { ApiDeps } from './deps.js';
 import { admitSend, auditCall } from './steps/auditCall.js';
 import { checkUrl } from './steps/checkUrl.js';
-import { requireScope, requireSigningSecretsScope } from './steps/publisher.js';
+import { maySeeSecrets, requireScope, requireSigningSecretsScope } from './steps/publisher.js';
 
 export function actorOf(
   deps: ApiDeps,
@@ -19,6 +19,8 @@ export function actorOf(
   const { ctx, token, client } = request;
   return {
     by: 'publisher',
+    name: `token ${token.fingerprint}`,
+    maySeeSecrets: () => maySeeSecrets(deps.db, token),
     accountId: token.accountId,
     async permit({ publisher: needed }, about) {
       if (needed === undefined) throw new ApiError('insufficient_scope', 'Only operators may do this');

@@ -49,7 +49,8 @@ export function mountCalls(router: Router, services: Services): void {
 /** Answers why an operation was not carried out, and to an operator, whom it concerns, why Redis does not serve. */
 export const answerRefusals =
   ({ log, config }: Pick<Services, 'log' | 'config'>): Step =>
-  async ({ method, req, state, _matchedRoute }, next) => {
+  async (ctx, next) => {
+    const { method, req, state } = ctx;
     try {
       await next();
     } catch (err) {
@@ -57,7 +58,7 @@ export const answerRefusals =
         const address = clientAddress(req, config.TRUSTED_PROXIES);
         const { code: error } = err;
         log.info(
-          { address, error, route: _matchedRoute, request_id: state.requestId },
+          { address, error, route: ctx._matchedRoute, request_id: state.requestId },
           'an operator was refused',
         );
       }

@@ -35,6 +35,7 @@ export const audit = operation({
     account_id: text('acc_7Qd2mVx0aB1c').optional(),
     address: text('198.51.100.7').optional(),
     token_fingerprint: text('9f86d081884c').optional(),
+    link_by: text('Ada (link)').optional(),
     request_id: text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11').optional(),
   }),
   list: 'entries',
@@ -92,10 +93,10 @@ export const audit = operation({
 const weekMs = 7 * 86_400_000;
 
 function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
-  const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
+  const { address, by, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
   return {
     at: atMs,
-    who: `${accountId} from ${address}`,
+    who: `${accountId} from ${address}${by === undefined ? '' : `, by a link of ${by}`}`,
     what,
     // A link to the console belongs to no single client.
     target: clientToken || accountId,
@@ -105,6 +106,7 @@ function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: R
     after: token_fingerprint === '' ? about : { ...about, token: token_fingerprint },
     account_id: accountId,
     address,
+    ...(by !== undefined && { link_by: by }),
     token_fingerprint,
     request_id,
   };

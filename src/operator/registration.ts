@@ -16,13 +16,22 @@ import { explainFailure } from '../outgoing/details.js';
 import { count } from '../web/words.js';
 import { accountId, anyClient } from './input.js';
 import { actOperation, type Operator, requireClient } from './operation.js';
-import { tableOf } from './terminal.js';
+import { shownOf, tableOf } from './terminal.js';
 
 const input = z.object({ client_token: anyClient });
 
 const asked = async (operator: Operator, { client_token }: z.output<typeof input>) => ({
   client: await requireClient(operator, client_token),
 });
+
+const headers_left_behind = z.array(text('x-gateway-key'));
+/** @param left names of request headers */
+const sayLeft = (left: readonly string[]): string[] =>
+  left.length === 0
+    ? []
+    : [
+        `Request headers belong to the URL for which their account set them, and stay behind with it: ${left.join(', ')}. They are back if that URL is; for another the account sets them again.`,
+      ];
 
 export const registrationShow = actOperation({
   act: showRegistration,
@@ -46,7 +55,8 @@ export const registrationReset = actOperation({
   command: 'registration reset <token>',
   does: 'remove the URL; owed assets stay owed and go to the next URL',
   input,
-  answers: z.object({ client_token: anyClient, removed_url: url, owed: integer(12) }),
+  answers: z.object({ client_token: anyClient, removed_url: url, owed: integer(12), headers_left_behind }),
+  shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
 });
 
 export const registrationChange = actOperation({
@@ -55,7 +65,14 @@ export const registrationChange = actOperation({
   command: 'registration change <token>',
   does: 'replace the URL immediately, without a gap',
   input: input.extend({ url: url.describe('the new URL') }),
-  answers: z.object({ client_token: anyClient, previous_url: url, url }),
+  answers: z.object({
+    client_token: anyClient,
+    previous_url: url,
+    url,
+    headers_left_behind,
+    headers_back: z.array(text('x-gateway-key')),
+  }),
+  shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
   words: { not_registered: (client) => `${client} has no URL to change; its publisher must register one.` },
 });
 

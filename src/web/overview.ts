@@ -19,7 +19,7 @@ import { count, exactly, faultInWords, fromNow, stateInWords } from './words.js'
 export const overview: SitePart = async (site, { db, config }) => {
   const { client, access, health, registration, here, reader } = site;
   const { clientToken } = client;
-  const [changes, steps, headerNames] = await Promise.all([
+  const [changes, steps, headers] = await Promise.all([
     readStateChanges(db, clientToken),
     readAttempts(db, clientToken),
     requestHeaderNames(db, clientToken),
@@ -35,7 +35,9 @@ export const overview: SitePart = async (site, { db, config }) => {
 <dt>Sent to</dt><dd>${registration ? shownUrl(access, registration) : 'nowhere'}</dd>
 ${config.SOURCE_ADDRESSES.length > 0 && html`<dt>Sent from</dt><dd>${config.SOURCE_ADDRESSES.join(', ')}</dd>`}
 <dt>Client token</dt><dd><code>${clientToken}</code></dd>
-${headerNames.length > 0 && html`<dt>Added headers</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
+${headerRow('Added headers', headers.sent, 'sent with each notification; their values are not shown')}
+${headerRow('Headers that wait', headers.waiting, 'for a URL that a caller who may set headers registers')}
+${headerRow('Headers left behind', headers.left, 'with the former URL, and not sent: set them again for this one')}
 ${health.oldestOwedAt && html`<dt>Oldest waiting</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
 <dt>Last success</dt><dd>${fromNow(health.lastSuccessAt)}</dd>
 <dt>Last failure</dt><dd>${fromNow(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
@@ -46,6 +48,10 @@ ${health.oldestOwedAt && html`<dt>Oldest waiting</dt><dd>since ${exactly(health.
     changes.length > 0 && table('Changes of state', ['When', 'From', 'To', 'Why'], rows),
   ];
 };
+
+const headerRow = (title: string, names: readonly string[], what: string): Piece =>
+  names.length > 0 &&
+  html`<dt>${title}</dt><dd>${names.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, ${what}</dd>`;
 
 /** Shows the attempts of the last day: how many succeeded and failed, why, and how long they took. */
 export function lastDay(steps: readonly AttemptStep[]): Piece {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { readStateChanges } from '../../src/redis/records/endpoint.js';
-import { resetRegistration } from '../../src/redis/records/registrations.js';
+import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { reencryptSigningSecrets } from '../../src/redis/records/secrets.js';
 import { keysMatching } from '../keysMatching.js';
@@ -32,7 +32,7 @@ describe('PUT /push_notifications/headers', () => {
     });
   };
 
-  it('sends the headers with each later notification, in addition to those of the service, also to a new URL', async () => {
+  it('sends the headers with each later notification, in addition to those of the service, and to no other URL', async () => {
     const set = await put({ headers: { 'X-Gateway-Key': 'open sesame', Authorization: `Bearer ${secret}` } });
     assert.deepEqual([set.status, set.body], [200, { header_names: ['authorization', 'x-gateway-key'] }]);
     await h.registerUrl(customer.client_token, receiver.url);
@@ -45,7 +45,9 @@ describe('PUT /push_notifications/headers', () => {
     await resetRegistration(h.db, customer.client_token);
     await h.registerUrl(customer.client_token, `${receiver.url}-2`);
     await publish('b');
-    assert.equal(arrived()[1]?.headers.authorization, `Bearer ${secret}`);
+    assert.equal(arrived()[1]?.headers.authorization, undefined);
+    const { body } = await call('GET', '/push_notifications/headers');
+    assert.deepEqual(body, { header_names: [], left_behind: ['authorization', 'x-gateway-key'] });
     assert.deepEqual((await put({ headers: { apikey: '1' } })).body, { header_names: ['apikey'] });
     await publish('c');
     assert.deepEqual([arrived()[2]?.headers.authorization, arrived()[2]?.headers.apikey], [undefined, '1']);
@@ -54,7 +56,7 @@ describe('PUT /push_notifications/headers', () => {
     assert.deepEqual([arrived()[3]?.headers.apikey, await names()], [undefined, []]);
   });
 
-  it('sends the headers with a test and a check, but to another URL than the registered one, and their answers do not show the values', async () => {
+  it('sends the headers with a test and a check of a caller who may set them, and their answers do not show the values', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     for (const what of ['test', 'check']) {
       await customer.forgetSends();
@@ -71,7 +73,30 @@ describe('PUT /push_notifications/headers', () => {
     for (const query of ['', `?url=${receiver.url}`, `?url=${receiver.url}-2`])
       await call('POST', `/push_notifications/test${query}`);
     const sent = arrived().map(({ headers }) => headers.authorization !== undefined);
-    assert.deepEqual(sent.slice(-3), [true, true, false]);
+    assert.deepEqual(sent.slice(-3), [true, true, true]);
+  });
+
+  it('leaves the headers behind with a URL that an operator changes, and sends them again once it is back', async () => {
+    const [first, next] = [receiver.url, `${receiver.url}-2`];
+    await h.registerUrl(customer.client_token, first);
+    await put({ headers: { Authorization: `Bearer ${secret}` } });
+    const change = (url: string) => changeRegistration(h.db, customer.client_token, url);
+    const said = (previous_url: string, url: string, left: string[] = [], headers_back: string[] = []) => {
+      return { previous_url, url, headers_left_behind: left, headers_back };
+    };
+    assert.deepEqual(await change(next), said(first, next, ['authorization']));
+    await publish('a');
+    assert.deepEqual(await change(`${receiver.url}-3`), said(next, `${receiver.url}-3`));
+    await publish('b');
+    assert.deepEqual(await change(first), said(`${receiver.url}-3`, first, [], ['authorization']));
+    await publish('c');
+    const sent = arrived().map(({ headers }) => headers.authorization);
+    assert.deepEqual(sent, [undefined, undefined, `Bearer ${secret}`]);
+    await resetRegistration(h.db, customer.client_token);
+    await put({ headers: {} });
+    await h.registerUrl(customer.client_token, first);
+    await publish('d');
+    assert.equal(arrived().at(-1)?.headers.authorization, undefined, 'removed, wherever they were');
   });
 
   it('hides the values in an attempt’s record if the receiver’s error page shows them', async () => {
@@ -87,13 +112,14 @@ describe('PUT /push_notifications/headers', () => {
   it('stores the values encrypted with the signing secret, and reencrypts them with it', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     const { redis } = h.db;
-    const sealed = await redis.hget(keys().signingSecrets, 'header:authorization');
+    const field = 'waiting:authorization';
+    const sealed = await redis.hget(keys().signingSecrets, field);
     assert.match(sealed ?? '', /^k1:/);
     for (const key of await keysMatching(h.db, `${keys().base}*`)) {
       assert.ok(!(await redis.dumpBuffer(key))?.includes(secret), key);
     }
     await reencryptSigningSecrets(h.db, createSecretBox([newer, older]));
-    assert.match((await redis.hget(keys().signingSecrets, 'header:authorization')) ?? '', /^k2:/);
+    assert.match((await redis.hget(keys().signingSecrets, field)) ?? '', /^k2:/);
     await h.registerUrl(customer.client_token, receiver.url);
     await publish('a');
     assert.equal(arrived()[0]?.headers.authorization, `Bearer ${secret}`);

@@ -13,28 +13,7 @@ import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
 import { portOf, startReceiver, until } from '../receiver.js';
 import { opened, openForSuite } from '../servers.js';
-import { newPersonLink, newSite, type Site, startDesk } from './scene.js';
-
-/** What operations are tried with beside the arguments that name a site: arguments and options of the command, and the same as members. */
-const inputs: Record<string, (site: Site) => Record<string, unknown>> = {
-  'account create': () => ({ name: 'New Media', scope: ['push_notifications', 'signing_secrets'] }),
-  'account rotate-secret': () => ({ now: true }),
-  'account set': () => ({ scope: ['enrichments'] }),
-  'client create': ({ account_id, client }) => ({ account: account_id, name: 'Site', token: `${client}-2` }),
-  'client list': ({ account_id }) => ({ account: account_id, state: 'paused' }),
-  'client set': () => ({ max_in_flight: 3, max_per_second: 'default' }),
-  'registration change': () => ({ url: 'http://127.0.0.1:9/new?key=new-secret' }),
-  'notification list': ({ client }) => ({ client, limit: 1 }),
-  'notification dismiss': () => ({ since: '3d', dry_run: true }),
-  'notification recover': () => ({ since: '3d', dry_run: true }),
-  'notification replay': () => ({ since: '3d', dry_run: true }),
-  explain: () => ({ platform_id: 'vid-1' }),
-  audit: ({ client }) => ({ since: '1h', of: client }),
-  console: ({ client }) => ({ account_or_client: client, read: true }),
-  desk: () => ({ role: 'support' }),
-  'token create': ({ client }) => ({ name: client, role: 'look', expires: '1d' }),
-  'token revoke': () => ({ name: 'nobody' }),
-};
+import { inputOf, newPersonLink, newSite, pathOf, type Site, startDesk } from './scene.js';
 
 /** Of operations that this installation gives no reason to carry out. */
 const refusals: Record<string, string> = {
@@ -60,12 +39,6 @@ describe('operations of operators', () => {
     await setPaused(scene.h.db, site.client, true);
     return site;
   }
-  function inputOf(operation: Operation, site: Site): Record<string, unknown> {
-    const named = { account_id: site.account_id, client_token: site.client, notification_id: site.id };
-    const its = Object.entries(named).filter(([member]) => member in operation.input.shape);
-    return { ...Object.fromEntries(its), ...inputs[nameOf(operation)]?.(site) };
-  }
-  const pathOf = (operation: Operation) => `/operator/${nameOf(operation).replaceAll(' ', '/')}`;
 
   /** The words of the command, made from the members of the input. */
   function wordsOf(operation: Operation, input: Record<string, unknown>): string[] {

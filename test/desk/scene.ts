@@ -3,6 +3,7 @@
 import type { Constants } from '../../src/constants.js';
 import { createDesk } from '../../src/desk/desk.js';
 import { listen } from '../../src/http/server.js';
+import { nameOf, type Operation } from '../../src/operator/operation.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import {
   createOperatorToken,
@@ -83,3 +84,33 @@ export async function newSite({ cli, h }: Pick<DeskScene, 'cli' | 'h'>, url: str
 
 /** `id` is that of its notification. */
 export type Site = Awaited<ReturnType<typeof newSite>>;
+
+/** What operations are tried with beside the arguments that name a site: arguments and options of the command, and the same as members. */
+const inputs: Record<string, (site: Site) => Record<string, unknown>> = {
+  'account create': () => ({ name: 'New Media', scope: ['push_notifications', 'signing_secrets'] }),
+  'account rotate-secret': () => ({ now: true }),
+  'account set': () => ({ scope: ['enrichments'] }),
+  'client create': ({ account_id, client }) => ({ account: account_id, name: 'Site', token: `${client}-2` }),
+  'client list': ({ account_id }) => ({ account: account_id, state: 'paused' }),
+  'client set': () => ({ max_in_flight: 3, max_per_second: 'default' }),
+  'registration change': () => ({ url: 'http://127.0.0.1:9/new?key=new-secret' }),
+  'notification list': ({ client }) => ({ client, limit: 1 }),
+  'notification dismiss': () => ({ since: '3d', dry_run: true }),
+  'notification recover': () => ({ since: '3d', dry_run: true }),
+  'notification replay': () => ({ since: '3d', dry_run: true }),
+  explain: () => ({ platform_id: 'vid-1' }),
+  audit: ({ client }) => ({ since: '1h', of: client }),
+  console: ({ client }) => ({ account_or_client: client, read: true }),
+  desk: () => ({ role: 'support' }),
+  'token create': ({ client }) => ({ name: client, role: 'look', expires: '1d' }),
+  'token revoke': () => ({ name: 'nobody' }),
+};
+
+/** Members of an operation's input that name a site, and what it is tried with beside them. */
+export function inputOf(operation: Operation, site: Site): Record<string, unknown> {
+  const named = { account_id: site.account_id, client_token: site.client, notification_id: site.id };
+  const its = Object.entries(named).filter(([member]) => member in operation.input.shape);
+  return { ...Object.fromEntries(its), ...inputs[nameOf(operation)]?.(site) };
+}
+
+export const pathOf = (operation: Operation): string => `/operator/${nameOf(operation).replaceAll(' ', '/')}`;

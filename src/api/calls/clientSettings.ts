@@ -42,8 +42,27 @@ export const getRequestHeadersCall = clientCall({
   summary: 'List the names of your own request headers',
   description:
     'Lists the names of the headers that requests to the client’s URL carry in addition to those of the service. Values are never shown.',
-  result: { what: 'Their names.', schema: headerNames },
-  answer: async ({ db }, { client }) => ({ header_names: await requestHeaderNames(db, client.clientToken) }),
+  result: {
+    what: 'Their names.',
+    schema: headerNames.extend({
+      waiting: z
+        .array(text('x-gateway-key'))
+        .optional()
+        .describe('Names of those that wait for a URL, which a caller who may set headers registers.'),
+      left_behind: z
+        .array(text('x-gateway-key'))
+        .optional()
+        .describe('Names of those that stayed with a former URL, which an operator has changed or removed.'),
+    }),
+  },
+  answer: async ({ db }, { client }) => {
+    const { sent, waiting, left } = await requestHeaderNames(db, client.clientToken);
+    return {
+      header_names: [...sent, ...waiting].sort(),
+      ...(waiting.length > 0 && { waiting }),
+      ...(left.length > 0 && { left_behind: left }),
+    };
+  },
 });
 
 const badName = 'a name begins with a letter and has at most 64 letters, digits and hyphens';
@@ -80,7 +99,7 @@ export const setRequestHeadersCall = clientCall({
   route: 'PUT /push_notifications/headers',
   summary: 'Set your own request headers',
   description:
-    'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 6, together with the calls that send something.',
+    'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the registered URL: if an operator changes or removes it, they stay behind. Without a URL they wait for the one that a caller who may set headers registers. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 6, together with the calls that send something.',
   after503: 'repeat it: a repeat sets the same headers.',
   body: {
     schema: body,

@@ -20,7 +20,7 @@ import { answeredBefore, clientParameter, declareCall } from '../call.js';
 import type { ApiDeps } from '../deps.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
-import { bearerToken } from '../steps/publisher.js';
+import { bearerToken, maySeeSecrets } from '../steps/publisher.js';
 
 export const registerPushNotificationsCall = declareCall({
   act: verifyReceiver,
@@ -66,7 +66,8 @@ export const registerPushNotificationsCall = declareCall({
       );
     }
     await auditCall(deps, { ctx, token, client }, 'registration', { security: 'change', about });
-    const nonce = await storeUrl(deps, clientToken, url);
+    const maySetHeaders = await maySeeSecrets(db, token);
+    const nonce = await storeUrl(deps, clientToken, url, maySetHeaders);
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, nonce));
     return { success: true, url };
   },
@@ -76,9 +77,14 @@ const alreadyRegistered = (contact: string): ApiError =>
   new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
 
 /** Stores a registration. @returns its nonce @throws ApiError 400, 503 */
-async function storeUrl(deps: ApiDeps, clientToken: string, url: string): Promise<string> {
+async function storeUrl(
+  deps: ApiDeps,
+  clientToken: string,
+  url: string,
+  maySetHeaders: boolean,
+): Promise<string> {
   const { db, secretBox, config, catchUps } = deps;
-  const stored = db.durably((own) => register(own, secretBox, clientToken, url));
+  const stored = db.durably((own) => register(own, secretBox, clientToken, url, { maySetHeaders }));
   const result = await stored.answer;
   if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
   // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.

@@ -17,7 +17,7 @@ export const sendTestNotificationCall = clientCall({
   route: 'POST /push_notifications/test',
   summary: 'Send a test notification',
   description:
-    'Sends `{"event":"test","platform_id":"test"}` now, once, to `url` or else to the registered URL, and answers the result. Once a URL is registered, no other gets your own request headers. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 6.',
+    'Sends `{"event":"test","platform_id":"test"}` now, once, to `url` or else to the registered URL, and answers the result. Your own request headers go to the registered URL; to another only for a caller who may set them. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 6.',
   after503: 'it may have been sent; a repeat sends another one, under another id.',
   result: { what: 'The result.', schema: answeredRequest.extend({ request: sentRequest }) },
 });

@@ -36,8 +36,8 @@ const consoleDoor = (deps: ApiDeps) =>
 <li>In your company’s own pages for these notifications, follow the link to the console: each time it makes a new one.</li>
 <li>Where there is no such page, ask your account manager for a link, or have your backend call <code>POST /console_sessions</code> with an access token and open the <code>url</code> that it answers.</li>
 </ol>`,
-    async record(ctx, { accountId, access }, secret) {
-      const caller = { ctx, token: { accountId, fingerprint: `console:${fingerprintOf(secret)}` } };
+    async record(ctx, { accountId, access, by }, secret) {
+      const caller = { ctx, token: { accountId, fingerprint: `console:${fingerprintOf(secret)}`, by } };
       await auditCall(deps, caller, 'console opened', { security: 'look', about: { access } });
     },
     apart: (now, next) =>
@@ -110,8 +110,8 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
 async function findClient<From extends Visit<ConsoleSession>>(deps: ApiDeps, visit: From) {
   const { db } = deps;
   const { site: clientToken } = visit.ctx.params;
-  const { accountId, scopes, generation, fingerprint, access } = visit.session;
-  const token = { accountId, scopes, generation, fingerprint: `console:${fingerprint}` };
+  const { accountId, scopes, generation, fingerprint, access, by, maySeeSecrets } = visit.session;
+  const token = { accountId, scopes, generation, fingerprint: `console:${fingerprint}`, by, maySeeSecrets };
   const client = clientToken
     ? await ownClient(db, { clientToken, accountId })
     : { ...(await findNoticesClient(db, token)), name: 'Notices' };

@@ -9,7 +9,7 @@ import type { ApiDeps } from '../deps.js';
 /** The caller of an audited call; without a client the call is about the account. */
 interface Caller {
   ctx: Pick<ApiContext, 'req' | 'state'>;
-  token: { accountId: string; fingerprint: string };
+  token: { accountId: string; fingerprint: string; by?: string };
   client?: { clientToken: string };
 }
 
@@ -34,6 +34,7 @@ export async function auditCall(
     address,
     network: networkOf(address),
     tokenFingerprint: token.fingerprint,
+    ...(token.by !== undefined && { by: token.by }),
     requestId: ctx.state.requestId,
     about,
   };
@@ -46,7 +47,7 @@ export async function auditCall(
   }
   const { accountId: account_id, tokenFingerprint: token_fingerprint, requestId: request_id } = call;
   const caller = { account_id, address, token_fingerprint, request_id, client_token: client?.clientToken };
-  log.info({ ...caller, what, ...about }, 'audited call');
+  log.info({ ...caller, by: token.by, what, ...about }, 'audited call');
 }
 
 const refusals = {

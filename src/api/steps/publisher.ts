@@ -86,7 +86,22 @@ export function requireScope({ scopes }: AccessToken, scope: string): void {
 
 /** Requires the scope if the account has it: tokens for general use are minted without it. @throws ApiError 403 */
 export async function requireSigningSecretsScope(db: Db, token: AccessToken): Promise<void> {
+  if (token.maySeeSecrets === false)
+    throw new ApiError(
+      'insufficient_scope',
+      `${token.by} has made this session, and may see and change no secret`,
+    );
   if (token.scopes.includes(signingSecretsScope)) return;
   const account = await getAccount(db, token.accountId);
   if (account?.scopes.includes(signingSecretsScope)) requireScope(token, signingSecretsScope);
 }
+
+/** Returns whether a caller may see and change secrets, and has request headers sent where it says. */
+export const maySeeSecrets = (db: Db, token: AccessToken): Promise<boolean> =>
+  requireSigningSecretsScope(db, token).then(
+    () => true,
+    (err: unknown) => {
+      if (err instanceof ApiError) return false;
+      throw err;
+    },
+  );

@@ -8,7 +8,14 @@ import type { Db } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 import { accountIdOf, type Credentials, fingerprintOf, randomSecret, secretHash } from './accounts.js';
 
-export type AccessToken = NonNullable<Awaited<ReturnType<typeof findAccessToken>>>;
+/** A token, or what a session of the console has instead. */
+export type AccessToken = NonNullable<Awaited<ReturnType<typeof findAccessToken>>> & Partial<MadeBy>;
+
+/** Of a session: who made its link, and whether that one may see and change secrets. */
+export interface MadeBy {
+  by: string;
+  maySeeSecrets: boolean;
+}
 
 const idPrefix = 'acc_';
 /** 32 bytes in base64url. */

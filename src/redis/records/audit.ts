@@ -94,6 +94,8 @@ interface AuditedCall {
   address: string;
   /** The beginning of the access token's SHA-256. */
   tokenFingerprint: string;
+  /** Of a session of the console: who made its link, an operator or a token. */
+  by?: string;
   requestId: string;
   /** The subject of the call; never a secret, of a URL only its scheme and host. */
   about: Readonly<Record<string, unknown>>;

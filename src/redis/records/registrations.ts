@@ -25,14 +25,21 @@ const pollMs = 50;
  * unanswered call may still be running it waits for that call's end, at most 2.5 s.
  * @returns `taken`: the client already has a URL; `stored`: by this call, sent to Redis at `storingSinceMs`; call `markAnswered` with the
  * nonce once the 200 is sent
+ * @param given.maySetHeaders request headers that wait for a URL go to this one
  */
-export async function register(db: Db, box: SecretBox, clientToken: string, url: string) {
+export async function register(
+  db: Db,
+  box: SecretBox,
+  clientToken: string,
+  url: string,
+  { maySetHeaders = false } = {},
+) {
   const sealed = box.seal(newSigningSecret(), ownerOf(clientToken, 'current'));
   const nonce = randomUUID();
   await announceChange(db, clientToken);
   for (;;) {
     const storingSinceMs = Date.now();
-    const args = [url, nonce, takeOverAfterMs, sealed];
+    const args = [url, nonce, takeOverAfterMs, sealed, maySetHeaders ? '1' : '0'];
     const outcome = await runScript<'stored' | 'taken' | 'pending'>(db, 'register', clientToken, args);
     if (outcome === 'stored') return { outcome, nonce, storingSinceMs };
     if (outcome === 'taken') return { outcome };
@@ -57,27 +64,31 @@ export async function getRegistration(db: Db, clientToken: string) {
   };
 }
 
-/** Removes the URL; owed assets stay owed. @returns undefined if there was none */
-export async function resetRegistration(
-  db: Db,
-  clientToken: string,
-): Promise<{ removed_url: string; owed: number } | undefined> {
-  const removed = await runScript<[string, number] | null>(db, 'resetRegistration', clientToken);
-  return removed === null ? undefined : { removed_url: removed[0], owed: removed[1] };
+/** Removes the URL; owed assets stay owed. `headers_left_behind`: names. @returns undefined if there was none */
+export async function resetRegistration(db: Db, clientToken: string) {
+  type Removed = [url: string, owed: number, left: string[]];
+  const removed = await runScript<Removed | null>(db, 'resetRegistration', clientToken);
+  return removed === null
+    ? undefined
+    : { removed_url: removed[0], owed: removed[1], headers_left_behind: removed[2] };
 }
 
 /**
  * Replaces the present URL without a gap: its state starts again and all owed assets are due. The
- * caller sets the alarm of catch-up. @returns undefined if nothing is registered
+ * caller sets the alarm of catch-up. @returns undefined if nothing is registered; names of the request headers that were left behind with
+ * the previous URL, and of those that are back, because they were left behind with this one
  */
 export async function changeRegistration(
   db: Db,
   clientToken: string,
   url: string,
   by: 'operator' | 'publisher' = 'operator',
-): Promise<{ previous_url: string; url: string } | undefined> {
+) {
+  type Changed = [previous: string, left: string[], back: string[]];
   const args = [url, randomUUID(), by];
   await announceChange(db, clientToken);
-  const previous = await runScript<string | null>(db, 'changeRegistration', clientToken, args);
-  return previous === null ? undefined : { previous_url: previous, url };
+  const changed = await runScript<Changed | null>(db, 'changeRegistration', clientToken, args);
+  if (changed === null) return undefined;
+  const [previous, left, back] = changed;
+  return { previous_url: previous, url, headers_left_behind: left, headers_back: back };
 }

@@ -5,6 +5,8 @@
  *   previous:<until>:<n>           a previous one that still signs until then (ms)
  *   header:<name, in lower case>   the value of a header that each request to the client's URL carries, such as the key of a
  *                                  gateway in front of its receiver
+ *   waiting:<name>                 of one that was set without a URL: for the next one that a caller with the right to set it registers
+ *   left:<SHA-1 of a URL>:<name>   of one that was left behind with that URL, when an operator changed or removed it
  */
 import { randomBytes } from 'node:crypto';
 import { type Db, nowOf } from '../connection/db.js';
@@ -19,6 +21,9 @@ export const previousSigningSecretsAtMost = 10;
 
 const previousPrefix = 'previous:';
 const headerPrefix = 'header:';
+const waitingPrefix = 'waiting:';
+const leftPrefix = 'left:';
+const ofHeader = /^(?:header|waiting|left:[\da-f]+):/;
 
 type Fields = Readonly<Record<string, string>>;
 
@@ -30,7 +35,10 @@ export type RequestHeaders = Readonly<Record<string, string>>;
 export interface Secrets {
   /** The current one, then the previous ones that still sign, newest first; empty before one was made. */
   signing: string[];
+  /** Those for the registered URL. */
   headers: RequestHeaders;
+  /** Those that wait for a URL. */
+  waiting: RequestHeaders;
 }
 
 /** @throws SecretUnreadable */
@@ -50,9 +58,12 @@ export function openSecrets(box: SecretBox, clientToken: string, fields: Fields,
     return secret;
   };
   const names = Object.keys(fields);
+  const headersIn = (prefix: string) =>
+    Object.fromEntries(headerNames(names, prefix).map((name) => [name, open(prefix + name)]));
   return {
     signing: fields.current ? ['current', ...previousNames(names, nowMs)].map(open) : [],
-    headers: Object.fromEntries(headerNames(names).map((name) => [name, open(headerPrefix + name)])),
+    headers: headersIn(headerPrefix),
+    waiting: headersIn(waitingPrefix),
   };
 }
 
@@ -103,28 +114,34 @@ export async function rotationWaitMs(db: Db, clientToken: string): Promise<numbe
 /** Standard Webhooks 1.0.0: `whsec_` and the base64 of 24 to 64 bytes. */
 export const newSigningSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
 
-/** Replaces all of the client's headers. The next attempt that is taken sends them. */
+/** Replaces all of the client's headers. The next attempt that is taken sends them; without a URL they wait for one. */
 export async function setRequestHeaders(db: Db, box: SecretBox, clientToken: string, wanted: RequestHeaders) {
   const headers = Object.entries(wanted).flatMap(([name, value]) => {
-    const field = headerPrefix + name;
-    return [field, box.seal(value, ownerOf(clientToken, field))];
+    return [name, box.seal(value, ownerOf(clientToken, headerPrefix + name))];
   });
   await runScript(db, 'setRequestHeaders', clientToken, headers);
 }
 
-/** Reads only the names, sorted; this needs no key. */
-export const requestHeaderNames = async (db: Db, clientToken: string): Promise<string[]> =>
-  headerNames(await db.redis.hkeys(db.client(clientToken).signingSecrets));
+/** Reads only the names, sorted; this needs no key. `waiting`: for a URL; `left`: behind with a former URL. */
+export async function requestHeaderNames(db: Db, clientToken: string) {
+  const names = await db.redis.hkeys(db.client(clientToken).signingSecrets);
+  const [sent = [], waiting = [], left = []] = [headerPrefix, waitingPrefix, leftPrefix].map((prefix) =>
+    headerNames(names, prefix),
+  );
+  return { sent, waiting, left };
+}
 
-const headerNames = (names: readonly string[]): string[] =>
+const headerNames = (names: readonly string[], prefix: string): string[] =>
   names
-    .filter((name) => name.startsWith(headerPrefix))
-    .map((name) => name.slice(headerPrefix.length))
+    .filter((name) => name.startsWith(prefix))
+    .map(nameOf)
     .sort();
+
+const nameOf = (field: string): string => field.replace(ofHeader, '');
 
 /** Returns the owner for whom a field of the hash is sealed. Neither part has a space. */
 export const ownerOf = (clientToken: string, field: string): string =>
-  `${clientToken} ${field.startsWith(headerPrefix) ? field : 'signing'}`;
+  `${clientToken} ${ofHeader.test(field) ? headerPrefix + nameOf(field) : 'signing'}`;
 
 /**
  * Encrypts all secrets of all clients with the newest key of `SECRETS_KEY`. Safe to repeat.

@@ -5,6 +5,7 @@
  */
 import type { AccountId } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import type { MadeBy } from './accessTokens.js';
 import { fingerprintOf, randomSecret, secretHash } from './accounts.js';
 
 export const linkMs = 15 * 60_000;
@@ -78,12 +79,12 @@ export function sessionsOf<Grant, Stored extends object, Session>(kind: Kind<Gra
 
 export const consoleAccesses = ['full', 'read'] as const;
 
-export interface ConsoleGrant {
+export interface ConsoleGrant extends MadeBy {
   accountId: AccountId;
   /** The account's generation when its caller was authenticated. */
   generation: number;
   access: (typeof consoleAccesses)[number];
-  /** The scopes of the token that asked for the link; for an operator's link, those of the account. */
+  /** The scopes of the token that asked for the link; for an operator's, those of the account that the operator's role allows. */
   scopes: string[];
 }
 
@@ -96,9 +97,9 @@ export interface ConsoleSession extends ConsoleGrant {
 export const consoleSessions = sessionsOf({
   door: '/console',
   keysOf: ({ global }) => ({ link: global.consoleLink, session: global.consoleSession }),
-  async stamp(db, { accountId, generation, access, scopes }: ConsoleGrant) {
+  async stamp(db, { accountId, generation, access, scopes, by, maySeeSecrets }: ConsoleGrant) {
     const consoleGeneration = Number(await db.redis.hget(db.global.account(accountId), 'console_generation'));
-    return { accountId, generation, access, scopes, consoleGeneration };
+    return { accountId, generation, access, scopes, by, maySeeSecrets, consoleGeneration };
   },
   async read(db, { consoleGeneration, ...grant }, secret): Promise<ConsoleSession | undefined> {
     const fields = ['generation', 'console_generation', 'disabled', 'name'] as const;

@@ -2,7 +2,8 @@
 
 -- Stores a client's URL, unanswered, if it has none, and a signing secret, if it has none; takes over an equal URL that no call can be
 -- answering any more.
--- Arguments: url, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over), sealed
+-- Arguments: url, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over), sealed,
+--   '1' if the caller may set request headers
 -- Answer: 'stored', 'taken' or 'pending'
 -- Repeat: safe: the nonce finds the URL that it has stored
 entry('register', function(_, ARGV)
@@ -16,6 +17,7 @@ entry('register', function(_, ARGV)
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
   elseif not url then
     redis.call('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
+    turn_headers(nil, wanted, ARGV[6] == '1')
     new_url('not_registered', 'registered', 'publisher')
   end
   return 'stored'
@@ -30,30 +32,33 @@ entry('markAnswered', function(_, ARGV)
 end)
 -- Replaces a client's URL.
 -- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it), by (operator or publisher)
--- Answer: the previous URL, or nil if there is none
+-- Answer: {the previous URL, names of the request headers left behind with it, of those that are back with the new one}, or nil if there
+--   is none
 entry('changeRegistration', function(_, ARGV)
   local R = base .. 'registration'
   local previous, from = redis.call('HGET', R, 'url'), seen()
   if not previous then return false end
   redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
   redis.call('HDEL', R, 'pending_since')
+  local left, back = turn_headers(previous, ARGV[2])
   new_url(from, 'the url was changed', ARGV[4])
-  return previous
+  return {previous, left, back}
 end)
--- Removes a client's URL. Returns it; false if there was none.
+-- Removes a client's URL. Returns it, and the names of the request headers left behind with it; false if there was none.
 local function remove_url()
   local R = base .. 'registration'
   local url, from = redis.call('HGET', R, 'url'), seen()
   if not url then return false end
   redis.call('DEL', R)
+  local left = turn_headers(url)
   new_url(from, 'reset', 'operator')
-  return url
+  return url, left
 end
 -- Removes a client's URL; owed assets stay owed.
--- Answer: {the URL, how many assets are owed}, or nil if there was none
+-- Answer: {the URL, how many assets are owed, names of the request headers left behind}, or nil if there was none
 entry('resetRegistration', function()
-  local url = remove_url()
-  return url and {url, owed_count()}
+  local url, left = remove_url()
+  return url and {url, owed_count(), left}
 end, {'allow-oom'})
 -- Makes a suspended or failing endpoint due for a probe now.
 -- Arguments: by ('operator' or 'publisher')

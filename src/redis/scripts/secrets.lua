@@ -48,11 +48,40 @@ entry('rotateSigningSecret', function(_, ARGV)
   redis.call('HSET', S, string.format('previous:%d:%s', till, ARGV[4]), old)
   return {1, till}
 end)
--- Replaces a client's request headers.
+-- Decides which request headers go to a client's URL when it changes (redis/records/secrets.ts). Those of the former URL are left
+-- behind, instead of those left behind before; those that were left behind with the new URL are back; and a caller who may set headers
+-- has those that wait for a URL sent to the one that it chooses.
+-- Returns the names of those left behind, and of those that are back.
+local function turn_headers(former, url, may_set)
+  local S, moves, left, back = secrets_key(), {}, {}, {}
+  if former == url then return left, back end
+  local flat, there = redis.call('HGETALL', S), url and 'left:' .. redis.sha1hex(url) .. ':'
+  local function move(prefix, into, names)
+    for i = 1, #flat, 2 do
+      if string.sub(flat[i], 1, #prefix) == prefix then
+        local name = string.sub(flat[i], #prefix + 1)
+        moves[#moves + 1] = {flat[i], into .. name, flat[i + 1]}
+        names[#names + 1] = name
+      end
+    end
+  end
+  if former then move('header:', 'left:' .. redis.sha1hex(former) .. ':', left) end
+  if there then move(there, 'header:', back) end
+  if url and may_set then move('waiting:', 'header:', {}) end
+  if #moves == 0 then return left, back end
+  for _, one in ipairs(moves) do redis.call('HDEL', S, one[1]) end
+  if #left > 0 then remove_secrets('^left:') end
+  for _, one in ipairs(moves) do redis.call('HSET', S, one[2], one[3]) end
+  note_secrets()
+  return left, back
+end
+-- Replaces a client's request headers, also those left behind: they are for its URL, or wait for the next one that a caller with the right
+-- to set them registers.
 -- Arguments: name and sealed value of each in turn
 entry('setRequestHeaders', function(_, ARGV)
-  remove_secrets('^header:')
-  if #ARGV > 1 then redis.call('HSET', secrets_key(), unpack(ARGV, 2)) end
+  local to = redis.call('HEXISTS', base .. 'registration', 'url') == 1 and 'header:' or 'waiting:'
+  for _, prefix in ipairs({'header:', 'waiting:', 'left:'}) do remove_secrets('^' .. prefix) end
+  for i = 2, #ARGV, 2 do redis.call('HSET', secrets_key(), to .. ARGV[i], ARGV[i + 1]) end
   note_secrets()
 end)
 -- Replaces a sealed value by the same one, sealed with another key.
