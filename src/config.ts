@@ -236,27 +236,6 @@ export function redisOptions(config: Config) {
   };
 }
 
-/** Returns the settings that decide about what all processes share, so that each must have them alike. */
-export function alikeSettings(config: Config): Record<string, unknown> {
-  const names = [
-    'TEMPORAL_NAMESPACE',
-    'TASK_QUEUE',
-    'TOKEN_RATE_PER_SECOND',
-    'ACCOUNT_RATE_PER_SECOND',
-    'RETRY_SCHEDULE_SECONDS',
-    'ATTEMPT_TIMEOUT_SECONDS',
-    'OWED_RETENTION_DAYS',
-    'FAILED_RETENTION_DAYS',
-    'SEGMENT_RETENTION_DAYS',
-    'MAX_IN_FLIGHT',
-    'DRAIN_PER_SECOND',
-    'WORKFLOWS_PER_SECOND',
-    'REDIS_DURABILITY',
-    'REDIS_ACK_REPLICAS',
-  ] as const;
-  return Object.fromEntries(names.map((name) => [name, config[name] ?? 'off']));
-}
-
 export type Durability = ReturnType<typeof redisOptions>['durability'];
 
 /** The settings that decide when notifications are sent, and what is kept: the scripts get them from `Db`. */

@@ -250,7 +250,7 @@ export function observe(
     const { requestId: request_id } = ctx.state;
     const about = { route, method: ctx.method, status, ms: Math.round(ms * 10) / 10, request_id };
     const token = bearerToken(ctx);
-    const caller = [401, 429].includes(status) && {
+    const caller = [401, 403, 429].includes(status) && {
       address: clientAddress(ctx.req, trustedProxies),
       ...(token !== undefined && { fingerprint: fingerprintOf(token) }),
     };

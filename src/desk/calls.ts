@@ -1,5 +1,6 @@
 /** The calls under /operator: each carries out an operation for a program with a token, and is described like a call of the API. */
 import type Router from '@koa/router';
+import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { type CallRequest, declareCall } from '../api/call.js';
 import type { ApiDeps, Services } from '../api/deps.js';
@@ -11,7 +12,6 @@ import { ApiError, badParameter, unavailable } from '../http/apiError.js';
 import { jsonReader } from '../http/body.js';
 import { checked } from '../http/checked.js';
 import { clientAddress } from '../http/clientAddress.js';
-import type { Step } from '../http/context.js';
 import { errorCodes } from '../http/errors.js';
 import { components, limitNumber, notACursor, pageMembers, reasonText, text } from '../http/schemas.js';
 import {
@@ -47,31 +47,20 @@ export function mountCalls(router: Router, services: Services): void {
 }
 
 /** Answers why an operation was not carried out, and to an operator, whom it concerns, why Redis does not serve. */
-export const answerRefusals =
-  ({ log, config }: Pick<Services, 'log' | 'config'>): Step =>
-  async (ctx, next) => {
-    const { method, req, state } = ctx;
-    try {
-      await next();
-    } catch (err) {
-      if (err instanceof ApiError && [401, 403].includes(err.status)) {
-        const address = clientAddress(req, config.TRUSTED_PROXIES);
-        const { code: error } = err;
-        log.info(
-          { address, error, route: ctx._matchedRoute, request_id: state.requestId },
-          'an operator was refused',
-        );
-      }
-      if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
-      if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
-      if (err instanceof ChangeRefused || err instanceof SecretUnreadable)
-        throw new ApiError('refused', explainError(err).slice(0, -1));
-      if (isTemporalUnavailable(err)) throw unavailable(err);
-      // The words of a refusal may be those of an error of Redis.
-      const isOfRedis = !(err instanceof ApiError) && isRedisUnavailable(err);
-      throw isOfRedis ? unavailable(err, `${explainError(err, method === 'POST')} `) : err;
-    }
-  };
+export const answerRefusals: Middleware = async ({ method }, next) => {
+  try {
+    await next();
+  } catch (err) {
+    if (err instanceof Refused) throw new ApiError(err.code, err.message.replace(/\.$/, ''));
+    if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
+    if (err instanceof ChangeRefused || err instanceof SecretUnreadable)
+      throw new ApiError('refused', explainError(err).slice(0, -1));
+    if (isTemporalUnavailable(err)) throw unavailable(err);
+    // The words of a refusal may be those of an error of Redis.
+    const isOfRedis = !(err instanceof ApiError) && isRedisUnavailable(err);
+    throw isOfRedis ? unavailable(err, `${explainError(err, method === 'POST')} `) : err;
+  }
+};
 
 /** @throws ApiError 403 that names the role */
 export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Role, who: string): void {

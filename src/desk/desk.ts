@@ -46,7 +46,7 @@ export function createDesk(services: Services, ...own: Step[]): Koa {
   const { log, metrics, config } = services;
   const app = createEdge(log, metrics, config.TRUSTED_PROXIES, undefined, config.heldRefusalMs);
   for (const step of [createLines(config, log).paceOperators(), ...own]) app.use(step);
-  app.use(answerRefusals(services));
+  app.use(answerRefusals);
   app.use(router.routes());
   app.use(router.allowedMethods());
   return app;

@@ -239,8 +239,8 @@ async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
     await rest();
   });
   if (unreadable.length > 0) {
-    const others = unreadable.length > 1 ? ` and ${count(unreadable.length - 1, 'other client')}` : '';
-    const found = `SECRETS_KEY does not decrypt those of ${unreadable[0]}${others}.`;
+    const others = unreadable.length > 5 ? ` and ${count(unreadable.length - 5, 'other client')}` : '';
+    const found = `SECRETS_KEY does not decrypt those of ${unreadable.slice(0, 5).join(', ')}${others}.`;
     const todo = 'Add the key that encrypted them after the first key in SECRETS_KEY.';
     return finding(check, 'fail', found, todo);
   }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { pino } from 'pino';
 import { recordChange } from '../../src/redis/records/audit.js';
+import { revokeOperatorToken } from '../../src/redis/records/operatorAccess.js';
 import { keysMatching } from '../keysMatching.js';
 import { openForSuite } from '../servers.js';
 import { startDesk } from './scene.js';
@@ -30,6 +31,13 @@ describe('The operators’ port', () => {
     const done = await Promise.all(Array.from({ length: 60 }, bulk));
     assert.deepEqual(new Set(done.map(({ status }) => status)), new Set([200]));
     assert.equal((await ask('/operator/client/list', '203.0.113.2')).status, 401);
+    await revokeOperatorToken(scene.h.db, 'look');
+    assert.equal((await bulk()).status, 401);
+    const revoked = await Promise.all(Array.from({ length: 200 }, bulk));
+    assert.ok(
+      revoked.some(({ status }) => status === 429),
+      'a revoked token is a stranger’s',
+    );
   });
 
   it('has the operator’s address in entries, and in the log of each refusal', async () => {
@@ -46,18 +54,18 @@ describe('The operators’ port', () => {
     lines.length = 0;
     await ask('/operator/client/list', '203.0.113.8');
     await scene.call(
-      'look',
+      'support',
       'POST',
       '/operator/account/create',
       { name: 'M' },
       { 'x-forwarded-for': '203.0.113.9' },
     );
-    const refused = lines.filter(({ msg }) => msg === 'an operator was refused');
+    const refused = lines.filter(({ msg }) => msg === 'request');
     assert.deepEqual(
-      refused.map(({ address, error, route }) => [address, error, route]),
+      refused.map(({ address, status, route }) => [address, status, route]),
       [
-        ['203.0.113.8', 'invalid_token', '/operator/client/list'],
-        ['203.0.113.9', 'insufficient_role', '/operator/account/create'],
+        ['203.0.113.8', 401, '/operator/client/list'],
+        ['203.0.113.9', 403, '/operator/account/create'],
       ],
     );
     assert.doesNotMatch(JSON.stringify(lines), /nobody\.wrong/);

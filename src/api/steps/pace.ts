@@ -70,9 +70,12 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
     }
     const network = networkOf(address);
     await join(ctx, strangers, network, weightOf(ctx));
-    await next();
-    // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
-    if (isKnown()) strangers.rate.giveBack(network);
+    try {
+      await next();
+    } finally {
+      // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
+      if (isKnown()) strangers.rate.giveBack(network);
+    }
   }
 
   return {
@@ -84,10 +87,13 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
         if (ctx.path === '/metrics') return join(ctx, scrapes, '').then(next);
         const { authorization, cookie } = ctx.req.headers;
         const given = secretHash(`${authorization} ${cookie}`);
-        if (operators.recall(given)) await next();
-        else await joinStrangers(ctx, next, () => ctx.state.isOperator === true);
-        if (ctx.state.isOperator) operators.remember(given, true, performance.now() + knownForMs);
-        else operators.forget(given);
+        try {
+          if (operators.recall(given)) await next();
+          else await joinStrangers(ctx, next, () => ctx.state.isOperator === true);
+        } finally {
+          if (ctx.state.isOperator) operators.remember(given, true, performance.now() + knownForMs);
+          else operators.forget(given);
+        }
       };
     },
     /** Counts a call with the credentials of an account. @throws ApiError 429 */

@@ -3,7 +3,7 @@
  *   key:<id>   a text sealed with each key of SECRETS_KEY that a process has begun to encrypt with, until no secret needs the key
  *   settings   JSON of the settings of the process that started last
  */
-import { alikeSettings, type Config, ConfigError } from '../../config.js';
+import { type Config, ConfigError } from '../../config.js';
 import type { Logger } from '../../log.js';
 import type { Db } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
@@ -89,3 +89,24 @@ export async function differingSettings(db: Db, config: Config) {
     .map(([setting, value]) => ({ setting, here: String(value), there: String(noted[setting] ?? value) }))
     .filter(({ here, there }) => here !== there);
 }
+
+/** The settings that decide about what all processes share. */
+const alike = [
+  'TEMPORAL_NAMESPACE',
+  'TASK_QUEUE',
+  'TOKEN_RATE_PER_SECOND',
+  'ACCOUNT_RATE_PER_SECOND',
+  'RETRY_SCHEDULE_SECONDS',
+  'ATTEMPT_TIMEOUT_SECONDS',
+  'OWED_RETENTION_DAYS',
+  'FAILED_RETENTION_DAYS',
+  'SEGMENT_RETENTION_DAYS',
+  'MAX_IN_FLIGHT',
+  'DRAIN_PER_SECOND',
+  'WORKFLOWS_PER_SECOND',
+  'REDIS_DURABILITY',
+  'REDIS_ACK_REPLICAS',
+] as const;
+
+const alikeSettings = (config: Config): Record<string, unknown> =>
+  Object.fromEntries(alike.map((name) => [name, config[name] ?? 'off']));
