@@ -8,15 +8,7 @@ import { notificationStates } from '../redis/owed/standing.js';
 import { waitReasons, waits } from '../redis/owed/waitReasons.js';
 import { listedAnswer, shownAnswer, standing } from './explain.js';
 import { anyClient, choice, flag, inOrder, notificationId, when, wholeNumber } from './input.js';
-import {
-  actOperation,
-  listed,
-  type Operator,
-  operation,
-  Refused,
-  requireClient,
-  requirePlatformRight,
-} from './operation.js';
+import { actOperation, listed, type Operator, operation, Refused, requireClient } from './operation.js';
 import { shownOf } from './terminal.js';
 
 const limit = wholeNumber('Give a whole number from 1 to 10000.', { to: 10_000 });
@@ -172,10 +164,7 @@ function range(verb: string, ended: string, untilDefault: string) {
 /** @throws Refused if there is no such notification */
 async function requireNotification(operator: Operator, id: string) {
   const found = await findNotification(await operator.db(), id);
-  if (found !== undefined) {
-    requirePlatformRight(operator, found.clientToken);
-    return found;
-  }
+  if (found !== undefined) return found;
   throw new Refused(
     `There is no notification ${id}: records are kept for 14 days after their end. ` +
       "Search Temporal's UI for a workflow whose id ends with it, or ask for its asset: explain CLIENT PLATFORM_ID.",

@@ -83,8 +83,6 @@ export const notACursor = () => new Refused('cursor is not a next_cursor of this
 export interface Operator extends Actor {
   role: Role;
   temporal(): Promise<TemporalClient>;
-  /** True while an operation runs that changes or sends something. */
-  changes?: boolean;
   /** The operator's name, and how the operator came in. */
   who: string;
   /** Of an operator who came in over HTTP. */
@@ -110,7 +108,9 @@ export function createOperator(own: Own, why?: string): Operator {
     maySeeSecrets: async () => role === 'admin',
     async permit({ operator: needed }, client) {
       if (needed === undefined || !isAllowed(role, needed)) throw roleRefused(needed ?? 'none', role, who);
-      if (client) requirePlatformRight({ role, who, changes: needed !== 'look' }, client.clientToken);
+      // The notices of the platform are about every customer.
+      const isPlatforms = needed !== 'look' && client?.clientToken === noticesClient('platform');
+      if (isPlatforms && role !== 'admin') throw roleRefused('admin', role, who);
     },
     admit: (act, { target, before = null, after = null, cancels }) =>
       operator.record(act, target, before, after, cancels),
@@ -186,14 +186,13 @@ type Declared<Input extends z.ZodObject> = Omit<Operation<Input>, 'changes' | 'r
 export function operation<Input extends z.ZodObject>(of: Declared<Input>): Operation {
   const role = of.role ?? of.acts?.[0]?.may.operator;
   if (role === undefined) throw new Error(`${of.command} has no role`);
-  const { changes = role !== 'look' } = of;
   const pick = pickerOf(of.list === undefined ? of.answers : z.array(of.answers));
-  const run: Operation<Input>['run'] = async (operator, ...given) => {
-    const answer = await of.run({ ...operator, changes }, ...given);
+  const run: Operation<Input>['run'] = async (...given) => {
+    const answer = await of.run(...given);
     answer.value = pick(answer.value);
     return answer;
   };
-  return { ...of, changes, role, run } as unknown as Operation;
+  return { changes: role !== 'look', ...of, role, run } as unknown as Operation;
 }
 
 type About = { client?: Subject };
@@ -283,18 +282,8 @@ export async function requireAccount(operator: Operator, id: string): Promise<Ac
   return account;
 }
 
-/** The notices of the platform are about every customer. @throws ApiError 403 if the operator may not change or send them */
-export function requirePlatformRight(
-  { role, who, changes }: Pick<Operator, 'role' | 'who' | 'changes'>,
-  clientToken: string,
-): void {
-  if (changes && role !== 'admin' && clientToken === noticesClient('platform'))
-    throw roleRefused('admin', role, who);
-}
-
-/** @throws Refused if there is no such client, or this one is not for the operator */
+/** @throws Refused if there is no such client */
 export async function requireClient(operator: Operator, clientToken: string): Promise<Client> {
-  requirePlatformRight(operator, clientToken);
   const client = await getClient(await operator.db(), clientToken);
   if (client === undefined) throw new Refused(`There is no client ${clientToken}.`, 'unknown_client');
   return client;

@@ -3,8 +3,10 @@
  * their declarations, and pages and forms are found from page to page, so a new one is walked too.
  */
 import assert from 'node:assert/strict';
+import { noticesClient } from '../../src/ids.js';
 import { operations } from '../../src/operator/operations.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret, readSecrets } from '../../src/redis/records/secrets.js';
@@ -232,4 +234,21 @@ describe('What is secret', () => {
         const must = due.filter((one) => state === 'a URL is registered' && one !== 'another account');
         for (const secret of must) assert.ok(seen.get(secret), `${secret} was not found`);
       });
+
+  it('keeps the notices of the platform from support: each operation that changes or sends something of a client', async () => {
+    const { h } = scene;
+    const { account_id } = await createAccount(h.db, { name: 'Platform', scopes: ['enrichments'] });
+    await setNoticesUrl(h.db, createSecretBox(undefined), account_id, 'http://127.0.0.1:9/notices');
+    const client = noticesClient('platform');
+    const site = { account_id, client } as Site;
+    const tried = operations.filter(
+      ({ changes, role, input }) => changes && role === 'support' && 'client_token' in input.shape,
+    );
+    assert.ok(tried.length > 6, String(tried.length));
+    for (const operation of tried) {
+      const given = { ...inputOf(operation, site), reason: 'a walk' };
+      const { status, text } = await scene.call('support', 'POST', pathOf(operation), given);
+      assert.equal(status, 403, `${pathOf(operation)}: ${text}`);
+    }
+  });
 });
