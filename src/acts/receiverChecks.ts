@@ -9,9 +9,7 @@ import { hidden } from '../outgoing/hidden.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
 import { originOf } from '../outgoing/target.js';
-import type { Db } from '../redis/connection/db.js';
 import { getRegistration } from '../redis/records/registrations.js';
-import type { SecretBox } from '../redis/records/secretBox.js';
 import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
 import { type Actor, act, type Tone } from './act.js';
 import { requireRegistration, type Subject } from './subjects.js';
@@ -55,7 +53,7 @@ export const verifyReceiver = act(
   async (actor, { client, url }: { client: Subject; url: string }, title) => {
     const { clientToken } = client;
     await actor.admit(title, { target: clientToken, after: { url: originOf(url) } }, { sends: 2 });
-    const target = await targetOf(await actor.db(), actor.secretBox(), { url, clientToken });
+    const target = await targetOf(actor, { url, clientToken });
     const sender = await actor.sender();
     const good = judgeTaken((await sendOne(sender, target)).result);
     if (good.verdict === 'fail') throw notVerified('It does not accept a signed test notification', good);
@@ -77,9 +75,7 @@ async function findTarget(actor: Actor, { client, url: asked }: Receiver, title:
   if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
   if (url !== registered?.url) await actor.checkUrl(url);
   await actor.admit(title, { target: clientToken, after: { url: originOf(url) } }, { sends });
-  const maySetHeaders = await actor.maySeeSecrets();
-  const given = { url, clientToken, registered: registered?.url, maySetHeaders };
-  return targetOf(db, await actor.secretBox(), given);
+  return targetOf(actor, { url, clientToken, registered: registered?.url });
 }
 
 type Exchange = Awaited<ReturnType<typeof sendSigned>>;
@@ -91,18 +87,14 @@ const betweenPiecesMs = 250;
 
 /** The client's own headers go to its registered URL, or where a caller who may set them says: others could read them there. */
 async function targetOf(
-  db: Db,
-  box: SecretBox,
-  {
-    url,
-    clientToken,
-    ...given
-  }: { url: string; clientToken: string; registered: string | undefined; maySetHeaders: boolean },
+  actor: Actor,
+  { url, clientToken, registered }: { url: string; clientToken: string; registered?: string | undefined },
 ) {
+  const [db, box] = [await actor.db(), await actor.secretBox()];
   await createSigningSecret(db, box, clientToken);
   const { signing, headers, waiting } = await readSecrets(db, box, clientToken);
-  const elsewhere = given.maySetHeaders ? { ...headers, ...waiting } : {};
-  return { url, clientToken, secrets: signing, own: url === given.registered ? headers : elsewhere };
+  const elsewhere = (await actor.maySeeSecrets()) ? { ...headers, ...waiting } : {};
+  return { url, clientToken, secrets: signing, own: url === registered ? headers : elsewhere };
 }
 
 type Target = Awaited<ReturnType<typeof targetOf>>;
