@@ -19,7 +19,7 @@ import {
 } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
-import { answer, cutPage, listed, type Operator, operation, Refused, requireAccount } from './operation.js';
+import { answer, cutPage, listed, type Operator, operation, Refused } from './operation.js';
 import { shownOf } from './terminal.js';
 
 const scopes: readonly string[] = [...defaultScopes, platformScope, signingSecretsScope];
@@ -187,6 +187,13 @@ export const consoleLink = operation({
     return answer(await makeConsoleLink(operator, { ...account, access, origin }));
   },
 });
+
+/** @throws Refused if there is no such account */
+export async function requireAccount(operator: Operator, id: string): Promise<Account> {
+  const account = await getAccount(await operator.db(), id);
+  if (account === undefined) throw new Refused(`There is no account ${id}.`, 'unknown_account');
+  return account;
+}
 
 /** Finds an account by its id, its client id or one of its clients. @throws Refused */
 async function findAccount(operator: Operator, named: string): Promise<Account> {

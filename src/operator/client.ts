@@ -8,6 +8,7 @@ import { createClient, getClient } from '../redis/records/clients.js';
 import { siteFilters, siteStates } from '../redis/records/endpoint.js';
 import { noteNewestKey } from '../redis/records/installation.js';
 import { createSigningSecret, reencryptSigningSecrets } from '../redis/records/secrets.js';
+import { requireAccount } from './account.js';
 import {
   accountId,
   anyClient,
@@ -20,16 +21,7 @@ import {
   newName,
   wholeNumber,
 } from './input.js';
-import {
-  actOperation,
-  answer,
-  listed,
-  notACursor,
-  operation,
-  Refused,
-  requireAccount,
-  requireClient,
-} from './operation.js';
+import { actOperation, answer, listed, notACursor, operation, Refused, requireClient } from './operation.js';
 
 const described = z.object({
   client_token: clientToken,

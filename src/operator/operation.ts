@@ -14,7 +14,6 @@ import { createLogger, messageOf } from '../log.js';
 import { readTargetPolicy } from '../outgoing/address.js';
 import { checkTarget, originOf } from '../outgoing/target.js';
 import { explainRefusals, ignore, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
-import { type Account, getAccount } from '../redis/records/accounts.js';
 import { recordChange } from '../redis/records/audit.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
@@ -273,13 +272,6 @@ export class Refused extends Error {
   ) {
     super(message);
   }
-}
-
-/** @throws Refused if there is no such account */
-export async function requireAccount(operator: Operator, id: string): Promise<Account> {
-  const account = await getAccount(await operator.db(), id);
-  if (account === undefined) throw new Refused(`There is no account ${id}.`, 'unknown_account');
-  return account;
 }
 
 /** @throws Refused if there is no such client */
