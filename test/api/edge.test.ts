@@ -156,7 +156,7 @@ describe('the HTTP edge', () => {
     const ids = (operations as { operationId: string }[]).map(({ operationId }) => operationId);
     const names = [...ids.sort(), ...Object.keys(openapi.components.schemas).sort()];
     const kept = `
-      checkReceiver createAccessToken createConsoleSession explainAsset explainAssetInPath explainEvent forgetAsset
+      checkReceiver createAccessToken createConsoleSession dismissNotifications explainAsset explainAssetInPath explainEvent forgetAsset
       forgetAssetInPath getDocs getHealth getNoticesSecret getNoticesUrl getNotification getOpenApi getPushNotifications getReadiness
       getRequestHeaders getSigningSecret getSourceAddresses listClients listNotifications listUpdates
       publishEnrichments receiveAssetUpdate receiveNotice receiveNoticesChanged recoverNotifications

@@ -51,6 +51,7 @@ export function requestOf(
   const bodies: Record<string, object> = {
     '/enrichments': { client_token, platform_id, segments: [] },
     '/notices': { url },
+    '/notifications/dismiss': { since: '2026-01-01T00:00:00Z', reason: 'sent by hand' },
     '/push_notifications/quiet_period': { seconds: 0 },
     '/push_notifications/headers': { headers: {} },
   };

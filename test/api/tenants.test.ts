@@ -313,6 +313,7 @@ describe('every call', () => {
         [first]: { client_id: owner.client_id },
         [`notices url removed${ofNotices}`]: url,
         [`notices url set${ofNotices}`]: url,
+        'notification dismiss': { ...since, reason: 'sent by hand' },
         'notification recover': since,
         'notification redeliver': { notification_id: mine.id },
         'notification replay': since,

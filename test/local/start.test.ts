@@ -109,7 +109,7 @@ describe('npm start', () => {
       ['true', 'ENOENT: .*package-lock\\.json'],
     ] as const) {
       const { dir } = await open();
-      cpSync('local/launch.mjs', join(dir, 'local/launch.mjs'));
+      for (const name of ['local/launch.mjs', 'package.json']) cpSync(name, join(dir, name));
       const build = ['-c', `${before}; exec node local/launch.mjs build`];
       const program = startProgram('sh', build, { cwd: dir });
       assert.equal(await program.ended, 1);
@@ -124,7 +124,7 @@ describe('npm start', () => {
 
   it('says that a command runs from a dist of other sources', async () => {
     const { dir } = await open();
-    for (const name of ['local/launch.mjs', 'tsconfig.json', 'package-lock.json'])
+    for (const name of ['local/launch.mjs', 'package.json', 'tsconfig.json', 'package-lock.json'])
       cpSync(name, join(dir, name));
     mkdirSync(join(dir, 'dist/src/operator'), { recursive: true });
     writeFileSync(join(dir, 'dist/src/operator/main.js'), 'console.log("ran")');

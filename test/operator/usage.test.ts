@@ -45,7 +45,7 @@ describe('operator: usage', () => {
       'audit yesterday': "too many arguments for 'audit'. Expected 0 arguments but got 1.",
       'registration show a/b': 'error: a/b: A client token is 1 to 64 of A-Z a-z 0-9 _ -.',
       'client list --state broken':
-        'error: --state broken: Allowed choices are not_registered, active, failing, paused, suspended.',
+        'error: --state broken: Allowed choices are not_registered, active, failing, paused, suspended, failed.',
       'audit --since whenever':
         'The time must be a time such as 2026-01-31T12:00:00Z. Or say how long ago: 15m, 2h, 3d.',
       'client set X --max-in-flight 0': 'Give a whole number of at least 1, or "default".',
