@@ -198,7 +198,7 @@ describe('A process whose store is away when it starts', () => {
     const ready = await fetch(`${service.url}/readyz`);
     assert.deepEqual(
       [ready.status, await ready.json()],
-      [503, { status: 'not ready', redis: true, temporal: true, reasons: ['refused'] }],
+      [503, { status: 'not ready', redis: false, temporal: true, reasons: ['refused'] }],
     );
     assert.equal(await service.stop(), 0);
   });

@@ -136,8 +136,8 @@ describe('console: in a browser', () => {
     page.on('request', (sent) => sent.url().endsWith('/rotate') && rotations.push(sent.url()));
     await page.getByText('Make a new one').click();
     await page.getByRole('button', { name: 'Make a new secret now' }).dblclick();
-    await page.getByText('Made.').waitFor();
-    await page.getByText('1 earlier secret signs').waitFor();
+    await page.getByText('New secret created.').waitFor();
+    await page.getByText('1 earlier secret remains').waitFor();
     assert.equal(rotations.length, 1);
 
     const isStale = page.getByText(
