@@ -1,26 +1,11 @@
 import assert from 'node:assert/strict';
 import { createClient } from '../../src/redis/records/clients.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
-import { startReceiver } from '../receiver.js';
-import { forTest } from '../servers.js';
-import { type Customer, type Json, newCustomer, patient, useShared } from '../service.js';
+import { type Json, newCustomer } from '../service.js';
+import { publisherScene } from './publisherScene.js';
 
 describe('clients and their URL', () => {
-  const h = useShared(patient);
-  const receiver = forTest(() => startReceiver());
-  const customer = forTest(() => newCustomer(h));
-
-  const call: Customer['call'] = (...asked) => customer.call(...asked);
-  const read = async (path: string) => (await call('GET', path)).body;
-  const register = () => customer.register(receiver.url);
-  const publish = async (asset: string, eventId?: string, segments?: string[]) =>
-    (await h.publish({ client: customer.client_token, asset, eventId, segments })).id;
-  const reaches = (id: string, state: 'delivered' | 'failed') => h.reaches(customer.client_token, id, state);
-  async function delivered(asset: string, eventId?: string): Promise<string> {
-    const id = await publish(asset, eventId);
-    await reaches(id, 'delivered');
-    return id;
-  }
+  const { h, receiver, customer, call, read, register, delivered } = publisherScene();
 
   it('GET /clients lists the account’s clients, and no other', async () => {
     await newCustomer(h);

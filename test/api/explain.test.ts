@@ -1,26 +1,10 @@
 import assert from 'node:assert/strict';
-import { setPaused } from '../../src/redis/records/endpoint.js';
-import { startReceiver, until } from '../receiver.js';
-import { forTest } from '../servers.js';
-import { type Customer, type Json, newCustomer, patient, useShared } from '../service.js';
+import { until } from '../receiver.js';
+import { type Json, newCustomer } from '../service.js';
+import { publisherScene } from './publisherScene.js';
 
 describe('why something was or was not sent', () => {
-  const h = useShared(patient);
-  const receiver = forTest(() => startReceiver());
-  const customer = forTest(() => newCustomer(h));
-
-  const call: Customer['call'] = (...asked) => customer.call(...asked);
-  const read = async (path: string) => (await call('GET', path)).body;
-  const register = () => customer.register(receiver.url);
-  const publish = async (asset: string, eventId?: string, segments?: string[]) =>
-    (await h.publish({ client: customer.client_token, asset, eventId, segments })).id;
-  const reaches = (id: string, state: 'delivered' | 'failed') => h.reaches(customer.client_token, id, state);
-  async function delivered(asset: string, eventId?: string): Promise<string> {
-    const id = await publish(asset, eventId);
-    await reaches(id, 'delivered');
-    return id;
-  }
-  const pause = (isPaused: boolean) => setPaused(h.db, customer.client_token, isPaused);
+  const { h, customer, call, read, register, publish, delivered, pause } = publisherScene();
 
   it('GET /assets takes any id in the query as in the path, and names a known one that looks alike', async () => {
     const asset = (id: string) => `/assets?platform_id=${encodeURIComponent(id)}`;

@@ -1,32 +1,16 @@
 import assert from 'node:assert/strict';
 import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
-import { setPaused } from '../../src/redis/records/endpoint.js';
-import { closeGate, startReceiver, until } from '../receiver.js';
-import { forTest } from '../servers.js';
-import { type Customer, type Json, newCustomer, patient, useShared } from '../service.js';
+import { closeGate, until } from '../receiver.js';
+import type { Json } from '../service.js';
+import { publisherScene } from './publisherScene.js';
 
 describe('notifications: listed, shown, sent again', () => {
-  const h = useShared(patient);
-  const receiver = forTest(() => startReceiver());
-  const customer = forTest(() => newCustomer(h));
-
-  const call: Customer['call'] = (...asked) => customer.call(...asked);
-  const read = async (path: string) => (await call('GET', path)).body;
-  const register = () => customer.register(receiver.url);
-  const publish = async (asset: string, eventId?: string, segments?: string[]) =>
-    (await h.publish({ client: customer.client_token, asset, eventId, segments })).id;
-  const reaches = (id: string, state: 'delivered' | 'failed') => h.reaches(customer.client_token, id, state);
-  async function delivered(asset: string, eventId?: string): Promise<string> {
-    const id = await publish(asset, eventId);
-    await reaches(id, 'delivered');
-    return id;
-  }
+  const { h, receiver, customer, call, read, register, publish, delivered, pause } = publisherScene();
   const attempted = (id: string, times: number) =>
     until(`${id} was attempted`, async () => {
       const { attempts } = await read(`/notifications/${id}`);
       return (attempts as Json[] | undefined)?.length === times;
     });
-  const pause = (isPaused: boolean) => setPaused(h.db, customer.client_token, isPaused);
 
   it('GET /notifications lists newest first, page by page, with filters; one by its id, with its attempts and the URL’s scheme and host', async () => {
     await customer.register(`${receiver.url}?secret=1`);
