@@ -10,6 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { createOperatorToken } from '../../../src/redis/records/operatorAccess.js';
 import { startReceiver } from '../../receiver.js';
 import { newFolder, openForSuite } from '../../servers.js';
+import { newToken } from '../../service.js';
 import { form } from '../form.js';
 import { setScene } from '../scene.js';
 import { servers } from '../system.js';
@@ -25,8 +26,11 @@ const calmWithinMs = 60_000;
 /** Redis may run a call so much later than it was made, and an attempt is settled after its answer. */
 const overAfterMs = 3000;
 
+type Kind = Exclude<Disturbance['kind'], 'busy'>;
 const processes: readonly Process[] = ['api', 'api2'];
 const faketime = spawnSync('faketime', ['-f', '+0', 'printenv', 'LD_PRELOAD'], { encoding: 'utf8' });
+/** By then Redis has removed whatever it removes by itself. */
+const leapMs = 32 * 86_400_000;
 const canStep = faketime.status === 0;
 
 describe('a checker from outside', function () {
@@ -35,9 +39,9 @@ describe('a checker from outside', function () {
 
   for (const [title, kinds] of [
     ['finds nothing that the contract does not allow', []],
-    ['nor with kills and stops', ['kill', 'stop']],
-    ['nor with steps of Redis’ clock', ['step', 'kill', 'stop']],
-  ] as [string, Disturbance['kind'][]][]) {
+    ['nor with kills and stops', ['kill', 'stop', 'killRedis']],
+    ['nor with steps of Redis’ clock', ['step', 'kill', 'stop', 'leap']],
+  ] as [string, Kind[]][]) {
     const isPossible = canStep || !kinds.includes('step');
     (isPossible ? it : it.skip)(title, async () => {
       const endsAt = Date.now() + (form.checkerMinutes * 60_000) / 3;
@@ -49,7 +53,9 @@ describe('a checker from outside', function () {
 
 async function startChecker() {
   const clock = join(await newFolder(), 'clock');
+  let clockMs = 0;
   const setClock = (ms: number) => {
+    clockMs = ms;
     // In one step: Redis reads the file at each look at the time.
     writeFileSync(`${clock}.new`, `${ms < 0 ? '' : '+'}${(ms / 1000).toFixed(3)}`);
     renameSync(`${clock}.new`, clock);
@@ -76,17 +82,31 @@ async function startChecker() {
     const url = `${system.receiverUrl}/${clientToken}`;
     facts.sites.push(new Site(clientToken, { url, isPaused: false, quietSeconds: 0 }));
   }
-  const operator = (await createOperatorToken(db, { name: 'checker', role: 'admin' })) ?? '';
+  const tokens = {
+    platform: cast.platform.token,
+    publisher: cast.publisher.token,
+    operator: (await createOperatorToken(db, { name: 'checker', role: 'admin' })) ?? '',
+  };
   const urlsOf = (part: Process) => ({ api: system.apiUrlOf(part), admin: system.adminUrlOf(part) });
   const stopped = new Set<Process>();
   const backAt = { api: 0, api2: 0 };
+  async function renewTokens(): Promise<void> {
+    const part = processes.find((one) => !stopped.has(one)) ?? 'api';
+    // Who was killed just now is asked again.
+    for (const who of ['platform', 'publisher'] as const)
+      tokens[who] = await newToken({ url: system.apiUrlOf(part) }, cast[who]).catch(() => '');
+  }
 
   let seed = form.checkerSeed;
 
-  const disturbances: Record<Disturbance['kind'], (random: Random, part: Process) => Promise<unknown>> = {
+  const disturbances: Record<Kind, (random: Random, part: Process) => Promise<unknown>> = {
     async kill(_, part) {
       await system.kill(part);
       await system.start(part);
+    },
+    async killRedis() {
+      await system.kill('redis');
+      await system.start('redis');
     },
     async stop(random, part) {
       const pid = system.pidOf(part);
@@ -99,29 +119,36 @@ async function startChecker() {
       backAt[part] = Date.now();
     },
     async step(random) {
-      setClock(Math.round(random.between(-200_000, 200_000)));
+      if (clockMs < leapMs) setClock(Math.round(random.between(-200_000, 200_000)));
+    },
+    async leap(random) {
+      const before = clockMs;
+      setClock(leapMs);
+      await pause(random.between(1000, 5000));
+      setClock(before);
     },
   };
 
-  async function disturb(random: Random, kinds: readonly Disturbance['kind'][], until: number) {
+  async function disturb(random: Random, kinds: readonly Kind[], until: number) {
     const under: Promise<unknown>[] = [];
-    const busy = new Set<Process>();
+    let isBusy = false;
     while (kinds.length > 0 && Date.now() < until) {
       await pause(random.between(500, 6000));
       const kind = random.one(kinds);
       const part = random.one(processes);
-      if (busy.size > 0 && kind !== 'step') continue;
+      if (isBusy && kind !== 'step') continue;
       const one: Disturbance = {
         kind,
-        what: kind === 'step' ? kind : `${kind} of ${part}`,
+        what: kind === 'kill' || kind === 'stop' ? `${kind} of ${part}` : kind,
         from: Date.now(),
         to: Infinity,
       };
       facts.disturbances.push(one);
-      busy.add(part);
+      // A step is over at once, and frees nobody to disturb what still starts.
+      if (kind !== 'step') isBusy = true;
       const done = disturbances[kind](random, part).then(() => {
         one.to = Date.now();
-        busy.delete(part);
+        if (kind !== 'step') isBusy = false;
       });
       under.push(done);
     }
@@ -130,7 +157,7 @@ async function startChecker() {
 
   return {
     /** Lets everybody do what they like, then waits until all is quiet, and judges. */
-    async round(kinds: readonly Disturbance['kind'][]): Promise<void> {
+    async round(kinds: readonly Kind[]): Promise<void> {
       const roundSeed = seed++;
       const random = createRandom(roundSeed);
       facts.forget();
@@ -139,7 +166,8 @@ async function startChecker() {
         facts,
         random,
         urls: { api: urlsOf('api'), api2: urlsOf('api2') },
-        tokens: { platform: cast.platformToken, publisher: cast.publisherToken, operator },
+        tokens,
+        renewTokens,
         receiverUrl: receiver.url,
         isStopped: (part) => stopped.has(part),
         async untilOver(part) {
@@ -155,21 +183,24 @@ async function startChecker() {
       await stopMoods();
       await stopUser();
       for (const site of facts.sites) await user.open(site);
-      const isCalm = () =>
+      const isMetAll = () =>
         facts.sites.every(
           (site) =>
             site.posts.every(({ endedAt }) => endedAt !== undefined) &&
             [...site.assets.values()].every((asset) => isMet(asset)),
         );
       const calmFrom = Date.now();
-      while (!isCalm() && Date.now() < calmFrom + calmWithinMs) await pause(100);
+      const isCalm = async () =>
+        isMetAll() && (await Promise.all(facts.sites.map(user.isOver))).every((isOver) => isOver);
+      while (!(await isCalm()) && Date.now() < calmFrom + calmWithinMs) await pause(100);
       const calmMs = Date.now() - calmFrom;
       // What nobody asked for would come now; verdicts are settled.
       await pause(overAfterMs);
-      const found = await judge();
+      const found = [...(await judge()), ...((await isCalm()) ? [] : ['a site is still owed something'])];
       const posts = facts.sites.reduce((sum, site) => sum + site.posts.length, 0);
       const done = [...user.calls].map(([kind, times]) => `${kind} ${times}`).join(', ');
-      const broken = facts.disturbances.filter(({ from }) => from >= began).map(({ what }) => what);
+      const isDone = ({ kind, from }: Disturbance) => from >= began && kind !== 'busy';
+      const broken = facts.disturbances.filter(isDone).map(({ what }) => what);
       console.log(
         `      seed ${roundSeed}: ${posts} POSTs, ${done}; ${broken.join(', ') || 'nothing broken'}; calm after ${calmMs} ms`,
       );
@@ -183,7 +214,7 @@ async function startChecker() {
   };
 
   async function judge(): Promise<string[]> {
-    const door = { url: system.apiUrl, token: cast.publisherToken };
+    const door = { url: system.apiUrl, token: tokens.publisher };
     const found = facts.wrong.map((wrong) => `answers: ${wrong}`);
     for (const site of facts.sites)
       for (const [name, property] of Object.entries(properties))
