@@ -15,13 +15,15 @@ export type Cast = FaultScene['cast'];
 export interface FaultSceneOptions extends SystemOptions {
   parts?: readonly Part[];
   clients?: number;
+  /** Of another build of the service, with which the parts begin. */
+  folder?: string;
 }
 
 export async function setScene(options: FaultSceneOptions = {}) {
   const system = await createSystem(options);
   try {
     const usual = options.together ? partsTogether : parts;
-    await Promise.all((options.parts ?? usual).map((part) => system.start(part)));
+    await Promise.all((options.parts ?? usual).map((part) => system.start(part, options.folder)));
     await system.receiver.open();
     // The harness waits for a busy machine; the parts under test have their own patience.
     const db = await connectDb(system.redisUrl, '', { commandTimeoutMs: 10_000 });
@@ -44,7 +46,7 @@ async function createCast(system: System, db: Db, clientCount: number) {
   const box: SecretBox = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
   const service = { url: system.apiUrl, db };
   const publisher = await newCustomer(service);
-  const { token: platformToken } = await newCustomer(service, [platformScope]);
+  const platform = await newCustomer(service, [platformScope]);
   const clientTokens: string[] = [];
   for (let i = 0; i < clientCount; i++) {
     const { clientToken } = await createClient(db, { accountId: publisher.account_id, name: `Site ${i}` });
@@ -52,7 +54,13 @@ async function createCast(system: System, db: Db, clientCount: number) {
     await register(system.apiUrl, publisher.token, clientToken, `${system.receiverUrl}/${clientToken}`);
     clientTokens.push(clientToken);
   }
-  return { publisher, publisherToken: publisher.token, clientTokens, platformToken };
+  return {
+    publisher,
+    publisherToken: publisher.token,
+    clientTokens,
+    platform,
+    platformToken: platform.token,
+  };
 }
 
 /** Sends events in one call. @returns the status, and what is said of each event */

@@ -97,7 +97,7 @@ export async function createSystem(options: SystemOptions = {}) {
     });
   };
 
-  async function startService(part: 'api' | 'api2' | 'worker' | 'worker2'): Promise<void> {
+  async function startService(part: 'api' | 'api2' | 'worker' | 'worker2', folder = dir): Promise<void> {
     const role = part.replace('2', '');
     const child = await startChild({
       name: part,
@@ -105,7 +105,7 @@ export async function createSystem(options: SystemOptions = {}) {
       args: [
         ...nodeFlags,
         `--import=${probeSoon}`,
-        join(dir, 'dist/src/main.js'),
+        join(folder, 'dist/src/main.js'),
         options.together ? 'all' : role,
       ],
       logFile: logOf(part),
@@ -114,7 +114,7 @@ export async function createSystem(options: SystemOptions = {}) {
         PORT: String(ports[part]),
         ADMIN_PORT: String(adminPorts[part]),
       },
-      cwd: projectDir,
+      cwd: folder === dir ? projectDir : folder,
       onStart: onStart(part),
     });
     const url =
@@ -145,7 +145,8 @@ export async function createSystem(options: SystemOptions = {}) {
     adminUrlOf: (part: 'api' | 'api2') => `http://127.0.0.1:${adminPorts[part]}`,
     /** Where notifications are sent to: the receiver, or the proxy before it. */
     receiverUrl: proxies ? `http://127.0.0.1:${proxies.receiver.port}` : receiver.url,
-    async start(part: Part): Promise<void> {
+    /** @param folder of another build of the service, which then runs */
+    async start(part: Part, folder?: string): Promise<void> {
       switch (part) {
         case 'redis':
           await startRedis({
@@ -174,7 +175,7 @@ export async function createSystem(options: SystemOptions = {}) {
         case 'worker2':
           // As in docker-compose.yml, the first start of the service waits until the namespace exists.
           await production?.hasNamespace;
-          return startService(part);
+          return startService(part, folder);
       }
     },
     /** SIGKILL; resolves when the process is gone. */

@@ -29,7 +29,8 @@ export interface SiteState {
 export type Act = Span &
   (
     | { kind: 'event'; id: string; isRepeat: boolean }
-    | { kind: 'redeliver'; id: string }
+    /** `tries`: when each try began, if some were lost: each may have been carried out. */
+    | { kind: 'redeliver'; id: string; tries: number[] }
     /** `forget` and `cancel` take back what is owed. */
     | { kind: 'forget' | 'cancel' }
     /** `replay` makes the newest owed again if it was delivered in time. */
@@ -48,7 +49,7 @@ export interface EnrichmentEvent {
 export class Asset {
   /** One act at a time: what follows an answer was decided after it. */
   isBusy = false;
-  /** Of this round, in order. */
+  /** Of this round, in the order in which they began. */
   acts: Act[] = [];
   known = new Set<string>();
   /** Events since the asset was last forgotten that made a notification, the newest last. */
@@ -60,12 +61,22 @@ export class Asset {
     readonly site: Site,
     readonly platformId: string,
   ) {}
+
+  /** Notes acts where they began: what a stopped process answers late began before what was answered meanwhile. */
+  note(...acts: Act[]): void {
+    this.acts.push(...acts);
+    this.acts.sort((a, b) => a.from - b.from);
+  }
 }
 
 export class Site {
   isBusy = false;
   readonly assets = new Map<string, Asset>();
   posts: Post[] = [];
+  /** What `delivered_until` was said to be, and when that was answered. */
+  watermarks: { until: number; at: number }[] = [];
+  /** How many POSTs had failed in a row when the round began. */
+  #failedBefore = 0;
   #states: { from: number; to: number; state: SiteState }[];
 
   constructor(
@@ -98,13 +109,22 @@ export class Site {
   failuresInARow(at: number): number {
     const ended = this.posts.filter(({ endedAt = Infinity }) => endedAt <= at);
     ended.sort((a, b) => (a.endedAt ?? 0) - (b.endedAt ?? 0));
-    return ended.length - 1 - ended.findLastIndex(({ isOk }) => isOk);
+    const lastOk = ended.findLastIndex(({ isOk }) => isOk);
+    return ended.length - 1 - lastOk + (lastOk < 0 ? this.#failedBefore : 0);
+  }
+
+  /** Begins a round. */
+  forget(): void {
+    this.#failedBefore = this.failuresInARow(Infinity);
+    this.posts = [];
+    this.watermarks = [];
+    for (const asset of this.assets.values()) asset.acts = [];
   }
 }
 
-/** What was done to the system itself. */
+/** What was done to the system itself; `busy`: a call took long, as on a busy machine. */
 export interface Disturbance extends Span {
-  kind: 'kill' | 'stop' | 'step';
+  kind: 'kill' | 'killRedis' | 'stop' | 'step' | 'leap' | 'busy';
   what: string;
 }
 
@@ -122,9 +142,6 @@ export class Facts {
   /** Begins a round: everything has ended and was judged. */
   forget(): void {
     this.wrong.length = 0;
-    for (const site of this.sites) {
-      site.posts = [];
-      for (const asset of site.assets.values()) asset.acts = [];
-    }
+    for (const site of this.sites) site.forget();
   }
 }

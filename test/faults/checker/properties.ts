@@ -1,5 +1,6 @@
 /** What docs/contract.md promises, judged by what callers and receivers have seen. */
 import { mapInPages } from '../../../src/promises.js';
+import { until } from '../../receiver.js';
 import { callApi } from '../../service.js';
 import type { Act, Asset, Facts, Post, Site } from './facts.js';
 
@@ -19,6 +20,10 @@ const leaseMs = 7000;
 /** An answer that takes longer may be too late for the sender (ATTEMPT_TIMEOUT_SECONDS). */
 const surelyInTimeMs = 1600;
 const mostInFlight = 16;
+/** After these the end of an attempt was perhaps not noted, or its lease has ended. */
+const breaks = ['kill', 'killRedis', 'stop', 'step', 'leap', 'busy'] as const;
+/** The receiver may note the end of an attempt so much later than its sender. */
+const notedAfterMs = 500;
 
 export const properties: Record<string, Property> = {
   'what was promised arrives': (_, site) =>
@@ -49,14 +54,26 @@ export const properties: Record<string, Property> = {
 
   'a site has at most 16 attempts in flight': (facts, site) => {
     const crowded = site.posts.find(({ at }) => {
-      if (facts.disturbed({ from: at - 3 * leaseMs, to: at }, 'kill', 'stop', 'step')) return false;
-      const open = site.posts.filter((other) => other.at <= at && (other.endedAt ?? Infinity) > at);
+      if (facts.disturbed({ from: at - 3 * leaseMs, to: at }, ...breaks)) return false;
+      const open = site.posts.filter(
+        (other) => other.at <= at && (other.endedAt ?? Infinity) > at + notedAfterMs,
+      );
       return open.length > mostInFlight;
     });
     return crowded ? [`there were more when ${crowded.id} was POSTed`] : [];
   },
 
-  'the API tells how it ended': async (_, site, door) => {
+  'delivered_until is not after what has not arrived': (_, site) =>
+    each(site, (asset) =>
+      site.watermarks.flatMap(({ until: said, at }) => {
+        const early = asset.acts.find(
+          (act, i) => isOfEvent(act) && act.to < said && !isSettled(asset, i, at),
+        );
+        return early && 'id' in early ? [`${early.id} has not arrived, but all until ${said}`] : [];
+      }),
+    ),
+
+  'the API tells how it ended': async (facts, site, door) => {
     const events = [...site.assets.values()].flatMap((asset) =>
       [...new Set(asset.acts.flatMap((act) => (act.kind === 'event' && !act.isRepeat ? [act.id] : [])))].map(
         (id) => ({
@@ -66,12 +83,24 @@ export const properties: Record<string, Property> = {
       ),
     );
     const said = await mapInPages(events, 8, async ({ asset, id }) => {
-      const wrong = await wrongEnd(site, asset, id, door);
+      const wrong = await wrongEnd(facts, asset, id, door);
       return wrong === undefined ? [] : [`${asset.platformId}: ${id} is ${wrong}: ${tell(asset)}`];
     });
     return said.flat();
   },
 };
+
+const isOfEvent = (act: Act): boolean => act.kind === 'event' && !act.isRepeat;
+
+/** Returns whether by then the event of this act, or a newer one of its asset, was answered 2xx or may have been taken back. */
+function isSettled(asset: Asset, index: number, at: number): boolean {
+  const since = asset.acts.slice(index);
+  const ids = new Set(since.map((act) => ('id' in act ? act.id : undefined)));
+  return (
+    since.some(({ kind, from }) => (kind === 'forget' || kind === 'cancel') && from <= at) ||
+    postsOf(asset).some(({ id, isOk, endedAt = Infinity }) => isOk && ids.has(id) && endedAt <= at)
+  );
+}
 
 const each = (site: Site, look: (asset: Asset) => string[]): string[] =>
   [...site.assets.values()].flatMap((asset) =>
@@ -101,7 +130,7 @@ const postsOf = ({ site, platformId }: Asset): Post[] =>
   site.posts.filter((post) => post.platformId === platformId);
 
 const graceOf = (facts: Facts, at: number): number =>
-  facts.disturbed({ from: at - 3 * leaseMs, to: at }, 'stop') ? graceMs + leaseMs : graceMs;
+  facts.disturbed({ from: at - 3 * leaseMs, to: at }, 'stop', 'busy') ? graceMs + leaseMs : graceMs;
 
 interface Wanted {
   id: string;
@@ -141,12 +170,12 @@ function whyNotOwed(facts: Facts, asset: Asset, post: Post): string | undefined 
   const before = post.at - graceOf(facts, post.at);
   let owed: { id: string; from: number } | undefined;
   let why = 'nothing was asked for';
-  const allows = (act?: Act) => {
+  const allows = () => {
     if (owed === undefined) return false;
     if (owed.id !== post.id) why = `superseded by ${owed.id}`;
     else if (wasDelivered(facts, asset, post, owed.from)) why = 'delivered before';
     else return true;
-    return act === undefined;
+    return false;
   };
   let sure = true;
   for (const act of asset.acts) {
@@ -158,26 +187,33 @@ function whyNotOwed(facts: Facts, asset: Asset, post: Post): string | undefined 
     if (act.kind === 'forget' || act.kind === 'cancel') {
       owed = undefined;
       why = act.kind;
-    } else if (act.kind === 'replay') owed = { id: post.id, from: act.from };
-    else if (act.kind === 'redeliver' || (act.kind === 'event' && !act.isRepeat))
-      owed = { id: act.id, from: act.from };
-    if (!sure && allows(act)) return undefined;
+    } else if (act.kind === 'replay') {
+      if (!sure) return undefined;
+      owed = { id: post.id, from: act.from };
+    } else if (act.kind === 'redeliver')
+      owed = { id: act.id, from: act.tries.findLast((at) => at <= post.at) ?? act.from };
+    else if (act.kind === 'event' && !act.isRepeat) owed = { id: act.id, from: act.from };
+    if (!sure && allows()) return undefined;
   }
   return sure && allows() ? undefined : why;
 }
 
 function wasDelivered(facts: Facts, asset: Asset, post: Post, owedFrom: number): boolean {
   return postsOf(asset).some(
-    ({ isOk, id, at, endedAt = Infinity }) =>
+    ({ isOk, id, url, at, endedAt = Infinity }) =>
       isOk &&
       id === post.id &&
+      // What a former URL answered does not count.
+      url === post.url &&
       at >= owedFrom &&
       endedAt < post.at - graceMs &&
-      endedAt - at < surelyInTimeMs &&
-      // Its end was perhaps not noted, or its lease ended.
-      !facts.disturbed({ from: at - leaseMs, to: endedAt + graceMs }, 'kill', 'stop', 'step'),
+      isInTime({ at, endedAt }) &&
+      !facts.disturbed({ from: at - leaseMs, to: endedAt + graceMs }, ...breaks),
   );
 }
+
+const isInTime = ({ at, endedAt = Infinity }: Pick<Post, 'at' | 'endedAt'>): boolean =>
+  endedAt - at < surelyInTimeMs;
 
 function tooSoon(facts: Facts, asset: Asset, event: Act & { kind: 'event' }, index: number): string[] {
   if (event.isRepeat || !isSurelyOver(facts, asset, event.from, index)) return [];
@@ -196,7 +232,7 @@ function tooSoon(facts: Facts, asset: Asset, event: Act & { kind: 'event' }, ind
   // A probe of a failing endpoint may be sent sooner, and a step of the clock makes due what was put off.
   const isExcused =
     site.failuresInARow(first.at) >= 4 ||
-    facts.disturbed({ from: event.from - 30_000, to: first.at }, 'step');
+    facts.disturbed({ from: event.from - 30_000, to: first.at }, 'step', 'leap');
   return first.at >= dueAt || isExcused ? [] : [`${first.id} was POSTed ${dueAt - first.at} ms too soon`];
 }
 
@@ -207,25 +243,28 @@ function isSurelyOver(facts: Facts, asset: Asset, at: number, index: number): bo
   const wanted = wantedOf(asset, index);
   if (wanted === undefined) return true;
   const met = metBy(asset, wanted);
-  const settledBy = (met?.endedAt ?? Infinity) + graceMs;
-  return (
-    settledBy < at && !facts.disturbed({ from: (met?.at ?? 0) - leaseMs, to: at }, 'kill', 'stop', 'step')
-  );
+  // What a former URL answered does not count: another attempt may have followed.
+  const isBusy = postsOf(asset).some((post) => post.at < at && (post.endedAt ?? Infinity) + graceMs > at);
+  // A redeliver of what was superseded may have answered it only later.
+  if (met === undefined || met.at >= at || !isInTime(met) || isBusy) return false;
+  return !facts.disturbed({ from: met.at - leaseMs, to: at }, ...breaks);
 }
 
 async function wrongEnd(
-  site: Site,
+  facts: Facts,
   asset: Asset,
   id: string,
   { url, token }: Door,
 ): Promise<string | undefined> {
-  const { status, body } = await callApi(
-    token,
-    'GET',
-    `${url}/notifications/${id}?client_token=${site.clientToken}`,
-  );
+  const path = `${url}/notifications/${id}?client_token=${asset.site.clientToken}`;
+  const { status, body } = await until('Redis answers in time', async () => {
+    const answer = await callApi(token, 'GET', path);
+    return answer.status !== 503 && answer;
+  });
   const takenBack = asset.acts.filter(({ kind }) => kind === 'forget' || kind === 'cancel');
-  if (status === 404 && takenBack.some(({ kind }) => kind === 'forget')) return undefined;
+  // Redis removes records by itself while its clock is ahead (docs/operations/disaster.md).
+  const mayBeGone = facts.disturbed({ from: asset.acts[0]?.from ?? 0, to: Date.now() }, 'leap');
+  if (status === 404 && (mayBeGone || takenBack.some(({ kind }) => kind === 'forget'))) return undefined;
   if (status !== 200) return `answered with ${status}`;
   const { state, superseded_by: by } = body;
   if (state !== 'delivered' && wantedOf(asset)?.id === id) return `${state}`;

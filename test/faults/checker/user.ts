@@ -11,7 +11,9 @@ export interface Reach {
   facts: Facts;
   random: Random;
   urls: Record<Process, { api: string; admin: string }>;
-  tokens: { platform: string; publisher: string; operator: string };
+  tokens: Record<'platform' | 'publisher' | 'operator', string>;
+  /** Gets tokens in the place of those that Redis no longer has. */
+  renewTokens(): Promise<void>;
   receiverUrl: string;
   /** Resolves when nothing runs any more of what this process was asked to do until now. */
   untilOver(part: Process): Promise<void>;
@@ -21,6 +23,8 @@ export interface Reach {
 export type User = ReturnType<typeof createUser>;
 
 const lostAfterMs = 3000;
+/** A call that takes longer tells of a busy machine, or of a process that is stopped. */
+const slowAfterMs = 1000;
 const assetsPerSite = 20;
 
 const weights = {
@@ -31,12 +35,14 @@ const weights = {
   cancel: 5,
   redeliver: 4,
   replay: 0.5,
+  recover: 0.5,
   pause: 1.5,
   resume: 3,
   register: 2,
   reset: 0.7,
   change: 1,
   quiet: 1.5,
+  watermark: 8,
 };
 
 export function createUser(reach: Reach) {
@@ -45,15 +51,28 @@ export function createUser(reach: Reach) {
   const calls = new Map<string, number>();
 
   /** Calls one of the processes until it is answered. What has no answer may still run: the call ends once it no longer can. */
-  async function call(door: 'api' | 'admin', token: string, method: string, path: string, body?: object) {
+  async function call(
+    door: 'api' | 'admin',
+    token: keyof Reach['tokens'],
+    method: string,
+    path: string,
+    body?: object,
+  ) {
     const from = Date.now();
     const lost: Process[] = [];
-    for (;;) {
+    for (const begun = [from]; ; begun.push(Date.now())) {
       const all: Process[] = ['api', 'api2'];
       const there = all.filter((part) => !reach.isStopped(part));
       // A caller who does not know it calls a stopped process, too.
       const part = random.one(there.length === 0 || random.isOnce(0.1) ? all : there);
-      const answer = await ask(part, door, token, method, path, body);
+      const answer = await ask(part, door, tokens[token], method, path, body);
+      const [again, to] = [begun.at(-1) as number, Date.now()];
+      if (to > again + slowAfterMs) facts.disturbances.push({ kind: 'busy', what: path, from: again, to });
+      if (answer?.status === 401) {
+        await reach.renewTokens();
+        begun.pop();
+        continue;
+      }
       // Sending an event again is always safe; what else was lost is repeated when it no longer can run.
       const isEvent = path === '/enrichments';
       if (answer === undefined) {
@@ -63,7 +82,7 @@ export function createUser(reach: Reach) {
         continue;
       }
       for (const other of lost) await reach.untilOver(other);
-      return { ...answer, from, to: Date.now(), tries: lost.length };
+      return { ...answer, from, begun, isAgain: begun.length > 1, to: Date.now(), tries: lost.length };
     }
   }
 
@@ -93,7 +112,7 @@ export function createUser(reach: Reach) {
   }
 
   const operate = (path: string, body: object) =>
-    call('admin', tokens.operator, 'POST', `/operator/${path}`, body);
+    call('admin', 'operator', 'POST', `/operator/${path}`, body);
 
   function blame(what: string, answer: { status: number; body: unknown }): void {
     facts.wrong.push(`${what} was answered ${answer.status} ${JSON.stringify(answer.body)}`);
@@ -146,10 +165,16 @@ export function createUser(reach: Reach) {
     };
   }
 
-  async function publish(assets: readonly Asset[], events: readonly EnrichmentEvent[]): Promise<void> {
+  /** @param first when the first try of these events began, if its answer was that they are unknown */
+  async function publish(
+    assets: readonly Asset[],
+    events: readonly EnrichmentEvent[],
+    first?: number,
+  ): Promise<void> {
     const isBatch = events.length > 1;
     const body = isBatch ? { events } : (events[0] as object);
-    const answer = await call('api', tokens.platform, 'POST', '/enrichments', body);
+    const last = await call('api', 'platform', 'POST', '/enrichments', body);
+    const answer = first === undefined ? last : { ...last, from: first, tries: last.tries + 1 };
     if (answer.status !== 202) return blame(JSON.stringify(body), answer);
     const results = isBatch ? answer.body.results : [answer.body];
     // An item of a batch may be unknown while others are accepted.
@@ -159,7 +184,7 @@ export function createUser(reach: Reach) {
       if (!unknown.includes(i)) noteAnswer(asset, event, results[i], answer);
       else {
         await pause(lostAfterMs);
-        await publish([asset], [event]);
+        await publish([asset], [event], answer.from);
       }
     }
   }
@@ -194,7 +219,7 @@ export function createUser(reach: Reach) {
       facts.wrong.push(`${event.event_id} has the known id ${id}`);
     const isHeld = states.map(({ isPaused }) => isPaused);
     if (!isHeld.includes(said.held === 'paused')) facts.wrong.push(`${event.event_id} is held: ${said.held}`);
-    asset.acts.push({ kind: 'event', id, isRepeat: before !== undefined, from: span.from, to: span.to });
+    asset.note({ kind: 'event', id, isRepeat: before !== undefined, from: span.from, to: span.to });
     asset.ids.add(id);
     if (before === undefined) asset.queued.push({ event, id });
   }
@@ -202,7 +227,9 @@ export function createUser(reach: Reach) {
   const changeSite = (site: Site, to: Partial<SiteState>, path: string, more = {}) =>
     site.change(to, async () => {
       const answer = await operate(path, { client_token: site.clientToken, ...more });
-      if (answer.status !== 200) blame(path, answer);
+      // A lost try may have removed the URL.
+      const isDone = to.url === undefined && answer.status === 404 && answer.isAgain;
+      if (answer.status !== 200 && !isDone) blame(path, answer);
     });
 
   const newUrl = (site: Site) => `${reach.receiverUrl}/${site.clientToken}/${++count}`;
@@ -227,10 +254,10 @@ export function createUser(reach: Reach) {
       await withAssets([asset], async () => {
         const { site, platformId, queued } = asset;
         const path = `/assets/${platformId}?client_token=${site.clientToken}`;
-        const answer = await call('api', tokens.platform, 'DELETE', path);
+        const answer = await call('api', 'platform', 'DELETE', path);
         if (answer.status !== 200) return blame(`DELETE of ${platformId}`, answer);
         const last = queued.at(-1)?.event;
-        asset.acts.push({ kind: 'forget', from: answer.from, to: answer.to });
+        asset.note({ kind: 'forget', from: answer.from, to: answer.to });
         asset.known = new Set();
         asset.queued = [];
         if (last && random.isOnce(0.4)) await publish([asset], [last]);
@@ -242,10 +269,15 @@ export function createUser(reach: Reach) {
         const id = asset.queued.at(-1)?.id;
         if (id === undefined) return;
         const answer = await operate('notification/cancel', { notification_id: id });
-        // It may have ended.
-        if (answer.status === 409) return;
-        if (answer.status !== 200) return blame(`cancel of ${id}`, answer);
-        asset.acts.push({ kind: 'cancel', from: answer.from, to: answer.to });
+        // It may have ended, or a lost try has cancelled it.
+        const path = `/notifications/${id}?client_token=${asset.site.clientToken}`;
+        const wasLost = answer.status === 409 && answer.isAgain;
+        const { body } = wasLost ? await call('api', 'publisher', 'GET', path) : answer;
+        // Its record may be gone: Redis' clock was ahead.
+        if (answer.status === 404 && facts.disturbed({ from: 0, to: answer.to }, 'leap')) return;
+        if (answer.status === 409 && body.state !== 'cancelled') return;
+        if (![200, 409].includes(answer.status)) return blame(`cancel of ${id}`, answer);
+        asset.note({ kind: 'cancel', from: answer.from, to: answer.to });
         if (random.isOnce(0.5)) await redeliver(asset, id);
       });
     },
@@ -260,12 +292,22 @@ export function createUser(reach: Reach) {
         const since = new Date(Date.now() - 600_000).toISOString();
         const from = Date.now();
         const answer = await operate('notification/replay', { client_token: site.clientToken, since });
+        // One that a kill has interrupted may still run.
+        if (answer.status === 409) return;
         if (answer.status !== 200) return blame('a replay', answer);
-        for (const { acts } of site.assets.values()) {
-          acts.push({ kind: 'replay', from, to: answer.to });
-          acts.sort((a, b) => a.from - b.from);
-        }
+        // Other acts overlap with it: it comes before or after them.
+        for (const asset of site.assets.values())
+          asset.note(
+            ...[from, answer.to].map((at) => ({ kind: 'replay' as const, from: at, to: answer.to })),
+          );
       });
+    },
+    async recover() {
+      const { clientToken } = random.one(facts.sites);
+      const since = new Date(Date.now() - 3_600_000).toISOString();
+      const answer = await operate('notification/recover', { client_token: clientToken, since });
+      // Nothing fails for good in so short a time, whatever a clock says.
+      if (answer.status !== 200 || answer.body.count > 0) blame('a recover', answer);
     },
     async pause() {
       const site = random.one(facts.sites);
@@ -290,6 +332,15 @@ export function createUser(reach: Reach) {
       const url = newUrl(site);
       await withSite(site, () => changeSite(site, { url }, 'registration/change', { url }));
     },
+    async watermark() {
+      const site = random.one(facts.sites);
+      const path = `/push_notifications?client_token=${site.clientToken}`;
+      const answer = await call('api', 'publisher', 'GET', path);
+      if (answer.status === 404) return;
+      if (answer.status !== 200) return blame('what is registered', answer);
+      const until = Date.parse(answer.body.delivered_until);
+      if (!Number.isNaN(until)) site.watermarks.push({ until, at: answer.to });
+    },
     async quiet() {
       const site = random.one(facts.sites);
       const quietSeconds = random.one([0, 0, 3, 8]);
@@ -304,18 +355,24 @@ export function createUser(reach: Reach) {
     await site.change({ url }, async () => {
       const query = new URLSearchParams({ client_token: site.clientToken, url });
       const path = `/register_push_notifications?${query}`;
-      const answer = await call('api', tokens.publisher, 'POST', path);
-      if (answer.status !== 200) blame('a registration', answer);
+      const answer = await call('api', 'publisher', 'POST', path);
+      // A lost try may have registered it: its answer was sent.
+      const wasLost = answer.body.code === 'already_registered' && answer.isAgain;
+      if (answer.status !== 200 && !wasLost) blame('a registration', answer);
     });
   }
 
   async function redeliver(asset: Asset, id: string): Promise<void> {
     const answer = await operate('notification/redeliver', { notification_id: id });
     // Without a URL nothing can be sent; the record of a forgotten one may be gone.
-    if (answer.status === 404) return;
+    const { from, begun, to } = answer;
+    if (answer.status === 404) {
+      // A lost try may have made it owed before that.
+      if (answer.isAgain) asset.note({ kind: 'replay', from, to });
+      return;
+    }
     if (answer.status !== 200) return blame(`redeliver of ${id}`, answer);
-    const due = String(answer.body.notification_id);
-    asset.acts.push({ kind: 'redeliver', id: due, from: answer.from, to: answer.to });
+    asset.note({ kind: 'redeliver', id: String(answer.body.notification_id), from, to, tries: begun });
   }
 
   return {
@@ -332,6 +389,12 @@ export function createUser(reach: Reach) {
         startLoop(once, () => random.between(0, 2 * pauseMs)),
       );
       return async () => void (await Promise.all(stops.map((stop) => stop())));
+    },
+    /** Returns whether a site is owed nothing any more, and no replay runs. */
+    async isOver({ clientToken }: Site): Promise<boolean> {
+      const path = `/push_notifications?client_token=${clientToken}`;
+      const { body } = await call('api', 'publisher', 'GET', path);
+      return body.owed === 0 && !body.replay?.running;
     },
     /** Leaves a site so that everything owed can go out. */
     async open(site: Site): Promise<void> {
