@@ -2,11 +2,23 @@
 import assert from 'node:assert/strict';
 import { assetSlot } from '../../src/ids.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { recoverFailed, replayDelivered } from '../../src/redis/notifications/redeliver.js';
-import type { Taken } from '../../src/redis/owed/turn.js';
-import { getEndpoint, resumeEndpoint } from '../../src/redis/records/endpoint.js';
+import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
+import { beginReplay, countSpan } from '../../src/redis/notifications/replay.js';
+import type { Settled, Taken } from '../../src/redis/owed/turn.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { settings } from '../servers.js';
-import { day, fail, hour, minute, newDeliveryClient, ok, second } from './deliveryClient.js';
+import {
+  type Answer,
+  type DeliveryClient,
+  day,
+  fail,
+  hour,
+  minute,
+  newDeliveryClient,
+  ok,
+  second,
+} from './deliveryClient.js';
 
 describe('The default settings', () => {
   it('are the times and numbers of the contract', () => {
@@ -16,6 +28,63 @@ describe('The default settings', () => {
     assert.deepEqual([failingAfter, settings.suspendMinimumAttempts, settings.maxInFlight], [5, 20, 16]);
     assert.deepEqual([retryWindowMs, suspendAfterMs], [5 * day, 5 * day]);
   });
+});
+
+describe('A first attempt', () => {
+  type Step = (client: DeliveryClient) => Promise<unknown>;
+  const pauses =
+    (isPaused: boolean): Step =>
+    (client) =>
+      setPaused(client.db, client.clientToken, isPaused);
+  const bounds =
+    (bound: Parameters<typeof setClient>[2]): Step =>
+    (client) =>
+      setClient(client.db, client.clientToken, bound);
+  const passes =
+    (ms: number): Step =>
+    async (client) =>
+      client.pass(ms);
+  const fails =
+    (times: number, answer: Answer): Step =>
+    async (client) => {
+      for (let i = 0; i < times; i++) await client.attempt(await client.owe(`earlier-${i}`), answer);
+    };
+  const none: Step = async () => undefined;
+  const rows: [what: string, isTimed: boolean, before: Step, afterwards: Step][] = [
+    ['nothing', true, none, none],
+    ['a pause that had ended', true, (c) => pauses(true)(c).then(() => pauses(false)(c)), none],
+    [
+      'a pause that has ended since',
+      false,
+      pauses(true),
+      (c) => passes(second)(c).then(() => pauses(false)(c)),
+    ],
+    ['a rate', false, bounds({ max_per_second: 5 }), passes(second)],
+    ['a rate, for less than a second', true, bounds({ max_per_second: 5 }), none],
+    ['a quiet period', false, bounds({ quiet_seconds: 60 }), passes(minute + second)],
+    [
+      'a Retry-After',
+      false,
+      fails(1, { ok: false, status: 429, retryAfterMs: minute }),
+      passes(minute + second),
+    ],
+    ['its endpoint, which has failed', false, fails(settings.failingAfter, fail), passes(minute)],
+  ];
+  for (const [what, isTimed, before, afterwards] of rows)
+    it(`counts for the objective unless the client may have held it back: ${what}`, async () => {
+      const client = await newDeliveryClient();
+      await before(client);
+      client.pass(second);
+      await client.owe('asset');
+      await afterwards(client);
+      let settled: Settled | undefined;
+      for (; settled === undefined; client.pass(second))
+        for (const taken of await client.take()) {
+          const one = await client.settle(taken, ok);
+          if (taken.platformId === 'asset') settled = one;
+        }
+      assert.equal(settled.isTimed, isTimed);
+    });
 });
 
 describe('An attempt', () => {
@@ -70,7 +139,7 @@ describe('An attempt', () => {
     const { now } = Date;
     Date.now = () => now() - hour;
     try {
-      const { count } = await replayDelivered(client.db, client.clientToken, { since: 0, dryRun: true });
+      const { count } = await countSpan(client.db, client.clientToken, { since: 0 }, () => {});
       assert.equal(count, 1);
     } finally {
       Date.now = now;
@@ -106,7 +175,10 @@ describe('An attempt', () => {
     await drains(await recoverFailed(client.db, client.clientToken, range), 'live-1');
     const till = client.now();
     client.pass(second);
-    await drains(await replayDelivered(client.db, client.clientToken, { ...range, until: till }), 'live-2');
+    const span = { since: 0, until: till };
+    const counted = await countSpan(client.db, client.clientToken, span, () => {});
+    await beginReplay(client.db, client.clientToken, span);
+    await drains(counted, 'live-2');
   });
 
   it('that fails after another one has suspended the endpoint leaves the failure that is shown', async () => {

@@ -31,6 +31,33 @@ describe("Redis' clock", () => {
     assert.ok(Math.abs(Number(told[0]?.back_ms) - 5 * minute) < minute);
   });
 
+  it('stands in an older store when a backup is restored, which is no step of the clock, nor is a step an older store', async () => {
+    const key = client.db.global.clock;
+    const says = () => kept.lines.map(({ msg }) => String(msg)).filter((msg) => /older|stepped/.test(msg));
+    await witness();
+    const backup = (await client.db.redis.dumpBuffer(key)) as Buffer;
+    const savedAt = Number(await client.db.redis.hget(key, 'seen'));
+    client.pass(30_000);
+    await witness();
+    await client.db.redis.restore(key, 0, backup, 'REPLACE');
+    await witness();
+    assert.deepEqual(says(), [], 'a failover may lose seconds');
+    client.pass(day);
+    await witness();
+    await client.db.redis.restore(key, 0, backup, 'REPLACE');
+    await witness();
+    await witness();
+    const missing = `the store is an older one: what was written after ${new Date(savedAt).toISOString()} is missing`;
+    assert.deepEqual(says(), [missing]);
+    assert.deepEqual(
+      (await readSteps(client.db)).map(({ olderFrom }) => olderFrom),
+      [savedAt],
+    );
+    client.pass(-hour);
+    await witness();
+    assert.equal(says().length, 2);
+  });
+
   it('that runs ahead of the service is told, and ends nothing for good', async () => {
     await client.owe('video');
     client.setAhead(32 * day);
@@ -42,5 +69,20 @@ describe("Redis' clock", () => {
     const told = kept.lines.map((line) => String(line.msg));
     for (const says of ['the clocks of redis and this process differ', 'agree again', 'has stepped back'])
       assert.equal(told.filter((msg) => msg.includes(says)).length, 1, says);
+  });
+
+  it('that runs ahead hides nothing that has not arrived, neither then nor once it is right again', async () => {
+    const until = async () => (await getEndpoint(client.db, client.clientToken)).deliveredUntil ?? Infinity;
+    client.setAhead(hour);
+    await client.owe('video');
+    const claimed = client.callersNow();
+    client.pass(minute);
+    assert.ok((await until()) <= claimed);
+    client.setAhead(0);
+    assert.ok((await until()) <= claimed);
+    await witness();
+    await client.plan();
+    client.pass(minute);
+    assert.ok((await until()) <= claimed);
   });
 });

@@ -3,7 +3,7 @@ import type { ClusterNode } from '../../local/redisCluster.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/keys.js';
 import { servesCalls, watchStore } from '../../src/redis/connection/needs.js';
-import { createUpdateWaits } from '../../src/redis/notifications/updates.js';
+import { createUpdateWaits, feedBeginning } from '../../src/redis/notifications/updates.js';
 import { adoptIndex, announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, defaultScopes } from '../../src/redis/records/accounts.js';
@@ -106,7 +106,7 @@ describe('A Redis Cluster', () => {
     const db = opened(await connectDb(cluster.url, its.prefix, { log }), closeDb);
     const { signal } = new AbortController();
     const waits = createUpdateWaits(db);
-    const waiting = waits.next(clientToken, '0-0', 20_000, signal);
+    const waiting = waits.next(clientToken, feedBeginning, 20_000, signal);
     await until('it waits', () => waits.waiting() === 1);
     const { pid } = hanging?.node.server ?? assert.fail();
     let ended = 0;

@@ -80,6 +80,8 @@ export async function newDeliveryClient(
     clientToken,
     account,
     settings: db.settings,
+    /** Whether its events have a body, as notices do. */
+    isOfNotices: false,
     /** Moves the clock of every script; below 0: sets that back. */
     pass(ms: number): void {
       offsetMs += ms;
@@ -98,7 +100,9 @@ export async function newDeliveryClient(
     event(given: Partial<ArrivedEvent> & { platformId: string }): ArrivedEvent {
       const event = { eventId: `event-${++count}`, segments: [`segment-${count}`], clientToken, ...given };
       const acceptedAt = client.now();
-      return { priority: 'live', notify: true, acceptedAt, ...event, notificationId: notificationId(event) };
+      const body = client.isOfNotices && { body: `{"event":"${count}"}` };
+      const usual = { priority: 'live', notify: true, acceptedAt, ...body } as const;
+      return { ...usual, ...event, notificationId: notificationId(event) };
     },
     /** Claims an event that has arrived, and takes nothing. */
     claim: async (event: ArrivedEvent): Promise<Claim> =>

@@ -3,7 +3,7 @@ import { assetSlot, segmentFingerprints } from '../../src/ids.js';
 import { closeDb } from '../../src/redis/connection/db.js';
 import { untilServed } from '../../src/redis/connection/needs.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
-import { replayDelivered } from '../../src/redis/notifications/redeliver.js';
+import { countSpan } from '../../src/redis/notifications/replay.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { connectDb, forTest, opened, settings } from '../servers.js';
 import { newDeliveryClient } from './deliveryClient.js';
@@ -47,7 +47,7 @@ describe('The known segments of an asset with many', () => {
   });
 
   it('are not found across two fingerprints', async () => {
-    const across = [Buffer.alloc(22), Buffer.from('-'), segmentFingerprints(['s0']), Buffer.from('-----')];
+    const across = [Buffer.alloc(30), Buffer.from('-'), segmentFingerprints(['s0']), Buffer.from('-----')];
     const key = client.db.client(client.clientToken).known(slot.bucket);
     await client.db.redis.hset(key, slot.field, Buffer.concat(across));
     assert.equal(await claim(['s0']), 'claimed');
@@ -155,9 +155,8 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     for (const isForgotten of [false, true]) {
       await client.db.redis.hdel(known(), slot.field);
       if (isForgotten) await forgetAsset(client.db, client.clientToken, asset);
-      const range = { since: 0, until: client.now(), dryRun: true };
-      const { count } = await replayDelivered(client.db, client.clientToken, range);
-      assert.equal(count, isForgotten ? 0 : 1, notificationId);
+      const { count } = await countSpan(client.db, client.clientToken, { since: 0 }, () => {});
+      assert.equal(count, 0, notificationId);
     }
   });
 

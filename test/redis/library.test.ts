@@ -8,9 +8,11 @@ import { markStore } from '../../src/redis/connection/mark.js';
 import { explainRefusals, refusalOf } from '../../src/redis/connection/unavailable.js';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
+import { countLibraries, joinLibraries } from '../../src/redis/records/libraries.js';
 import { countCall } from '../../src/redis/records/rates.js';
 import { startOwnRedis } from '../ownRedis.js';
-import { connectDb, forTest, openForSuite, useOpened } from '../servers.js';
+import { connectDb, forSuite, forTest, opened, openForSuite, useOpened } from '../servers.js';
+import { keptLog } from '../service.js';
 import { leaseMs, newDeliveryClient, ok } from './deliveryClient.js';
 
 const saysFull = (err: unknown): boolean =>
@@ -76,6 +78,56 @@ describe('The library of scripts', () => {
   });
 });
 
+describe('The scripts of earlier releases', () => {
+  const ofSuite = useOpened();
+  const redis = forSuite(async () => ofSuite(await startOwnRedis()));
+  const [own = ''] = /_[0-9a-f]{12}/.exec(library) ?? [];
+  const day = 86_400_000;
+  const open = async (url: string) => opened(await connectDb(url, 'libraries-'), closeDb);
+  const loaded = async ({ redis }: Db) =>
+    ((await redis.call('FUNCTION', 'LIST')) as unknown[][])
+      .map((fields) => String(fields[1]).replace('asset_update', ''))
+      .sort();
+
+  async function load(db: Db, noted: Record<string, number>): Promise<void> {
+    await db.redis.call('FUNCTION', 'FLUSH');
+    await db.redis.del(db.global.installation);
+    for (const [release, agoMs] of Object.entries(noted)) {
+      await db.redis.call('FUNCTION', 'LOAD', library.replaceAll(own, release));
+      const field = `library:asset_update${release}`;
+      if (agoMs < Infinity) await db.redis.hset(db.global.installation, field, Date.now() - agoMs);
+    }
+  }
+
+  it('are deleted by a start once none of the installation has used them for a day; another installation’s stay', async () => {
+    const db = await open(redis.url);
+    const { log, lines } = keptLog('info');
+    await load(db, { _left00000000: 1.1 * day, _inUse0000000: 0.9 * day, _another00000: Infinity });
+    await joinLibraries(db, log);
+    assert.deepEqual(await loaded(db), ['_another00000', '_inUse0000000', own].sort());
+    assert.deepEqual(
+      lines.map(({ libraries }) => libraries),
+      [['asset_update_left00000000']],
+    );
+    assert.deepEqual(await countLibraries(db, db.redis), { all: 3, noted: 2 });
+    // By another process that knows nothing of it, at the same time.
+    await load(db, { _left00000000: 1.1 * day });
+    await Promise.all([joinLibraries(db, log), joinLibraries(db, log), joinLibraries(db, log)]);
+    assert.deepEqual(await loaded(db), [own]);
+  });
+
+  it('stay where the user may not delete them, which refuses nothing else', async () => {
+    const db = await open(redis.url);
+    await db.redis.call('ACL', 'SETUSER', 'limited', 'on', '>pw', '~*', '&*', '+@all', '-function|delete');
+    const limited = await open(redis.url.replace('//', '//limited:pw@'));
+    const { log, lines } = keptLog('info');
+    await load(db, { _left00000000: 1.1 * day });
+    await joinLibraries(limited, log);
+    assert.deepEqual(await loaded(db), ['_left00000000', own].sort());
+    assert.deepEqual([limited.health.refused(), lines], [[], []]);
+  });
+});
+
 describe('Redis commands are timed and counted by the cause of a failure', () => {
   let server: RedisServer;
   let db: Db;
@@ -115,10 +167,10 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
   });
 
   it('as other for a failing script of the service', async () => {
-    const { sendRate } = db.client('SITE');
-    await db.redis.lpush(sendRate, 'no string');
-    await assert.rejects(countCall(db, sendRate, { calls: 1, windowSeconds: 1 }), /WRONGTYPE/);
-    await db.redis.del(sendRate);
+    const rate = db.client('SITE').callRate('sends');
+    await db.redis.lpush(rate, 'no string');
+    await assert.rejects(countCall(db, rate, { calls: 1, windowSeconds: 1 }), /WRONGTYPE/);
+    await db.redis.del(rate);
     assert.deepEqual(told, [undefined, 'other', undefined]);
   });
 

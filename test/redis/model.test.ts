@@ -5,9 +5,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
+import { assetSlot } from '../../src/ids.js';
 import { witnessClocks } from '../../src/redis/connection/clocks.js';
 import { toPairs } from '../../src/redis/connection/db.js';
-import { library } from '../../src/redis/connection/library.js';
+import { library, runScript } from '../../src/redis/connection/library.js';
 import { forgetAsset } from '../../src/redis/notifications/decisions.js';
 import {
   listNotifications,
@@ -19,18 +20,22 @@ import {
   dismissFailed,
   recoverFailed,
   redeliver,
-  replayDelivered,
   trimFailed,
 } from '../../src/redis/notifications/redeliver.js';
+import { beginReplay, countSpan } from '../../src/redis/notifications/replay.js';
 import { readUpdates } from '../../src/redis/notifications/updates.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { setAlarm } from '../../src/redis/owed/owedClients.js';
 import { readStandings } from '../../src/redis/owed/standing.js';
 import { newNonce, type Settled, type Taken, type Takes, type Verdict } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
-import { removeNoticesUrl } from '../../src/redis/records/deletion.js';
+import { clearDeletedClient, deleteClient, removeNoticesUrl } from '../../src/redis/records/deletion.js';
 import { getEndpoint, resumeEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
-import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
+import {
+  changeRegistration,
+  markAnswered,
+  resetRegistration,
+} from '../../src/redis/records/registrations.js';
 import { keysMatching } from '../keysMatching.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { openForSuite } from '../servers.js';
@@ -60,7 +65,7 @@ const startedAt = Math.floor(Date.now() / second) * second;
 const frozen = library
   .replace("redis.call('TIME')", `{${startedAt / second}, 0}`)
   .replace('PULLED_AT_ONCE = 200', `PULLED_AT_ONCE = ${pulledAtOnce}`)
-  .replace('- 10000', `- ${listedAtMost}`);
+  .replace('listed_at_most = 10000', `listed_at_most = ${listedAtMost}`);
 
 type Step = fc.AsyncCommand<Model, undefined>;
 
@@ -386,7 +391,7 @@ const lists = step('lists', async (model, client) => {
 });
 
 /** Begins or ends what stops every delivery to the client. */
-const stopping = (name: string, fact: 'held' | 'paused', set: typeof setHeld, isOn: boolean): Step =>
+const stopping = (name: string, fact: 'held' | 'paused', set: typeof setPaused, isOn: boolean): Step =>
   step(name, async ({ facts, now }, { db, clientToken }) => {
     assert.equal(await set(db, clientToken, isOn), facts[fact] !== isOn);
     if (facts[fact] && !isOn) facts.recoveredAt = now;
@@ -396,8 +401,33 @@ const stopping = (name: string, fact: 'held' | 'paused', set: typeof setHeld, is
 const changeUrl = step('change', async (model, { db, clientToken }) => {
   const answer = await changeRegistration(db, clientToken, 'https://elsewhere.example/');
   assert.equal(answer !== undefined, model.facts.registered);
-  if (model.facts.registered) model.newUrl();
+  if (!model.facts.registered) return;
+  model.newUrl();
+  model.facts.stored = { url: 'https://elsewhere.example/', nonce: '', at: 0, isAnswered: true };
 });
+
+/** A publisher registers a new URL, or the present one again, since the first call has no answer. */
+const register = (how: 'register' | 'again', isAnswered: boolean) =>
+  step(isAnswered ? `${how}, answered` : how, async (model, { db, clientToken, now }) => {
+    const { facts } = model;
+    const { stored } = facts;
+    const [url, nonce, takeOverAfterMs] = [`https://receiver.example/${newNonce()}`, newNonce(), 2500];
+    const wanted = how === 'again' ? stored.url || url : url;
+    const isOther = facts.registered && (stored.isAnswered || wanted !== stored.url);
+    const mayRun = facts.registered && Math.abs(now() - stored.at) < takeOverAfterMs;
+    const outcome = isOther ? 'taken' : mayRun ? 'pending' : 'stored';
+    const args = [wanted, nonce, takeOverAfterMs, 'sealed', '0'];
+    assert.equal(await runScript(db, 'register', clientToken, args), outcome);
+    if (outcome === 'stored') {
+      facts.stored = { url: wanted, nonce, at: now(), isAnswered: false };
+      if (!facts.registered) model.newUrl();
+      facts.registered = true;
+    }
+    if (!isAnswered) return;
+    // The call before it, which was taken over, changes nothing.
+    for (const one of [stored.nonce, nonce]) await markAnswered(db, clientToken, one);
+    if (facts.stored.nonce === nonce || facts.stored.nonce === stored.nonce) facts.stored.isAnswered = true;
+  });
 
 const operator: Step[] = [
   changeUrl,
@@ -423,17 +453,12 @@ const operator: Step[] = [
     await removeNoticesUrl(db, clientToken);
     model.remove();
   }),
-  step('register', async (model, client) => {
-    if (model.facts.registered) return;
-    await client.register();
-    model.facts.registered = true;
-    model.newUrl();
-  }),
+  register('register', true),
 ];
 
 /** Steps that let deliveries go on are more frequent than steps that stop them. */
 const putBack = operator.filter((one) =>
-  ['end the pause', 'end the hold', 'register', 'resume'].includes(String(one)),
+  ['end the pause', 'end the hold', 'register, answered', 'resume'].includes(String(one)),
 );
 
 const cancel = (n: number) =>
@@ -478,8 +503,19 @@ const forget = (n: number) =>
     assert.deepEqual(await forgetAsset(db, clientToken, asset), { knownSegments: 0 });
   });
 
+/** The time of an asset's segments is over, or Redis' clock was ahead for a moment. */
+const age = (n: number) =>
+  step(`age ${n}`, async (model, { db, clientToken }) => {
+    if (!model.limits.keptDays) return;
+    const asset = pick(assets, n) ?? '';
+    const slot = assetSlot(asset);
+    const keys = db.client(clientToken);
+    await db.redis.hdel(keys.known(slot.bucket), slot.field);
+    model.age(asset);
+  });
+
 /** While an attempt holds it, an asset is cancelled or forgotten, and its event comes again, or another one, or it is sent again. */
-const takeBack = (n: number, end: 'cancel' | 'forget', again: 'the same' | 'another' | 'redeliver') =>
+const takeBack = (n: number, end: 'cancel' | 'forget' | 'age', again: 'the same' | 'another' | 'redeliver') =>
   step(`${end} in flight ${n}, ${again}`, async (model) => {
     const [asset] = pick([...model.facts.holders], n) ?? [];
     const last = model.accepted.findLast(({ event }) => event.platformId === asset);
@@ -490,7 +526,7 @@ const takeBack = (n: number, end: 'cancel' | 'forget', again: 'the same' | 'anot
     const events: Events = ({ client }) =>
       again === 'the same' ? [before] : [client.event({ platformId: asset })];
     for (const one of [
-      end === 'cancel' ? cancel(index) : forget(assets.indexOf(asset)),
+      end === 'cancel' ? cancel(index) : { forget, age }[end](assets.indexOf(asset)),
       again === 'redeliver' ? sendAgain(index) : claim(events, again, { most: 64, isLost: false }),
     ])
       await one.run(model, undefined);
@@ -508,6 +544,7 @@ const recover = step('recover', async (model, { db, clientToken }) => {
   assert.deepEqual(rest, { count: first.more, more: 0 });
   for (const { id, live } of failed) model.reopen(id, live);
   if (failed.length > 0) model.drain();
+  model.trimList();
 });
 
 const dismiss = step('dismiss', async (model, { db, clientToken }) => {
@@ -517,30 +554,65 @@ const dismiss = step('dismiss', async (model, { db, clientToken }) => {
   model.dismiss();
 });
 
+const deletion = step('delete', async (model, { db, clientToken }) => {
+  if (model.facts.deleted) return;
+  await deleteClient(db, clientToken);
+  if (model.facts.registered) model.newUrl();
+  Object.assign(model.facts, { deleted: true, registered: false });
+});
+const clear = step('clear', async (model, { db, clientToken }) => {
+  const { deleted, owed } = model.facts;
+  const { cancelled } = await clearDeletedClient(db, clientToken);
+  assert.equal(cancelled, deleted ? owed.size : 0);
+  if (deleted) model.clear();
+});
+
+let replays = 0;
+/** By their newest notifications: where one has no record, it counts as delivered. */
 const replay = step('replay', async (model, { db, clientToken }) => {
-  const { notifications, owed, listed } = model.facts;
-  const due = new Map<string, string>();
-  // The newest comes last.
-  for (const [id] of [...listed].sort(([a, at], [b, other]) => at - other || (a < b ? -1 : 1))) {
-    const { state, asset = '' } = notifications.get(id) ?? {};
-    const { last } = model.knownOf(asset);
-    if (state !== 'delivered' || owed.has(asset) || last === '') continue;
-    due.set(asset, notifications.has(last) ? last : id);
+  const { limits } = model;
+  const { notifications, owed, failed, known, listed } = model.facts;
+  const due = [...(limits.isOfNotices ? [] : known)].filter(([asset, { last }]) => {
+    const newest = notifications.get(last);
+    const isIn = newest === undefined ? !failed.has(asset) : newest.state === 'delivered';
+    return last !== '' && !owed.has(asset) && isIn;
+  });
+  const span = { since: ++replays, until: Number.MAX_SAFE_INTEGER };
+  const { count, isAtLeast } = await countSpan(db, clientToken, span, () => {});
+  assert.deepEqual([count, isAtLeast], [due.length, false]);
+  const fast = { ...db, settings: { ...db.settings, drainPerSecond: 1000 } };
+  for (const outcome of ['begun', 'same'])
+    assert.equal((await beginReplay(fast, clientToken, span)).outcome, outcome);
+  const { replay: done } = await getEndpoint(db, clientToken);
+  assert.deepEqual([done?.runs, done?.count], [false, due.length]);
+  for (const [asset, { last, updatedUs }] of due) {
+    const acceptedAt = Math.floor(updatedUs / 1000);
+    const anew = {
+      asset,
+      state: 'delivered',
+      claim: 0,
+      live: false,
+      timed: false,
+      failures: 0,
+      acceptedAt,
+    } as const;
+    if (!notifications.has(last)) {
+      // Its first time is gone with the record.
+      model.setFates(asset, 'cancelled', 'past', last);
+      notifications.set(last, anew);
+      listed.set(last, acceptedAt);
+    }
+    model.reopen(last, false);
+    model.notification(last).live = false;
   }
-  for (const dryRun of [true, false]) {
-    const { count } = await replayDelivered(db, clientToken, { ...anyTime, dryRun });
-    assert.equal(count, due.size);
-  }
-  for (const id of due.values()) {
-    model.reopen(id, false);
-    model.notification(id).live = false;
-  }
-  if (due.size > 0) model.drain();
+  if (due.length > 0) model.drain();
+  model.trimList();
 });
 
 /** An operator, or the publisher, changes the client's bounds while assets wait and are in flight. */
 const bound = (change: Partial<Limits>) =>
-  step(`bound ${JSON.stringify(change)}`, async ({ limits }, { db, clientToken }) => {
+  step(`bound ${JSON.stringify(change)}`, async ({ limits, facts }, { db, clientToken }) => {
+    if (facts.deleted) return;
     const { maxInFlight, perSecond, quietMs = 0 } = Object.assign(limits, change);
     const given = { max_in_flight: maxInFlight, max_per_second: perSecond };
     await setClient(db, clientToken, { ...given, quiet_seconds: quietMs / second });
@@ -670,7 +742,10 @@ async function agrees(model: Model): Promise<void> {
   }
   assert.deepEqual(timesOf(failedAt), new Map([...facts.failed].map(([asset, { at }]) => [asset, at])));
   for (const [asset, { id, live: isLive }] of facts.failed)
-    assert.match(failed[asset] ?? '', new RegExp(`^${id} (window|expired) ${isLive ? 'L' : 'B'} \\d+ \\S+$`));
+    assert.match(
+      failed[asset] ?? '',
+      new RegExp(`^${id} (window|expired) ${isLive ? 'L' : 'B'} \\d+ \\d+ \\S+ \\S+$`),
+    );
   assert.equal(Object.keys(failed).length, facts.failed.size);
   const { at, since: first, reason } = JSON.parse(e.failed_notice ?? '{}');
   assert.deepEqual(at && { at, since: first, reason }, facts.failedNotice);
@@ -727,6 +802,12 @@ async function standingsAgree(model: Model): Promise<void> {
   assert.ok(!model.isTurned || catchUpLateMs > minute, 'the sweep sets the alarm');
   const failed = model.failedYet();
   assert.deepEqual([endpoint.failed, endpoint.failedSince], [failed.length, failed[0]?.at]);
+  const { deliveredUntil: arrived } = endpoint;
+  assert.equal(arrived !== undefined, facts.registered);
+  const clock = Math.min(now, client.callersNow());
+  if (arrived !== undefined && facts.owed.size === 0) assert.equal(arrived, clock, 'all has arrived');
+  for (const { id, at, fate } of facts.updates)
+    assert.ok(fate !== 'open' || (arrived ?? 0) <= Math.min(at, clock), `${id} has not arrived`);
   const next = model.nextTime();
   // What is due has been due since some time in the past.
   const reason = owed > 0 ? next.reason : undefined;
@@ -751,20 +832,24 @@ async function lossIsFound(model: Model, accepted: Model['accepted'][0] | undefi
 /** Continues where the last step ended: no update is skipped, whenever its event was accepted and claimed. */
 async function readsOn(model: Model): Promise<void> {
   const { db, clientToken } = model.client;
-  for (let found = 1; found > 0; ) {
+  const mayBeGone = model.facts.deleted || (model.limits.keptDays ?? 0) > 0;
+  for (let hasMore = true; hasMore; ) {
     const page = await readUpdates(db, clientToken, 2, model.position);
-    assert.ok(page, 'the position is known');
-    model.position = page.end;
-    found = page.updates.length;
-    for (const { platformId } of page.updates) model.untold.delete(platformId);
+    assert.ok(page || (mayBeGone && model.position), 'the position is known');
+    model.position = page?.end;
+    hasMore = page?.hasMore ?? true;
+    for (const { platformId } of page?.updates ?? []) model.untold.delete(platformId);
   }
   assert.deepEqual([...model.untold], [], 'updates that were skipped');
 }
 
-/** Once nothing is in its way any more, all that is owed is delivered: nothing was forgotten. */
-async function drains({ client, facts }: Model): Promise<void> {
+/** Once nothing is in its way any more, all that is owed is delivered: nothing was forgotten. A deleted client is owed nothing. */
+async function drains(model: Model): Promise<void> {
+  const { client, facts } = model;
+  if (facts.deleted)
+    for (const one of [clear, pass(leaseMs), clear, plan(0)]) await one.run(model, undefined);
   for (const end of [setPaused, setHeld]) await end(client.db, client.clientToken, false);
-  if (!facts.registered) await client.register();
+  if (!facts.registered && !facts.deleted) await client.register();
   client.setAhead(0);
   client.settings.retentionMs = Number.MAX_SAFE_INTEGER;
   await resumeEndpoint(client.db, client.clientToken);
@@ -863,10 +948,18 @@ const anyStep: fc.Arbitrary<Step>[] = [
   fc
     .tuple(
       anyNumber,
-      fc.constantFrom('cancel', 'forget'),
+      fc.constantFrom('cancel', 'forget', 'cancel', 'forget', 'age'),
       fc.constantFrom('the same', 'another', 'redeliver'),
     )
     .map((all) => takeBack(...all)),
+  fc.oneof(
+    { weight: 4, arbitrary: anyNumber.map(age) },
+    {
+      weight: 4,
+      arbitrary: fc.tuple(fc.constantFrom('register', 'again'), fc.boolean()).map((all) => register(...all)),
+    },
+    { weight: 1, arbitrary: fc.constantFrom(deletion, clear, clear, clear) },
+  ),
   fc.constantFrom(plan(0), plan(15 * second), recover, dismiss, replay, lists, save, lose, outlast),
   fc.oneof(
     fc.constantFrom(0, leaseMs, minute).map(alarm),
@@ -886,6 +979,9 @@ const anyLimits = fc.record<Limits>({
   perSecond: fc.constantFrom(0, 0, 0, 0.5, 50),
   drainPerSecond: fc.constantFrom(200, 20, 0.5),
   quietMs: fc.constantFrom(0, 0, 2 * second, minute),
+  // Longer than any run: `age` ends the time of an asset's segments.
+  keptDays: fc.constantFrom(0, 0, 3650),
+  isOfNotices: fc.constantFrom(false, false, false, true),
 });
 
 describe('known and owed, in every interleaving', () => {
@@ -898,12 +994,19 @@ describe('known and owed, in every interleaving', () => {
 
   /** Runs the steps, and checks that in the end everything owed is delivered. */
   async function keepsPromises(steps: Iterable<Step>, failingAfter: number, limits: Limits): Promise<void> {
-    const { maxInFlight, drainPerSecond, perSecond, quietMs = 0 } = limits;
-    const own = { failingAfter, maxInFlight, drainPerSecond, probeScheduleMs: [second, minute] };
+    const { maxInFlight, drainPerSecond, perSecond, quietMs = 0, keptDays = 0 } = limits;
+    const own = {
+      keepSegmentsSeconds: (keptDays * day) / second,
+      failingAfter,
+      maxInFlight,
+      drainPerSecond,
+      probeScheduleMs: [second, minute],
+    };
     const ends = { retryWindowMs: 10 * second, suspendAfterMs: 2 * minute, suspendMinimumAttempts: 3 };
     const client = await newDeliveryClient({ ...own, ...ends, retentionMs: day }, redis.url, startedAt);
     const given = { max_per_second: perSecond, quiet_seconds: quietMs / second };
     await setClient(client.db, client.clientToken, given);
+    client.isOfNotices = limits.isOfNotices ?? false;
     const model = new Model({ ...limits }, client);
     await fc.asyncModelRun(() => ({ model, real: undefined }), steps);
     await becomeQuiet(model);
@@ -931,6 +1034,7 @@ describe('known and owed, in every interleaving', () => {
   const takesOne = [arrives(0, newEvent, 'an event'), acts(0, 16, 'answered')];
   const sent = claimOf(2, event('a', '1'));
   const timesOut = acts(0, 16, 'unanswered');
+  const reset = operator.filter((one) => String(one) === 'reset');
   for (const [what, steps] of [
     [
       'a hand sends nothing twice after a pause of its process',
@@ -982,6 +1086,12 @@ describe('known and owed, in every interleaving', () => {
         ...[plan(15 * second), pass(-300 * second), turned([2, 'fail'], [1, 'gone'])],
       ],
     ],
-  ] as const)
-    it(what, () => keepsPromises(steps, 5, { maxInFlight: 5, perSecond: 0, drainPerSecond: 200 }));
+    [
+      'a client of notices has nothing to replay, whatever it was to get without a URL',
+      [sent, turned([0, 'ok']), ...reset, claimOf(2, event('a', '2')), register('register', true), replay],
+    ],
+  ] as const) {
+    const limits = { maxInFlight: 5, perSecond: 0, drainPerSecond: 200 };
+    it(what, () => keepsPromises(steps, 5, { ...limits, isOfNotices: what.includes('of notices') }));
+  }
 });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { Hand } from '../../src/delivery/hand.js';
 import { idFromBytes, idToBytes } from '../../src/ids.js';
+import type { Place } from '../../src/redis/notifications/updates.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import type { Plan } from '../../src/redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../../src/redis/owed/turn.js';
@@ -26,7 +27,22 @@ interface Notification {
   /** It was owed before: a late verdict of then does not deliver it. */
   again?: boolean;
   by?: string | undefined;
-  reason?: 'window' | 'expired' | 'asset_forgotten' | 'url_removed' | 'dismissed' | undefined;
+  reason?:
+    | ('window' | 'expired' | 'asset_forgotten' | 'url_removed' | 'dismissed' | 'client_deleted')
+    | undefined;
+  /** Of a notice. */
+  body?: string | undefined;
+}
+
+/** An update of an asset while its client had a URL. */
+interface Update {
+  asset: string;
+  id: string;
+  at: number;
+  /** `open`: it is owed, or its asset by a newer one; otherwise how it ended, for now. */
+  fate: 'open' | 'arrived' | 'failed' | 'cancelled' | 'past';
+  /** The cancelled notification with which it ended. */
+  endedWith?: string;
 }
 
 interface OwedAsset {
@@ -51,6 +67,9 @@ interface Holder {
 /** What Redis knows, and may lose. */
 const newFacts = () => ({
   registered: true,
+  /** Which call has stored the URL, and when; one that is not answered can be taken over. */
+  stored: { url: '', nonce: '', at: 0, isAnswered: true },
+  deleted: false,
   paused: false,
   state: 'active' as 'active' | 'failing' | 'suspended',
   epoch: 1,
@@ -79,7 +98,11 @@ const newFacts = () => ({
   /** By that clock. */
   failingSince: undefined as number | undefined,
   lastSuccessAt: 0,
-  known: new Map<string, { segments: Set<string>; claim: number; last: string; forgets: number }>(),
+  /** `updatedUs`: when its newest update was claimed, as the feed says it. */
+  known: new Map<
+    string,
+    { segments: Set<string>; claim: number; last: string; forgets: number; updatedUs: number }
+  >(),
   notifications: new Map<string, Notification>(),
   /** The newest notifications: when each was accepted. */
   listed: new Map<string, number>(),
@@ -88,6 +111,8 @@ const newFacts = () => ({
   failed: new Map<string, { id: string; live: boolean; at: number }>(),
   failedNotice: undefined as { reason: string; at: number; since: number } | undefined,
   holders: new Map<string, Holder>(),
+  /** In the order of their claims. */
+  updates: [] as Update[],
 });
 type Facts = ReturnType<typeof newFacts>;
 
@@ -103,6 +128,10 @@ export interface Limits {
   perSecond: number;
   drainPerSecond: number;
   quietMs?: number;
+  /** For how long segments are known without an event; 0: for good. */
+  keptDays?: number;
+  /** Its events are notices. */
+  isOfNotices?: boolean;
 }
 
 /** What an event's notification is called after its asset was forgotten. */
@@ -159,7 +188,7 @@ export class Model {
   late: (() => Promise<unknown>)[] = [];
   /** Assets with new segments since the last read of the feed, which every step reads; and the position of that read. */
   untold = new Set<string>();
-  position: string | undefined;
+  position: Place | undefined;
   /** As the last step left it. */
   catchUpUntil: string | undefined;
   plannedAt = 0;
@@ -209,6 +238,7 @@ export class Model {
       claim: 0,
       last: '',
       forgets: 0,
+      updatedUs: 0,
     };
     this.facts.known.set(asset, known);
     return known;
@@ -236,8 +266,14 @@ export class Model {
 
   /** Claims an event that arrives. @returns the script's answer */
   claim(given: ArrivedEvent): Claim {
+    if (this.facts.deleted) return { kind: 'unknown_client' };
     const renewed = this.renew(given);
     const event = { ...given, ...renewed };
+    const { last } = this.knownOf(event.platformId);
+    const isLast = event.notify && last === event.notificationId;
+    const newest = this.facts.notifications.get(last)?.acceptedAt ?? 0;
+    if (this.limits.isOfNotices && !isLast && newest > event.acceptedAt)
+      return { kind: 'ended', state: 'superseded' };
     const claim = this.claimAs(event, given, renewed);
     return claim.kind === 'claimed' || claim.kind === 'ended'
       ? { ...claim, ...(renewed && { renewed }) }
@@ -251,12 +287,14 @@ export class Model {
     if (notify && known.last === id) return this.found(id);
     const news = event.segments.filter((one) => !known.segments.has(one));
     if (notify && registered && news.length > 0) {
+      const { state } = (this.limits.keptDays && this.facts.notifications.get(id)) || {};
+      if (state !== undefined) return { kind: 'ended', state, ...this.stopped() };
       this.accepted.push({ event: given, claim: known.claim + 1, renewed });
       return this.becomesOwed(event, true);
     }
     for (const one of news) known.segments.add(one);
     const reason = !notify ? 'silent' : registered ? 'no_new_segments' : 'not_registered';
-    if (reason === 'not_registered' && news.length > 0) this.untold.add(asset);
+    if (reason === 'not_registered' && news.length > 0) this.updates(asset);
     return { kind: 'none', reason };
   }
 
@@ -266,15 +304,28 @@ export class Model {
     const { platformId: asset, notificationId: id, segments, acceptedAt } = event;
     const { claim: claimed, last: by, segments: known } = this.knownOf(asset);
     if (this.facts.notifications.has(id) || by === id) return this.found(id);
+    const never = { asset, acceptedAt, claim: 0, live: false, timed: false, failures: 0 };
+    if (this.facts.deleted) {
+      this.facts.notifications.set(id, { ...never, state: 'cancelled', reason: 'client_deleted' });
+      return { kind: 'ended', state: 'cancelled' };
+    }
     if (claimed < claim || segments.some((one) => !known.has(one))) {
       const known = this.knownOf(asset);
       known.forgets = Math.max(known.forgets, renewed?.forgets ?? 0);
       return this.becomesOwed(event, false);
     }
-    const never = { asset, acceptedAt, claim: 0, live: false, timed: false, failures: 0 };
     this.facts.notifications.set(id, { ...never, state: 'not_needed', by: by || undefined });
     this.facts.listed.set(id, acceptedAt);
     return { kind: 'not_needed' };
+  }
+
+  private updates(asset: string): void {
+    // Nobody asks for those of a client of notices.
+    if (this.limits.isOfNotices) return;
+    const known = this.knownOf(asset);
+    const [at, last] = [this.now * 1000, known.updatedUs];
+    known.updatedUs = last >= at && last < at + 10_000_000 ? last + 1 : at;
+    this.untold.add(asset);
   }
 
   private found(id: string): Claim {
@@ -299,10 +350,11 @@ export class Model {
     for (const one of event.segments) known.segments.add(one);
     const supersedes = (this.facts.owed.get(asset)?.id ?? id) !== id;
     const live = this.owe(asset, id, event.priority === 'live', this.limits.quietMs);
-    const owed = { asset, acceptedAt, claim, live, timed, failures: 0 };
+    const owed = { asset, acceptedAt, claim, live, timed, failures: 0, body: event.body };
     this.facts.notifications.set(id, { ...owed, state: 'waiting' });
     this.facts.listed.set(id, acceptedAt);
-    this.untold.add(asset);
+    this.updates(asset);
+    this.facts.updates.push({ asset, id, at: Math.min(this.now, this.client.callersNow()), fate: 'open' });
     return { kind: 'claimed', claim, again: false, supersedes, ...this.stopped() };
   }
 
@@ -312,17 +364,19 @@ export class Model {
     const older = owed.get(asset);
     const replaced = older ?? this.facts.failed.get(asset);
     if (replaced !== undefined && replaced.id !== id) this.end(replaced.id, { state: 'superseded', by: id });
-    this.facts.failed.delete(asset);
+    if (this.facts.failed.delete(asset)) this.setFates(asset, 'failed', 'open');
     const live = isLive || older?.live === true;
-    const since = older?.since ?? this.now;
     const holder = holders.get(asset);
+    const isLater = holder === undefined && older !== undefined && older.since > this.now;
+    const by = isLater ? this.facts.setRightBy : 0;
+    const since = Math.min((older?.since ?? this.now) - by, this.now);
     if (holder !== undefined && older?.id !== id) holder.isPast = true;
     let quiet: number | undefined;
     if (quietMs > 0 && older === undefined) {
       quiet = this.now + quietMs + 0.5;
     } else if (quietMs > 0 && older !== undefined) {
       if (holder !== undefined) quiet = older.quiet;
-      else if (isQuiet(older.due)) quiet = older.due;
+      else if (isQuiet(older.due)) quiet = older.due - by;
     }
     const due = quiet ?? Math.min(since, this.now);
     owed.set(asset, { id, live, since, due, ...(holder && { quiet }) });
@@ -332,17 +386,26 @@ export class Model {
 
   forget(asset: string): void {
     const { failed, owed } = this.facts;
+    this.untold.delete(asset);
     const known = this.knownOf(asset);
     const id = owed.get(asset)?.id ?? failed.get(asset)?.id;
-    if (known.segments.size > 0 || id !== undefined)
+    const mayHaveBeen = known.claim === 0 && (this.limits.keptDays ?? 0) > 0;
+    if (known.segments.size > 0 || id !== undefined || mayHaveBeen)
       Object.assign(known, {
         segments: new Set(),
         claim: known.claim + 1,
         last: '',
         forgets: known.forgets + 1,
+        updatedUs: 0,
       });
     failed.delete(asset);
     if (id !== undefined) this.end(id, { state: 'cancelled', reason: 'asset_forgotten' });
+  }
+
+  /** The time of its segments is over. */
+  age(asset: string): void {
+    this.facts.known.delete(asset);
+    this.untold.delete(asset);
   }
 
   dismiss(): void {
@@ -356,19 +419,29 @@ export class Model {
   /** Cancels what is owed, then removes the URL. */
   remove(): void {
     const { facts, now } = this;
-    for (const { id } of [...facts.owed.values()])
-      this.end(id, { state: 'cancelled', reason: 'url_removed' });
+    const reason = facts.deleted ? 'client_deleted' : 'url_removed';
+    for (const { id } of [...facts.owed.values()]) this.end(id, { state: 'cancelled', reason });
     for (const [asset, { lease }] of facts.holders) if (lease <= now) facts.holders.delete(asset);
     if (facts.registered) this.newUrl();
     facts.registered = false;
   }
 
-  /** The asset is kept, so that it can be recovered, and a notice is owed. */
+  /** Clears what is left of a deleted client. */
+  clear(): void {
+    this.facts.failed.clear();
+    this.remove();
+    this.facts.known.clear();
+    this.untold.clear();
+  }
+
+  /** The asset is kept, so that it can be recovered, and a notice is owed; not of a notice. */
   private fail(id: string, reason: 'window' | 'expired'): void {
     const { facts, now: at } = this;
     const { asset } = this.notification(id);
-    facts.failed.set(asset, { id, live: facts.owed.get(asset)?.live === true, at });
-    facts.failedNotice = { reason, at, since: facts.failedNotice?.since ?? at };
+    if (!this.limits.isOfNotices) {
+      facts.failed.set(asset, { id, live: facts.owed.get(asset)?.live === true, at });
+      facts.failedNotice = { reason, at, since: facts.failedNotice?.since ?? at };
+    }
     this.end(id, { state: 'failed', reason });
   }
 
@@ -376,12 +449,30 @@ export class Model {
   reopen(id: string, isLive: boolean): void {
     const notification = this.notification(id);
     const reset = { by: undefined, reason: undefined, timed: false, failures: 0, failingSince: undefined };
+    if (notification.state !== 'delivered') this.setFates(notification.asset, 'cancelled', 'open', id);
     Object.assign(notification, reset, { state: 'waiting', again: true });
     this.owe(notification.asset, id, isLive);
   }
 
+  /** Changes the fate of an asset's updates: of all, or of those up to that of a notification. */
+  setFates(asset: string, from: Update['fate'], to: Update['fate'], upTo?: string): void {
+    const { updates } = this.facts;
+    const last = upTo === undefined ? updates.length : updates.findLastIndex(({ id }) => id === upTo);
+    const { endedWith } = updates[last] ?? {};
+    for (const one of updates.slice(0, last + 1))
+      if (one.asset === asset && one.fate === from && (from !== 'cancelled' || one.endedWith === endedWith))
+        one.fate = to;
+  }
+
   end(id: string, as: Partial<Notification>): void {
     const notification = Object.assign(this.notification(id), as);
+    const { asset, state } = notification;
+    if (state === 'delivered') this.setFates(asset, 'open', 'arrived', id);
+    if (state === 'failed') this.setFates(asset, 'open', 'failed');
+    if (state === 'cancelled')
+      for (const one of this.facts.updates)
+        if (one.asset === asset && (one.fate === 'open' || one.fate === 'failed'))
+          Object.assign(one, { fate: 'cancelled', endedWith: id });
     if (this.facts.owed.get(notification.asset)?.id === id) {
       this.facts.owed.delete(notification.asset);
       const holder = this.facts.holders.get(notification.asset);
@@ -530,7 +621,10 @@ export class Model {
   trimFailed(): void {
     const { keepFailedMs } = this.client.db.settings;
     for (const [asset, { at }] of this.facts.failed)
-      if (this.isSure && at <= this.now - keepFailedMs) this.facts.failed.delete(asset);
+      if (this.isSure && at <= this.now - keepFailedMs) {
+        this.facts.failed.delete(asset);
+        this.setFates(asset, 'failed', 'past');
+      }
   }
 
   isOver(lease: number): boolean {
@@ -558,7 +652,7 @@ export class Model {
     if (isOk || (isHolder && isThisUrl)) this.judge(taken, answer);
     assert.equal(settled.change?.to ?? before, facts.state);
     const notification = facts.notifications.get(id);
-    assert.equal(settled.isFirst, isHolder && notification?.tried !== true);
+    if (settled.isTimed) assert.ok(isHolder && notification?.tried !== true, 'not the first attempt');
     if (isHolder && notification !== undefined) notification.tried = true;
     if (facts.owed.get(asset)?.id !== id || (isHolder && facts.holders.get(asset)?.isPast)) {
       if (isHolder) this.waitAgain(asset);
@@ -674,6 +768,7 @@ export class Model {
     assert.deepEqual([owed.live, owed.due], [next.live, next.due]);
     assert.deepEqual([id, priority === 'live'], [owed.id, owed.live]);
     assert.deepEqual([taken.nonce, taken.epoch], [nonce, facts.epoch]);
+    assert.equal(taken.body, this.notification(id).body);
     if (facts.state !== 'failing') {
       if (limits.perSecond > 0) facts.rateAt = this.rateTime() + 1000 / limits.perSecond;
       if (owed.due < this.recoveredAt) facts.drainAt = this.drainTime() + 1000 / limits.drainPerSecond;

@@ -9,8 +9,8 @@ import {
   dismissFailed,
   recoverFailed,
   redeliver,
-  replayDelivered,
 } from '../../src/redis/notifications/redeliver.js';
+import { beginReplay } from '../../src/redis/notifications/replay.js';
 import { newNonce, type Taken, type Verdict } from '../../src/redis/owed/turn.js';
 import { getEndpoint, resumeEndpoint } from '../../src/redis/records/endpoint.js';
 import { startOwnRedis } from '../ownRedis.js';
@@ -90,7 +90,7 @@ describe('A script that is refused a command midway', () => {
           const range = { since: 0, until: client.now(), dryRun: false };
           const changes = [
             () => recoverFailed(db, clientToken, range),
-            () => replayDelivered(db, clientToken, range),
+            () => beginReplay(db, clientToken, range),
             () => cancelNotification(db, clientToken, ids[0] ?? ''),
             () => forgetAsset(db, clientToken, `vid-${n % 4}`),
             () => dismissFailed(db, clientToken, range),

@@ -1,46 +1,157 @@
 import assert from 'node:assert/strict';
+import { assetSlot } from '../../src/ids.js';
+import { witnessClocks } from '../../src/redis/connection/clocks.js';
 import { closeDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { createUpdateWaits, keptUpdates, readUpdates } from '../../src/redis/notifications/updates.js';
+import { forgetAsset } from '../../src/redis/notifications/decisions.js';
+import {
+  createUpdateWaits,
+  feedBeginning,
+  type Place,
+  readUpdates,
+  trimUpdates,
+} from '../../src/redis/notifications/updates.js';
+import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { connectDb, forTest, itWithOneRedis, opened, servers } from '../servers.js';
-import { newDeliveryClient } from './deliveryClient.js';
+import { keptLog } from '../service.js';
+import { type DeliveryClient, day, hour, newDeliveryClient } from './deliveryClient.js';
 
 describe('the feed of updates', () => {
   const client = forTest(() => newDeliveryClient());
 
-  const read = (after?: string, limit = 200) => readUpdates(client.db, client.clientToken, limit, after);
-  async function page(after?: string, limit?: number) {
-    const found = await read(after, limit);
+  async function page(of: DeliveryClient, after?: Place, limit = 200) {
+    const found = await readUpdates(of.db, of.clientToken, limit, after);
     assert.ok(found, 'the place is known');
     return found;
   }
-  const key = () => client.db.client(client.clientToken).updates;
+  const claim = (of: DeliveryClient, ...ids: string[]) =>
+    of.claims(
+      ids.map((platformId) => of.event({ platformId })),
+      { most: 0 },
+    );
 
-  it('accepts a place until 100,000 updates follow it, then refuses it', async () => {
-    const claim = async (count: number) => {
-      const events = Array.from({ length: count }, (_, i) => client.event({ platformId: `vid-${i}` }));
-      await client.claims(events, { most: 0 });
-    };
-    /** As so many claims would: they take 10 s. */
-    const add = `for i = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'id', 'msg_' .. i, 'asset', 'vid-' .. i) end`;
-    const empty = (await page()).end;
-    await claim(1);
-    const { end } = await page();
-    await client.db.redis.eval(add, 1, key(), keptUpdates - 2);
-    await claim(1);
-    let [seen, place] = [0, end];
-    const next = () => page(place, 1000);
-    for (let found = await next(); found.updates.length > 0; found = await next()) {
-      seen += found.updates.length;
+  it('has each asset once, by its newest update, and skips none while others come', async () => {
+    const ids = Array.from({ length: 300 }, (_, i) => `vid-${i}`);
+    for (let i = 0; i < 300; i += 100) await claim(client, ...ids.slice(i, i + 100));
+    const seen: string[] = [];
+    let place: Place = feedBeginning;
+    for (let found = await page(client, place, 50); found.updates.length > 0; ) {
+      seen.push(...found.updates.map(({ platformId }) => platformId));
       place = found.end;
+      // Ahead of the reader, and behind.
+      if (seen.length <= 100) await claim(client, 'vid-299', 'vid-0');
+      found = await page(client, place, 50);
     }
-    assert.equal(seen, keptUpdates - 1);
-    // Redis cuts off one node of a stream at a time, by default 100 entries.
-    await claim(101);
-    assert.equal(await read(end), undefined, 'it is cut off');
-    assert.equal(await read(empty), undefined, 'more than 100,000 came after an empty feed');
-    assert.equal((await page(place)).updates.length, 101);
-    assert.equal((await page()).updates.length, 200);
+    assert.equal(new Set(seen).size, 300);
+    assert.deepEqual(seen.slice(-2), ['vid-299', 'vid-0']);
+    assert.equal((await page(client, undefined, 1000)).updates.length, 300);
+  });
+
+  it('goes on in the order of the claims while the clock is set back, and has the right time again', async () => {
+    await claim(client, 'a');
+    client.setAhead(hour);
+    await claim(client, 'b');
+    const { end, updates } = await page(client);
+    client.setAhead(0);
+    const before = client.now();
+    await claim(client, 'c');
+    const [c] = (await page(client, end)).updates;
+    assert.deepEqual([updates.length, c?.platformId], [2, 'c']);
+    const [at, ahead] = [c?.updatedAtUs ?? 0, updates[1]?.updatedAtUs ?? 0];
+    assert.ok(at >= before * 1000 && at < client.now() * 1000 + 1000);
+    assert.ok(ahead - at > 59 * 60_000_000);
+  });
+
+  it('forgets an asset that was forgotten, and a place there is kept', async () => {
+    await claim(client, 'a', 'b');
+    const { end } = await page(client);
+    assert.equal(end.platformId, 'b');
+    await forgetAsset(client.db, client.clientToken, 'b');
+    assert.deepEqual(
+      (await page(client)).updates.map((one) => one.platformId),
+      ['a'],
+    );
+    await claim(client, 'c');
+    assert.deepEqual(
+      (await page(client, end)).updates.map((one) => one.platformId),
+      ['c'],
+    );
+  });
+
+  it('refuses a place that an older store does not know, also after later updates of others', async () => {
+    await claim(client, 'a', 'b');
+    const { redis } = client.db;
+    const keys = await keysMatching(client.db, `${client.db.client(client.clientToken).base}*`);
+    const dumps = await Promise.all(keys.map((key) => redis.dumpBuffer(key)));
+    await claim(client, 'b', 'c');
+    const { end } = await page(client);
+    const { end: ofB } = await page(client, undefined, 2);
+    assert.deepEqual([ofB.platformId, end.platformId], ['b', 'c']);
+    for (const [i, key] of keys.entries()) await redis.restore(key, 0, dumps[i] as Buffer, 'REPLACE');
+    const lost = async (place: Place) =>
+      (await readUpdates(client.db, client.clientToken, 200, place)) === undefined;
+    const added = (
+      await keysMatching(client.db, `${client.db.client(client.clientToken).base}known:*`)
+    ).filter((key) => !keys.includes(key));
+    if (added.length > 0) await redis.del(...added);
+    assert.deepEqual([await lost(ofB), await lost(end)], [true, true]);
+    await claim(client, 'd');
+    assert.deepEqual([await lost(ofB), await lost(end)], [true, true]);
+    assert.equal((await page(client)).updates.length, 3);
+  });
+
+  it('refuses a place that an older store does not know, also after a later update of the asset there', async () => {
+    const { redis, global, client: keysOf } = client.db;
+    const witness = () => witnessClocks(client.db, keptLog().log);
+    await claim(client, 'a', 'b');
+    // What was written in the millisecond of the witness may be gone, too.
+    client.pass(10);
+    await witness();
+    const names = [global.clock, ...(await keysMatching(client.db, `${keysOf(client.clientToken).base}*`))];
+    const dumps = await Promise.all(names.map((key) => redis.dumpBuffer(key)));
+    const { end: before } = await page(client);
+    client.pass(120_000);
+    await witness();
+    await claim(client, 'c', 'b');
+    const { end } = await page(client);
+    for (const [i, key] of names.entries()) await redis.restore(key, 0, dumps[i] as Buffer, 'REPLACE');
+    client.pass(1000);
+    await witness();
+    await claim(client, 'b');
+    assert.equal(end.platformId, 'b');
+    assert.equal(await readUpdates(client.db, client.clientToken, 200, end), undefined);
+    assert.deepEqual(
+      (await page(client, before)).updates.map((one) => one.platformId),
+      ['b'],
+    );
+  });
+
+  it('keeps an asset while its segments are known, and refuses a place once their time has passed for others', async () => {
+    const own = await newDeliveryClient({ keepSegmentsSeconds: 60 });
+    await claim(own, 'a', 'b', 'c');
+    const first = (await page(own, undefined, 1)).end;
+    const key = own.db.client(own.clientToken).feed;
+    // As if the time of the segments of b were over.
+    const { bucket, field } = assetSlot('b');
+    await own.db.redis.hdel(own.db.client(own.clientToken).known(bucket), field);
+    assert.deepEqual(
+      (await page(own, first)).updates.map((one) => one.platformId),
+      ['c'],
+    );
+    await claim(own, 'b');
+    await own.db.redis.hdel(own.db.client(own.clientToken).known(bucket), field);
+    await trimUpdates(own.db, own.clientToken);
+    assert.deepEqual((await own.db.redis.zrange(key, '0', '-1')).sort(), ['a', 'c']);
+    await claim(own, 'd');
+    const { end } = await page(own);
+    own.pass(day);
+    assert.equal(
+      await readUpdates(own.db, own.clientToken, 10, first),
+      undefined,
+      'it is older than a minute',
+    );
+    assert.deepEqual((await page(own, end)).updates, [], 'nothing followed');
+    assert.equal((await page(own)).updates.length, 3);
   });
 
   itWithOneRedis('is heard of again by those who wait, after a router has forgotten the line', async () => {
@@ -49,8 +160,8 @@ describe('the feed of updates', () => {
     const { prefix } = client.db;
     const db = opened(await connectDb(proxy.url, prefix, { commandTimeoutMs: 2000 }), closeDb);
     const waits = createUpdateWaits(db);
-    const isWoken = () => waits.next(clientToken, '0-0', 20_000, new AbortController().signal);
-    assert.equal(await waits.next(clientToken, '0-0', 1, new AbortController().signal), false);
+    const isWoken = () => waits.next(clientToken, feedBeginning, 20_000, new AbortController().signal);
+    assert.equal(await waits.next(clientToken, feedBeginning, 1, new AbortController().signal), false);
     const ended = new Promise((resolve) => db.redis.once('close', resolve));
     proxy.forget();
     proxy.reach();

@@ -1,16 +1,16 @@
 /**
  * Witnesses the clock of each server: it may step back (NTP, a replica that is behind and takes over), or run ahead. Each call of a script
- * says which step its caller knows of, so that a client's next call sets right what was noted before (`set_right` in take.lua).
+ * says which step its caller knows of, so that a client's next call sets right what was noted before (`set_right` in take.lua). A witness
+ * that knows less than a process has read there before is that of an older store.
  */
 import type { Redis } from 'ioredis';
+import { shared } from '../../constants.js';
 import type { Logger } from '../../log.js';
 import { type Db, nowOf } from './db.js';
 import { rangeTags } from './keys.js';
 import { evaluate } from './library.js';
 
 const everyMs = 1000;
-/** `AGREE_MS` in client.lua: while the clocks differ by more, nothing ends for good. */
-export const clocksAgreeMs = 300_000;
 
 const witnessOf = ({ nodes, global }: Db, server: Redis): string | undefined =>
   (nodes.isCluster ? rangeTags.map(global.clockBeside) : [global.clock]).find(
@@ -23,18 +23,27 @@ export async function witnessClocks(db: Db, log: Logger): Promise<void> {
     db.nodes.primaries().map(async (server) => {
       const key = witnessOf(db, server);
       if (key === undefined) return;
-      const [now, turned, backMs] = await evaluate<[number, number, number]>(db, 'witnessClock', [key]);
+      const args = db.health.witnessed.get(key) ?? [0, 0];
+      const seen = await evaluate<number[]>(db, 'witnessClock', [key], args);
+      const [now = 0, turned = 0, backMs = 0, olderFrom = 0, from = 0, at = 0] = seen;
+      db.health.witnessed.set(key, [now, turned]);
       db.nodes.turned.set(server, turned);
+      if (at > 0) db.nodes.lost.set(server, { from, at });
       const name = { server: db.nodes.nameOf(server) || undefined };
       if (backMs > 0)
         log.warn({ ...name, back_ms: backMs }, "redis' clock has stepped back: what waits is set right");
+      if (olderFrom > 0)
+        log.error({ ...name, written_until: new Date(olderFrom).toISOString() }, explainOlder(olderFrom));
       const aheadMs = now - nowOf(db);
-      const differs = Math.abs(aheadMs) > clocksAgreeMs;
+      const differs = Math.abs(aheadMs) > shared.clocksAgreeMs;
       if (differs !== db.health.differing.has(server)) {
         if (differs) {
           db.health.differing.add(server);
           const says = 'nothing ends as failed, and no endpoint is suspended, until they agree';
-          log.error({ ...name, ahead_ms: aheadMs }, `the clocks of redis and this process differ: ${says}`);
+          log.error(
+            { ...name, redis_ahead_ms: aheadMs },
+            `the clocks of redis and this process differ: ${says}`,
+          );
         } else {
           db.health.differing.delete(server);
           log.info(name, 'the clocks of redis and this process agree again');
@@ -54,20 +63,29 @@ export function watchClocks(db: Db, log: Logger): void {
   db.redis.once('end', () => clearInterval(timer));
 }
 
-/** A step back of a server's clock: when (by the clock after it), and by how much, ms. */
+/** Says that the store has become an older one. */
+export const explainOlder = (fromMs: number): string =>
+  `the store is an older one: what was written after ${new Date(fromMs).toISOString()} is missing`;
+
+/** What happened to a server last, and when (by its clock): its clock stepped back by so much (ms), or its data became that of a time. */
 export interface Step {
   server: string;
   at: number;
   backMs: number;
+  olderFrom: number;
 }
 
-/** Returns the last step back of each server's clock. @throws errors of Redis */
+/** Returns the last step back of each server's clock, and of its data. @throws errors of Redis */
 export async function readSteps(db: Db): Promise<Step[]> {
   const steps = await Promise.all(
     db.nodes.primaries().map(async (server) => {
-      const [at, backMs] = await db.redis.hmget(witnessOf(db, server) ?? '', 'turned_at', 'back_ms');
-      return { server: db.nodes.nameOf(server), at: Number(at), backMs: Number(backMs) };
+      const known = await db.redis.hgetall(witnessOf(db, server) ?? '');
+      const of = { server: db.nodes.nameOf(server), backMs: 0, olderFrom: 0 };
+      return [
+        { ...of, at: Number(known.turned_at), backMs: Number(known.back_ms ?? 0) },
+        { ...of, at: Number(known.older_at), olderFrom: Number(known.older_from ?? 0) },
+      ];
     }),
   );
-  return steps.filter(({ backMs }) => backMs > 0);
+  return steps.flat().filter(({ backMs, olderFrom }) => backMs + olderFrom > 0);
 }

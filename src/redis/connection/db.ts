@@ -6,7 +6,7 @@ import type { Logger } from '../../log.js';
 import { durableWrites, type Written } from './durable.js';
 import { StoreHealth } from './health.js';
 import { clientKeys, globalKeys } from './keys.js';
-import { type Nodes, openNodes } from './nodes.js';
+import { type Nodes, type OwnCertificate, openNodes } from './nodes.js';
 import { isLasting, isLoaded, isNotLoaded, type RedisReason, RedisUnavailable } from './unavailable.js';
 
 export interface Db {
@@ -42,6 +42,8 @@ export interface CommandObserver {
 interface DbOptions extends Pick<Db, 'settings'>, Partial<Pick<Db, 'clockOffsetMs' | 'callersNow'>> {
   /** addresses.ts */
   url: string;
+  /** For a Redis that demands one of its callers. */
+  certificate?: OwnCertificate | undefined;
   prefix: string;
   log: Logger;
   commandTimeoutMs?: number;
@@ -55,7 +57,8 @@ export function openDb(options: DbOptions): Db {
   const { prefix, settings, log, commandTimeoutMs = 1000, observe, clockOffsetMs = () => 0 } = options;
   const health = new StoreHealth(log, observe?.refused);
   const address = readRedisAddress(options.url);
-  const { redis, nodes } = openNodes(address, commandTimeoutMs, health, clientKeys(prefix, 'need').updates);
+  const channel = clientKeys(prefix, 'need').updates;
+  const { redis, nodes } = openNodes(address, commandTimeoutMs, health, channel, options.certificate);
   const global = globalKeys(prefix);
   const durability = options.durability ?? { trusted: false, ackReplicas: 0 };
   const writeDurably = durableWrites(redis, {

@@ -37,6 +37,12 @@ export async function readFacts(redis: Redis) {
   return facts;
 }
 
+/** Says what an eviction takes: a volatile policy takes only what would end by itself. */
+export const lostBy = (policy: string): string =>
+  policy.startsWith('volatile')
+    ? 'records of notifications and valid access tokens are lost'
+    : 'accepted events may be lost';
+
 export type Refused = Refusal & { server: string };
 
 export class StoreHealth {
@@ -50,6 +56,8 @@ export class StoreHealth {
   readonly notDurable = new Set<string>();
   /** The marks of the installation by their keys, as this process last saw them (mark.ts). */
   readonly marks = new Map<string, string>();
+  /** The clock and its last step back by witness, as this process last saw them (clocks.ts). */
+  readonly witnessed = new Map<string, [number, number]>();
   /** Servers whose clocks differ from this process' clock (clocks.ts). */
   readonly differing = new Set<Redis>();
   /** The mark of the installation is gone: no claim is made. */
@@ -115,9 +123,9 @@ export class StoreHealth {
     const { policy = 'noeviction', evictedKeys = 0 } = facts;
     const told = { ...(server && { server }), policy, do: 'CONFIG SET maxmemory-policy noeviction' };
     if (evictedKeys > 0 && !before?.evictedKeys) {
-      this.log.error(told, 'redis has evicted keys: accepted events may be lost');
+      this.log.error(told, `redis has evicted keys: ${lostBy(policy)}`);
     } else if (policy !== 'noeviction' && policy !== before?.policy) {
-      this.log.warn(told, 'redis evicts keys when it is full, and loses accepted events');
+      this.log.warn(told, `redis evicts keys when it is full: ${lostBy(policy)}`);
     }
   }
 
@@ -190,7 +198,7 @@ const keyOf = (refused: Refused): string =>
 
 /** Commands of every event and of the call for a token (test/redis/verdicts.test.ts finds them). */
 export const ofIntake: ReadonlySet<string> = new Set(
-  'FCALL GET HGET HLEN HMGET HSET SET TIME WAITAOF XADD ZADD ZCARD'.split(' '),
+  'FCALL GET HGET HLEN HMGET HSET SET TIME WAITAOF ZADD ZCARD ZREVRANGE'.split(' '),
 );
 
 /**

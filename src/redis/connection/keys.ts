@@ -12,7 +12,7 @@ import { Command } from 'ioredis';
  *   previous_secrets              `<hash>:<valid until>` of each, separated by commas
  *   generation                    raised to end all tokens
  *   console_generation            raised to end all links and sessions of the console
- *   disabled                      '1' or '0'
+ *   disabled, paused              '1' or '0'
  * client
  *   account_id, name, max_in_flight, max_per_second, quiet_seconds
  *   deleted                       '1' once it was deleted
@@ -21,9 +21,10 @@ import { Command } from 'ioredis';
  *   nonce                         of the call that stored the URL
  *   answered                      '1' once a caller was answered 200
  *   pending_since                 since when it is not answered
+ *   by                            'operator' if one has changed it or put it back
  * endpoint
  *   state                         active (also when absent) | failing | suspended
- *   paused, held                  '1' while an operator paused it; while its account is disabled
+ *   paused, held                  '1' while an operator paused it; while its account is disabled ('1') or paused ('paused')
  *   epoch                         raised at each change of the URL or the state: a verdict from an older epoch changes no state
  *   url_epoch                     since when the URL stands: a verdict from an older epoch is of an older URL
  *   failures                      failed attempts in a row over all notifications, since the last resume of a suspended endpoint
@@ -46,18 +47,25 @@ import { Command } from 'ioredis';
  *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate
  *   secrets_at                    the version of the client's secrets: when the last of them changed, s and us
  *   updates_awaited_until         until when a caller of GET /updates waits (updates.ts)
- *   state_notice, secret_notice, failed_notice  JSON of a notice that is not claimed yet (records/notices.ts)
+ *   former_end                    when the first of the former URLs that are kept, or the request for another URL, ends (secrets.ts)
+ *   feed_end                      the newest position of an asset that has left the feed since
+ *   again_at, again_from          when something that never arrived was last owed again; its first time (notification.lua)
+ *   state_notice, secret_notice, failed_notice, url_notice  JSON of a notice that is not claimed yet (records/notices.ts)
  *   notice_number                 of the last notice
- *   missing_until                 when the last of the deliveries ended that the list of notifications no longer has
+ *   replay_since, replay_until, replay_count, replay_ended_at  the last replay: its span, how much it has owed, its end
+ *   replay_leaves                 it leaves out what was owed again since then ('': nothing)
+ *   replay_at, replay_end, replay_same  its position in the feed, and the last (0: none runs); the key by which the same one is found
  * notification
  *   asset, event, accepted_at, ended_at
  *   state                         absent: waiting
  *   priority                      absent: live
- *   group, again, unlisted        name of the workflow that it shares (absent: it has its own); '1' if it was owed before; '1' if
+ *   group, again, unlisted        name of the workflow that it shares (absent: it has its own); when it was last owed again; '1' if
  *                                 the list no longer has it
  *   by, reason                    superseded by, not needed because of; why it failed
  *   attempts                      JSON, one line each
  *   failures, clock_since         failed attempts; the client's clock at the first
+ *   updated_at                    when its event was claimed: ms, as `webhook-updated-at` has it
+ *   since                         of one that ended otherwise than delivered: since when updates of its asset have not arrived
  *   trace                         traceparent of the event, if tracing is on
  *   body                          of a notice; absent: that of section 3 of the contract
  */
@@ -72,6 +80,9 @@ export function globalKeys(prefix: string) {
     installation: `${prefix}installation`, // hash: what all processes must have alike (installation.ts)
     accounts: `${prefix}accounts`, // set of account ids
     accountNames: `${prefix}account-names`, // hash: the first account of each name
+    // Hashes by which lists find (nameIndex.ts): account id -> when it was created, name; client token -> name, host of its URL; by lines.
+    accountIndex: `${prefix}account-index`,
+    clientIndex: `${prefix}client-index`,
     account, // hash, above
     // string: generation and scopes, with a TTL
     accessToken: (accountId: string, sha256: string) => `${beside('access-token', accountId)}:${sha256}`,
@@ -103,9 +114,11 @@ export function globalKeys(prefix: string) {
     // hash, in a cluster in parts likewise: owed clients to which nothing can be sent, with the time of the sweep's next look, and how much
     stoppedClients: `${prefix}stopped-clients`,
     stoppedClientsBeside: (tag: string) => `${prefix}stopped-clients:{${tag}}`,
+    amissClients: `${prefix}amiss-clients`, // set: clients that `status` may have to name although they are owed nothing (owedClients.ts)
     // hash, in a cluster one in each range of slots: a server's clock as last seen; its last step back (clocks.ts)
     clock: `${prefix}clock`,
     clockBeside: (tag: string) => `${prefix}clock:{${tag}}`,
+    urlRequests: `${prefix}url-requests`, // sorted set: clients that have asked for another URL, by when that ends (urlRequests.ts)
     processes: `${prefix}processes`, // sorted set: processes that start workflows, by the time each last said that it runs
     workers: `${prefix}workers`, // sorted set: the identities of workers in Temporal, likewise
     // Stream of operators' changes; by the hash of an operator's name: list of the ids that its further entries displace, number of
@@ -146,12 +159,17 @@ export function clientKeys(prefix: string, clientToken: string) {
     failedAt: `${base}failed-at`, // sorted set: asset by the time of the failure
     notification: (id: string) => `${base}notification:${id}`, // hash, above; expires 14 days after its end
     notifications: `${base}notifications`, // sorted set: notification ids by the time of acceptance, the newest 10,000
-    updates: `${base}updates`, // stream: asset and id of the newest 100,000 updates (updates.ts)
-    replayEnd: (since: number) => `${base}replay-end:${since}`, // ms: the end of a replay that named none; a day
-    sendRate: `${base}send-rate`, // a rate, of calls that send something
+    feed: `${base}feed`, // sorted set: asset by the position of its newest update (updates.ts)
+    updates: `${base}updates`, // no key: the channel on which those who wait for an update hear of one
+    cancelled: `${base}cancelled`, // hash: day -> how many notifications ended as cancelled; 14 days
+    replayed: (since: number, until: number | '') => `${base}replayed:${since}:${until}`, // ms: its end; while it runs, and a day
+    replayOf: (asked: string) => `${base}replay-of:${asked}`, // JSON of the span that a relative one meant; 10 minutes
+    late: `${base}late`, // hash: hour -> oldest acceptance of what was delivered in it more than a minute late
+    callRate: (name: string) => `${base}call-rate:${name}`, // a rate, of calls that send or set something
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`, // hash: results of that hour's attempts (attemptHistory.ts)
     decision: (platformId: string) => `${base}decision:${platformId}`, // JSON of the last that made no notification; 14 days
-    // hash: asset field -> claim number (4), last claim's id (16), forgets (2), fingerprints (6 each) of the first 256 segments
+    // hash: asset field -> claim number (4), last claim's id (16), forgets (2), newest update (8), fingerprints (6 each) of the first 256
+    // segments
     known: (bucket: string) => `${base}known:${bucket}`,
     // set: fingerprints of an asset's further segments (known.lua). The set `known-beside` has `<bucket>:<field>` of each
     // such asset. Entries whose set has expired may remain. The field is bytes.

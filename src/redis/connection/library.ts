@@ -8,11 +8,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
+import { shared } from '../../constants.js';
+import { luaName, readers, type ScriptArgument } from './arguments.js';
 import { clientBase, clientKeys } from './keys.js';
 import type { Nodes } from './nodes.js';
 import { isLoaded, isNotLoaded } from './unavailable.js';
-
-export type ScriptArgument = string | number | Buffer;
 
 /** The part of `Db` that a script needs; `Db` imports this file. */
 interface Store {
@@ -38,6 +38,7 @@ export const files = [
   'plan',
   'secrets',
   'change',
+  'replay',
   'lists',
   'rates',
   'account',
@@ -45,13 +46,19 @@ export const files = [
 ];
 const folder = join(import.meta.dirname, '../scripts');
 const withoutComments = (text: string): string => text.replace(/^ *(--.*)?\n/gm, '').replace(/^ +/gm, '');
-const source = files
-  .map((name) => withoutComments(readFileSync(join(folder, `${name}.lua`), 'utf8')))
-  .join('');
+const constants = Object.entries(shared)
+  .map(([name, value]) => `${luaName(name)} = ${JSON.stringify(value)}`)
+  .join(', ');
+const source = [
+  `local const = {${constants}}\nlocal args = {}\n`,
+  ...readers,
+  ...files.map((name) => withoutComments(readFileSync(join(folder, `${name}.lua`), 'utf8'))),
+].join('');
 const release = `_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
 
+export const libraryName = `asset_update${release}`;
 /** The library as a server loads it. */
-export const library = `#!lua name=asset_update${release}\nlocal RELEASE = '${release}'\n${source}`;
+export const library = `#!lua name=${libraryName}\nlocal RELEASE = '${release}'\n${source}`;
 
 /**
  * Runs a script of one client, with the prefix of the client's keys, which is not a key itself. While a cluster moves

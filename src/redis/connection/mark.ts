@@ -4,12 +4,13 @@
  * empty. In a cluster each range of slots has a mark, since a node may lose its part alone.
  */
 import { randomUUID } from 'node:crypto';
+import { ConfigError } from '../../config.js';
 import type { Db } from './db.js';
 import { rangeTags } from './keys.js';
 import { RedisUnavailable } from './unavailable.js';
 
-/** The layout of the keys that this release reads and writes. */
-const layoutVersion = 1;
+/** The layout of the keys that this release reads and writes: test/redis/layout.test.ts compares it with what is written. */
+const layoutVersion = 2;
 
 const lost = 'lost ';
 const idIn = (mark: string): string => mark.split(' ')[1] ?? '';
@@ -21,7 +22,21 @@ const marksOf = ({ nodes, global }: Db): string[] =>
 const samplesOf = (db: Db): string[] =>
   db.nodes.primaries().flatMap((node) => marksOf(db).find((key) => db.nodes.ownerOf(key) === node) ?? []);
 
-/** Marks an empty store with this layout. @throws with a message for the operator if the store has another one */
+/** Says that a store has another layout than this release; undefined: it has not. */
+export async function layoutFault(db: Db): Promise<string | undefined> {
+  // Whoever reads next says why a server does not answer.
+  const marks = await Promise.all(samplesOf(db).map((key) => db.redis.get(key).catch(() => null)));
+  return marks.map(faultIn).find((fault) => fault !== undefined);
+}
+
+function faultIn(mark: string | null): string | undefined {
+  const layout = mark?.split(' ')[0];
+  if (mark === null || mark.startsWith(lost) || layout === String(layoutVersion)) return undefined;
+  const knows = `this release knows layout ${layoutVersion}`;
+  return `The store has layout ${layout}, and ${knows}: nothing was changed. Use the release that wrote it.`;
+}
+
+/** Marks an empty store with this layout. @throws ConfigError if the store has another one */
 export async function markStore(db: Db): Promise<void> {
   const { marks } = db.health;
   const id = randomUUID();
@@ -30,14 +45,9 @@ export async function markStore(db: Db): Promise<void> {
       // A full Redis refuses the write.
       if ((await db.redis.exists(key)) === 0) await db.redis.setnx(key, `${layoutVersion} ${id}`);
       const mark = await db.redis.get(key);
-      if (mark === null) return;
-      const layout = Number(mark.split(' ')[0]);
-      if (!mark.startsWith(lost) && layout !== layoutVersion) {
-        throw new Error(
-          `the store has layout ${layout}; this release knows layout ${layoutVersion}. Use the release that wrote it.`,
-        );
-      }
-      marks.set(key, mark);
+      const fault = faultIn(mark);
+      if (fault !== undefined) throw new ConfigError(fault);
+      if (mark !== null) marks.set(key, mark);
     }),
   );
   await checkMarks(db);

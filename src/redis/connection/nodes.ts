@@ -13,6 +13,9 @@ import { slotOf } from './keys.js';
 import { naming, openSentinels } from './sentinels.js';
 import { ignore, isLasting, isOfCommand, RedisUnavailable, refusalOf } from './unavailable.js';
 
+/** A certificate and its key, in PEM. */
+export type OwnCertificate = Record<'cert' | 'key', string>;
+
 export interface Nodes {
   isCluster: boolean;
   /** Returns the name of a server; empty unless it is a node of a cluster. */
@@ -27,6 +30,8 @@ export interface Nodes {
   refresh(): void;
   /** The last step back of each server's clock that this process knows of (clocks.ts). */
   turned: WeakMap<Redis, number>;
+  /** Of each server whose data became that of an older time (`from`, ms): what was written between these times is gone. */
+  lost: WeakMap<Redis, { from: number; at: number }>;
   /**
    * Claims that this process has announced, the oldest first, by client token (owedClients.ts). It is emptied when a server may
    * answer from now on that has lost answered writes.
@@ -49,7 +54,10 @@ export function openNodes(
   commandTimeoutMs: number,
   health: StoreHealth,
   channel: string,
+  certificate?: OwnCertificate,
 ): { redis: Redis; nodes: Nodes } {
+  // Further members would be options of the connection.
+  const own = certificate && { cert: certificate.cert, key: certificate.key };
   const greet = greetingOn(channel);
   const options = {
     // Neither HELLO nor INFO nor CLIENT is needed then; whether a server answers is asked by `greet`.
@@ -64,8 +72,8 @@ export function openNodes(
     socketTimeout: commandTimeoutMs + deadAfterMs,
   };
   return address.kind === 'cluster'
-    ? openCluster(address, options, health, greet)
-    : openSingle(address, options, health, { greet, channel });
+    ? openCluster(address, options, health, { greet, own })
+    : openSingle(address, options, health, { greet, own, channel });
 }
 
 /**
@@ -116,18 +124,23 @@ export function watchConnection(redis: Redis, greet: Nodes['greet'], told: (err?
 /** Returns the pause before the next try to connect, ms. */
 const retryStrategy = (times: number): number => Math.min(50 * times, 500);
 
+interface Way {
+  greet: Nodes['greet'];
+  own: OwnCertificate | undefined;
+}
+
 function openSingle(
   address: RedisAddress & { kind: 'single' | 'sentinel' },
   common: RedisOptions,
   health: StoreHealth,
-  { greet, channel }: { greet: Nodes['greet']; channel: string },
+  { greet, own, channel }: Way & { channel: string },
 ): { redis: Redis; nodes: Nodes } {
   const reconnectOnError = (err: Error) => leave(err);
   const options = { ...common, retryStrategy, reconnectOnError };
   const redis =
     address.kind === 'single'
       ? new Redis(address.url, { ...options, lazyConnect: true })
-      : openSentinels(address, options);
+      : openSentinels(address, options, own);
   const leave = leaveDemoted(redis, channel);
   redis.on('connect', () => coalesceWrites(redis.stream));
   watchConnection(redis, greet, (err) => health.connected('', err));
@@ -135,7 +148,7 @@ function openSingle(
   // After a reconnect another server may answer, or one that has lost its last second.
   redis.on('close', () => announced.clear());
   if (address.kind === 'single') {
-    nameHost(redis);
+    nameHost(redis, own);
     redis.connect().catch(ignore);
   }
   return {
@@ -149,6 +162,7 @@ function openSingle(
       refresh() {},
       announced,
       turned: new WeakMap(),
+      lost: new WeakMap(),
     },
   };
 }
@@ -157,9 +171,9 @@ function openSingle(
  * Has the TLS handshake name the host (SNI): a provider may have many stores behind one address. Neither Node nor ioredis does so.
  * @param redis has not begun to connect
  */
-function nameHost({ options }: Redis): void {
+function nameHost({ options }: Redis, own?: OwnCertificate): void {
   const { tls, host = '' } = options;
-  if (tls) options.tls = { ...tls, ...naming(host) };
+  if (tls) options.tls = { ...tls, ...own, ...naming(host) };
 }
 
 /** Finds a failover that no command of this process has met. */
@@ -171,10 +185,10 @@ function openCluster(
   { nodes, username, password, tls }: RedisAddress & { kind: 'cluster' },
   options: RedisOptions,
   health: StoreHealth,
-  greet: Nodes['greet'],
+  { greet, own }: Way,
 ): { redis: Redis; nodes: Nodes } {
   const cluster = new Cluster(nodes, {
-    redisOptions: { ...options, username, password, ...(tls && { tls: {} }) },
+    redisOptions: { ...options, username, password, ...(tls && { tls: { ...own } }) },
     enableOfflineQueue: false,
     // It asks a random node, which may not be connected yet, and then opens the cluster again: `waitForRedis` asks each.
     enableReadyCheck: false,
@@ -234,6 +248,7 @@ function openCluster(
       refresh: () => cluster.refreshSlotsCache(),
       announced,
       turned: new WeakMap(),
+      lost: new WeakMap(),
     },
   };
 }

@@ -1,5 +1,6 @@
 /** Opens a Redis whose address Sentinels name. */
 import { isIP } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import { Redis, type RedisOptions, type SentinelConnectionOptions, SentinelConnector } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
 
@@ -15,7 +16,8 @@ class Sentinels extends SentinelConnector {
     const own = this as unknown as { connectToSentinel(to: { host: string }, options?: RedisOptions): Redis };
     const connect = own.connectToSentinel.bind(this);
     own.connectToSentinel = (to, more) => {
-      const client = connect(to, { ...more, ...(this.options.sentinelTLS && { tls: naming(to.host) }) });
+      const { sentinelTLS: tls } = this.options;
+      const client = connect(to, { ...more, ...(tls && { tls: { ...tls, ...naming(to.host) } }) });
       return client.on('error', (err) => {
         this.#lastError = err;
       });
@@ -30,6 +32,7 @@ class Sentinels extends SentinelConnector {
 export function openSentinels(
   { nodes, sentinel, name, db, tls, username, password }: RedisAddress & { kind: 'sentinel' },
   options: RedisOptions & { retryStrategy(times: number): number },
+  own?: ConnectionOptions,
 ): Redis {
   return new Redis({
     ...options,
@@ -41,7 +44,12 @@ export function openSentinels(
     password,
     sentinelUsername: sentinel.username,
     sentinelPassword: sentinel.password,
-    ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true, natMap: nameAnnounced }),
+    ...(tls && {
+      tls: { ...own },
+      sentinelTLS: { ...own },
+      enableTLSForSentinelMode: true,
+      natMap: nameAnnounced,
+    }),
     sentinelRetryStrategy: options.retryStrategy,
     sentinelCommandTimeout: 1000,
     // Sentinels announce a new primary. The old one may be silent and keep its connections.

@@ -128,6 +128,12 @@ const reasons = {
     says: 'The host name in REDIS_URL cannot be looked up.',
     todo: 'Correct the name in REDIS_URL, or the resolver of this machine.',
   },
+  client_certificate: {
+    words: /CERTIFICATE_REQUIRED|ALERT_((BAD|NO)_CERTIFICATE|CERTIFICATE_|UNKNOWN_CA)/,
+    says: 'Redis demands a certificate of its callers, and the service has none that it accepts.',
+    todo: 'Set REDIS_CERTIFICATE_FILE and REDIS_CERTIFICATE_KEY_FILE to one that its authority has signed and that is valid; or tls-auth-clients no in its configuration ("yes" is the default with TLS): user and password protect it.',
+    lasts: true,
+  },
   tls: {
     words:
       /ERR_SSL_|ERR_TLS_|CERT_|EPROTO|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|wrong version number/,
@@ -272,6 +278,8 @@ const says = (words: RegExp) => (err: unknown) => err instanceof Error && words.
 export const isNotLoaded = says(/^ERR Function not found$|^NOSCRIPT /);
 /** True if the server has the library already. */
 export const isLoaded = says(/already exists/);
+/** True if another process has deleted the library. */
+export const isDeleted = says(/^ERR Library not found/);
 /** The answer of a demoted primary. A script's error has more before the word. */
 export const isReadOnly = says(/READONLY You can't write/);
 /** True for a command whose slot has moved or is being moved. */
@@ -279,20 +287,3 @@ export const isRedirected = says(/^(MOVED|ASK|TRYAGAIN) /);
 
 /** Handles an error that also reaches the callers: this only prevents an unhandled rejection. */
 export function ignore(): void {}
-
-/**
- * Does one client's part of a longer work, so that its broken keys do not stop the parts of other clients.
- *
- * @param onBroken is called with the error of the work
- * @returns the result of the work; undefined if it threw
- * @throws if Redis is unavailable
- */
-export async function unlessBroken<T>(work: () => Promise<T>, onBroken: (err: unknown) => unknown) {
-  try {
-    return await work();
-  } catch (err) {
-    if (isRedisUnavailable(err)) throw err;
-    await onBroken(err);
-    return undefined;
-  }
-}

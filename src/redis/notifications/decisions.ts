@@ -1,4 +1,5 @@
 /** Why something was or was not sent for an asset. */
+import { shared } from '../../constants.js';
 import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
@@ -30,7 +31,8 @@ export async function explainAsset(db: Db, clientToken: string, platformId: stri
   const isNone = none !== undefined && (queued === undefined || none.at >= queued.at);
   return {
     platformId,
-    knownSegments: known === null ? 0 : (known.length - 22) / 6 + besides,
+    knownSegments:
+      known === null ? 0 : (known.length - shared.knownHeaderBytes) / shared.fingerprintBytes + besides,
     lastEvent: isNone ? { eventId: none.event_id, at: none.at, decision: none.decision } : queued,
     lastNotification: made,
   };

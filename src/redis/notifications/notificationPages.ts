@@ -1,6 +1,8 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
+
+import { shared } from '../../constants.js';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 import type { NotificationState } from '../owed/standing.js';
@@ -73,15 +75,17 @@ const entriesPerStep = 200;
 /** Bounds the work of one call if a filter matches little: 10,000 entries; the position then continues the list. */
 const piecesAtMost = 50;
 
-/** As `trim_list` of notification.lua has it. */
-const listedAtMost = 10_000;
-
-/** Returns when the oldest listed notification was accepted, ms, if the list is full: older ones may be missing. */
-export async function listedSince(db: Db, clientToken: string): Promise<number | undefined> {
+/**
+ * Returns since when a list is complete, ms: failed ones are kept for their time, those that ended otherwise for 14 days, and the newest
+ * 10,000 of them; undefined: all that are owed are listed.
+ */
+export async function completeSince(db: Db, clientToken: string, order: NotificationOrder) {
+  if (order === 'owed_since') return undefined;
+  if (order === 'failed_at') return nowOf(db) - db.settings.keepFailedMs;
   const { notifications } = db.client(clientToken);
-  if ((await db.redis.zcard(notifications)) < listedAtMost) return undefined;
-  const [, oldest] = await db.redis.zrange(notifications, '0', '0', 'WITHSCORES');
-  return Number(oldest);
+  const isFull = (await db.redis.zcard(notifications)) >= shared.listedAtMost;
+  const [, oldest] = isFull ? await db.redis.zrange(notifications, '0', '0', 'WITHSCORES') : [];
+  return Math.max(Number(oldest ?? 0), nowOf(db) - shared.recordKeptDays * 86_400_000);
 }
 
 /**

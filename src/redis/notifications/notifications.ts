@@ -1,4 +1,5 @@
 /** Reads the records of notifications. */
+import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { type AttemptRecord, type NotificationState, readStandings } from '../owed/standing.js';
 import type { Priority } from '../owed/turn.js';
@@ -17,6 +18,8 @@ export interface NotificationRecord {
   /** The name of the workflow that it shares with others, `-` if it has none; absent: it has its own. */
   group?: string;
   endedAt?: number;
+  /** When its event was claimed, as its requests say it. */
+  updatedAt?: string;
   /** While it waits: when it may be attempted next (absent if it waits for a change from outside), and why then. */
   nextAttemptAt?: number;
   waitingReason?: WaitReason;
@@ -39,9 +42,17 @@ export async function getNotification(
     readRecords(db, clientToken, [notificationId]),
     db.redis.hget(db.client(clientToken).notification(notificationId), 'attempts'),
   ]);
-  const attempts = lines ? lines.split('\n').map((line) => JSON.parse(line) as AttemptRecord) : [];
-  return found && { ...found, attempts };
+  return found && { ...found, attempts: attemptsIn(lines) };
 }
+
+const attemptsIn = (lines: string | null): AttemptRecord[] =>
+  lines ? lines.split('\n').map((line) => JSON.parse(line)) : [];
+
+/** Reads the attempts of some notifications, up to 8 KiB of each. */
+export const readAttemptsOf = (db: Db, clientToken: string, ids: readonly string[]) =>
+  mapInPages(ids, 50, async (id) =>
+    attemptsIn(await db.redis.hget(db.client(clientToken).notification(id), 'attempts')),
+  );
 
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
 export async function findNotification(
@@ -80,9 +91,20 @@ export async function readRecords(
 }
 
 async function readRecord(db: Db, clientToken: string, id: string): Promise<ListedNotification | undefined> {
-  const fields = ['asset', 'event', 'accepted_at', 'state', 'priority', 'group', 'by', 'reason', 'ended_at'];
+  const fields = [
+    'asset',
+    'event',
+    'accepted_at',
+    'state',
+    'priority',
+    'group',
+    'by',
+    'reason',
+    'ended_at',
+    'updated_at',
+  ];
   const read = await db.redis.hmget(db.client(clientToken).notification(id), ...fields);
-  const [asset, event, acceptedAt, state, priority, group, by, reason, endedAt] = read;
+  const [asset, event, acceptedAt, state, priority, group, by, reason, endedAt, updatedAt] = read;
   if (!asset) return undefined;
   return {
     notificationId: id,
@@ -94,6 +116,7 @@ async function readRecord(db: Db, clientToken: string, id: string): Promise<List
     acceptedAt: Number(acceptedAt),
     ...(group && { group }),
     ...(endedAt && { endedAt: Number(endedAt) }),
+    ...(updatedAt && { updatedAt }),
     ...(by && { by }),
     ...(reason && { reason }),
   };

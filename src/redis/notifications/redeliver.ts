@@ -1,10 +1,8 @@
 /** Makes notifications due or owed again, or cancels them, for operators and publishers. */
-import { assetSlot } from '../../ids.js';
 import { restsBetweenSteps } from '../../promises.js';
 import { type Db, timeAt } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceChange, announceClaims } from '../owed/owedClients.js';
-import { listedEntries, listedSince, type OnPiece } from './notificationPages.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
 export async function cancelNotification(db: Db, clientToken: string, notificationId: string) {
@@ -84,48 +82,4 @@ async function eachFailed(
     progress(count);
     await rest();
   }
-}
-
-/**
- * Makes each asset with a notification delivered in that time owed again by its newest one, unless it is owed or
- * was delivered after that time. Without `until` that is the time of the first such call in a day: a repeat owes nothing twice. The
- * caller wakes catch-up.
- * @returns `listedSince`: set if deliveries of that time may be missing
- */
-export async function replayDelivered(
-  db: Db,
-  clientToken: string,
-  range: Range,
-  onPiece?: OnPiece,
-): Promise<{ count: number; until: number; listedSince?: number }> {
-  const { since, until = await firstEnd(db, clientToken, range), dryRun } = range;
-  if (!dryRun) await announceClaims(db, clientToken);
-  const seen = new Set<string>();
-  let count = 0;
-  for await (const { entries } of listedEntries(db, clientToken, { state: 'delivered' }, onPiece)) {
-    const assets = entries.flatMap(({ notificationId, platformId = '', endedAt = 0 }) => {
-      if (endedAt < since || endedAt > until || seen.has(platformId)) return [];
-      seen.add(platformId);
-      const { bucket, field } = assetSlot(platformId);
-      return [platformId, notificationId, bucket, field];
-    });
-    if (assets.length === 0) continue;
-    count += await runScript<number>(db, 'oweAgain', clientToken, [until, dryRun ? 1 : 0, ...assets]);
-  }
-  const listed = await listedSince(db, clientToken);
-  const missingUntil = await db.redis.hget(db.client(clientToken).endpoint, 'missing_until');
-  const isWhole = listed === undefined || Math.max(listed, Number(missingUntil)) <= since;
-  return { count, until, ...(!isWhole && { listedSince: listed }) };
-}
-
-const daySeconds = 86_400;
-
-/** Returns the time of the first replay from `since` on without an end, within a day, ms; a dry run is none. */
-async function firstEnd(db: Db, clientToken: string, { since, dryRun }: Range): Promise<number> {
-  const key = db.client(clientToken).replayEnd(since);
-  const now = await timeAt(db, key);
-  const first = dryRun
-    ? await db.redis.get(key)
-    : await db.redis.set(key, now, 'EX', daySeconds, 'NX', 'GET');
-  return Number(first ?? now);
 }

@@ -1,35 +1,93 @@
-/** The feed of a client's updates: a stream, whose entries Redis gives ids that only rise (`add_update` in updates.lua). */
+/** The feed of a client's updates: each asset once, by its newest update (`add_update` in updates.lua). */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
-import type { Db } from '../connection/db.js';
+import { shared } from '../../constants.js';
+import { assetSlot, idOfAnswer, withSlots } from '../../ids.js';
+import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 
-/** The newest updates of a client that are kept. */
-export const keptUpdates = 100_000;
-const feedBeginning = '0-0';
+/** Where a reader continues: a position, and the asset that was there ('': none was). */
+export interface Place {
+  position: number;
+  platformId: string;
+}
+
+export const feedBeginning: Place = { position: 0, platformId: '' };
+
+/** Returns the place before every update that was claimed at a time (ms) or later: no position is less than its time. */
+export const placeBefore = (ms: number): Place => ({ position: Math.max(ms * 1000 - 1, 0), platformId: '' });
+
+export interface Update {
+  platformId: string;
+  /** The asset's last notification; undefined if its newest update made none: there was no URL. */
+  notificationId?: string | undefined;
+  /** When its event was claimed, us. */
+  updatedAtUs: number;
+}
+
+/** Reads what `write_known` in known.lua has noted of an asset's newest update; undefined if there is none. */
+export function updateIn(known: Buffer | null): Omit<Update, 'platformId'> | undefined {
+  const packed = known?.readBigUInt64BE(shared.knownHeaderBytes - 8) ?? 0n;
+  if (known === null || packed === 0n) return undefined;
+  const isNotified = (packed & 1n) === 1n;
+  return {
+    updatedAtUs: Number(packed >> 8n),
+    ...(isNotified && { notificationId: idOfAnswer(known.subarray(4, 20)) }),
+  };
+}
 
 /**
- * Returns the next updates after a position (the id of an entry), oldest first, each asset once, with its newest update among these. Without
- * a position it begins with the oldest kept one. The page is empty if nothing is new. `updatedAt`: when the event was claimed, ms.
- * @returns undefined if updates after the position may be gone: 100,000 have followed, or Redis has lost the position
+ * Returns the next updates after a place. An asset of which nothing is known any more leaves the feed.
+ * @returns undefined if updates after the place may be gone: Redis has lost some, or the time of their segments is over
  */
-export async function readUpdates(db: Db, clientToken: string, limit: number, after?: string) {
-  const { updates: key } = db.client(clientToken);
-  const begin = after ?? feedBeginning;
-  const entries = await db.redis.xrange(key, begin, '+', 'COUNT', limit + 2);
-  // The script keeps one entry more, so that the entry of a position exists while 100,000 follow it.
-  if (begin !== feedBeginning && entries.shift()?.[0] !== begin) return undefined;
-  if (after === feedBeginning && (await db.redis.xlen(key)) > keptUpdates) return undefined;
+export async function readUpdates(db: Db, clientToken: string, limit: number, after = feedBeginning) {
+  const keys = db.client(clientToken);
+  const lost = db.nodes.lost.get(db.nodes.ownerOf(keys.feed) as Redis);
+  // The asset that was there may have been updated since: then the feed does not show that others are missing.
+  const isLost = lost && after.position > lost.from * 1000 && after.position < lost.at * 1000;
+  if (isLost && after.platformId !== '') return undefined;
+  const { bucket, field } = assetSlot(after.platformId);
+  const keptMs = db.settings.keepSegmentsSeconds * 1000;
+  const args = [after.position, after.platformId, bucket, field, limit + 1, keptMs];
+  const [isGone, ...flat] = await runScript<[number, ...string[]]>(db, 'readUpdates', clientToken, args);
+  if (isGone === 1) return undefined;
+  const entries = toPairs(flat);
   const page = entries.slice(0, limit);
-  const newest = new Map<string, { platformId: string; notificationId: string; updatedAt: number }>();
-  for (const [entry, [, notificationId = '', , platformId = '']] of page) {
-    const updatedAt = Number(entry.split('-')[0]) + db.clockOffsetMs();
-    // Moves the asset after those that came in between.
-    newest.delete(platformId);
-    newest.set(platformId, { platformId, notificationId, updatedAt });
+  const slots = page.map(([platformId]) => assetSlot(platformId));
+  const known = await Promise.all(
+    slots.map((slot) => db.redis.hgetBuffer(keys.known(slot.bucket), slot.field)),
+  );
+  const updates: Update[] = [];
+  const unknown: string[] = [];
+  for (const [i, [platformId]] of page.entries()) {
+    const update = updateIn(known[i] ?? null);
+    if (update !== undefined) updates.push({ platformId, ...update });
+    else unknown.push(platformId);
   }
-  return { updates: [...newest.values()], end: page.at(-1)?.[0] ?? begin, hasMore: entries.length > limit };
+  if (unknown.length > 0) await runScript(db, 'dropUpdates', clientToken, withSlots(unknown));
+  const [platformId, position] = page.at(-1) ?? [after.platformId, after.position];
+  return {
+    updates,
+    end: { platformId, position: Number(position) } satisfies Place,
+    hasMore: entries.length > limit,
+  };
+}
+
+/** Returns since when the feed is complete, ms; undefined: it is complete at any age. */
+export function feedSince(db: Db): number | undefined {
+  const { keepSegmentsSeconds: kept } = db.settings;
+  return kept === 0 ? undefined : nowOf(db) - kept * 1000;
+}
+
+/** Assets that one look of `trimUpdates` tries. */
+const triedAtOnce = 200;
+
+/** Tries some assets of the feed at random, and removes those of which nothing is known any more. */
+export async function trimUpdates(db: Db, clientToken: string): Promise<void> {
+  const keys = db.client(clientToken);
+  const some = (await db.redis.zrandmember(keys.feed, triedAtOnce)) as string[];
+  if (some.length > 0) await runScript(db, 'dropUpdates', clientToken, withSlots(some));
 }
 
 /** Lets callers wait for a client's next update, whichever process claims its event: over one subscription, at no cost for Redis. */
@@ -102,10 +160,15 @@ export function createUpdateWaits(db: Db) {
       void wakeAll(false);
     },
     /**
-     * Resolves as soon as there may be an entry of the client's feed after `position`; else after `waitMs`, or when `signal` aborts.
+     * Resolves as soon as there may be an update of the client after a place; else after `waitMs`, or when `signal` aborts.
      * @returns false if nothing may be new @throws errors of Redis
      */
-    async next(clientToken: string, position: string, waitMs: number, signal: AbortSignal): Promise<boolean> {
+    async next(
+      clientToken: string,
+      { position }: Place,
+      waitMs: number,
+      signal: AbortSignal,
+    ): Promise<boolean> {
       await subscribe();
       const { updates: channel } = db.client(clientToken);
       let timer: NodeJS.Timeout | undefined;

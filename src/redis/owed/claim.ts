@@ -1,8 +1,10 @@
 /** Claims events: decides once for each whether it makes a notification, and makes its asset owed. */
 
+import { shared } from '../../constants.js';
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
+import { inOrder } from '../connection/arguments.js';
 import type { Db } from '../connection/db.js';
-import { runScript, type ScriptArgument } from '../connection/library.js';
+import { runScript } from '../connection/library.js';
 import { checkMarks, requireData } from '../connection/mark.js';
 import { announceClaims } from './owedClients.js';
 import { askTaking, type Priority, type Takes, type Taking } from './turn.js';
@@ -28,8 +30,6 @@ export interface ArrivedEvent {
 
 /** A script that claims more events would delay Redis for others. */
 export const claimsPerScript = 100;
-/** The group of an event that has no workflow. */
-export const withoutWorkflow = '-';
 
 /** An event whose asset is owed, as its workflow carries it. */
 export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
@@ -75,15 +75,28 @@ export async function claimEvents(
   taking?: Taking,
 ): Promise<Claims> {
   requireData(db);
-  const args: ScriptArgument[] = [db.settings.keepSegmentsSeconds];
+  const args = inOrder('claim', db.settings);
   for (const event of events) {
-    const { notificationId, platformId, eventId, acceptedAt, group = '', trace = '', body = '' } = event;
-    const { bucket, field } = assetSlot(platformId);
-    const lane = event.priority === 'live' ? 'L' : 'B';
-    const fingerprints = segmentFingerprints(event.segments);
-    args.push(bucket, field, notificationId, idToBytes(notificationId), platformId, eventId, lane);
-    args.push(acceptedAt, event.notify ? 0 : 1, group, event.lookedUp ?? -1, event.forgets ?? 0);
-    args.push(fingerprints, trace, body);
+    const { notificationId: id, platformId: asset, acceptedAt, group, trace, body } = event;
+    const { bucket, field: slot } = assetSlot(asset);
+    const values = inOrder('event', {
+      bucket,
+      slot,
+      id,
+      idBytes: idToBytes(id),
+      asset,
+      event: event.eventId,
+      lane: event.priority === 'live' ? 'L' : 'B',
+      acceptedAt,
+      isSilent: !event.notify,
+      group,
+      lookedUp: event.lookedUp ?? -1,
+      forgets: event.forgets ?? 0,
+      fingerprints: segmentFingerprints(event.segments),
+      trace,
+      body,
+    });
+    args.push(...values);
   }
   return await askTaking<{ claims: Claim[] }>(db, 'claim', clientToken, args, taking);
 }
@@ -102,7 +115,7 @@ export async function claimAgain(db: Db, clientToken: string, events: readonly C
   const again = events.map(({ claim: lost, ...event }) => ({
     ...event,
     notify: true,
-    group: withoutWorkflow,
+    group: shared.withoutWorkflow,
     lookedUp: lost - 1,
   }));
   return claimOnly(db, clientToken, again);

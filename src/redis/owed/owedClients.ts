@@ -101,6 +101,32 @@ export async function* stoppedClients(db: Db, onError: (err: unknown) => void) {
   }
 }
 
+/**
+ * Reads, in pages, the clients that may be owed something, have failed assets, or are failing, paused or broken: those of the index, the
+ * stopped ones, and those that the sweep has found amiss. @throws if a part of the index cannot be read
+ */
+export async function* clientsToLookAt(db: Db): AsyncGenerator<string[]> {
+  const fail = (err: unknown) => {
+    throw err;
+  };
+  const seen = new Set<string>();
+  const unseen = (page: string[]) => page.filter((token) => !seen.has(token) && seen.add(token));
+  for await (const page of db.redis.sscanStream(db.global.amissClients, { count: 500 }))
+    yield unseen(page as string[]);
+  for await (const page of stoppedClients(db, fail)) yield unseen(page.map(({ clientToken }) => clientToken));
+  for await (const page of indexedClients(db, fail)) yield unseen(page);
+}
+
+const atOnce = 1000;
+
+/** Notes all clients that are amiss although they may be owed nothing. */
+export async function noteAmiss({ redis, global }: Db, amiss: ReadonlySet<string>): Promise<void> {
+  const key = global.amissClients;
+  const gone = (await redis.smembers(key)).filter((token) => !amiss.has(token));
+  for (const left = [...amiss]; left.length > 0; ) await redis.sadd(key, left.splice(0, atOnce));
+  while (gone.length > 0) await redis.srem(key, gone.splice(0, atOnce));
+}
+
 async function* scanned(
   { nodes }: Db,
   [whole, beside]: [string, (tag: string) => string],

@@ -1,5 +1,6 @@
 /** How notifications stand: what became of each, or why it is not sent now, and until when. */
 import { assetSlot, idToBytes } from '../../ids.js';
+import { inOrder } from '../connection/arguments.js';
 import type { Db } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 import type { WaitReason } from './waitReasons.js';
@@ -99,8 +100,9 @@ export async function readStandings(db: Db, clientToken: string, asked: readonly
   const found: Standing[] = [];
   for (let i = 0; i < asked.length; i += perCall) {
     const args = asked.slice(i, i + perCall).flatMap(({ notificationId, platformId, claim = 0 }) => {
-      const { bucket, field } = assetSlot(platformId);
-      return [notificationId, platformId, bucket, field, idToBytes(notificationId), claim];
+      const { bucket, field: slot } = assetSlot(platformId);
+      const idBytes = idToBytes(notificationId);
+      return inOrder('look', { id: notificationId, asset: platformId, bucket, slot, idBytes, claim });
     });
     const given = [maxInFlight, drainPerSecond, ...args];
     const answers = await askScript<Answer[]>(db, 'look', clientToken, given);
@@ -132,7 +134,5 @@ export interface Plan {
  * @param leastMs how long it sleeps at least
  */
 export function planCatchUp(db: Db, clientToken: string, leastMs: number) {
-  const { retentionMs, maxInFlight, drainPerSecond, leaseMs } = db.settings;
-  const args = [retentionMs, maxInFlight, drainPerSecond, leastMs, leaseMs];
-  return askScript<Plan>(db, 'plan', clientToken, args);
+  return askScript<Plan>(db, 'plan', clientToken, inOrder('plan', { ...db.settings, leastMs }));
 }

@@ -1,8 +1,9 @@
 /** Settles attempts and takes the next ones of a client, in one script: the one gate before every POST. */
 import { randomBytes } from 'node:crypto';
 import { type Moment, momentIn } from '../../times.js';
+import { inOrder, type ScriptArgument } from '../connection/arguments.js';
 import type { Db } from '../connection/db.js';
-import { askScript, type ScriptArgument } from '../connection/library.js';
+import { askScript } from '../connection/library.js';
 import type { AttemptRecord } from './standing.js';
 
 const ownName = randomBytes(6).toString('base64url');
@@ -30,6 +31,10 @@ export interface Taken {
   trace?: string;
   /** The body of a notice; undefined for an asset-update. */
   body?: string;
+  /** When the newest update of the asset was claimed, ms, with a fraction where two would be equal; of a notice, when it was made. */
+  updatedAt?: string;
+  /** The attempts of this notification that have failed, and this one. */
+  attempt: number;
 }
 
 /** The attempts that a call has taken, and the client's next time. */
@@ -62,10 +67,8 @@ export interface Settled {
   change?: { from: EndpointHealth; to: EndpointHealth; why: string };
   /** When its event was accepted, ms; absent if its record is gone. */
   acceptedAt?: number;
-  /** No attempt of this notification has ended before. */
-  isFirst: boolean;
-  /** The state, the bounds or the receiver of the client may have held the event back. */
-  wasHeld: boolean;
+  /** No attempt of this notification has ended before, and its client did not hold it back: by state, bounds or receiver. */
+  isTimed: boolean;
 }
 
 /** How a call takes. */
@@ -89,18 +92,24 @@ export type Turned = Takes & { settled: Settled[] };
 /** Runs one turn. @throws errors of Redis; a repeated turn names the nonce of the first as lost */
 export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<Turned> {
   const { lost = [], verdicts = [], givenBack = [] } = turn;
-  const settings = verdicts.some(({ ok }) => !ok) ? JSON.stringify(db.settings) : '';
-  const args: ScriptArgument[] = [lost.join(' '), settings, verdicts.length];
+  const settings = verdicts.some(({ ok }) => !ok) ? JSON.stringify(db.settings) : undefined;
+  const args = inOrder('turn', { lost: lost.join(' '), settings, verdicts: verdicts.length });
   for (const { taken, ok, retryAfterMs = 0, attempt } of verdicts) {
+    const { platformId: asset, notificationId: id, nonce, epoch } = taken;
     const { status = '', error = '' } = attempt;
-    args.push(taken.platformId, taken.notificationId, taken.nonce, taken.epoch, ok ? 1 : 0, status, error);
-    args.push(retryAfterMs, JSON.stringify(attempt), ok ? 0 : Math.random());
+    const line = JSON.stringify(attempt);
+    const random = ok ? 0 : Math.random();
+    const verdict = { asset, id, nonce, epoch, isOk: ok, status, error, retryAfterMs, line, random };
+    args.push(...inOrder('verdict', verdict));
   }
-  for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.nonce, Math.ceil(inMs));
+  for (const { taken, inMs } of givenBack) {
+    const { platformId: asset, nonce } = taken;
+    args.push(...inOrder('givenBack', { asset, nonce, inMs: Math.ceil(inMs) }));
+  }
   return { settled: [], ...(await askTaking<Partial<Turned>>(db, 'turn', clientToken, args, turn)) };
 }
 
-type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body';
+type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body' | 'updatedAt' | 'attempt';
 
 /** The answer of `answer_taken` in take.lua: what all attempts share is in it once. Without `taken`, nothing was taken. */
 interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'nonce' | 'leaseEnds'>> {
@@ -120,18 +129,18 @@ export async function askTaking<Answer>(
   args: readonly ScriptArgument[],
   { nonce = '', most = 0 }: Partial<Taking> = {},
 ): Promise<Answer & Takes> {
-  const { knownSecrets, settings } = db;
-  const known = knownSecrets.get(clientToken);
-  const limits = [settings.leaseMs, settings.maxInFlight, settings.drainPerSecond, nonce, most];
-  const given = [...limits, known?.version ?? '', ...args];
+  const { leaseMs, maxInFlight, drainPerSecond } = db.settings;
+  const known = db.knownSecrets.get(clientToken);
+  const knownSecrets = known?.version ?? '';
+  const bounds = inOrder('bounds', { leaseMs, maxInFlight, drainPerSecond, nonce, most, knownSecrets });
   // Redis counts the lease from later on.
-  const leaseEnds = momentIn(settings.leaseMs);
-  const answer = await askScript<Answer & TakesAnswer>(db, script, clientToken, given);
+  const leaseEnds = momentIn(leaseMs);
+  const answer = await askScript<Answer & TakesAnswer>(db, script, clientToken, [...bounds, ...args]);
   const { taken = [], epoch, url, secrets, secretsVersion: version } = answer;
   if (secrets !== undefined && version !== undefined) {
-    const [oldest = ''] = knownSecrets.keys();
-    if (knownSecrets.size >= maxKnownSecrets) knownSecrets.delete(oldest);
-    knownSecrets.set(clientToken, { version, fields: secrets });
+    const [oldest = ''] = db.knownSecrets.keys();
+    if (db.knownSecrets.size >= maxKnownSecrets) db.knownSecrets.delete(oldest);
+    db.knownSecrets.set(clientToken, { version, fields: secrets });
   }
   const shared = { nonce, epoch, url, leaseEnds, secrets: secrets ?? known?.fields } as Omit<Taken, Own>;
   return { ...answer, taken: taken.map((own) => ({ ...shared, ...own })) };

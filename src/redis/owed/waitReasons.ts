@@ -22,43 +22,46 @@ interface Wait {
   says: string;
   /** Of the client whose next notification waits for this reason; a `clear` one whose attempts fail is `retrying`. */
   situation: Situation;
-  /** True if the notification only waits for a place: its workflow waits for that. */
-  isForPlace: boolean;
+  /**
+   * What ends it: a place, for which its workflow waits; a time or an attempt's end; a change from outside, before which the sweep
+   * leaves the client alone.
+   */
+  endsBy: 'place' | 'time' | 'change';
 }
 
 /** `due`, `in_flight`, `retry` and `quiet` concern one notification, the others the whole client. */
 export const waits = {
-  due: { says: 'its turn comes now', situation: 'clear', isForPlace: true },
-  in_flight: { says: 'an attempt is under way', situation: 'clear', isForPlace: false },
-  retry: { says: 'it is tried again at its own time', situation: 'clear', isForPlace: false },
+  due: { says: 'its turn comes now', situation: 'clear', endsBy: 'place' },
+  in_flight: { says: 'an attempt is under way', situation: 'clear', endsBy: 'time' },
+  retry: { says: 'it is tried again at its own time', situation: 'clear', endsBy: 'time' },
   quiet: {
     says: 'the quiet period of the site gathers events of its video',
     situation: 'clear',
-    isForPlace: false,
+    endsBy: 'time',
   },
   failing: {
-    says: 'the endpoint is failing, and one notification at a time tries it',
+    says: 'the endpoint is failing, and is probed with one notification at a time',
     situation: 'failing',
-    isForPlace: false,
+    endsBy: 'time',
   },
   not_before: {
     says: 'the endpoint asked to wait (Retry-After)',
     situation: 'not_before',
-    isForPlace: false,
+    endsBy: 'time',
   },
   rate: {
     says: 'its turn comes as fast as the rate of the site allows',
     situation: 'draining',
-    isForPlace: true,
+    endsBy: 'place',
   },
-  full: { says: 'its turn comes when an attempt under way ends', situation: 'draining', isForPlace: true },
-  paused: { says: 'deliveries are paused', situation: 'paused', isForPlace: false },
+  full: { says: 'its turn comes when an attempt under way ends', situation: 'draining', endsBy: 'place' },
+  paused: { says: 'deliveries are paused', situation: 'paused', endsBy: 'change' },
   suspended: {
     says: 'the endpoint is suspended until you resume',
     situation: 'suspended',
-    isForPlace: false,
+    endsBy: 'change',
   },
-  no_registration: { says: 'no URL is registered', situation: 'no_url', isForPlace: false },
+  no_registration: { says: 'no URL is registered', situation: 'no_url', endsBy: 'change' },
 } as const satisfies Record<string, Wait>;
 export type WaitReason = keyof typeof waits;
 export const waitReasons = Object.keys(waits) as WaitReason[];

@@ -5,11 +5,13 @@
 import { hash, randomBytes } from 'node:crypto';
 import { type AccountId, newAccountId, noticesClient } from '../../ids.js';
 import { mapInPages } from '../../promises.js';
+import type { ScriptArgument } from '../connection/arguments.js';
 import { type Db, nowOf } from '../connection/db.js';
-import { evaluate, type ScriptArgument } from '../connection/library.js';
-import { ChangeRefused, type Client, getClient, listClients, readEach } from './clients.js';
+import { evaluate } from '../connection/library.js';
+import { ChangeRefused, type Client, getClient, listClients } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
-import { setHeld } from './endpoint.js';
+import { holdOf, setHeld } from './endpoint.js';
+import { readIndex } from './nameIndex.js';
 
 export type Credentials = { clientId: string; clientSecret: string };
 export type Account = NonNullable<Awaited<ReturnType<typeof getAccount>>>;
@@ -45,8 +47,12 @@ export async function createAccount(
   if ((await db.redis.exists(db.global.account(accountId))) === 0) await begins?.(account);
   const secret = randomSecret();
   const fields = { secret_hash: secretHash(secret), name, scopes: scopes.join(' '), generation: 1 };
-  const given = Object.entries({ ...fields, created_at: Date.now() }).flat();
-  await db.redis.sadd(db.global.accounts, accountId);
+  const created_at = Date.now();
+  const given = Object.entries({ ...fields, created_at }).flat();
+  await Promise.all([
+    db.redis.sadd(db.global.accounts, accountId),
+    db.redis.hsetnx(db.global.accountIndex, accountId, `${created_at}\n${name}`),
+  ]);
   const isNew = (await evaluate(db, 'createAccount', [db.global.account(accountId)], given)) === 1;
   return { ...account, client_secret: secret, isNew, namesake: first === accountId ? undefined : first };
 }
@@ -60,17 +66,30 @@ export async function getAccount(db: Db, accountId: string) {
     clientId: clientIdOf(accountId),
     scopes: (record.scopes ?? '').split(' ').filter(Boolean),
     disabled: record.disabled === '1',
+    paused: record.paused === '1',
     /** Raised to end all tokens; each token carries the generation under which it was minted. */
     generation: Number(record.generation ?? 0),
     createdAtMs: Number(record.created_at ?? 0),
   };
 }
 
-/** Lists every account, oldest first, without secrets. */
-export async function listAccounts(db: Db): Promise<Account[]> {
-  const ids = await db.redis.smembers(db.global.accounts);
-  const accounts = await readEach(ids, (id) => getAccount(db, id));
-  return accounts.sort((a, b) => a.createdAtMs - b.createdAtMs);
+/** Lists the accounts whose name is meant, the oldest first. */
+export async function findAccounts(db: Db, isMeant: (name: string) => boolean) {
+  const { accounts, accountIndex } = db.global;
+  const nameIn = (entry: string) => entry.slice(entry.indexOf('\n') + 1);
+  const found = await readIndex(db, [accountIndex, accounts], (entry) => isMeant(nameIn(entry)));
+  if (found === undefined) {
+    // A creation was cut off before its entry.
+    await mapInPages(await db.redis.smembers(accounts), 100, async (id) => {
+      const { createdAtMs = 0, name = '' } = (await getAccount(db, id)) ?? {};
+      await db.redis.hsetnx(accountIndex, id, `${createdAtMs}\n${name}`);
+    });
+    return findAccounts(db, isMeant);
+  }
+  const entries = [...found].map(([id, entry]) => {
+    return { accountId: id, name: nameIn(entry), createdAtMs: Number.parseInt(entry, 10) };
+  });
+  return entries.sort((a, b) => a.createdAtMs - b.createdAtMs);
 }
 
 /**
@@ -89,17 +108,27 @@ export async function rotateSecret(db: Db, accountId: string, { now = false }: {
  * while it is disabled.
  * @returns its clients @throws ChangeRefused
  */
-export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<Client[]> {
-  await changeAccount(db, 'changeAccount', accountId, ['disabled', disabled ? 1 : 0]);
+export const setDisabled = (db: Db, accountId: string, disabled: boolean): Promise<Client[]> =>
+  setStopped(db, accountId, 'disabled', disabled);
+
+/** Disables or pauses an account, or ends that. A pause holds its clients, and ends no token. @returns its clients @throws ChangeRefused */
+export async function setStopped(
+  db: Db,
+  accountId: string,
+  field: 'disabled' | 'paused',
+  value: boolean,
+): Promise<Client[]> {
+  await changeAccount(db, 'changeAccount', accountId, [field, value ? 1 : 0]);
   const clients = await listClients(db, accountId);
-  for (let held = !disabled, wanted = disabled; held !== wanted; ) {
+  // Another operator may have changed it meanwhile.
+  for (let held: ReturnType<typeof holdOf> | undefined; ; ) {
+    const account = await getAccount(db, accountId);
+    const wanted = account !== undefined && holdOf(account);
+    if (held === wanted) return clients;
     held = wanted;
     // One after the other, 5,000 take seconds.
-    await mapInPages(clients, 50, ({ clientToken }) => setHeld(db, clientToken, held));
-    // Another operator may have enabled or disabled it meanwhile.
-    wanted = (await getAccount(db, accountId))?.disabled === true;
+    await mapInPages(clients, 50, ({ clientToken }) => setHeld(db, clientToken, wanted));
   }
-  return clients;
 }
 
 /**

@@ -6,9 +6,10 @@ import {
   isNoticesClient,
   newClientToken,
 } from '../../ids.js';
-import { mapInPages } from '../../promises.js';
+import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import type { Db } from '../connection/db.js';
-import { setHeld } from './endpoint.js';
+import { holdOf, setHeld } from './endpoint.js';
+import { readIndex } from './nameIndex.js';
 
 export type Client = NonNullable<Awaited<ReturnType<typeof getClient>>>;
 
@@ -43,11 +44,14 @@ export async function createClient(
   await Promise.all([
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),
+    db.redis.hsetnx(db.global.clientIndex, clientToken, `${wanted.name}\n`),
   ]);
   // Written last: a repeat completes a client without a name, whose creation was cut off.
   const isNew = await db.redis.hsetnx(key, 'name', wanted.name);
   if (isNew === 0 && !wanted.ifAbsent) throw taken();
-  if ((await db.redis.hget(account, 'disabled')) === '1') await setHeld(db, clientToken, true);
+  const [disabled, paused] = await db.redis.hmget(account, 'disabled', 'paused');
+  const hold = holdOf({ disabled: disabled === '1', paused: paused === '1' });
+  if (hold) await setHeld(db, clientToken, hold);
   return { clientToken, accountId: wanted.accountId as AccountId, name: wanted.name };
 }
 
@@ -82,18 +86,28 @@ async function sortedTokens(db: Db, accountId?: string, after = ''): Promise<str
 
 /**
  * Lists at most `limit` clients of one account, or of all, after the client token `after`, in order; `next` if there are more.
+ * @param asked.only none but these
  * @param read returns what is shown of a client; undefined leaves it out
  */
 export async function pageOfClients<T>(
   db: Db,
-  asked: { accountId?: string | undefined; after?: string | undefined; limit: number },
+  asked: {
+    accountId?: string | undefined;
+    after?: string | undefined;
+    limit: number;
+    only?: { keys(): Iterable<string> } | undefined;
+  },
   read: (client: Client) => Promise<T | undefined>,
 ) {
-  const { limit } = asked;
-  const tokens = await sortedTokens(db, asked.accountId, asked.after);
+  const { limit, only, accountId, after = '' } = asked;
+  const tokens = only
+    ? [...only.keys()].filter((token) => token > after).sort()
+    : await sortedTokens(db, accountId, after);
+  const rest = restsBetweenSteps();
   const step = Math.min(limit + 1, 100);
   const found: { token: string; shown: T }[] = [];
   for (let i = 0; i < tokens.length && found.length <= limit; i += step) {
+    if (i > 0) await rest();
     const some = await readEach(tokens.slice(i, i + step), async (token) => {
       const client = await getClient(db, token);
       const shown = client && (await read(client));
@@ -105,12 +119,16 @@ export async function pageOfClients<T>(
   return { clients, next: found.length > limit ? found[limit - 1]?.token : undefined };
 }
 
+/** Returns the clients whose name, host or token is meant; undefined while the index is not complete. */
+export const findClients = (db: Db, isMeant: (text: string) => boolean) =>
+  readIndex(db, [db.global.clientIndex, db.global.clients], (entry, token) => isMeant(`${entry}\n${token}`));
+
 /** Bounds how many records Redis is asked for at a time: other calls of this process wait for the answers. */
 const atOnce = 100;
 
 /** Reads the records that there are, in order. */
 export async function readEach<T>(ids: readonly string[], read: (id: string) => Promise<T | undefined>) {
-  const found = await mapInPages(ids, atOnce, read);
+  const found = await mapInPages(ids, atOnce, read, restsBetweenSteps());
   return found.filter((record) => record !== undefined);
 }
 

@@ -1,11 +1,16 @@
 /** The counts of the last sweep, in one small hash, so that a reader of totals need not read every client. */
+
+import { unlessBroken } from '../connection/broken.js';
 import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
-import { unlessBroken } from '../connection/unavailable.js';
 import { trimFailed } from '../notifications/redeliver.js';
+import { trimUpdates } from '../notifications/updates.js';
+import { noteAmiss } from '../owed/owedClients.js';
 import { clientTokens } from './clients.js';
 import type { EndpointState } from './endpoint.js';
+import { indexClient, isIndexed } from './nameIndex.js';
 import { noticeFields } from './notices.js';
+import { dropFormer } from './secrets.js';
 
 /** A part is missing until a sweep has noted it, and while its time lies ahead, because Redis' clock was set back; `ageMs`: its age. */
 export interface Counts {
@@ -17,6 +22,8 @@ export interface Counts {
     overdueClients: number;
     /** For how long something could have been sent to the client furthest behind, ms. */
     oldestOverdueMs: number;
+    /** How far behind now the time is until which all has arrived, of the client furthest behind to which something may be sent, ms. */
+    undeliveredMs: number;
     /** Clients whose catch-up is known to run. */
     catchUps: number;
     /** Clients with a failing endpoint, by the class of its last failure; their accounts, and what they are owed. */
@@ -26,7 +33,7 @@ export interface Counts {
   } & Noted;
   /** Registrations by the state that people see; those, and their accounts, to which an attempt was made in the last day. */
   endpoints?: Record<
-    EndpointState | 'failedAssets' | 'keptFailed' | 'attempted' | 'attemptedAccounts',
+    EndpointState | 'failedAssets' | 'keptFailed' | 'attempted' | 'attemptedAccounts' | 'amiss',
     number
   > &
     Noted;
@@ -53,11 +60,21 @@ export async function readCounts(db: Db): Promise<Counts> {
   return Object.fromEntries(parts) as Counts;
 }
 
+/** What the sweep has found amiss counts for so long: it counts every minute. */
+const countedMs = 180_000;
+
+/** Returns whether `clientsToLookAt` misses nobody: false while no sweep counts. */
+export async function isAmissKnown(db: Db): Promise<boolean> {
+  const { endpoints } = await readCounts(db);
+  return endpoints?.amiss !== undefined && endpoints.ageMs < countedMs;
+}
+
 const dayMs = 86_400_000;
 
 /**
  * Counts the registrations of all clients by the state that people see, and the assets that have failed in the last day and were
- * neither recovered nor replaced: three commands for each client, in pages of 500. Removes those that were kept for long enough.
+ * neither recovered nor replaced: three commands for each client, in pages of 500. Removes those that were kept for long enough. Notes
+ * the clients that are amiss, and corrects by what lists find clients.
  * @param told `broken` is called for each client whose keys cannot be read, which is not counted;
  * `notice` for each client that has a notice to claim (records/notices.ts), which the same commands find
  * @throws if Redis is unavailable
@@ -76,39 +93,52 @@ export async function countEndpoints(
     attempted: 0,
   };
   const accounts = new Set<string | null>();
-  const fields = ['paused', 'held', 'state', 'last_success_at', 'last_failure_at', ...noticeFields] as const;
+  const amiss = new Set<string>();
+  const read = ['paused', 'held', 'state', 'last_success_at', 'last_failure_at', 'former_end'] as const;
+  const fields = [...read, ...noticeFields];
 
-  async function count(clientToken: string): Promise<void> {
+  async function count(clientToken: string, entry: string | null | undefined): Promise<void> {
     const keys = db.client(clientToken);
-    const [isRegistered, [paused, held, state, succeeded, hasFailed, ...notices], [, oldest]] =
+    const [url, [paused, held, state, succeeded, hasFailed, formerEnd, ...notices], [, oldest]] =
       await Promise.all([
-        db.redis.hexists(keys.registration, 'url'),
+        db.redis.hget(keys.registration, 'url'),
         db.redis.hmget(keys.endpoint, ...fields),
         db.redis.zrange(keys.failedAt, '0', '0', 'WITHSCORES'),
       ]);
-    const { keepFailedMs } = db.settings;
+    if (!isIndexed(entry, url ?? '')) await indexClient(db, clientToken, url ?? '');
+    if (formerEnd && Number(formerEnd) <= nowOf(db)) await dropFormer(db, clientToken);
+    const { keepFailedMs, keepSegmentsSeconds } = db.settings;
     if (Number(oldest) <= nowOf(db) - keepFailedMs) await trimFailed(db, clientToken);
+    if (keepSegmentsSeconds > 0) await trimUpdates(db, clientToken);
     if (oldest !== undefined) {
       counts.failedAssets += await db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf');
       counts.keptFailed += await db.redis.zcard(keys.failedAt);
     }
-    const isPaused = paused === '1' || held === '1';
-    if (isRegistered === 1) counts[isPaused ? 'paused' : ((state ?? 'active') as EndpointState)]++;
-    if (isRegistered === 1 && Math.max(Number(succeeded), Number(hasFailed)) > nowOf(db) - dayMs) {
+    const isPaused = paused === '1' || Boolean(held);
+    if (isPaused || (state ?? 'active') !== 'active' || oldest !== undefined) amiss.add(clientToken);
+    if (url !== null) counts[isPaused ? 'paused' : ((state ?? 'active') as EndpointState)]++;
+    if (url !== null && Math.max(Number(succeeded), Number(hasFailed)) > nowOf(db) - dayMs) {
       counts.attempted++;
       accounts.add(await db.redis.hget(keys.client, 'account_id'));
     }
     if (notices.some(Boolean)) told.notice(clientToken);
   }
 
+  const { clientIndex } = db.global;
   for await (const page of clientTokens(db)) {
-    const counting = page.map((clientToken) =>
+    const entries = page.length === 0 ? [] : await db.redis.hmget(clientIndex, ...page);
+    const counting = page.map((clientToken, i) =>
       unlessBroken(
-        () => count(clientToken),
-        (err) => told.broken(clientToken, err),
+        () => count(clientToken, entries[i]),
+        async (err) => {
+          told.broken(clientToken, err);
+          amiss.add(clientToken);
+          await db.redis.hsetnx(clientIndex, clientToken, '\n');
+        },
       ),
     );
     await Promise.all(counting);
   }
-  return { ...counts, attemptedAccounts: accounts.size };
+  await noteAmiss(db, amiss);
+  return { ...counts, attemptedAccounts: accounts.size, amiss: amiss.size };
 }

@@ -3,20 +3,17 @@
  * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; the records of ended
  * notifications, decisions, the list and changes of state expire at most 14 days later.
  */
-import { recordKeptDays } from '../../constants.js';
+import { shared } from '../../constants.js';
+import { knownBuckets } from '../../ids.js';
 import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceChange } from '../owed/owedClients.js';
 import { ChangeRefused, getClient } from './clients.js';
 import { resetRegistration } from './registrations.js';
 
-/** `KEEP_SECONDS` in notification.lua. */
-const keptSeconds = recordKeptDays * 86_400;
 const keysPerStep = 500;
 /** Assets in one script: some milliseconds of a busy Redis. */
 const assetsPerScript = 100;
-/** `assetSlot` in ids.ts. */
-const buckets = 0x4000;
 /** By then a registration or an attempt that began before its client's deletion has ended. */
 const clearedAgainMs = 600_000;
 
@@ -49,13 +46,13 @@ export async function deletionsUnderWay(db: Db, limit: number) {
 export async function clearDeletedClient(db: Db, clientToken: string): Promise<{ cancelled: number }> {
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
-  await db.redis.unlink(keys.updates, keys.failed, keys.failedAt);
+  await db.redis.unlink(keys.feed, keys.late, keys.failed, keys.failedAt);
   const cancelled = await repeat(db, 'cancelOwed', clientToken);
   await repeat(db, 'unlinkBeside', clientToken);
-  const known = Array.from({ length: buckets }, (_, bucket) => keys.known(bucket.toString(36)));
+  const known = Array.from({ length: knownBuckets }, (_, bucket) => keys.known(bucket.toString(36)));
   while (known.length > 0) await db.redis.unlink(...known.splice(0, keysPerStep));
   for (const key of [keys.notifications, keys.stateChanges, keys.endpoint]) {
-    await db.redis.expire(key, keptSeconds, 'NX');
+    await db.redis.expire(key, shared.recordKeptSeconds, 'NX');
   }
   return { cancelled };
 }

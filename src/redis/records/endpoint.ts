@@ -1,10 +1,11 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import type { Logger } from '../../log.js';
-import { mapInPages } from '../../promises.js';
+import { mapInPages, restsBetweenSteps } from '../../promises.js';
+import { unlessBroken } from '../connection/broken.js';
 import type { Db } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
-import { ignore, unlessBroken } from '../connection/unavailable.js';
-import { announceChange } from '../owed/owedClients.js';
+import { ignore } from '../connection/unavailable.js';
+import { announceChange, announceClaims } from '../owed/owedClients.js';
 import type { WaitReason } from '../owed/waitReasons.js';
 import { getRegistration, type Registration } from './registrations.js';
 
@@ -15,11 +16,19 @@ export type EndpointState = (typeof endpointStates)[number];
 export interface Endpoint {
   readAt: number;
   state: EndpointState;
-  /** The account is disabled: nothing is sent. */
+  /** The account is disabled, or paused: nothing is sent. */
   held: boolean;
+  accountPaused?: true;
   owed: number;
   inFlight: number;
-  oldestOwedAt?: number;
+  /** Since when the oldest asset is owed. */
+  owedSince?: number;
+  /** Each update that was claimed before has arrived, or was replaced by one that has, or ended as failed or cancelled; absent without a URL. */
+  deliveredUntil?: number;
+  /** The last replay: its span, the time of the updates that it has reached, how many assets it has owed again. */
+  replay?: { since: number; untilMs: number; at: number; count: number; runs: boolean; endedAt?: number };
+  /** Notifications that ended as cancelled in the last 14 days. */
+  cancelled: number;
   /** Assets whose newest notification has failed, and when the first of them did. */
   failed: number;
   failedSince?: number;
@@ -84,16 +93,22 @@ const concurrency = 100;
 /** Pauses all deliveries of a client, or ends the pause; the caller wakes catch-up. @returns whether that changed anything */
 export async function setPaused(db: Db, clientToken: string, paused: boolean): Promise<boolean> {
   const args = ['paused', paused ? 1 : 0, paused ? 'paused' : 'resumed'];
-  if (!paused) await announceChange(db, clientToken);
+  // `status` looks at clients that are announced, until the sweep has noted that this one is amiss.
+  await (paused ? announceClaims : announceChange)(db, clientToken);
   return (await runScript(db, 'stopEndpoint', clientToken, args)) === 1;
 }
 
-/** Holds a disabled account's client like a paused one, or ends the hold. @returns whether that changed anything */
-export async function setHeld(db: Db, clientToken: string, held: boolean): Promise<boolean> {
-  const why = held ? 'its account was disabled' : 'its account was enabled';
-  if (!held) await announceChange(db, clientToken);
-  return (await runScript(db, 'stopEndpoint', clientToken, ['held', held ? 1 : 0, why])) === 1;
+/** Holds the client of a disabled or paused account like a paused one, or ends the hold. @returns whether that changed anything */
+export async function setHeld(db: Db, clientToken: string, held: boolean | 'paused'): Promise<boolean> {
+  const why = `its account was ${held === 'paused' ? held : held ? 'disabled' : 'enabled or resumed'}`;
+  const value = held === 'paused' ? held : held ? 1 : 0;
+  await (held ? announceClaims : announceChange)(db, clientToken);
+  return (await runScript(db, 'stopEndpoint', clientToken, ['held', value, why])) === 1;
 }
+
+/** Returns whether an account's clients are held, of its record's fields: a disabled one's say so. */
+export const holdOf = ({ disabled, paused }: { disabled: boolean; paused: boolean }) =>
+  disabled || (paused && ('paused' as const));
 
 /**
  * Makes a suspended or failing endpoint due for a probe now; the caller wakes catch-up. After a successful probe the owed assets
@@ -117,7 +132,7 @@ export interface StateChange {
 }
 
 /**
- * Returns the changes of every client, or of one, since a time (ms), the oldest first.
+ * Returns the changes of every client, or of some, since a time (ms), the oldest first.
  * @param onBroken is called for each client whose changes cannot be read
  * @throws if Redis is unavailable
  */
@@ -125,15 +140,15 @@ export async function listStateChanges(
   db: Db,
   since: number,
   onBroken: (clientToken: string, err: unknown) => unknown,
-  of?: string,
+  of?: readonly string[],
 ): Promise<StateChange[]> {
-  const clientTokens = of === undefined ? await db.redis.smembers(db.global.clients) : [of];
-  const found = await mapInPages(clientTokens, concurrency, (clientToken) =>
+  const clientTokens = of ?? (await db.redis.smembers(db.global.clients));
+  const read = (clientToken: string) =>
     unlessBroken(
       () => readStateChanges(db, clientToken),
       (err) => onBroken(clientToken, err),
-    ),
-  );
+    );
+  const found = await mapInPages(clientTokens, concurrency, read, restsBetweenSteps());
   return found
     .flatMap((changes) => changes ?? [])
     .filter((change) => change.at >= since)

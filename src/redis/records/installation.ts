@@ -2,6 +2,7 @@
  * What the processes of an installation must have alike is noted beside its data, in one hash:
  *   key:<id>   a text sealed with each key of SECRETS_KEY that a process has begun to encrypt with, until no secret needs the key
  *   settings   JSON of the settings of the process that started last
+ *   library:<name>   libraries.ts
  */
 import { type Config, ConfigError } from '../../config.js';
 import type { Logger } from '../../log.js';
@@ -36,7 +37,7 @@ export async function joinInstallation(db: Db, config: Config, log: Logger): Pro
   return box;
 }
 
-/** Returns what a command reads and writes secrets with. @throws SecretUnreadable if the processes have other keys */
+/** Returns what a command or a call reads and writes secrets with: a key may be in use since its process started. @throws SecretUnreadable if the processes have other keys */
 export async function secretBoxOf(db: Db, keys: SecretKeys): Promise<SecretBox> {
   const fault = await secretsKeyFault(db, keys);
   if (fault !== undefined) throw new SecretUnreadable(fault.says);

@@ -8,7 +8,7 @@ import { runScript } from '../connection/library.js';
 import { type Account, getAccount, platformScope } from './accounts.js';
 import { ChangeRefused } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
-import { setHeld } from './endpoint.js';
+import { holdOf, setHeld } from './endpoint.js';
 import { changeRegistration, markAnswered, register } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
 
@@ -25,7 +25,8 @@ export async function setNoticesUrl(db: Db, box: SecretBox, accountId: string, u
     if (account === undefined) throw new ChangeRefused('there is no such account');
     const clientToken = noticesRecipient(account);
     // Read last, too: an operator who disables the account or changes its scopes later finds the client.
-    if (account.disabled) await setHeld(db, clientToken, true);
+    const hold = holdOf(account);
+    if (hold) await setHeld(db, clientToken, hold);
     if (set === clientToken) return;
     if (set !== undefined) await removeNoticesUrl(db, set);
     await makeClient(db, clientToken, accountId);
@@ -51,6 +52,7 @@ async function makeClient(db: Db, clientToken: string, accountId: string): Promi
     db.redis.hset(client, { account_id: accountId, name: 'Notices' }),
     db.redis.sadd(db.global.clients, clientToken),
     db.redis.sadd(db.global.accountClients(accountId), clientToken),
+    db.redis.hsetnx(db.global.clientIndex, clientToken, 'Notices\n'),
   ]);
 }
 
@@ -60,10 +62,11 @@ export const noticeKinds = [
   'endpoint.recovered',
   'secret.rotated',
   'notifications.failed',
+  'registration.changed',
 ] as const;
 export type NoticeKind = (typeof noticeKinds)[number];
 
-export const noticeFields = ['state_notice', 'secret_notice', 'failed_notice'] as const;
+export const noticeFields = ['state_notice', 'secret_notice', 'failed_notice', 'url_notice'] as const;
 
 /**
  * A notice that is not claimed yet, in the hash of the client's endpoint. The script that changes the state or the secret

@@ -8,7 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import { ignore } from '../connection/unavailable.js';
 import { announceChange } from '../owed/owedClients.js';
+import { indexClient } from './nameIndex.js';
 import type { SecretBox } from './secretBox.js';
 import { newSigningSecret, ownerOf } from './secrets.js';
 
@@ -41,7 +43,10 @@ export async function register(
     const storingSinceMs = Date.now();
     const args = [url, nonce, takeOverAfterMs, sealed, maySetHeaders ? '1' : '0'];
     const outcome = await runScript<'stored' | 'taken' | 'pending'>(db, 'register', clientToken, args);
-    if (outcome === 'stored') return { outcome, nonce, storingSinceMs };
+    if (outcome === 'stored') {
+      await indexClient(db, clientToken, url).catch(ignore);
+      return { outcome, nonce, storingSinceMs };
+    }
     if (outcome === 'taken') return { outcome };
     await sleep(pollMs);
   }
@@ -61,21 +66,40 @@ export async function getRegistration(db: Db, clientToken: string) {
     registeredAtMs: Number(record.registered_at ?? 0),
     /** False while no caller has been answered 200 for it. */
     answered: record.answered === '1',
+    /** An operator has changed it or put it back. */
+    isOperators: record.by === 'operator',
   };
 }
 
-/** Removes the URL; owed assets stay owed. `headers_left_behind`: names. @returns undefined if there was none */
-export async function resetRegistration(db: Db, clientToken: string) {
+/** What an operator has seen: the present URL, where it is kept when it goes, the field of the one that is put back, the request that is accepted. */
+export interface Replacing {
+  present: string;
+  kept?: { field: string; sealed: string } | undefined;
+  restored?: string;
+  accepted?: string;
+}
+
+const argsOf = ({ present, kept, restored = '', accepted = '' }: Replacing) => [
+  present,
+  kept?.field ?? '',
+  kept?.sealed ?? '',
+  restored,
+  accepted,
+];
+
+/** Removes the URL; owed assets stay owed. `headers_left_behind`: names. @returns undefined if there was none, or another */
+export async function resetRegistration(db: Db, clientToken: string, replacing?: Replacing) {
   type Removed = [url: string, owed: number, left: string[]];
-  const removed = await runScript<Removed | null>(db, 'resetRegistration', clientToken);
-  return removed === null
-    ? undefined
-    : { removed_url: removed[0], owed: removed[1], headers_left_behind: removed[2] };
+  const args = replacing ? argsOf(replacing) : [];
+  const removed = await runScript<Removed | null>(db, 'resetRegistration', clientToken, args);
+  if (removed === null) return undefined;
+  await indexClient(db, clientToken, '').catch(ignore);
+  return { removed_url: removed[0], owed: removed[1], headers_left_behind: removed[2] };
 }
 
 /**
  * Replaces the present URL without a gap: its state starts again and all owed assets are due. The
- * caller sets the alarm of catch-up. @returns undefined if nothing is registered; names of the request headers that were left behind with
+ * caller sets the alarm of catch-up. @returns undefined if nothing is registered, or another URL than the operator has seen; names of the request headers that were left behind with
  * the previous URL, and of those that are back, because they were left behind with this one
  */
 export async function changeRegistration(
@@ -83,12 +107,14 @@ export async function changeRegistration(
   clientToken: string,
   url: string,
   by: 'operator' | 'publisher' = 'operator',
+  replacing?: Replacing,
 ) {
   type Changed = [previous: string, left: string[], back: string[]];
-  const args = [url, randomUUID(), by];
+  const args = [url, randomUUID(), by, ...(replacing ? argsOf(replacing) : [])];
   await announceChange(db, clientToken);
   const changed = await runScript<Changed | null>(db, 'changeRegistration', clientToken, args);
   if (changed === null) return undefined;
+  await indexClient(db, clientToken, url).catch(ignore);
   const [previous, left, back] = changed;
-  return { previous_url: previous, url, headers_left_behind: left, headers_back: back };
+  return { previous_url: previous || null, url, headers_left_behind: left, headers_back: back };
 }

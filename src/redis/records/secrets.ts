@@ -7,11 +7,13 @@
  *                                  gateway in front of its receiver
  *   waiting:<name>                 of one that was set without a URL: for the next one that a caller with the right to set it registers
  *   left:<SHA-1 of a URL>:<name>   of one that was left behind with that URL, when an operator changed or removed it
+ *   former:<until>:<reference>     a URL that an operator has changed or removed, until then (ms), which an operator can put back
+ *   asked:<until>:<state>:<reference>  the publisher's last request for another URL (urlRequests.ts)
  */
 import { randomBytes } from 'node:crypto';
 import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { type SecretBox, SecretUnreadable } from './secretBox.js';
+import { isPlain, type SecretBox, SecretUnreadable } from './secretBox.js';
 
 /** How long a previous secret still signs. */
 export const previousSigningSecretMs = 24 * 3600 * 1000;
@@ -23,6 +25,7 @@ const previousPrefix = 'previous:';
 const headerPrefix = 'header:';
 const waitingPrefix = 'waiting:';
 const leftPrefix = 'left:';
+const formerPrefix = 'former:';
 const ofHeader = /^(?:header|waiting|left:[\da-f]+):/;
 
 type Fields = Readonly<Record<string, string>>;
@@ -141,7 +144,33 @@ const nameOf = (field: string): string => field.replace(ofHeader, '');
 
 /** Returns the owner for whom a field of the hash is sealed. Neither part has a space. */
 export const ownerOf = (clientToken: string, field: string): string =>
-  `${clientToken} ${ofHeader.test(field) ? headerPrefix + nameOf(field) : 'signing'}`;
+  `${clientToken} ${/^(former|asked):/.exec(field)?.[1] ?? (ofHeader.test(field) ? headerPrefix + nameOf(field) : 'signing')}`;
+
+/** How long a URL is kept that an operator has changed or removed. */
+const formerMs = 90 * 86_400_000;
+
+/** Seals a URL that is about to be changed or removed. Without a key nothing is kept. @returns its reference for the audit, and where it is kept */
+export function sealFormer(db: Db, box: SecretBox, clientToken: string, url: string) {
+  const former = `url_${randomBytes(6).toString('hex')}`;
+  const field = `${formerPrefix}${nowOf(db) + formerMs}:${former}`;
+  const sealed = box.seal(url, ownerOf(clientToken, field));
+  return isPlain(sealed) ? undefined : { former, field, sealed };
+}
+
+/** Lists the former URLs that are kept, the newest first. Times are ms. @throws SecretUnreadable */
+export async function formerUrls(db: Db, box: SecretBox, clientToken: string) {
+  const fields = Object.entries(await readFields(db, clientToken));
+  const kept = fields.flatMap(([field, sealed]) => {
+    const [, until, former = ''] = field.split(':');
+    if (!field.startsWith(formerPrefix) || Number(until) <= nowOf(db)) return [];
+    const url = box.open(sealed, ownerOf(clientToken, field));
+    return { former, field, url, until: Number(until), since: Number(until) - formerMs };
+  });
+  return kept.sort((a, b) => b.until - a.until);
+}
+
+/** Drops the former URLs and the request for another URL of a client that were kept for long enough. */
+export const dropFormer = (db: Db, clientToken: string) => runScript(db, 'dropFormer', clientToken);
 
 /**
  * Encrypts all secrets of all clients with the newest key of `SECRETS_KEY`. Safe to repeat.

@@ -30,18 +30,34 @@ entry('markAnswered', function(_, ARGV)
   redis.call('HSET', R, 'answered', '1')
   redis.call('HDEL', R, 'pending_since')
 end)
--- Replaces a client's URL.
--- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it), by (operator or publisher)
+-- Tells a client's account that an operator has changed its URL.
+local function told(did)
+  if not limits().is_deleted then owe_notice('url_notice', 'registration.changed', 'an operator ' .. did, now, 0) end
+end
+-- Replaces a client's URL. An operator may put a former one back where there is none.
+-- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it), by (operator or publisher); or beside these: the present
+--   URL as the operator saw it ('': none), the field that keeps it and it, sealed ('': none), the field of the one that is put back ('': none),
+--   the reference of the request that is accepted ('': none)
 -- Answer: {the previous URL, names of the request headers left behind with it, of those that are back with the new one}, or nil if there
---   is none
+--   is none, or another
 entry('changeRegistration', function(_, ARGV)
-  local R = base .. 'registration'
-  local previous, from = redis.call('HGET', R, 'url'), seen()
-  if not previous then return false end
-  redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
+  local R, by, restored = base .. 'registration', ARGV[4], ARGV[8] or ''
+  local previous, from = redis.call('HGET', R, 'url') or '', seen()
+  if previous ~= (ARGV[5] or previous) or previous == '' and restored == '' then return false end
+  local accepted = ARGV[9] or ''
+  if accepted ~= '' and not is_asked(accepted) then return false end
+  redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now, 'by', by)
   redis.call('HDEL', R, 'pending_since')
-  local left, back = turn_headers(previous, ARGV[2])
-  new_url(from, 'the url was changed', ARGV[4])
+  local left, back = turn_headers(previous ~= '' and previous or nil, ARGV[2])
+  new_url(from, restored == '' and 'the url was changed' or 'a former url was put back', by)
+  if by == 'operator' then
+    told(restored ~= '' and 'has put a former URL back' or accepted ~= '' and 'has accepted the URL that was asked for' or 'has changed the URL')
+  end
+  answer_asked(accepted ~= '' and 'accepted' or 'void')
+  if ARGV[5] then
+    redis.call('HDEL', secrets_key(), restored)
+    keep_former(ARGV[6], ARGV[7])
+  end
   return {previous, left, back}
 end)
 -- Removes a client's URL. Returns it, and the names of the request headers left behind with it; false if there was none.
@@ -50,15 +66,21 @@ local function remove_url()
   local url, from = redis.call('HGET', R, 'url'), seen()
   if not url then return false end
   redis.call('DEL', R)
+  answer_asked('void')
   local left = turn_headers(url)
   new_url(from, 'reset', 'operator')
   return url, left
 end
 -- Removes a client's URL; owed assets stay owed.
--- Answer: {the URL, how many assets are owed, names of the request headers left behind}, or nil if there was none
-entry('resetRegistration', function()
+-- Arguments: none, or the present URL as the operator saw it, the field that keeps it and it, sealed ('': none)
+-- Answer: {the URL, how many assets are owed, names of the request headers left behind}, or nil if there was none, or another
+entry('resetRegistration', function(_, ARGV)
+  if ARGV[2] and redis.call('HGET', base .. 'registration', 'url') ~= ARGV[2] then return false end
   local url, left = remove_url()
-  return url and {url, owed_count(), left}
+  if not url then return false end
+  told('has removed the URL')
+  if ARGV[2] then keep_former(ARGV[3], ARGV[4]) end
+  return {url, owed_count(), left}
 end, {'allow-oom'})
 -- Makes a suspended or failing endpoint due for a probe now.
 -- Arguments: by ('operator' or 'publisher')
@@ -78,13 +100,13 @@ entry('resumeEndpoint', function(_, ARGV)
   return 1
 end)
 -- Sets or ends a pause or a hold of all deliveries of a client.
--- Arguments: name ('paused' or 'held'), wanted ('1' or '0'), why
+-- Arguments: name ('paused' or 'held'), wanted ('1', '0', or 'paused' if the account is), why
 -- Answer: 1 if that changed anything, else 0
 entry('stopEndpoint', function(_, ARGV)
   local name, wanted = ARGV[2], ARGV[3]
-  local before, from = field(name) == '1' and '1' or '0', seen()
-  if wanted == '1' then redis.call('HSET', E, name, '1')
-  elseif before == '1' then
+  local before, from = field(name) or '0', seen()
+  if wanted ~= '0' then redis.call('HSET', E, name, wanted)
+  elseif before ~= '0' then
     redis.call('HDEL', E, name)
     redis.call('HSET', E, 'recovered_at', now)
   end
@@ -97,7 +119,7 @@ end, {'allow-oom'})
 -- Answer: 'covered'; 'woken' if catch-up must be woken; 'replaced' if it must be replaced, because it is stuck
 -- Repeat: a second call answers 'covered'; the sweep wakes a catch-up that was not woken
 entry('setAlarm', function(_, ARGV)
-  if owed_count() > 0 then alarm(now + tonumber(ARGV[2])) end
+  if owed_count() > 0 or health().replay_end > 0 then alarm(now + tonumber(ARGV[2])) end
   local h = health()
   if needs_wake == 0 then return 'covered' end
   if now - h.woken_at <= tonumber(ARGV[3]) then return 'woken' end
@@ -131,7 +153,7 @@ entry('redeliver', function(_, ARGV)
 end)
 -- Ends the notification by which an asset is owed. An attempt under way settles nothing any more.
 local function cancel(asset, id, f, reason)
-  finish(id, 'cancelled', nil, reason)
+  finish(id, 'cancelled', nil, reason, first_time(f and f.since or since_of(asset)))
   owe_no_more(asset, f)
 end
 -- Cancels a waiting notification, for an operator.
@@ -161,14 +183,15 @@ entry('forgetAsset', function(_, ARGV)
   local keep_seconds = tonumber(ARGV[5])
   -- Where known segments end by age, a record of before may have outlived them.
   if known > 0 or id or failed or claimed == 0 and keep_seconds > 0 then
-    write_known(bucket, slot, claimed + 1, '', '', (forgets + 1) % 65536)
+    write_known(bucket, slot, claimed + 1, '', '', (forgets + 1) % 65536, NO_UPDATE)
     keep_known(bucket, slot, keep_seconds)
   end
+  drop_update(asset)
   redis.call('UNLINK', beside, base .. 'decision:' .. asset)
   redis.call('SREM', base .. 'known-beside', bucket .. ':' .. slot)
   if id then cancel(asset, id, f, 'asset_forgotten')
   elseif failed then
-    finish(failed.id, 'cancelled', nil, 'asset_forgotten')
+    finish(failed.id, 'cancelled', nil, 'asset_forgotten', failed.since)
     drop_failed(asset)
   end
   return {known, id or failed and failed.id or ''}
@@ -196,32 +219,6 @@ entry('cancelOwed', function(_, ARGV)
   end
   return {cancelled, has_more}
 end, {'allow-oom'})
--- Makes assets owed by their newest notifications, as backfill, unless they are owed, forgotten, or were delivered after that time.
--- Arguments: until (ms), '1' for a dry run; then of each: asset, id of a notification that was delivered in that time, its bucket, its
---   field in it (8 bytes)
--- Answer: how many are owed again (or would be)
-entry('oweAgain', function(_, ARGV)
-  local till, is_dry, chosen = tonumber(ARGV[2]), ARGV[3] == '1', 0
-  for i = 4, #ARGV, 4 do
-    local asset, id = ARGV[i], ARGV[i + 1]
-    local _, last, _, forgets = read_known(ARGV[i + 2], ARGV[i + 3])
-    local newest = id_text(last)
-    if newest and redis.call('EXISTS', record(newest)) == 1 then id = newest end
-    local is_forgotten = not newest and forgets > 0
-    local state, ended_at = unpack(redis.call('HMGET', record(id), 'state', 'ended_at'))
-    local is_wanted = state and not is_forgotten and (state ~= 'delivered' or tonumber(ended_at) <= till)
-    if is_wanted and not owed_by(asset) then
-      chosen = chosen + 1
-      if not is_dry then
-        owe(asset, id, 'B')
-        redis.call('HSET', record(id), 'priority', 'backfill')
-        reopen(id)
-      end
-    end
-  end
-  if chosen > 0 and not is_dry then drain() end
-  return chosen
-end)
 -- Removes the sets of some assets' further segments, of a deleted client.
 -- Arguments: count
 -- Answer: {how many were removed, 1 if there are more}

@@ -3,7 +3,7 @@
 -- Keeps the last decision about an asset that made no notification for 14 days.
 local function decide(asset, event, reason)
   redis.call('SET', base .. 'decision:' .. asset,
-    cjson.encode({event_id = event, at = now, decision = reason}), 'EX', 1209600)
+    cjson.encode({event_id = event, at = now, decision = reason}), 'EX', const.record_kept_seconds)
 end
 local function stopped()
   local h = health()
@@ -12,12 +12,11 @@ end
 -- True if the events of this call are of one lane, and each of another asset, which is not in flight. Then the order in which they
 -- arrive is the order in which they are taken.
 local are_apart
-local function read_are_apart(ARGV)
+local function look_whether_apart(events)
   local assets, seen = {}, {}
-  for i = 9, #ARGV, 15 do
-    local asset = ARGV[i + 4]
-    if ARGV[i + 6] ~= ARGV[15] or seen[asset] then return false end
-    assets[#assets + 1], seen[asset] = asset, true
+  for _, e in ipairs(events) do
+    if e.lane ~= events[1].lane or seen[e.asset] then return false end
+    assets[#assets + 1], seen[e.asset] = e.asset, true
   end
   if in_flight() == 0 then return true end
   for _, packed in ipairs(redis.call('HMGET', base .. 'flight', unpack(assets))) do
@@ -26,16 +25,18 @@ local function read_are_apart(ARGV)
   return true
 end
 local function write_claim(e, claimed, segments, new)
-  add_update(e.id, e.asset)
+  -- Nobody asks for the updates of a client of notices.
+  local update, updated_at = e.update, e.accepted_at
+  if not e.body then update, updated_at = add_update(e.asset, update, true) end
   local lane, supersedes = e.lane, false
   local quiet_ms = limits().quiet_ms
-  if quiet_ms > 0 or not are_apart or not take_arriving(e.asset, e.id, lane, e.trace, e.body) then
+  if quiet_ms > 0 or not are_apart or not take_arriving(e.asset, e.id, lane, e.trace, e.body, updated_at) then
     lane, supersedes = owe(e.asset, e.id, lane, quiet_ms)
   else replace_failed(e.asset, e.id) end
-  write_known(e.bucket, e.slot, claimed, e.id_bytes, segments .. new, e.forgets)
-  local fields = {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}
+  write_known(e.bucket, e.slot, claimed, e.id_bytes, segments .. new, e.forgets, update)
+  local fields = {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at, 'updated_at', updated_at}
   if lane == 'B' then add(fields, 'priority', 'backfill') end
-  if e.group ~= '' then add(fields, 'group', e.group) end
+  if e.group then add(fields, 'group', e.group) end
   if e.trace then add(fields, 'trace', e.trace) end
   if e.body then add(fields, 'body', e.body) end
   redis.call('HSET', record(e.id), unpack(fields))
@@ -71,8 +72,8 @@ local function is_outdated(e, last)
   return accepted_at and tonumber(accepted_at) > tonumber(e.accepted_at)
 end
 local function claim_event(e, keep_seconds)
-  local claimed, last, segments, forgets = read_known(e.bucket, e.slot)
-  e.forgets = math.max(e.forgets, forgets)
+  local claimed, last, segments, forgets, update = read_known(e.bucket, e.slot)
+  e.forgets, e.update = math.max(e.forgets, forgets), update
   if e.looked_up < 0 and forgets > 0 then
     e.id_bytes = id_after(forgets, e.id_bytes)
     e.id = id_text(e.id_bytes)
@@ -91,32 +92,26 @@ local function claim_event(e, keep_seconds)
     return write_claim(e, claimed + 1, segments, new)
   end
   local reason = e.is_silent and 'silent' or not limits().url and 'not_registered' or 'no_new_segments'
-  -- A client without a URL may ask for updates.
-  if new ~= '' and not e.is_silent then add_update(e.id, e.asset) end
-  if new ~= '' then write_known(e.bucket, e.slot, claimed, last, segments .. new, e.forgets) end
+  if new ~= '' then
+    -- A client without a URL may ask for updates, but not one of notices.
+    if not e.is_silent and not e.body then update = add_update(e.asset, update, false) end
+    write_known(e.bucket, e.slot, claimed, last, segments .. new, e.forgets, update)
+  end
   decide(e.asset, e.event, reason)
   return {kind = 'none', reason = reason}
 end
 
 -- Claims events of one client, and takes the oldest due for the places that are free (rule 1 of docs/architecture.md).
--- Arguments: those of `read_bounds`, after how long (s) an asset's segments are forgotten (0: never); then of each event: bucket, its
---   asset's field in it (8 bytes), id, the same as 16 bytes, asset, event id, lane, accepted at (ms), '1' if it is silent, group ('': its
---   own workflow), looked-up claim number (-1: not claimed before), how often the asset was forgotten then, fingerprints (6 bytes each),
---   trace, body ('': none)
+-- Arguments: `bounds`, `claim`, then `event` of each
 -- Answer: JSON of `Claims` of src/redis/owed/claim.ts
 -- Repeat: safe: an event recognises that it claimed its asset last; `turn` finds what was taken, by the nonce
 entry('claim', function(_, ARGV)
-  read_bounds(ARGV)
-  local keep_seconds, answers = tonumber(ARGV[8]), {}
-  are_apart = read_are_apart(ARGV)
-  for i = 9, #ARGV, 15 do
-    local e = {
-      bucket = ARGV[i], slot = ARGV[i + 1], id = ARGV[i + 2], id_bytes = ARGV[i + 3], asset = ARGV[i + 4],
-      event = ARGV[i + 5], lane = ARGV[i + 6], accepted_at = ARGV[i + 7], is_silent = ARGV[i + 8] == '1',
-      group = ARGV[i + 9], looked_up = tonumber(ARGV[i + 10]), forgets = tonumber(ARGV[i + 11]), fingerprints = ARGV[i + 12],
-      trace = ARGV[i + 13] ~= '' and ARGV[i + 13], body = ARGV[i + 14] ~= '' and ARGV[i + 14],
-    }
-    answers[#answers + 1] = claim_event(e, keep_seconds)
+  local given, i = args.claim(ARGV, read_bounds(ARGV))
+  local keep_seconds, events, answers = given.keep_segments_seconds, {}, {}
+  while i <= #ARGV do events[#events + 1], i = args.event(ARGV, i) end
+  are_apart = look_whether_apart(events)
+  for n, e in ipairs(events) do
+    answers[n] = claim_event(e, keep_seconds)
     keep_known(e.bucket, e.slot, keep_seconds)
   end
   tell_updates()

@@ -1,5 +1,7 @@
 -- The beginning of every call, and what all parts share. The files of this folder are one library of Redis functions: what
--- stands at the margin runs once, when a server loads the library (src/redis/connection/library.ts).
+-- stands at the margin runs once, when a server loads the library (src/redis/connection/library.ts). Before them that file puts
+-- `RELEASE`, `const` and `args`: the constants that they share with TypeScript (src/constants.ts), and the readers of named arguments
+-- (src/redis/connection/arguments.ts).
 
 -- The prefix of the client's keys (KEYS[1]), its endpoint's hash, and Redis' clock in ms. From ARGV[1]: what is added to that clock, the
 -- caller's clock, and the step back of this server's clock that the caller knows of (`witnessClock`; 0: none).
@@ -12,8 +14,7 @@ local FAR = 8640000000000000
 -- Returns a time that was noted before; the present if it lies further ahead than `ahead` ms, since Redis' clock was set back then.
 local function noted(at, ahead) return at > now + ahead and now or at end
 -- Whether the clocks of Redis and the caller agree. While they do not, no time decides what cannot be undone: one of the clocks is wrong.
-local AGREE_MS = 300000
-local function is_sure() return math.abs(now - callers_now) <= AGREE_MS end
+local function is_sure() return math.abs(now - callers_now) <= const.clocks_agree_ms end
 -- Registers a function by which TypeScript calls the library. The comment before it names the arguments from ARGV[2] on and the
 -- answer; KEYS, if it is not a client's base; and how the function is repeated, if a repeated call is not safe by itself.
 local function entry(name, run, flags)

@@ -11,13 +11,15 @@ local needs_wake
 at_begin(function() health_read, limits_read, given_bound, needs_wake = nil, nil, nil, 0 end)
 local NUMBERS = {'not_before', 'probe_at', 'epoch', 'url_epoch', 'rate_at', 'drain_at', 'recovered_at', 'catch_up_until',
   'planned_at', 'woken_at', 'failures', 'last_success_at', 'places', 'picks', 'leases_end', 'clock_seen', 'turned',
-  'pull_below', 'set_right_by', 'updates_awaited_until'}
+  'pull_below', 'set_right_by', 'updates_awaited_until', 'feed_end', 'replay_end'}
+-- One table for all calls: a new one would grow with each field. Whoever holds it sees what is read again.
+local kept_health = {}
 local function health()
-  if health_read then return health_read end
+  local h = kept_health
+  if health_read then return h end
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'secrets_at', unpack(NUMBERS))
-  health_read = {state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', secrets_at = e[4] or ''}
-  for i = 1, #NUMBERS do health_read[NUMBERS[i]] = tonumber(e[i + 4] or 0) end
-  local h = health_read
+  health_read, h.state, h.is_paused, h.secrets_at = true, e[1] or 'active', e[2] == '1' or e[3] and true, e[4] or ''
+  for i = 1, #NUMBERS do h[NUMBERS[i]] = e[i + 4] and tonumber(e[i + 4]) or 0 end
   -- Redis' clock has stepped back since this client was last set right (`set_right`).
   h.is_turned = h.clock_seen > now + 1000 or turned > h.turned
   h.recovered_at = noted(h.recovered_at, 1)

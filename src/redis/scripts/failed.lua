@@ -11,10 +11,12 @@ entry('trimFailed', function(_, ARGV)
 end)
 -- Notes that the notification of an asset has failed, and owes the notice of that: at most one waits. The notifications of clients of
 -- notices, which have a body, are not kept.
-local function note_failed(asset, id, lane, reason)
-  local accepted_at, event, body = unpack(redis.call('HMGET', record(id), 'accepted_at', 'event', 'body'))
+local function note_failed(asset, id, entry_before, reason)
+  local accepted_at, event, body, updated_at = unpack(redis.call('HMGET', record(id), 'accepted_at', 'event', 'body', 'updated_at'))
   if body then return end
-  local packed = string.format('%s %s %s %s %s', id, reason, lane, accepted_at or now, event or '')
+  accepted_at = accepted_at or now
+  local packed = string.format('%s %s %s %d %d %s %s', id, reason, entry_before.lane, accepted_at, first_time(entry_before.since),
+    updated_at or accepted_at, event or '')
   count('failed', redis.call('HSET', base .. 'failed', asset, packed))
   redis.call('ZADD', base .. 'failed-at', now, asset)
   local waiting_notice = field('failed_notice')
@@ -28,7 +30,8 @@ end
 entry('dismissFailed', function(_, ARGV)
   local assets = redis.call('ZRANGEBYSCORE', base .. 'failed-at', ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
   for _, asset in ipairs(assets) do
-    finish(failed_of(asset).id, 'cancelled', nil, 'dismissed')
+    local f = failed_of(asset)
+    finish(f.id, 'cancelled', nil, 'dismissed', f.since)
     drop_failed(asset)
   end
   return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
@@ -44,7 +47,7 @@ entry('recoverFailed', function(_, ARGV)
     local f = failed_of(asset)
     if redis.call('EXISTS', record(f.id)) == 1 then reopen(f.id)
     else
-      local fields = {'asset', asset, 'event', f.event, 'accepted_at', f.accepted_at, 'group', NO_WORKFLOW}
+      local fields = {'asset', asset, 'event', f.event, 'accepted_at', f.accepted_at, 'updated_at', f.updated_at, 'group', const.without_workflow, 'again', now}
       if f.lane == 'B' then add(fields, 'priority', 'backfill') end
       redis.call('HSET', record(f.id), unpack(fields))
       list(f.id, f.accepted_at)

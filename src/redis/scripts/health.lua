@@ -52,8 +52,8 @@ local function settle_failure(says, same_epoch, v)
   if state ~= 'suspended' then
     redis.call('HSET', E, 'last_error', v.error, 'last_status', v.status, 'last_detail', cjson.decode(v.line).detail or '')
   end
-  if now + v.retry_after > math.max(number('not_before'), now) then
-    redis.call('HSET', E, 'not_before', now + v.retry_after, 'retry_after', v.retry_after)
+  if now + v.retry_after_ms > math.max(number('not_before'), now) then
+    redis.call('HSET', E, 'not_before', now + v.retry_after_ms, 'retry_after', v.retry_after_ms)
   end
   -- A failure from before a recovery must not count towards the next suspension.
   if not same_epoch then return end

@@ -44,18 +44,24 @@ entry('setAside', function(KEYS, ARGV)
   else redis.call('HSET', KEYS[2], ARGV[2], string.format('%d %d', now + tonumber(ARGV[5]), owed)) end
 end)
 -- Notes a server's clock, and whether it has stepped back by more than a second since the last note. A replica that takes over knows the note.
+-- Notes, too, that the store is older than the caller knows it by more than a minute: somebody has restored a backup.
 -- KEYS: the server's witness
--- Answer: {the server's clock, its last step back: named by the clock before it, and greater than any step before (0: none), 1 if this
---   call has found it}
-entry('witnessClock', function(KEYS)
+-- Arguments: the clock and the step of the caller's last answer; 0 and 0 before it
+-- Answer: {the server's clock, its last step back: named by the clock before it, and greater than any step before (0: none), by how much
+--   if this call has found it, else 0, of when an older store is if this call has found one, else 0, of when the last older store was,
+--   when it was found (0: none)}
+entry('witnessClock', function(KEYS, ARGV)
   local seen, last_turn = unpack(redis.call('HMGET', KEYS[1], 'seen', 'turned'))
   local back, turn = tonumber(seen or '0') - now, tonumber(last_turn or '0')
+  local older = seen and turn <= tonumber(ARGV[3]) and tonumber(ARGV[2]) - tonumber(seen) > 60000
+  if older then redis.call('HSET', KEYS[1], 'older_from', seen, 'older_at', now) end
   if back > 1000 then
     turn = math.max(turn + 1, tonumber(seen))
     redis.call('HSET', KEYS[1], 'turned', turn, 'back_ms', back, 'turned_at', now)
   end
   redis.call('HSET', KEYS[1], 'seen', now)
-  return {now, turn, back > 1000 and back or 0}
+  local last = redis.call('HMGET', KEYS[1], 'older_from', 'older_at')
+  return {now, turn, back > 1000 and back or 0, older and tonumber(seen) or 0, tonumber(last[1] or 0), tonumber(last[2] or 0)}
 end, {'allow-oom'})
 -- Counts the processes that start workflows, and notes that the caller is one of them. It removes those that were silent for too
 -- long, unless the caller was silent or unknown itself: then Redis may have been away, and the others could not say anything either.

@@ -1,17 +1,17 @@
--- The known segments of an asset: its claim number (4 bytes), the id of its last claim (16), how often it was forgotten (2), and the
--- fingerprints (6 each) of its first 256 segments. A set beside them, `known:<bucket>:<field>`, holds those of further
+-- The known segments of an asset: its claim number (4 bytes), the id of its last claim (16), how often it was forgotten (2), its newest
+-- update (8: `add_update`), and the fingerprints (6 each) of its first 256 segments. A set beside them, `known:<bucket>:<field>`, holds those of further
 -- ones. A claim reads from it only its own segments, so its cost does not depend on their number.
 -- Beyond 100,000 segments of one asset, random others of the set are removed: a forgotten segment is notified
 -- once more, and no new one is missed.
 
-local HEADER = 22
+local FINGERPRINT, NO_UPDATE = const.fingerprint_bytes, '\0\0\0\0\0\0\0\0'
 local PACKED_BYTES = 1536
 local BESIDE_AT_MOST = 99744
 local function read_known(bucket, slot)
   local packed = redis.call('HGET', base .. 'known:' .. bucket, slot)
-  if not packed then return 0, '', '', 0 end
-  local claim, id, forgets = struct.unpack('>I4c16I2', packed)
-  return claim, id, string.sub(packed, HEADER + 1), forgets
+  if not packed then return 0, '', '', 0, NO_UPDATE end
+  local claim, id, forgets, update = struct.unpack('>I4c16I2c8', packed)
+  return claim, id, string.sub(packed, const.known_header_bytes + 1), forgets, update
 end
 -- Returns the notification id for 16 bytes, as src/ids.ts writes it; nil if they are all zero.
 local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
@@ -37,7 +37,7 @@ end
 local function beside_of(bucket, slot) return base .. 'known:' .. bucket .. ':' .. slot end
 local function fingerprints_of(packed)
   local list = {}
-  for i = 1, #packed, 6 do list[#list + 1] = string.sub(packed, i, i + 5) end
+  for i = 1, #packed, FINGERPRINT do list[#list + 1] = string.sub(packed, i, i + FINGERPRINT - 1) end
   return list
 end
 local function write_beside(bucket, slot, packed)
@@ -55,13 +55,13 @@ local function write_beside(bucket, slot, packed)
     if redis.call('EXISTS', base .. 'known:' .. name) == 0 then redis.call('SREM', names, name) end
   end
 end
-local function write_known(bucket, slot, claim, id, segments, forgets)
+local function write_known(bucket, slot, claim, id, segments, forgets, update)
   if id == '' then id = string.rep('\0', 16) end
   if #segments > PACKED_BYTES then
     write_beside(bucket, slot, string.sub(segments, PACKED_BYTES + 1))
     segments = string.sub(segments, 1, PACKED_BYTES)
   end
-  redis.call('HSET', base .. 'known:' .. bucket, slot, struct.pack('>I4c16I2', claim, id, forgets) .. segments)
+  redis.call('HSET', base .. 'known:' .. bucket, slot, struct.pack('>I4c16I2c8', claim, id, forgets, update) .. segments)
 end
 -- Begins the time (s) again after which the asset's segments are forgotten; 0: never. It comes after `write_known`, which
 -- ends such a time.
@@ -75,7 +75,7 @@ local function is_packed(segments, fingerprint)
   while true do
     local at = string.find(segments, fingerprint, from, true)
     if not at then return false end
-    if (at - 1) % 6 == 0 then return true end
+    if (at - 1) % FINGERPRINT == 0 then return true end
     from = at + 1
   end
 end

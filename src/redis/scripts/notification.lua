@@ -5,13 +5,10 @@
 --            cancelled meanwhile. `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
 -- An asset that is not owed and whose newest notification has failed is in `failed-at`, by the time of the failure, and in
--- `failed`: `<id> <reason> <L or B> <accepted at> <event>`.
+-- `failed`: `<id> <reason> <L or B> <accepted at> <first time> <updated at> <event>`. The first time (`first_time`) is that since which
+-- updates of the asset have not arrived; records of those that ended otherwise than delivered have it as `since`.
 
--- As text, because Lua would format a number in every call.
-local KEEP_SECONDS = '1209600'
 local NOTHING = '!'
--- The name of the workflow of a notification that has none.
-local NO_WORKFLOW = '-'
 local LANES = {L = 'due:live', B = 'due:backfill'}
 local function record(id) return base .. 'notification:' .. id end
 -- Returns the state of a record; nil if there is none.
@@ -20,32 +17,38 @@ local function state_of(id)
   return r[1] and (r[2] or 'waiting') or nil
 end
 local function add(fields, name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
--- Removes a record that the list does not have, and notes until when deliveries are missing there.
-local function drop(id, state, ended_at)
-  redis.call('DEL', record(id))
-  if state ~= 'delivered' or tonumber(ended_at or 0) <= tonumber(redis.call('HGET', E, 'missing_until') or '0') then return end
-  -- A second more saves most of these writes.
-  redis.call('HSET', E, 'missing_until', ended_at + 1000)
+-- Counts what ends as cancelled, by the day, for as long as records are kept.
+local DAY_MS = 86400000
+local function count_cancelled()
+  local key, day = base .. 'cancelled', math.floor(now / DAY_MS)
+  if redis.call('HINCRBY', key, day, 1) > 1 then return end
+  redis.call('EXPIRE', key, const.record_kept_seconds)
+  for _, one in ipairs(redis.call('HKEYS', key)) do
+    if tonumber(one) <= day - const.record_kept_days then redis.call('HDEL', key, one) end
+  end
+end
+local function cancelled_count()
+  local sum, flat = 0, redis.call('HGETALL', base .. 'cancelled')
+  for i = 1, #flat, 2 do
+    if tonumber(flat[i]) > math.floor(now / DAY_MS) - const.record_kept_days then sum = sum + flat[i + 1] end
+  end
+  return sum
 end
 -- Ends a record, and writes `fields` (alternating names and values) in the same write. One that has not failed is kept if it is listed.
-local function close(id, fields, state, by, reason, is_unlisted)
-  if is_unlisted and state ~= 'failed' then return drop(id, state, now) end
+local function close(id, fields, state, by, reason, is_unlisted, since)
+  if state == 'cancelled' then count_cancelled() end
+  if is_unlisted and state ~= 'failed' then return redis.call('DEL', record(id)) end
   add(fields, 'state', state)
   add(fields, 'ended_at', now)
   if by then add(fields, 'by', by) end
   if reason then add(fields, 'reason', reason) end
+  if since then add(fields, 'since', since) end
   redis.call('HSET', record(id), unpack(fields))
-  redis.call('EXPIRE', record(id), KEEP_SECONDS)
+  redis.call('EXPIRE', record(id), const.record_kept_seconds)
 end
--- Makes an ended record wait again. Its workflow has ended: catch-up makes its attempts. A late verdict of a former one delivers nothing.
-local function reopen(id)
-  redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'by', 'failures', 'clock_since')
-  redis.call('HSET', record(id), 'group', NO_WORKFLOW, 'again', 1)
-  redis.call('PERSIST', record(id))
-end
-local function finish(id, state, by, reason)
+local function finish(id, state, by, reason, since)
   local r = redis.call('HMGET', record(id), 'asset', 'unlisted')
-  if r[1] then close(id, {}, state, by, reason, r[2]) end
+  if r[1] then close(id, {}, state, by, reason, r[2], since) end
 end
 -- Lists a notification; `trim_list` must follow in the same call.
 local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
@@ -63,13 +66,13 @@ local function owed_count() return waiting_count() + in_flight() end
 -- Keeps the newest 10,000 that have ended. Those that are owed or have failed are listed beside them, and their records stay.
 local function trim_list()
   local log = base .. 'notifications'
-  local over = redis.call('ZCARD', log) - 10000
+  local over = redis.call('ZCARD', log) - const.listed_at_most
   if over > 0 then over = over - owed_count() - size('failed') end
   if over <= 0 then return end
   local out = redis.call('ZPOPMIN', log, over)
   for i = 1, #out, 2 do
-    local asset, state, ended_at = unpack(redis.call('HMGET', record(out[i]), 'asset', 'state', 'ended_at'))
-    if state and state ~= 'failed' then drop(out[i], state, ended_at)
+    local asset, state = unpack(redis.call('HMGET', record(out[i]), 'asset', 'state'))
+    if state and state ~= 'failed' then redis.call('DEL', record(out[i]))
     elseif asset then redis.call('HSET', record(out[i]), 'unlisted', 1) end
   end
 end
@@ -134,7 +137,7 @@ local function owe_no_more(asset, f)
   write_flight(asset, f)
 end
 -- No lease is longer (src/config.ts): one that ends later was noted before the clock was set back.
-local LONGEST_LEASE = 65000
+local LONGEST_LEASE = const.longest_attempt_ms + const.beside_attempt_ms
 -- Returns when the first and the last lease of the attempts under way end; nil if there are none.
 local function leases()
   local first, last
@@ -157,12 +160,54 @@ local function end_leases(nonces)
   redis.call('HSET', E, 'leases_end', next_end or 0)
   return next_end
 end
+-- Returns since when the oldest asset is owed, waiting or in flight; nil if none is.
+local function owed_since()
+  local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2])
+  if in_flight() == 0 then return oldest end
+  for _, packed in ipairs(redis.call('HVALS', base .. 'flight')) do
+    local since, newer = string.match(packed, '^%S+ %d+ (%d+) %u %S+ ?(%S*)')
+    if newer ~= NOTHING then oldest = math.min(oldest or FAR, tonumber(since)) end
+  end
+  return oldest
+end
+-- What never arrived and is owed again is owed since then (`again_at`), but holds `delivered_until` back to its first time (`again_from`,
+-- the least of several): while any asset is owed that was owed by then.
+-- What was owed while Redis' clock was ahead of the callers' (until `ahead_until`, by `ahead_by` at most) is older than it says.
+local again
+at_begin(function() again = nil end)
+local function first_time(since)
+  again = again or redis.call('HMGET', E, 'again_at', 'again_from', 'ahead_until', 'ahead_by')
+  local is_ahead = again[3] and (since <= tonumber(again[3]) or since > now)
+  local first = is_ahead and since - tonumber(again[4] or 0) or since
+  if again[1] and since <= tonumber(again[1]) then return math.min(first, tonumber(again[2])) end
+  return first
+end
+local function owe_since_before(first)
+  local oldest = owed_since()
+  if oldest then first = math.min(first, first_time(oldest)) end
+  redis.call('HSET', E, 'again_at', now, 'again_from', first)
+  again = nil
+end
+-- Returns the time before which each update has arrived, or was replaced by one that has, or has ended otherwise; and `owed_since`. The
+-- clock that is ahead does not count.
+local function delivered_until()
+  local oldest = owed_since()
+  return math.min(now, callers_now, oldest and first_time(oldest) or FAR), oldest
+end
+-- Makes an ended record wait again. Its workflow has ended: catch-up makes its attempts. A late verdict of a former one delivers nothing.
+local function reopen(id)
+  local first = redis.call('HGET', record(id), 'since')
+  if first then owe_since_before(tonumber(first)) end
+  redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'by', 'failures', 'clock_since', 'since')
+  redis.call('HSET', record(id), 'group', const.without_workflow, 'again', now)
+  redis.call('PERSIST', record(id))
+end
 -- Returns the entry of a failed asset; nil if there is none.
 local function failed_of(asset)
   local packed = size('failed') > 0 and redis.call('HGET', base .. 'failed', asset)
   if not packed then return nil end
-  local id, reason, lane, accepted_at, event = string.match(packed, '^(%S+) (%S+) (%u) (%d+) (%S*)$')
-  return {id = id, reason = reason, lane = lane, accepted_at = accepted_at, event = event}
+  local id, reason, lane, accepted_at, since, updated_at, event = string.match(packed, '^(%S+) (%S+) (%u) (%d+) (%d+) (%S+) (%S*)$')
+  return {id = id, reason = reason, lane = lane, accepted_at = accepted_at, since = tonumber(since), updated_at = updated_at, event = event}
 end
 local function drop_failed(asset)
   redis.call('ZREM', base .. 'failed-at', asset)
@@ -173,7 +218,8 @@ local function replace_failed(asset, id)
   local f = failed_of(asset)
   if not f then return end
   drop_failed(asset)
-  if f.id ~= id then finish(f.id, 'superseded', id) end
+  owe_since_before(f.since)
+  if f.id ~= id then finish(f.id, 'superseded', id, nil, f.since) end
 end
 -- Whether an asset that is due at this time waits for the end of a quiet period: such a time ends with half a millisecond, as no other.
 local function is_quiet(due) return due % 1 ~= 0 end
@@ -183,14 +229,16 @@ local function is_quiet(due) return due % 1 ~= 0 end
 local function owe(asset, id, lane, quiet_ms)
   local before, f, w = owed_by(asset)
   local replaces = before ~= nil and before ~= id
-  if replaces then finish(before, 'superseded', id) end
   local entry_before = before and (f or w) or {since = now}
-  local since, quiet = entry_before.since, nil
+  if replaces then finish(before, 'superseded', id, nil, first_time(entry_before.since)) end
+  -- Redis' clock has stepped back since it became owed: as `pull_forward` moves it, which looks at what is due later only.
+  local by = not f and entry_before.since > now and tonumber(redis.call('HGET', E, 'set_right_by') or 0) or 0
+  local since, quiet = math.min(entry_before.since - by, now), nil
   if entry_before.lane == 'L' then lane = 'L' end
   if quiet_ms and quiet_ms > 0 then
     if not before then quiet = now + quiet_ms + 0.5
     elseif f then quiet = f.quiet
-    elseif is_quiet(w.due) then quiet = w.due end
+    elseif is_quiet(w.due) then quiet = w.due - by end
   end
   if f then
     f.since, f.lane, f.quiet = since, lane, quiet

@@ -4,25 +4,30 @@
 local function oldest_owed()
   return tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
 end
+-- So soon catch-up looks whether a replay may owe more.
+local REPLAY_MS = 2000
 -- Plans catch-up: ends notifications owed for too long, at most 200, and notes until when catch-up sleeps, and that it has planned
 -- (`alarm`). A full Redis allows it: otherwise nobody could make due what a dead process holds.
--- Arguments: retention_ms, bound, drain rate, least_ms (how long catch-up sleeps at least), lease_ms
+-- Arguments: `plan`
 -- Answer: JSON of `Plan` of src/redis/owed/standing.ts
 entry('plan', function(_, ARGV)
-  local retention_ms = tonumber(ARGV[2])
-  given_bound, drain_per_second, lease_ms = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
+  local given = args.plan(ARGV, 2)
+  local retention_ms = given.retention_ms
+  given_bound, drain_per_second, lease_ms = given.max_in_flight, given.drain_per_second, given.lease_ms
   set_right()
   local lease_ends = end_leases()
   local too_old = is_sure() and redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200) or {}
   for _, asset in ipairs(too_old) do
     local w = waiting_of(asset)
     if w then
-      note_failed(asset, w.id, w.lane, 'expired')
+      note_failed(asset, w.id, w, 'expired')
       finish(w.id, 'failed', nil, 'expired')
       stop_waiting(asset)
     else redis.call('ZREM', base .. 'owed-since', asset) end
   end
-  local owed = owed_count()
+  -- A replay that runs owes more.
+  local replays = health().replay_end > 0
+  local owed = math.max(owed_count(), replays and 1 or 0)
   if owed == 0 then
     redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     redis.call('DEL', base .. 'owed-since', base .. LANES.L, base .. LANES.B)
@@ -32,22 +37,24 @@ entry('plan', function(_, ARGV)
   local oldest = oldest_owed()
   local at, why = next_time()
   if at < 0 then at = oldest + retention_ms end
+  if replays and (waiting_count() == 0 or standing() == 'due' or why == 'rate' or why == 'full') then at = math.min(at, now + REPLAY_MS) end
   -- A hand that is there sends it.
   if why == 'quiet' and at <= now + lease_ms then at = at + lease_ms end
   -- An asset in flight is due when its lease ends: its process may have died.
-  at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + tonumber(ARGV[5]))
+  at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + given.least_ms)
   redis.call('HSET', E, 'catch_up_until', at, 'planned_at', now)
   return cjson.encode({owed = owed, oldestAt = oldest, inMs = math.ceil(at - now), reason = why, expired = #too_old})
 end, {'allow-oom'})
 
 -- Reads how notifications stand.
--- Arguments: bound, drain rate; then of each: id, asset, bucket, its asset's field in it (8 bytes), id (16 bytes), its claim's number (0: unknown)
+-- Arguments: bound, drain rate; then `look` of each
 -- Answer: JSON of an `Answer` of src/redis/owed/standing.ts for each
 entry('look', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
-  local found = {}
-  for i = 4, #ARGV, 6 do
-    local id, asset, claim = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 5])
+  local found, i, n = {}, 4, nil
+  while i <= #ARGV do
+    n, i = args.look(ARGV, i)
+    local id, asset, claim = n.id, n.asset, n.claim
     local current, f, w = owed_by(asset)
     local r = redis.call('HMGET', record(id), 'asset', 'state', 'failures', 'attempts')
     local last = r[4] and string.match(r[4], '[^\n]*$') or nil
@@ -58,8 +65,8 @@ entry('look', function(_, ARGV)
       found[#found + 1] = {state = 'waiting', reason = why, inMs = in_ms, failures = tonumber(r[3]), last = last}
     else
       local known, by = 0, ''
-      if claim > 0 then known, by = read_known(ARGV[i + 2], ARGV[i + 3]) end
-      local is_lost = known < claim or claim > 0 and known == claim and by ~= ARGV[i + 4]
+      if claim > 0 then known, by = read_known(n.bucket, n.slot) end
+      local is_lost = known < claim or claim > 0 and known == claim and by ~= n.id_bytes
       found[#found + 1] = is_lost and {state = 'lost'} or {state = r[2] or 'unknown', last = last}
     end
   end
@@ -73,6 +80,7 @@ entry('endpoint', function(_, ARGV)
   given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
   local failed_at, kept = base .. 'failed-at', '(' .. now - tonumber(ARGV[4])
   local h, oldest, at, why = health(), oldest_owed(), next_time()
+  local till, owed_at = delivered_until()
   local since = at >= 0 and at or FAR
   if why == 'due' then
     local due = earliest_due('-inf')
@@ -97,11 +105,16 @@ entry('endpoint', function(_, ARGV)
   local change = redis.call('LINDEX', base .. 'state-changes', 0)
   local held, first_failure, last_failure, last_failed_id, last_error, last_status, last_detail = unpack(redis.call('HMGET',
     E, 'held', 'first_failure_at', 'last_failure_at', 'last_failed_id', 'last_error', 'last_status', 'last_detail'))
+  local r = redis.call('HMGET', E, 'replay_since', 'replay_until', 'replay_at', 'replay_count', 'replay_ended_at')
+  local replay = r[1] and {
+    since = tonumber(r[1]), untilMs = tonumber(r[2]), at = math.floor(tonumber(r[3]) / 1000), count = tonumber(r[4]),
+    runs = h.replay_end > 0, endedAt = tonumber(r[5] or nil),
+  } or nil
   return cjson.encode({
-    readAt = now, quietSeconds = limits().quiet_ms / 1000, failed = redis.call('ZCOUNT', failed_at, kept, '+inf'),
+    replay = replay, readAt = now, quietSeconds = limits().quiet_ms / 1000, failed = redis.call('ZCOUNT', failed_at, kept, '+inf'),
     failedSince = tonumber(redis.call('ZRANGEBYSCORE', failed_at, kept, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]),
-    state = h.is_paused and 'paused' or h.state, held = held == '1', owed = owed_count(), inFlight = in_flight(),
-    oldestOwedAt = waiting_count() > 0 and oldest or nil, nextAttemptAt = at >= 0 and at or nil,
+    state = h.is_paused and 'paused' or h.state, held = held and true or false, accountPaused = held == 'paused' or nil, owed = owed_count(), inFlight = in_flight(),
+    owedSince = owed_at, deliveredUntil = limits().url and till or nil, cancelled = cancelled_count(), nextAttemptAt = at >= 0 and at or nil,
     waitingReason = owed_count() > 0 and why or nil, overdueMs = math.floor(now - since),
     catchUpLateMs = math.floor(now - needed), isConsistent = is_consistent,
     catchUpUntil = h.catch_up_until > 0 and h.catch_up_until or nil, failures = h.failures,

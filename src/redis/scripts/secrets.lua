@@ -48,6 +48,71 @@ entry('rotateSigningSecret', function(_, ARGV)
   redis.call('HSET', S, string.format('previous:%d:%s', till, ARGV[4]), old)
   return {1, till}
 end)
+-- Returns the field of the request for another URL, until when it waits or is shown, its state and its reference; nil if there is none.
+local function asked()
+  for _, name in ipairs(redis.call('HKEYS', secrets_key())) do
+    local till, state, reference = string.match(name, '^asked:(%d+):(%a+):(%S+)$')
+    if till then return name, tonumber(till), state, reference end
+  end
+end
+-- Returns whether the request with this reference waits.
+local function is_asked(wanted)
+  local _, till, state, reference = asked()
+  return state == 'waiting' and reference == wanted and till > now
+end
+-- Answers the request for another URL, if one waits. Returns until when that is shown.
+local function answer_asked(answer)
+  local name, _, state, reference = asked()
+  if state ~= 'waiting' then return end
+  local sealed = redis.call('HGET', secrets_key(), name)
+  redis.call('HDEL', secrets_key(), name)
+  redis.call('HSET', secrets_key(), string.format('asked:%d:%s:%s', now + const.url_request_ms, answer, reference), sealed)
+  return now + const.url_request_ms
+end
+-- Keeps a URL that an operator has changed or removed, sealed, in this field, and at most ten; drops those that have ended, and ends a
+-- request for another URL. `former_end`: when the first of the others ends.
+local FORMER_AT_MOST = 10
+local function keep_former(field, sealed)
+  local S, kept, ends = secrets_key(), {}, nil
+  if field and field ~= '' then redis.call('HSET', S, field, sealed) end
+  for _, name in ipairs(redis.call('HKEYS', S)) do
+    local till = string.match(name, '^former:(%d+)')
+    if till then kept[#kept + 1] = {tonumber(till), name} end
+  end
+  table.sort(kept, function(a, b) return a[1] > b[1] end)
+  for i, one in ipairs(kept) do
+    if i > FORMER_AT_MOST or one[1] <= now and is_sure() then redis.call('HDEL', S, one[2]) else ends = one[1] end
+  end
+  local name, till, state = asked()
+  if till and till <= now and is_sure() then
+    till = answer_asked('void')
+    if state ~= 'waiting' then redis.call('HDEL', S, name) end
+  end
+  if till then ends = math.min(ends or till, till) end
+  if ends then redis.call('HSET', E, 'former_end', ends) else redis.call('HDEL', E, 'former_end') end
+end
+-- Drops the former URLs and the request for another URL that were kept for long enough.
+entry('dropFormer', function() keep_former() end, {'allow-oom'})
+-- Keeps a request for another URL, in the place of an earlier one.
+-- Arguments: field, sealed (the request)
+-- Answer: 1, or 0 if the client has no URL
+entry('askUrl', function(_, ARGV)
+  if redis.call('HEXISTS', base .. 'registration', 'url') == 0 then return 0 end
+  local name = asked()
+  if name then redis.call('HDEL', secrets_key(), name) end
+  keep_former(ARGV[2], ARGV[3])
+  return 1
+end)
+-- Declines a request for another URL.
+-- Arguments: reference
+-- Answer: 1, or 0 if it waits no more
+-- Repeat: the second call answers 0
+entry('declineUrl', function(_, ARGV)
+  if not is_asked(ARGV[2]) then return 0 end
+  answer_asked('declined')
+  keep_former()
+  return 1
+end, {'allow-oom'})
 -- Decides which request headers go to a client's URL when it changes (redis/records/secrets.ts). Those of the former URL are left
 -- behind, instead of those left behind before; those that were left behind with the new URL are back; and a caller who may set headers
 -- has those that wait for a URL sent to the one that it chooses.

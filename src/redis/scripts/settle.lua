@@ -1,7 +1,5 @@
 -- Settles verdicts: writes the result of an attempt to its notification, its owed asset and its endpoint's health.
 
--- Retries that the event's workflow times; later ones, and those of a notification without a workflow, are catch-up's.
-local SHORT_RETRIES = 3
 -- The attempts that a record keeps, the newest of them, and their size.
 local MAX_ATTEMPTS, MAX_BYTES = 20, 8192
 -- Returns the attempts of a record with one more; the oldest are removed first.
@@ -14,11 +12,20 @@ local function with_attempt(lines, line)
   end
   return lines
 end
--- Says whether the client itself may have held back an event that was accepted at `at`: its state, its bounds, or its receiver.
+-- Says whether the client itself may have held back an event that was accepted at `at`: its state, its bounds, or its receiver. What
+-- ends within a second was hardly held, and costs no look.
 local function held_since(at)
+  if now - at < 1000 then return false end
   local h, l = health(), limits()
   return h.state ~= 'active' or h.recovered_at > at or h.not_before > at or h.places > 0 or l.rate > 0 or l.quiet_ms > 0
     or l.bound ~= nil and in_flight() >= l.bound
+end
+-- Notes the oldest acceptance of what was delivered more than a minute late in this hour: a replay of the hour begins there.
+local function note_late(accepted_at)
+  if now - accepted_at < 60000 then return end
+  local hour = string.format('%d', math.floor(now / 3600000))
+  local oldest = redis.call('HGET', base .. 'late', hour)
+  if not oldest or tonumber(oldest) > accepted_at then redis.call('HSET', base .. 'late', hour, string.format('%d', accepted_at)) end
 end
 -- Settles one verdict, and answers `Settled` of src/redis/owed/turn.ts. It counts once, by its nonce, so it is safe to repeat.
 local function settle_attempt(v)
@@ -26,12 +33,12 @@ local function settle_attempt(v)
   local is_counted = f ~= nil and f.nonce == v.nonce
   local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group', 'again', 'unlisted')
   local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
-  local was_held = held_since(tonumber(exists or now))
+  local is_timed = is_counted and not r[1] and not held_since(tonumber(exists or now))
   local function answer(result, at)
     if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
     return {
       result = result, inMs = at and math.max(at - now, 0), failures = failures, change = says.change,
-      acceptedAt = tonumber(exists), isFirst = is_counted and not r[1], wasHeld = was_held,
+      acceptedAt = tonumber(exists), isTimed = is_timed,
     }
   end
   local function ends(state, reason)
@@ -51,13 +58,14 @@ local function settle_attempt(v)
     if is_counted then wait_again(v.asset, f) end
     if v.is_ok and same_url and is_counted and r[5] == 'superseded' then
       add(changed, 'state', 'delivered')
-      redis.call('HDEL', record(v.id), 'by')
+      redis.call('HDEL', record(v.id), 'by', 'since')
       return answer('delivered')
     end
     return answer(v.is_ok and r[5] == 'delivered' and 'delivered' or 'gone')
   end
   if v.is_ok and same_url and (is_counted or not r[7]) then
     local delivered = ends('delivered')
+    if exists then note_late(tonumber(exists)) end
     -- Another attempt that is under way keeps its place until it ends.
     if f and (is_counted or f.lease <= now) then end_flight(v.asset) else owe_no_more(v.asset, f) end
     return delivered
@@ -76,13 +84,14 @@ local function settle_attempt(v)
   local took_others = last_success > tonumber(r[4] or now)
   local is_over = is_sure() and clock_at_due - tonumber(r[3] or clock()) > schedule.retryWindowMs
   if is_over and health().state == 'active' and took_others then
-    note_failed(v.asset, v.id, f.lane, 'window')
+    note_failed(v.asset, v.id, f, 'window')
     local failed = ends('failed', 'window')
     end_flight(v.asset)
     return failed
   end
   wait_again(v.asset, f, due)
-  if failures > SHORT_RETRIES or r[6] == NO_WORKFLOW then alarm(due) end
+  -- The event's workflow times the others, if it has one.
+  if failures > const.short_retries or r[6] == const.without_workflow then alarm(due) end
   return answer('retry', due)
 end
 -- Gives back an asset that was taken and not attempted, and counts nothing; it is due again at `due`, or (nil) in its former order. The
@@ -95,28 +104,22 @@ local function give_back(asset, nonce, due)
 end
 -- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free. It may use memory that
 -- Redis refuses to others: each delivery frees some.
--- Arguments: those of `read_bounds`, nonces of calls whose answers were lost, JSON of the settings ('' without a failure), number of
---   verdicts and of each asset, id, nonce, epoch, '1' if it is ok, status, error, Retry-After (ms), JSON of the attempt, a random number
---   from 0 to 1; of each asset given back: asset, nonce, in how many ms it is due
+-- Arguments: `bounds`, `turn`, `verdict` of each, and `given_back` of each asset that was taken and not attempted
 -- Answer: JSON of `Turned` of src/redis/owed/turn.ts
 -- Repeat: safe: a verdict counts once, by its nonce; what the lost call has taken is due when its lease ends, or when it is named as lost
 entry('turn', function(_, ARGV)
-  read_bounds(ARGV)
-  schedule = ARGV[9] ~= '' and cjson.decode(ARGV[9]) or nil
-  local settled, i = {}, 11
-  for _ = 1, tonumber(ARGV[10]) do
-    settled[#settled + 1] = settle_attempt({
-      asset = ARGV[i], id = ARGV[i + 1], nonce = ARGV[i + 2], epoch = tonumber(ARGV[i + 3]), is_ok = ARGV[i + 4] == '1',
-      status = ARGV[i + 5], error = ARGV[i + 6], retry_after = tonumber(ARGV[i + 7]), line = ARGV[i + 8],
-      random = tonumber(ARGV[i + 9]),
-    })
-    i = i + 10
+  local given, i = args.turn(ARGV, read_bounds(ARGV))
+  local settled, verdict, back = {}, nil, nil
+  schedule = given.settings and cjson.decode(given.settings)
+  for n = 1, given.verdicts do
+    verdict, i = args.verdict(ARGV, i)
+    settled[n] = settle_attempt(verdict)
   end
-  for at = i, #ARGV, 3 do
-    local in_ms = tonumber(ARGV[at + 2])
-    give_back(ARGV[at], ARGV[at + 1], in_ms > 0 and now + in_ms or nil)
+  while i <= #ARGV do
+    back, i = args.given_back(ARGV, i)
+    give_back(back.asset, back.nonce, back.in_ms > 0 and now + back.in_ms or nil)
   end
-  if ARGV[8] ~= '' then end_leases(' ' .. ARGV[8] .. ' ') end
+  if given.lost then end_leases(' ' .. given.lost .. ' ') end
   take()
   -- An empty list would be an object in JSON.
   return answer_taken({settled = #settled > 0 and settled or nil})

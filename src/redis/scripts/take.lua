@@ -7,15 +7,18 @@ local sends
 -- The assets that this call has taken, as `Taken` of src/redis/owed/turn.ts has it.
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
--- Notes Redis' clock, at most once a second. Where it has stepped back, sets right what was noted ahead of the present: nothing waits
--- longer than it would have from now on, and what is due keeps its order (`pull_forward`).
+local CLOCK_SEEN_MS = 1000
+-- Notes Redis' clock, at most once a second, and how far it is ahead of the caller's (`first_time`). Where it has stepped back, sets right
+-- what was noted ahead of the present: nothing waits longer than it would have from now on, and what is due keeps its order
+-- (`pull_forward`).
 local function set_right()
   local h = health()
   if h.is_turned then
     local newest = tonumber(redis.call('ZREVRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
     local not_before = math.min(h.not_before, now + number('retry_after'))
     redis.call('HSET', E, 'set_right_by', math.max(newest - now, 0), 'not_before', not_before, 'leases_end', 0,
-      'probe_at', math.min(h.probe_at, now), 'recovered_at', h.recovered_at, 'clock_at', math.min(number('clock_at'), now))
+      'probe_at', math.min(h.probe_at, now), 'recovered_at', h.recovered_at, 'clock_at', math.min(number('clock_at'), now),
+      'again_at', math.min(number('again_at'), now), 'ahead_until', math.min(number('ahead_until'), now))
     redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
       local f = flight_of(asset)
@@ -25,17 +28,22 @@ local function set_right()
     end
     health_read = nil
     due_all()
-  elseif now < h.clock_seen + 1000 then return end
+  elseif now < h.clock_seen + CLOCK_SEEN_MS then return end
   redis.call('HSET', E, 'clock_seen', now, 'turned', math.max(h.turned, turned))
+  local ahead = now - callers_now
+  if ahead > CLOCK_SEEN_MS then
+    redis.call('HSET', E, 'ahead_until', now + CLOCK_SEEN_MS, 'ahead_by', math.max(number('ahead_by'), ahead))
+  end
   health().clock_seen, health().turned, health().is_turned = now, math.max(h.turned, turned), false
 end
--- Reads the first arguments of a call that may take: lease, bound, drain rate, nonce, how many to take at most, and the version of the
--- secrets that the caller knows.
+-- Reads the first arguments of a call that may take. Returns where the next one is.
 local function read_bounds(ARGV)
-  lease_ms, given_bound, drain_per_second, nonce = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-  left, known_secrets = tonumber(ARGV[6]), ARGV[7]
+  local given, i = args.bounds(ARGV, 2)
+  lease_ms, given_bound, drain_per_second, nonce = given.lease_ms, given.max_in_flight, given.drain_per_second, given.nonce
+  left, known_secrets = given.most, given.known_secrets
   sends = left > 0
   set_right()
+  return i
 end
 -- Returns when a rate (one attempt every 1000/rate ms) allows the next attempt, at the time `at` that the last one noted. Unused
 -- time is kept for `kept_ms`: a burst may be that long.
@@ -105,25 +113,25 @@ local function use_rate(name, at, rate)
   health()[name] = at + 1000 / rate
   redis.call('HSET', E, name, string.format('%.3f', at + 1000 / rate))
 end
-local function begin_flight(asset, id, since, lane, trace, body)
+local function begin_flight(asset, id, since, lane, trace, body, updated_at, failures)
   left = left - 1
   in_flight()
   write_flight(asset, {nonce = nonce, lease = now + lease_ms, since = since, lane = lane, id = id})
   taken[#taken + 1] = {
     platformId = asset, notificationId = id, priority = lane == 'L' and 'live' or 'backfill',
-    trace = trace or nil, body = body or nil,
+    trace = trace or nil, body = body or nil, updatedAt = updated_at or nil, attempt = (failures or 0) + 1,
   }
 end
 local function take_waiting(asset, lane)
   local id, since = redis.call('HGET', base .. 'owed', asset), since_of(asset)
-  if id then begin_flight(asset, id, since, lane, unpack(redis.call('HMGET', record(id), 'trace', 'body'))) end
+  if id then begin_flight(asset, id, since, lane, unpack(redis.call('HMGET', record(id), 'trace', 'body', 'updated_at', 'failures'))) end
   stop_waiting(asset)
 end
 -- Takes an asset that was not owed, if nothing else comes before it. Returns whether it did.
-local function take_arriving(asset, id, lane, trace, body)
+local function take_arriving(asset, id, lane, trace, body, updated_at)
   if left == 0 or waiting_count() > 0 or standing_of(lane, now) ~= 'due' or health().state == 'failing' then return false end
   if limits().rate > 0 then use_rate('rate_at', rate_time(), limits().rate) end
-  begin_flight(asset, id, now, lane, trace, body)
+  begin_flight(asset, id, now, lane, trace, body, updated_at)
   return true
 end
 -- By lane, the assets that this call may take, with the time at which each is due, the oldest first.
