@@ -33,9 +33,22 @@ export async function startGrpcProxy(target: string, tls = false) {
         cert: readFileSync(join(folder, 'certificate.pem')),
       })
     : createServer();
-  const outside: ClientHttp2Session = connect(`http://${target}`);
-  const sessions = new Set<{ destroy(): void }>([outside]);
-  outside.on('error', () => undefined);
+  const underWay = new Map<ServerHttp2Stream, string>();
+  const sessions = new Set<{ destroy(): void }>();
+  let outside: ClientHttp2Session | undefined;
+  /** The server ends each connection after 5 minutes. */
+  const toServer = (): ClientHttp2Session => {
+    if (outside !== undefined && !outside.closed && !outside.destroyed) return outside;
+    const opened = connect(`http://${target}`);
+    sessions.add(opened);
+    opened
+      .on('error', () => undefined)
+      .on('goaway', () => {
+        if (outside === opened) outside = undefined;
+      });
+    outside = opened;
+    return opened;
+  };
   server.on('session', (session) => sessions.add(session));
   server.on('sessionError', () => undefined);
 
@@ -45,6 +58,15 @@ export async function startGrpcProxy(target: string, tls = false) {
     calls: [] as { method: string; headers: IncomingHttpHeaders; at: number }[],
     /** The gRPC status with which a call is answered instead of by the server, by full path; 0 lets it through. */
     answer: (_path: string): number => status.ok,
+    /** Refuses these calls from now on, also those under way, such as a poll; none lets all through. */
+    refuse(code: number, ...methods: string[]): void {
+      proxy.answer = (path) => (methods.includes(methodIn(path)) ? code : status.ok);
+      for (const [inside, path] of underWay)
+        if (proxy.answer(path) !== status.ok && !inside.headersSent) {
+          underWay.delete(inside);
+          refuse(inside, code);
+        }
+    },
     async close(): Promise<void> {
       for (const session of sessions) session.destroy();
       await new Promise((resolve) => server.close(resolve));
@@ -53,14 +75,18 @@ export async function startGrpcProxy(target: string, tls = false) {
   server.on('stream', (inside, headers) => {
     inside.on('error', () => undefined);
     const path = headers[':path'] ?? '';
-    proxy.calls.push({ method: path.slice(path.lastIndexOf('/') + 1), headers, at: Date.now() });
+    proxy.calls.push({ method: methodIn(path), headers, at: Date.now() });
     const code = proxy.answer(path);
-    if (code === status.ok) forward(outside, inside, headers);
+    underWay.set(inside, path);
+    inside.on('close', () => underWay.delete(inside));
+    if (code === status.ok) forward(toServer(), inside, headers, () => underWay.has(inside));
     else refuse(inside, code);
   });
   proxy.address = `127.0.0.1:${await portOf(server)}`;
   return proxy;
 }
+
+const methodIn = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 
 function refuse(inside: ServerHttp2Stream, code: number): void {
   inside.resume();
@@ -75,12 +101,20 @@ function refuse(inside: ServerHttp2Stream, code: number): void {
   );
 }
 
-function forward(outside: ClientHttp2Session, inside: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+/** @param isWanted false once the call was answered otherwise */
+function forward(
+  outside: ClientHttp2Session,
+  inside: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  isWanted: () => boolean,
+): void {
   const call = outside.request(headers);
+  inside.on('close', () => call.destroy());
   inside.pipe(call);
   inside.on('aborted', () => call.destroy());
   let trailers: IncomingHttpHeaders = {};
   call.on('response', ({ ':status': code, ...rest }, flags) => {
+    if (!isWanted()) return call.destroy();
     const isLast = (flags & 1) === 1;
     inside.respond({ ':status': code, ...rest }, { endStream: isLast, waitForTrailers: !isLast });
   });

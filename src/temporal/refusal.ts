@@ -49,6 +49,18 @@ const byCode: Record<number, TemporalReason> = {
 /** Returns why the server refused a call, if its answer says so. */
 export const reasonOf = (err: unknown): TemporalReason | undefined => byCode[grpcCodeOf(err) ?? 0];
 
+/** Returns the reason that a code stands for, by its name; undefined: none, as for a task that has ended meanwhile. */
+export function reasonNamed(code: string): TemporalReason | undefined {
+  return /NOT_FOUND|CANCELLED/.test(code) ? undefined : (byName[code] ?? 'away');
+}
+const byName: Record<string, TemporalReason> = {
+  ...Object.fromEntries(['ALREADY_EXISTS', 'OUT_OF_RANGE', 'UNIMPLEMENTED'].map((code) => [code, 'other'])),
+  INVALID_ARGUMENT: 'invalid',
+  PERMISSION_DENIED: 'right',
+  RESOURCE_EXHAUSTED: 'limit',
+  UNAUTHENTICATED: 'credentials',
+};
+
 /**
  * Finds out why a call or a connection failed; tries a connection of its own if no answer said why.
  * @returns `lasts`: waiting does not cure it
@@ -67,6 +79,8 @@ export async function explainTemporal(err: unknown, options: TemporalConnectionO
 
 /** Returns why a call failed, by its answer alone. */
 export const saysOf = (err: unknown): string => reasons[reasonOf(err) ?? 'away'][0];
+
+export const reasonsOf = (reason: TemporalReason): readonly [says: string, todo: string] => reasons[reason];
 
 /** Says why starts were refused for good, and what to do. @param reason of {@link reasonOf}; another: a bug of the service */
 export const saysOfRefused = (reason: string): string =>

@@ -1,18 +1,19 @@
 /**
- * Records one history of each shape of workflow, from real runs, beside this file:
+ * Records one history of each shape of workflow, from real runs, into the folder of the present version:
  *
  *     npm run build && npx tsx test/histories/record.ts
  *
- * It records the shapes whose file is missing: delete a file to record its shape again. test/workflows/replay.test.ts replays
- * all of them. From the first release on a history stays until the release after the next minor one (docs/releases.md).
+ * It records the shapes whose file is missing there, and writes over none: a history stays until the release after the next minor one
+ * (docs/releases.md). test/workflows/replay.test.ts replays all of them.
  */
 import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { product } from '../../src/product.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks, startServers } from '../servers.js';
@@ -127,7 +128,7 @@ try {
 
 async function record(name: string, play: Shape): Promise<void> {
   const h = await startHarness({
-    RETRY_SCHEDULE_SECONDS: '1.5,1.5,1.5,1.5',
+    RETRY_SCHEDULE_SECONDS: '1.5',
     probeScheduleMs: [300],
     ATTEMPT_TIMEOUT_SECONDS: '3',
   });
@@ -144,6 +145,7 @@ async function record(name: string, play: Shape): Promise<void> {
     });
     const text = withoutMachine(historyToJSON(await handle.fetchHistory()));
     const { events } = JSON.parse(text) as { events: unknown[] };
+    await mkdir(dirname(fileOf(name)), { recursive: true });
     await writeFile(fileOf(name), gzipSync(JSON.stringify({ events })));
     console.log(`${name}: ${events.length} events`);
   } finally {
@@ -152,7 +154,7 @@ async function record(name: string, play: Shape): Promise<void> {
 }
 
 function fileOf(name: string): string {
-  return join(import.meta.dirname, `${name}.json.gz`);
+  return join(import.meta.dirname, product.version, `${name}.json.gz`);
 }
 
 /** Process and host names say nothing that a replay needs. */

@@ -59,7 +59,7 @@ describe('Catch-up waits for days', () => {
     );
     assert.ok((asked.at(-1) ?? 0) >= mondayAt, 'it ends when the client is back');
     const gaps = asked.slice(1).map((at, i) => at - (asked[i] as number));
-    assert.ok(Math.min(...gaps) > everyMs - 1000, `a probe came after ${Math.min(...gaps)} ms`);
+    assert.ok(Math.min(...gaps) > everyMs - 5000, `a probe came after ${Math.min(...gaps)} ms`);
     assert.ok(Math.max(...gaps) < 2 * everyMs, `no probe for ${Math.max(...gaps)} ms`);
     assert.equal(memos.length, asked.length - 80);
     for (const memo of memos as Record<string, unknown>[]) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { Worker } from '@temporalio/worker';
@@ -7,22 +7,46 @@ import { workflowBundlePath } from '../../src/temporal/bundle.js';
 
 describe('Workflows that run continue on this code', () => {
   const dir = join(import.meta.dirname, '../histories');
-  const shipped = { workflowBundle: { codePath: workflowBundlePath() } };
+  const names = readdirSync(dir, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.json.gz'))
+    .sort();
+  const bundle = readFileSync(workflowBundlePath(), 'utf8');
 
-  it('every recorded history replays on the present code', async () => {
-    const names = (await readdir(dir)).filter((name) => name.endsWith('.json.gz')).sort();
-    assert.ok(names.length >= 8, `recorded are ${names.join(', ')}`);
-    const histories = await Promise.all(
-      names.map(async (workflowId) => {
-        const history = gunzipSync(await readFile(join(dir, workflowId)));
-        return { workflowId, history: JSON.parse(history.toString()) };
-      }),
-    );
-    const replayed = [];
-    for await (const { workflowId, error } of Worker.runReplayHistories(shipped, histories)) {
-      assert.equal(error, undefined, `${workflowId}: ${error?.message}`);
-      replayed.push(workflowId);
+  /** Returns what fails, by history: a history has the input of its workflow and each answer of its activities. */
+  async function replay(code: string): Promise<Record<string, string>> {
+    const histories = names.map((workflowId) => {
+      const history = gunzipSync(readFileSync(join(dir, workflowId)));
+      return { workflowId, history: JSON.parse(history.toString()) };
+    });
+    const failed: Record<string, string> = {};
+    let replayed = 0;
+    for await (const { workflowId, error } of Worker.runReplayHistories(
+      { workflowBundle: { code } },
+      histories,
+    )) {
+      replayed++;
+      if (error !== undefined) failed[workflowId] = error.message;
     }
-    assert.deepEqual(replayed.sort(), names);
+    assert.equal(replayed, names.length);
+    return failed;
+  }
+
+  it('every recorded history of every release that is kept replays on the present code', async () => {
+    assert.ok(names.length >= 10, `recorded are ${names.join(', ')}`);
+    assert.deepEqual(await replay(bundle), {});
   });
+
+  for (const [what, here, there, fails] of [
+    ['takes other steps', 'await awaitDelivery(', 'await deliver(', 'awaits-a-slow-receiver'],
+    ['needs a member that an input lacks', 'merge(before,', 'merge(before.later.added,', 'delivered-at-once'],
+    ['needs a member that an answer lacks', 'drained.tookMs', 'drained.later.tookMs', 'says-why-then-drains'],
+  ] as const)
+    it(`a change that ${what} is found`, async () => {
+      assert.ok(bundle.includes(here));
+      const failed = await replay(bundle.replace(here, there));
+      assert.ok(
+        Object.keys(failed).some((name) => name.includes(fails)),
+        JSON.stringify(failed),
+      );
+    });
 });

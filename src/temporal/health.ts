@@ -1,0 +1,94 @@
+/** What a process has learned of Temporal by its calls: /readyz, the metrics and the log ask it, and it counts for `status` and `doctor`. */
+import type { Logger } from '../log.js';
+import { refusedCalls } from '../redis/records/minutes.js';
+import { reasonNamed, reasonOf, reasonsOf, type TemporalReason } from './refusal.js';
+
+/** The sweep, the guard of the worker and its polls repeat sooner what Temporal has refused. */
+const keptMs = 20_000;
+/** The calls of Temporal's library without which a worker does no task. */
+export const workerCalls = /^(Poll|Respond)\w+$|^RecordActivityTaskHeartbeat$|^GetWorkflowExecutionHistory$/;
+/** What Temporal's library repeats is told once it has lasted so long, or the library has given it up: that takes so many attempts. */
+const mayPassMs = 9000;
+const givenUpAfter = 5;
+const failure =
+  /^temporal_(?:long_)?request_failure_total\{(?=.*\boperation="(\w+)")(?=.*\bstatus_code="(\w+)").*\} (\d+)$/gm;
+
+export class TemporalHealth {
+  /** Why and when each call was refused last (`performance.now()`), by its name. */
+  readonly #refused = new Map<string, { reason: TemporalReason; atMs: number }>();
+  /** How often each call of Temporal's library has failed, by its name and its code; since when such a count rises. */
+  #failures = new Map<string, number>();
+  readonly #rising = new Map<string, { sinceMs: number; atMs: number }>();
+  /** Counts a refusal for the other processes. */
+  count: (field: `${typeof refusedCalls}${string}`) => unknown = () => undefined;
+
+  constructor(readonly log: Logger) {}
+
+  answered(call: string): void {
+    if (this.#refused.delete(call)) this.log.info({ call }, 'Temporal takes a call again');
+  }
+
+  /**
+   * The log has a call once, when its refusals begin.
+   * @param isCounted by default unless Temporal may have been away for a moment
+   */
+  refused(call: string, reason: TemporalReason, isCounted?: boolean): void {
+    const wasRefused = performance.now() - (this.#refused.get(call)?.atMs ?? -Infinity) < keptMs;
+    this.#refused.set(call, { reason, atMs: performance.now() });
+    const [says, todo] = reasonsOf(reason);
+    if (!wasRefused) this.log.warn({ call, reason, do: todo }, `Temporal does not take a call: ${says}`);
+    if (isCounted ?? (wasRefused || reason !== 'away')) this.count(`${refusedCalls}${call}:${reason}`);
+  }
+
+  /** Looks whether Temporal serves this process. @throws if it does not, or refuses what the process needs */
+  async look(ask: () => Promise<unknown>): Promise<void> {
+    try {
+      await ask();
+      const wasAway = this.#refused.get('look')?.reason === 'away';
+      this.answered('look');
+      if (wasAway) this.#rising.clear();
+      for (const [call, { reason }] of this.#refused)
+        if (wasAway && reason === 'away') this.#refused.delete(call);
+    } catch (err) {
+      this.refused('look', reasonOf(err) ?? 'away', false);
+      throw err;
+    }
+    if (this.refusing() !== undefined) throw new Error('Temporal refuses what this process needs');
+  }
+
+  /**
+   * Notes which calls Temporal has refused to the workers since the last time, by the counters of its library, whose log hides most.
+   * @param metrics of the library; empty: they could not be read
+   */
+  noteCounters(metrics: string): void {
+    if (metrics === '') return;
+    const before = this.#failures;
+    this.#failures = new Map();
+    for (const [, call = '', code = '', times] of metrics.matchAll(failure)) {
+      const name = `${call} ${code}`;
+      if (workerCalls.test(call)) this.#failures.set(name, (this.#failures.get(name) ?? 0) + Number(times));
+    }
+    for (const [name, times] of this.#failures) {
+      const rise = times - (before.get(name) ?? 0);
+      const [call = '', code = ''] = name.split(' ');
+      const reason = reasonNamed(code);
+      if (rise === 0 || reason === undefined) continue;
+      const nowMs = performance.now();
+      const last = this.#rising.get(name);
+      const sinceMs = last !== undefined && nowMs - last.atMs < keptMs ? last.sinceMs : nowMs;
+      this.#rising.set(name, { sinceMs, atMs: nowMs });
+      // All pollers of a worker fail together.
+      const isGivenUp = rise >= givenUpAfter && !call.startsWith('Poll');
+      const lasts = isGivenUp || nowMs - sinceMs > mayPassMs;
+      if (lasts || !['away', 'limit'].includes(reason)) this.refused(call, reason, true);
+    }
+  }
+
+  /** Returns a call that Temporal refuses to this process, and why; undefined: it refuses none. */
+  refusing(calls = /./): { call: string; reason: TemporalReason } | undefined {
+    const sinceMs = performance.now() - keptMs;
+    for (const [call, { reason, atMs }] of this.#refused)
+      if (atMs > sinceMs && calls.test(call)) return { call, reason };
+    return undefined;
+  }
+}
