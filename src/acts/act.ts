@@ -3,6 +3,7 @@
  * Its doors (a call, a command, a form) parse the input, say who acts, show what their own schema names, and choose the words.
  */
 import type { Config } from '../config.js';
+import type { Logger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Db } from '../redis/connection/db.js';
 import type { Recording } from '../redis/records/audit.js';
@@ -35,6 +36,8 @@ export interface Entry {
 export interface Counting extends Recording {
   /** As how many calls that send something it counts. */
   sends?: 1 | 2 | 5;
+  /** Whether it counts as a call that sets what later ones send. */
+  sets?: true;
 }
 
 /** Who carries out an act, and what the act works with. */
@@ -58,12 +61,15 @@ export interface Actor {
   countCancelled(count: number): void;
   /** Counts a piece of a list that a search has read. */
   countPiece(): void;
+  /** Waits for work that sends something, but not beyond the beginning of the process' end. @throws ApiError 503 */
+  unlessEnding<T>(work: Promise<T>): Promise<T>;
   /** Checks that notifications may go to a URL. @throws ApiError, TargetRefused, ResolverUnavailable */
   checkUrl(url: string): Promise<void>;
   /** Returns a URL as the actor may see it: only its scheme and host, if the rest may hold a secret. */
   shownUrl(url: string): string;
   /** Tells whoever acts something beside the answer. */
   warn(line: string): void;
+  log: Logger;
   config(): Config;
   db(): Promise<Db>;
   /** Who it is, for the audit of what a link of the actor's lets others do. */

@@ -1,11 +1,22 @@
-/** The clients of accounts: listed, bounded, deleted. */
+/** The clients of accounts: listed, created, bounded, deleted. */
 import { ApiError } from '../http/apiError.js';
 import { isNoticesClient } from '../ids.js';
 import { originOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
-import { type Client, getClient, pageOfClients, setClient } from '../redis/records/clients.js';
+import { clientsToLookAt } from '../redis/owed/owedClients.js';
+import type { Account } from '../redis/records/accounts.js';
+import {
+  type Client,
+  createClient as createRecord,
+  findClients,
+  getClient,
+  pageOfClients,
+  setClient,
+} from '../redis/records/clients.js';
+import { isAmissKnown } from '../redis/records/counts.js';
 import { clearDeletedClient, deleteClient as deleteRecords } from '../redis/records/deletion.js';
 import { readSite } from '../redis/records/endpoint.js';
+import { createSigningSecret } from '../redis/records/secrets.js';
 import { act } from './act.js';
 import type { Subject } from './subjects.js';
 
@@ -25,8 +36,9 @@ export interface SiteFilter {
 export type Site = Awaited<ReturnType<typeof readSite<Client>>>;
 
 /** Lists the clients that match, page by page, by client token, each with its URL and the state of its endpoint. */
-export function pageOfSites(db: Db, { name = '', state, withNotices, ...asked }: SiteFilter) {
-  return pageOfClients(db, asked, async (client): Promise<Site | undefined> => {
+export async function pageOfSites(db: Db, { name = '', state, withNotices, ...asked }: SiteFilter) {
+  const only = asked.accountId === undefined ? await candidates(db, name, state) : undefined;
+  return pageOfClients(db, { ...asked, only }, async (client): Promise<Site | undefined> => {
     if (!withNotices && isNoticesClient(client.clientToken)) return undefined;
     const site = await readSite(db, client);
     const host = site.registration ? new URL(site.registration.url).host : '';
@@ -35,6 +47,16 @@ export function pageOfSites(db: Db, { name = '', state, withNotices, ...asked }:
       state === 'failed' ? (site.health?.failed ?? 0) > 0 : (state ?? site.state) === site.state;
     return isMeant && isInState ? site : undefined;
   });
+}
+
+/** Of all clients, returns those that may match, so that not every record is read; undefined: any may. */
+async function candidates(db: Db, name: string, state: string | undefined) {
+  if (name !== '') return findClients(db, (text) => hasPart(text, name));
+  const isOfAny = state === undefined || state === 'active' || state === 'not_registered';
+  if (isOfAny || !(await isAmissKnown(db))) return undefined;
+  const found = new Set<string>();
+  for await (const page of clientsToLookAt(db)) for (const token of page) found.add(token);
+  return found;
 }
 
 /** Returns whether a text has this part, in capital letters or not, in either form of Unicode. */
@@ -63,6 +85,34 @@ export const listClients = act(
   },
 );
 
+interface NewClient {
+  account: Account;
+  name: string;
+  clientToken?: string;
+  /** Answers a client of the account that has this token. */
+  ifAbsent: boolean;
+}
+
+/** Creates a client, with a signing secret. */
+export const createClient = act(
+  'client create',
+  { operator: 'admin' },
+  async (actor, { account: { accountId }, ...wanted }: NewClient, title) => {
+    const { clientToken = '', name, ifAbsent } = wanted;
+    const box = await actor.secretBox();
+    const found = ifAbsent ? await getClient(await actor.db(), clientToken) : undefined;
+    // One whose creation was cut off has no name yet.
+    if (found?.accountId === accountId && found.name !== '') return presentClient(found);
+    const made = await actor.change((db) =>
+      createRecord(db, { accountId, ...wanted }, (target) =>
+        actor.admit(title, { target, after: { account_id: accountId, name } }),
+      ),
+    );
+    await actor.change((db) => createSigningSecret(db, box, made.clientToken));
+    return presentClient(made);
+  },
+);
+
 type Bounds = Parameters<typeof setClient>[2];
 
 /** Changes the bounds of a client; null means the service's own. Only an operator changes others than the quiet period. */
@@ -74,7 +124,7 @@ export const setBounds = act(
       throw new ApiError('insufficient_scope', 'Only operators change the bounds of a client');
     const client = await getClient(await actor.db(), clientToken);
     const before = client && boundsOf(client);
-    await actor.admit(title, { target: clientToken, before, after: bounds }, { sends: 1 });
+    await actor.admit(title, { target: clientToken, before, after: bounds }, { sets: true });
     return presentClient(await actor.change((db) => setClient(db, clientToken, bounds)));
   },
 );

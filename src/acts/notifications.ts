@@ -1,5 +1,7 @@
 /** Lists, shows, explains and cancels notifications. */
+
 import { z } from 'zod';
+import { shared } from '../constants.js';
 import { ApiError, badParameter } from '../http/apiError.js';
 import { wordsOf } from '../http/errors.js';
 import {
@@ -11,10 +13,11 @@ import {
   text,
 } from '../http/schemas.js';
 import { eventIdPattern, isNotificationId } from '../ids.js';
+import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { forgetAsset as forgetRecord, explainAsset as readAsset } from '../redis/notifications/decisions.js';
 import {
-  listedSince,
+  completeSince,
   listNotifications as listRecords,
   type NotificationOrder,
   newestNotifications,
@@ -25,7 +28,6 @@ import {
 } from '../redis/notifications/notificationPages.js';
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { cancelNotification as cancelRecord } from '../redis/notifications/redeliver.js';
-import { withoutWorkflow } from '../redis/owed/claim.js';
 import { notificationStates } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
@@ -66,17 +68,17 @@ export const listNotifications = act(
     const found = isPage
       ? await readPage(db, client, asked, actor.countPiece)
       : await readNewest(db, client, asked);
-    const { notifications, cursor: next_cursor, listedSince: since } = found;
+    const { notifications, cursor: next_cursor, since } = found;
     return {
       notifications: await Promise.all(notifications.map((n) => present(actor, n))),
-      ...(since !== undefined && { listed_since: presentTime(since) }),
+      complete_since: presentTime(since),
       has_more: next_cursor !== undefined,
       next_cursor,
     };
   },
 );
 
-/** Returns a page, the cursor of the next one if more may follow, and since when the list is complete if it is short. @throws ApiError 400 for a wrong cursor */
+/** Returns a page, the cursor of the next one if more may follow, and since when the list is complete. @throws ApiError 400 for a wrong cursor */
 export async function readPage(db: Db, client: Subject, asked: Asked, onPiece?: OnPiece) {
   const { clientToken } = client;
   const { order, behind, ...filter } = filterOf(asked, clientToken);
@@ -84,7 +86,7 @@ export async function readPage(db: Db, client: Subject, asked: Asked, onPiece?: 
   return {
     notifications,
     cursor: next && writeCursor(order, next, clientToken),
-    listedSince: await shortSince(db, client, order, asked),
+    since: await completeSince(db, clientToken, order),
   };
 }
 
@@ -97,10 +99,11 @@ async function readNewest(db: Db, client: Subject | undefined, asked: Asked) {
   const clients = client === undefined ? await listClients(db) : [client];
   const tokens = clients.map(({ clientToken }) => clientToken);
   const { notifications, next } = await newestNotifications(db, tokens, { ...filter, behind });
+  const reaches = await mapInPages(tokens, 50, (token) => completeSince(db, token, order));
   return {
     notifications,
     cursor: next && writeCursor(order, next, owner),
-    listedSince: client && (await shortSince(db, client, order, asked)),
+    since: order === 'owed_since' ? undefined : Math.max(0, ...reaches.map((since = 0) => since)),
   };
 }
 
@@ -111,12 +114,6 @@ function filterOf({ platform_id: platformId, cursor: given, ...rest }: Asked, ow
   const order = orderOf({ ...rest, platformId });
   const behind = given === undefined ? undefined : readCursor(order, given, owner);
   return { ...rest, platformId, order, behind };
-}
-
-/** Returns since when the list is complete, ms, if it lacks some of what is asked for. */
-async function shortSince(db: Db, { clientToken }: Subject, order: NotificationOrder, { since = 0 }: Asked) {
-  const complete = order === 'accepted' ? await listedSince(db, clientToken) : undefined;
-  return complete !== undefined && complete > since ? complete : undefined;
 }
 
 const letters: Record<NotificationOrder, string> = { accepted: 'a', owed_since: 'o', failed_at: 'f' };
@@ -155,7 +152,7 @@ export async function workflowOf(
   actor: Actor,
   { clientToken, notificationId, group }: ListedNotification,
 ): Promise<{ workflow_id: string | null; workflow_url?: string }> {
-  if (group === withoutWorkflow) return { workflow_id: null };
+  if (group === shared.withoutWorkflow) return { workflow_id: null };
   const ids = await idsOf(actor);
   const workflow_id = group === undefined ? ids.enrichment(clientToken, notificationId) : ids.group(group);
   const { TEMPORAL_UI_URL: ui, TEMPORAL_NAMESPACE } = actor.config();
@@ -240,13 +237,16 @@ export const cancelNotification = act(
 /** Forgets an asset: its next event is new. */
 export const forgetAsset = act(
   'asset forget',
-  { publisher: 'platform' },
+  { publisher: 'platform', operator: 'support' },
   async (actor, { client, platformId }: { client: Subject; platformId: string }, title) => {
     const { clientToken } = client;
-    await actor.admit(title, { target: clientToken, after: { platform_id: platformId } });
+    const last = (await readAsset(await actor.db(), clientToken, platformId)).lastNotification;
+    const cancels = last?.state === 'waiting' || last?.state === 'failed' ? 1 : 0;
+    await actor.admit(title, { target: clientToken, after: { platform_id: platformId }, cancels });
     const found = await actor.change((db) => forgetRecord(db, clientToken, platformId));
     if (found.cancelled !== undefined) actor.countCancelled(1);
     return {
+      client_token: clientToken,
       platform_id: platformId,
       known_segments: found.knownSegments,
       cancelled: found.cancelled,

@@ -7,7 +7,7 @@ export function presentNotification(n: ListedNotification): Record<string, unkno
   return {
     notification_id: n.notificationId,
     platform_id: n.platformId,
-    event_id: n.eventId,
+    event_id: n.eventId || undefined,
     state: n.state,
     priority: n.priority,
     accepted_at: presentTime(n.acceptedAt),
@@ -37,15 +37,28 @@ export const presentAsset = ({ platformId, knownSegments, lastEvent }: AssetExpl
   },
 });
 
+/** Shows how far the last replay is. */
+export const presentReplay = ({ replay }: Endpoint) =>
+  replay === undefined
+    ? null
+    : {
+        since: presentTime(replay.since),
+        until: presentTime(replay.untilMs),
+        running: replay.runs,
+        reached: presentTime(Math.min(replay.at, replay.untilMs)),
+        owed_again: replay.count,
+        ended_at: presentTime(replay.endedAt),
+      };
+
 export function presentRegistration(registration: Registration, endpoint: Endpoint) {
   return {
     url: registration.url,
     state: endpoint.state,
     state_since: presentTime(endpoint.lastChange?.at),
     state_reason: endpoint.lastChange?.why ?? null,
-    registered_at: presentTime(registration.registeredAtMs),
+    ...presentReach(registration, endpoint),
     owed: endpoint.owed,
-    failed: endpoint.failed,
+    replay: presentReplay(endpoint),
     quiet_seconds: endpoint.quietSeconds,
     last_success_at: presentTime(endpoint.lastSuccessAt),
     last_failure_at: presentTime(endpoint.lastFailureAt),
@@ -54,6 +67,22 @@ export function presentRegistration(registration: Registration, endpoint: Endpoi
     next_attempt_at: presentTime(endpoint.nextAttemptAt),
   };
 }
+
+/** Says until when all has arrived (`deliveredUntil`), and what is not counted in that. */
+export const presentReach = (registration: Registration | undefined, endpoint: Endpoint) => ({
+  delivered_until: presentTime(endpoint.deliveredUntil),
+  owed_since: presentTime(endpoint.owedSince),
+  failed: endpoint.failed,
+  cancelled: endpoint.cancelled,
+  registered_at: presentTime(registration?.registeredAtMs),
+});
+
+/** Shows a time of us as ISO 8601 in UTC, to the ms unless two would be equal. */
+export const presentMicroseconds = (us: number): string =>
+  presentTime(Math.floor(us / 1000)).replace(
+    'Z',
+    us % 1000 === 0 ? 'Z' : `${String(us % 1000).padStart(3, '0')}Z`,
+  );
 
 /** Shows a time as ISO 8601 in UTC; null if there is none. */
 export const presentTime = <Ms extends number | undefined>(ms: Ms) =>

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ApiError, badParameter, unavailable } from '../http/apiError.js';
 import { idFromBytes, isNoticesClient } from '../ids.js';
-import { explainFailure, explainRemarks } from '../outgoing/details.js';
+import { defaultContact, explainFailure, explainRemarks } from '../outgoing/details.js';
 import { hidden } from '../outgoing/hidden.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
@@ -39,7 +39,8 @@ export const checkReceiver = act(
   async (actor, receiver: Receiver, title) => {
     const target = await findTarget(actor, receiver, title, 5);
     const slowMs = actor.config().ATTEMPT_TIMEOUT_SECONDS * 500;
-    const checks = await checkAll(await actor.sender(), target, slowMs);
+    const all = await actor.unlessEnding(checkAll(await actor.sender(), target, slowMs));
+    const checks = all.map((one) => ({ ...one, advice: told(actor, one.advice) }));
     const has = (wanted: Judged['verdict']) => checks.some(({ verdict }) => verdict === wanted);
     const tone: Tone = has('fail') ? 'bad' : has('warn') ? 'warn' : 'good';
     return { client_token: target.clientToken, checks, tone };
@@ -47,23 +48,24 @@ export const checkReceiver = act(
 );
 
 /** Has a receiver prove that it verifies signatures, within 50 s: a server's default page does not. @throws ApiError 400, 503 */
-export const verifyReceiver = act(
-  'registration verify',
-  { publisher: 'any' },
-  async (actor, { client, url }: { client: Subject; url: string }, title) => {
-    const { clientToken } = client;
-    await actor.admit(title, { target: clientToken, after: { url: originOf(url) } }, { sends: 2 });
-    const target = await targetOf(actor, { url, clientToken });
-    const sender = await actor.sender();
-    const good = judgeTaken((await sendOne(sender, target)).result);
-    if (good.verdict === 'fail') throw notVerified('It does not accept a signed test notification', good);
-    const wrong = await sendOne(sender, { ...target, secrets: [unknownSecret()] });
-    const refused = judgeRefused(wrong.result, forged);
-    if (refused.verdict === 'ok') return;
-    const did = refused.verdict === 'fail' ? 'accepts' : 'does not clearly refuse';
-    throw notVerified(`It ${did} a test notification with a wrong signature`, refused);
-  },
-);
+export async function verifyReceiver(actor: Actor, { client, url }: { client: Subject; url: string }) {
+  const { clientToken } = client;
+  const about = { target: clientToken, after: { url: originOf(url) } };
+  await actor.admit('registration verify', about, { sends: 2 });
+  const target = await targetOf(actor, { url, clientToken });
+  const sender = await actor.sender();
+  const good = judgeTaken((await actor.unlessEnding(sendOne(sender, target))).result);
+  if (good.verdict === 'fail')
+    throw notVerified('It does not accept a signed test notification', {
+      ...good,
+      advice: told(actor, good.advice),
+    });
+  const wrong = await actor.unlessEnding(sendOne(sender, { ...target, secrets: [unknownSecret()] }));
+  const refused = judgeRefused(wrong.result, forged);
+  if (refused.verdict === 'ok') return;
+  const did = refused.verdict === 'fail' ? 'accepts' : 'does not clearly refuse';
+  throw notVerified(`It ${did} a test notification with a wrong signature`, refused);
+}
 
 /** Finds where to send, once the act is counted and in the audit. @throws ApiError */
 async function findTarget(actor: Actor, { client, url: asked }: Receiver, title: string, sends: 1 | 5) {
@@ -166,6 +168,10 @@ async function checkAll(sender: Sender, target: Target, slowMs: number) {
     ...judged,
   }));
 }
+
+/** Advice names whom the receiver's owner asks. */
+const told = (actor: Actor, advice: string): string =>
+  advice.replace(defaultContact, actor.by === 'operator' ? 'us' : actor.config().OPERATOR_CONTACT);
 
 const notVerified = (what: string, { advice }: Judged) =>
   new ApiError(

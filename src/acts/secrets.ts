@@ -77,7 +77,7 @@ export const setHeaders = act(
     const headers = readHeaders(given);
     const names = Object.keys(headers).sort();
     const after = { header_names: names };
-    await actor.admit(title, { target: clientToken, after }, { sends: 1, security: 'change' });
+    await actor.admit(title, { target: clientToken, after }, { sets: true, security: 'change' });
     const box = await actor.secretBox();
     await actor.change((db) => setRequestHeaders(db, box, clientToken, headers));
     return after;

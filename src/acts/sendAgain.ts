@@ -6,8 +6,10 @@ import {
   dismissFailed,
   recoverFailed,
   redeliver as redeliverNotification,
-  replayDelivered,
 } from '../redis/notifications/redeliver.js';
+import { beginReplay, countSpan, type Span, stopReplay } from '../redis/notifications/replay.js';
+import { feedSince } from '../redis/notifications/updates.js';
+import { getEndpoint } from '../redis/records/endpoint.js';
 import { type Actor, act, type Tone } from './act.js';
 import { presentTime } from './present.js';
 import { requireNotification, requireRegistration, type Subject } from './subjects.js';
@@ -66,7 +68,7 @@ export const recover = act(
         if (count % 5000 === 0) actor.warn(`${count} are owed again so far.`);
       }),
     );
-    return { ...answerOf(range, found), more: found.more };
+    return { ...answerOf(range, { ...found, since: failedSince(await actor.db()) }), more: found.more };
   },
 );
 
@@ -78,37 +80,113 @@ export const dismiss = act(
     const found = await inSpan(actor, range, title, (db, span) =>
       dismissFailed(db, range.client.clientToken, span, atMost),
     );
-    return { ...answerOf(range, found), more: found.more };
+    return { ...answerOf(range, { ...found, since: failedSince(await actor.db()) }), more: found.more };
   },
 );
 
-/** Makes assets delivered in a span of time owed again. Without `until`, until the first such act in a day: a repeat owes nothing twice. */
+/** A relative span, given again within this time, is that of the first; and an operator's replay leaves out what was owed again in it. */
+const samePurposeMs = 600_000;
+
+interface Replayed extends Range {
+  stop?: boolean | undefined;
+  /** The span as an operator has given it, if it depends on the present: `1d`. */
+  relative?: string | undefined;
+  /** Takes a new span, and leaves nothing out. */
+  again?: boolean | undefined;
+}
+
+/**
+ * Makes assets delivered in a span of time owed again, or stops that. Without `until`, until the first such act in a day: a repeat while it
+ * runs, and for a day after, owes nothing twice.
+ */
 export const replay = act(
   'notification replay',
   { publisher: 'any', operator: 'support' },
-  async (actor, range: Range, title) => {
-    const now = nowOf(await actor.db());
+  async (actor, { stop = false, relative, again = false, ...given }: Replayed, title) => {
+    const db = await actor.db();
+    const now = nowOf(db);
+    const { clientToken } = given.client;
+    // A new span is no repeat of the one that began then.
+    const anew = { ...given, ...(again && { until: given.until ?? now }), ...(stop && { dryRun: false }) };
+    const range = relative === undefined || again ? anew : await asBefore(actor, anew, relative);
     // What is delivered between two repeats would be owed again by the second.
     if (range.until !== undefined && range.until > now)
       throw badParameter(`until must not be later than now, ${presentTime(now)}`);
-    const found = await inSpan(actor, range, title, (db, span) =>
-      replayDelivered(db, range.client.clientToken, span, actor.countPiece),
-    );
-    const { until, listedSince } = found;
+    const leaves = actor.by === 'operator' && !again ? now - samePurposeMs : undefined;
+    const found = await inSpan(actor, range, title, async (own, asked) => {
+      const span = { ...asked, leaves };
+      if (stop) return { ...nothing, ...(await stopped(own, clientToken, span)) };
+      const counted = await countSpan(db, clientToken, span, actor.countPiece);
+      if (span.dryRun) return counted;
+      const { outcome, since, until } = await beginReplay(own, clientToken, span);
+      if (outcome === 'another')
+        throw badParameter(
+          `a replay from ${presentTime(since)} until ${presentTime(until)} runs: wait for its end, or stop it`,
+        );
+      if (outcome === 'begun' && relative !== undefined) {
+        const kept = JSON.stringify({ since: range.since, until: range.until });
+        await own.redis.set(db.client(clientToken).replayOf(relative), kept, 'PX', samePurposeMs);
+      }
+      return { ...counted, until, ...(outcome === 'same' && nothing) };
+    });
     return {
-      ...answerOf(range, found),
-      until: presentTime(until),
-      ...(listedSince !== undefined && { listed_since: presentTime(listedSince) }),
+      ...answerOf(range, { ...found, since: feedSince(db) }),
+      at_least: found.isAtLeast,
+      until: presentTime(found.until),
+      left_out: found.leftOut,
+      ...(found.count === 0 && !stop && { none_because: whyNone(found) }),
     };
   },
 );
 
+const nothing = { count: 0, leftOut: 0, isAtLeast: false, isSame: true };
+
+/** Why a replay owes nothing: its span was replayed in the last day; all was owed again a moment ago; nothing was delivered then. */
+export const reasonsForNone = ['already_replayed', 'owed_again_lately', 'none_delivered'] as const;
+
+const whyNone = ({
+  isSame,
+  leftOut,
+}: {
+  isSame: boolean;
+  leftOut: number;
+}): (typeof reasonsForNone)[number] =>
+  isSame ? 'already_replayed' : leftOut > 0 ? 'owed_again_lately' : 'none_delivered';
+
+/** Takes the span that the same words meant a moment ago, and says so. */
+async function asBefore<Given extends Range>(actor: Actor, given: Given, relative: string): Promise<Given> {
+  const db = await actor.db();
+  const kept = await db.redis.get(db.client(given.client.clientToken).replayOf(relative));
+  if (kept === null) return given;
+  const { since, until } = JSON.parse(kept) as Pick<Range, 'since' | 'until'>;
+  actor.warn(
+    `The same replay was given less than 10 minutes ago: its span is taken, since ${presentTime(since)}. With --again it is a new one.`,
+  );
+  return { ...given, since, until };
+}
+
+async function stopped(db: Db, clientToken: string, span: Span) {
+  if (!(await stopReplay(db, clientToken, span))) throw badParameter('no replay of this time runs');
+  const { replay: last } = await getEndpoint(db, clientToken);
+  return { count: last?.count ?? 0, until: last?.untilMs ?? nowOf(db) };
+}
+
+/** From when all that failed is kept, ms. */
+const failedSince = (db: Db) => nowOf(db) - db.settings.keepFailedMs;
+
 /** Nobody asks for nothing: an answer of 0 is not what was wanted. */
-const answerOf = ({ client, dryRun = false }: Range, { count }: { count: number }) => ({
+const answerOf = (
+  { client, dryRun = false, ...span }: Range,
+  { count, since }: { count: number; since: number | undefined },
+) => ({
   tone: count > 0 ? 'good' : ('warn' as Tone),
   client_token: client.clientToken,
   dry_run: dryRun,
   count,
+  // What was covered.
+  since: presentTime(span.since),
+  until: presentTime(span.until ?? Date.now()),
+  complete_since: presentTime(since),
 });
 
 async function inSpan<Found extends { count: number }>(

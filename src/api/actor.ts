@@ -1,14 +1,15 @@
 /** The publisher, or the platform, that makes a call: who that is to acts. */
 import type { Actor } from '../acts/act.js';
 import type { Subject } from '../acts/subjects.js';
-import { ApiError } from '../http/apiError.js';
+import { ApiError, unavailable } from '../http/apiError.js';
 import type { ApiContext } from '../http/context.js';
 import { ignore } from '../redis/connection/unavailable.js';
 import type { AccessToken } from '../redis/records/accessTokens.js';
 import { platformScope } from '../redis/records/accounts.js';
 import { reportStateChange } from '../redis/records/endpoint.js';
+import { secretBoxOf } from '../redis/records/installation.js';
 import type { ApiDeps } from './deps.js';
-import { admitSend, auditCall } from './steps/auditCall.js';
+import { admitCall, auditCall } from './steps/auditCall.js';
 import { checkUrl } from './steps/checkUrl.js';
 import { maySeeSecrets, requireScope, requireSigningSecretsScope } from './steps/publisher.js';
 
@@ -29,10 +30,9 @@ export function actorOf(
       const isPlatforms = ['platform', 'orPlatform'].includes(needed) && token.scopes.includes(platformScope);
       if (about && about.accountId !== token.accountId && !isPlatforms) throw new ApiError('unknown_client');
     },
-    async admit(act, { after, about = after as Record<string, unknown> }, { sends, ...recording } = {}) {
-      if (client === undefined || sends === undefined)
-        await auditCall(deps, request, act, { about, ...recording });
-      else await admitSend(deps, { ctx, token, client }, act, { together: sends, about, ...recording });
+    async admit(act, { after, about = after as Record<string, unknown> }, counting = {}) {
+      if (client === undefined) await auditCall(deps, request, act, { about, ...counting });
+      else await admitCall(deps, { ctx, token, client }, act, { about, ...counting });
     },
     change: (write) => deps.db.durably(write).safe,
     async wake(clientToken) {
@@ -43,12 +43,23 @@ export function actorOf(
     report: (change) => reportStateChange(deps, change),
     countCancelled: (count) => deps.metrics.ended('cancelled', count),
     countPiece: deps.countPieces('records', token.accountId),
+    unlessEnding: (work) => answeredBefore(deps.closing, work),
     checkUrl: (url) => checkUrl(deps, url, ctx.querystring),
     shownUrl: (url) => url,
     warn: ignore,
+    log: deps.log,
     config: () => deps.config,
     db: async () => deps.db,
-    secretBox: async () => deps.secretBox,
+    secretBox: () => secretBoxOf(deps.db, deps.config.SECRETS_KEY),
     sender: async () => deps.sender,
   };
+}
+
+async function answeredBefore<T>(closing: AbortSignal | undefined, work: Promise<T>): Promise<T> {
+  const answered = new AbortController();
+  const ends = new Promise<never>((_, reject) => {
+    const end = () => reject(unavailable('the process ends'));
+    closing?.addEventListener('abort', end, { signal: answered.signal });
+  });
+  return await Promise.race([work, ends]).finally(() => answered.abort());
 }

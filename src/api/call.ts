@@ -3,7 +3,6 @@ import type { Context } from 'koa';
 import { z } from 'zod';
 import { type Act, type May, toneOf } from '../acts/act.js';
 import { ownClient, type Subject } from '../acts/subjects.js';
-import { unavailable } from '../http/apiError.js';
 import { jsonReader, requireNoBody } from '../http/body.js';
 import { checked } from '../http/checked.js';
 import type { ApiContext } from '../http/context.js';
@@ -110,16 +109,6 @@ const placesOf = (names: readonly string[], place: string): Places =>
 function fieldsOf(schema: unknown): string[] {
   if (schema instanceof z.ZodUnion) return schema.options.flatMap(fieldsOf);
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
-}
-
-/** Waits for work that sends something, but not beyond the beginning of the process' end. @throws ApiError 503 */
-export async function answeredBefore<T>(closing: AbortSignal | undefined, work: Promise<T>): Promise<T> {
-  const answered = new AbortController();
-  const ends = new Promise<never>((_, reject) => {
-    const end = () => reject(unavailable('the process ends'));
-    closing?.addEventListener('abort', end, { signal: answered.signal });
-  });
-  return await Promise.race([work, ends]).finally(() => answered.abort());
 }
 
 export const clientParameter = clientTokenText.describe('The client, a child of the account.');

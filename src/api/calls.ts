@@ -13,12 +13,13 @@ import * as signingSecret from './calls/signingSecret.js';
 import * as testNotification from './calls/testNotification.js';
 import * as tokens from './calls/tokens.js';
 import * as updates from './calls/updates.js';
+import * as urlRequests from './calls/urlRequests.js';
 import * as docs from './reference/docs.js';
 
 /** The groups of calls, in the order of the description, and the files that export them. */
 const groups: Record<string, { says: string; files: Record<string, unknown>[] }> = {
   Tokens: { says: 'Exchange the credentials of an account for an access token.', files: [tokens] },
-  Registration: { says: 'The one URL of a client.', files: [registration] },
+  Registration: { says: 'The one URL of a client.', files: [registration, urlRequests] },
   Endpoint: {
     says: 'Clients, the state of their endpoints, signing secrets, tests.',
     files: [clients, consoleSessions, signingSecret, testNotification, clientSettings],

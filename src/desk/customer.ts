@@ -2,27 +2,33 @@
 
 import { hasPart, pageOfSites } from '../acts/clients.js';
 import { workflowOf } from '../acts/notifications.js';
+import { presentTime } from '../acts/present.js';
+import { listFormer } from '../acts/registrations.js';
 import { readEndpoint } from '../api/calls/clients.js';
 import type { Services } from '../api/deps.js';
 import { isNoticesClient } from '../ids.js';
 import { requireAccount } from '../operator/account.js';
 import { audit } from '../operator/audit.js';
-import { cutPage, requireClient } from '../operator/operation.js';
+import { notificationCancel } from '../operator/notification.js';
+import { cutPage, leastRole, requireClient } from '../operator/operation.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
-import { listAccounts } from '../redis/records/accounts.js';
-import { type Client, getClient } from '../redis/records/clients.js';
+import { findAccounts, getAccount } from '../redis/records/accounts.js';
+import { type Client, getClient, readEach } from '../redis/records/clients.js';
 import { noticesRecipient } from '../redis/records/notices.js';
+import { isAllowed } from '../redis/records/operatorAccess.js';
+import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { html, type Piece } from '../web/html.js';
-import { explainedAsset, listedNotifications, pageOfNotification } from '../web/notifications.js';
+import { explainedAsset, filtersOf, listedNotifications, pageOfNotification } from '../web/notifications.js';
 import { overview } from '../web/overview.js';
 import { type PageAnswer, table } from '../web/page.js';
 import { bare, given, home, type PageDeps, type Site, type SitePages, tabPage } from '../web/site.js';
 import { sitesPart } from '../web/sites.js';
 import { badge, count, operatorReader } from '../web/words.js';
-import { cardsOf, shownParts } from './forms.js';
-import { hrefOf, named, namesOf, siteUrl } from './names.js';
+import { cardsOf } from './forms.js';
+import { hrefOf, named, namesOf, shownParts, siteUrl } from './names.js';
 import type { DeskPage, DeskVisit } from './people.js';
+import { answering, changeOf, readRequests, requestsPart } from './urlRequests.js';
 
 const customersPerPage = 50;
 /** Counts of a customer with more sites are of so many. */
@@ -31,18 +37,26 @@ const sitesAtMost = 1000;
 /** GET /desk/accounts: every customer by name, with the state of its sites, what waits and what was given up. */
 export const customersPage: DeskPage = async ({ ctx }, { db }) => {
   const [name = '', after] = ['name', 'cursor'].map((parameter) => given(ctx, parameter));
-  const all = (await listAccounts(db)).filter((account) => hasPart(account.name, bare(name)));
+  const all = await findAccounts(db, (one) => hasPart(one, bare(name)));
   all.sort((a, b) => a.name.localeCompare(b.name) || a.createdAtMs - b.createdAtMs);
-  const { page, next } = cutPage(all, { limit: customersPerPage, after }, ({ accountId }) => accountId);
+  const { page: ids, next } = cutPage(all, { limit: customersPerPage, after }, ({ accountId }) => accountId);
+  const page = await readEach(
+    ids.map(({ accountId }) => accountId),
+    (id) => getAccount(db, id),
+  );
   const names = new Map(page.map((account) => [account.accountId, account.name]));
-  const rows = await mapInPages(page, 10, async ({ accountId, disabled }) => {
+  const rows = await mapInPages(page, 10, async ({ accountId, disabled, paused }) => {
     const { clients, next: isCut } = await pageOfSites(db, { accountId, limit: sitesAtMost });
     const states = new Map<string, number>();
     for (const { state } of clients) states.set(state, (states.get(state) ?? 0) + 1);
     const sum = (of: 'owed' | 'failed') => clients.reduce((n, { health }) => n + (health?.[of] ?? 0), 0);
     return {
       cells: [
-        [named(accountId, names), disabled && html` <span class="badge suspended">disabled</span>`],
+        [
+          named(accountId, names),
+          disabled && html` <span class="badge suspended">disabled</span>`,
+          paused && html` <span class="badge paused">paused</span>`,
+        ],
         `${clients.length.toLocaleString('en')}${isCut ? ' or more' : ''}`,
         [...states].map(([state, n]) => html`${n} ${badge(state)} `),
         sum('owed').toLocaleString('en'),
@@ -75,7 +89,7 @@ export const customerPage: DeskPage = async (visit, { db }) => {
     isLive: true,
     body: [
       html`<dl class="facts">
-<dt>Account</dt><dd><code>${id}</code>, ${found.disabled ? html`<span class="badge suspended">disabled</span>` : 'enabled'}</dd>
+<dt>Account</dt><dd><code>${id}</code>, ${found.disabled ? html`<span class="badge suspended">disabled</span>` : 'enabled'}${found.paused && html` <span class="badge paused">paused</span>`}</dd>
 <dt>Client id</dt><dd><code>${found.clientId}</code></dd>
 <dt>Scopes</dt><dd>${found.scopes.join(', ')}</dd>
 <dt>Notices</dt><dd>${notices ? html`<a href="${siteUrl(notices.clientToken)}">how they stand</a>` : 'no URL is registered'}</dd>
@@ -85,7 +99,7 @@ export const customerPage: DeskPage = async (visit, { db }) => {
       cardsOf(
         visit,
         { account_id: id, account: id, account_or_client: id },
-        { 'account set': `Now: ${found.scopes.join(' ')}.` },
+        { 'account set': { typed: { scope: found.scopes.join(' ') } } },
       ),
       await history(visit, db, id),
     ],
@@ -105,9 +119,24 @@ type DeskSite = DeskVisit & Site & { client: Client; customer: string };
 
 const pages: SitePages<DeskSite> = {
   tabs: [
-    { path: '', name: 'Overview', present: overview },
-    { path: '/notifications', name: 'Notifications', present: listedNotifications },
-    { path: '/asset', name: 'Why was it not sent?', present: explainedAsset },
+    {
+      path: '',
+      name: 'Overview',
+      present: async (site, deps) => [
+        await requestsPart(site, deps.db, site.client),
+        await overview(site, deps),
+      ],
+    },
+    {
+      path: '/notifications',
+      name: 'Notifications',
+      present: async (site, deps) => [await listedNotifications(site, deps), resending(site)],
+    },
+    {
+      path: '/asset',
+      name: 'Why was it not sent?',
+      present: async (site, deps) => [await explainedAsset(site, deps), forgetting(site)],
+    },
     { path: '/actions', name: 'Change', present: actions },
     {
       path: '/audit',
@@ -116,7 +145,10 @@ const pages: SitePages<DeskSite> = {
     },
   ],
   parent: ({ client, customer }) => ({ name: customer, href: hrefOf(client.accountId) }),
-  recover: ({ here }) => html`<p>To recover them: <a href="${here}/actions">Change</a>.</p>`,
+  recover: ({ here, access }) =>
+    access === 'read'
+      ? html`<p>To recover them, ask an operator with the role support.</p>`
+      : html`<p>To recover them: <a href="${here}/actions">Change</a>.</p>`,
   register: ({ client }) =>
     `Its publisher ${isNoticesClient(client.clientToken) ? 'must set one: PUT /notices' : 'must register one: POST /register_push_notifications'}.`,
   resume: ({ here, access }) =>
@@ -136,37 +168,94 @@ function sitePage(answer: (site: DeskSite, services: Services) => PageAnswer): D
     const { site = '' } = visit.ctx.params;
     const client = await requireClient(visit.operator(), site);
     const names = await namesOf(services.db, [client.accountId]);
+    const mayChange = isAllowed(visit.session.role, leastRole('support', client.clientToken));
     const about = {
       client,
+      // No form is offered that would be refused.
+      session: mayChange ? visit.session : { ...visit.session, role: 'look' as const },
       customer: names.get(client.accountId) ?? client.accountId,
       here: siteUrl(site),
       reader: operatorReader,
-      access: visit.session.role === 'look' ? ('read' as const) : ('full' as const),
+      access: mayChange ? ('full' as const) : ('read' as const),
     };
     visit.ctx.state.frame.back = home(about);
     return answer({ ...visit, ...about, ...(await readEndpoint(services.db, site)) }, services);
   };
 }
 
-/** Each change, with its consequences said before. */
-function actions(site: DeskSite, { config }: PageDeps): Piece {
-  const { clientToken, maxPerSecond = 'any number', quietSeconds = 0 } = site.client;
-  const { maxInFlight = `${config.MAX_IN_FLIGHT} (the default)` } = site.client;
-  const { owed } = site.health;
+/** Each change, with its consequences said before, and its fields filled with what is in force. */
+async function actions(site: DeskSite, { config }: PageDeps): Promise<Piece> {
+  const { clientToken, maxInFlight, maxPerSecond, quietSeconds = 0 } = site.client;
+  const { owed, failed, failedSince } = site.health;
   const waits =
     owed === 0
       ? 'Nothing waits now'
       : `${count(owed, 'video')} ${owed === 1 ? 'waits and goes' : 'wait and go'} to the next URL`;
+  const former = await formerOf(site);
+  const [asked] = await readRequests(site, site.client);
+  const answered = asked && { before: changeOf(asked), given: answering(asked) };
+  const lost = {
+    typed: { since: presentTime(failedSince) ?? '90d' },
+    before: `${count(failed, 'video has', 'videos have')} failed.`,
+  };
   return cardsOf(
     site,
     { client_token: clientToken, account_or_client: clientToken },
     {
-      'registration change': `${waits}.`,
-      'registration reset': `${waits}; until one is registered, nothing is sent.`,
-      'registration resume': owed > 0 && `${count(owed, 'video')} owed.`,
-      'client set': `In force: ${maxInFlight} attempts in flight, ${maxPerSecond} a second, quiet period ${quietSeconds} s.`,
-      'client delete': `This cannot be undone.${owed > 0 ? ` It cancels ${count(owed, 'owed video')}.` : ''}`,
+      'registration change': { before: `${waits}.` },
+      'registration reset': { before: `${waits}; until one is registered, nothing is sent.` },
+      'registration restore':
+        Object.keys(former).length === 0
+          ? { before: 'No former URL is kept.', isIdle: true }
+          : { before: `${waits}.`, choices: { former } },
+      'registration accept': answered,
+      'registration decline': answered,
+      'registration resume': { before: owed > 0 && `${count(owed, 'video')} owed.` },
+      'notification recover': lost,
+      'notification dismiss': lost,
+      'client set': {
+        before: `The default is ${config.MAX_IN_FLIGHT} attempts in flight, any number a second, quiet period 0 s.`,
+        typed: {
+          max_in_flight: String(maxInFlight ?? 'default'),
+          max_per_second: String(maxPerSecond ?? 'default'),
+          quiet_seconds: String(quietSeconds),
+        },
+      },
+      'client delete': {
+        before: `This cannot be undone.${owed > 0 ? ` It cancels ${count(owed, 'owed video')}.` : ''}`,
+      },
     },
+    ({ input }) => !('platform_id' in input.shape) && (asked !== undefined || !('request' in input.shape)),
+  );
+}
+
+/** Returns the former URLs that can be put back, by their references, the newest first. */
+async function formerOf({ operator, client }: DeskSite): Promise<Record<string, string>> {
+  const kept = await listFormer(operator(), { client }).catch((err: unknown) => {
+    if (!(err instanceof SecretUnreadable)) throw err;
+    return [];
+  });
+  return Object.fromEntries(
+    kept.map(({ former, url, given_up_at: at }) => [former, `${url}, until ${at.slice(0, 16)}`]),
+  );
+}
+
+/** What the list shows can be sent again, once it was counted. */
+function resending(site: DeskSite): Piece {
+  const asked = { ...filtersOf(site), platform_id: given(site.ctx, 'platform_id') };
+  const filters = Object.fromEntries(Object.entries(asked).map(([name, value]) => [name, value ?? '']));
+  const about = { client_token: site.client.clientToken, ...filters };
+  return site.access === 'full' && cardsOf(site, about, {}, ({ input }) => 'failure' in input.shape);
+}
+
+/** An asset that was asked for can be forgotten. */
+function forgetting(site: DeskSite): Piece {
+  const platform_id = given(site.ctx, 'platform_id');
+  const about = { client_token: site.client.clientToken, platform_id: platform_id ?? '' };
+  return (
+    platform_id &&
+    site.access === 'full' &&
+    cardsOf(site, about, {}, ({ group, input }) => group === 'Delete' && 'platform_id' in input.shape)
   );
 }
 
@@ -174,6 +263,12 @@ function notificationPage(site: DeskSite, { db }: Services): PageAnswer {
   return pageOfNotification(site, db, async (n) => [
     await shownParts(db, [{ facts: await workflowOf(site.operator(), n) }]),
     html`<p><a href="${site.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">Why: the last event of this asset</a></p>`,
-    cardsOf(site, { notification_id: n.notificationId }),
+    // Only what waits can be cancelled.
+    cardsOf(
+      site,
+      { notification_id: n.notificationId },
+      {},
+      (operation) => n.state === 'waiting' || operation !== notificationCancel,
+    ),
   ]);
 }

@@ -7,34 +7,23 @@ import type { Services } from '../api/deps.js';
 import { docsFiles } from '../api/reference/docs.js';
 import { createLines } from '../api/steps/pace.js';
 import type { Step } from '../http/context.js';
-import { parseParameters } from '../http/query.js';
-import { eventIdPattern, isClientToken, isNoticesClient } from '../ids.js';
-import { accountList } from '../operator/account.js';
-import { clientList } from '../operator/client.js';
 import { type Answer, type Operator, unlimited } from '../operator/operation.js';
-import { type oneOfWorst, status, temporalWithinMs } from '../operator/status.js';
+import { type oneOfWorst, status } from '../operator/status.js';
 import { explainFailure } from '../outgoing/details.js';
-import { mapInPages } from '../promises.js';
-import { explainAsset, isKnown } from '../redis/notifications/decisions.js';
-import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
-import { findNotification, type ListedNotification } from '../redis/notifications/notifications.js';
 import type { Situation } from '../redis/owed/waitReasons.js';
-import { accountIdOf, getAccount } from '../redis/records/accounts.js';
 import { readAttempts } from '../redis/records/attemptHistory.js';
-import { getClient } from '../redis/records/clients.js';
-import { explainTemporal } from '../temporal/refusal.js';
-import { redirect } from '../web/door.js';
 import { mountFiles } from '../web/files.js';
 import { html, type Piece } from '../web/html.js';
 import { lastDay, plot } from '../web/overview.js';
 import { consoleFiles, table } from '../web/page.js';
-import { bare, readingsOf } from '../web/site.js';
 import { fromNow, stateInWords } from '../web/words.js';
 import { answerRefusals, mountCalls } from './calls.js';
 import { customerPage, customersPage, sitePages } from './customer.js';
-import { allOperations, formUrl, mountOperations, shownParts } from './forms.js';
-import { hrefOf, type Names, named, namesOf, siteUrl } from './names.js';
+import { findForm, findPage } from './find.js';
+import { allOperations, formUrl, mountOperations } from './forms.js';
+import { type Names, named, namesOf, shownParts, siteUrl } from './names.js';
 import { createDeskDoor, type DeskDoor, type DeskPage } from './people.js';
+import { requestsPart } from './urlRequests.js';
 
 /** @param own answers of the port that need no operator */
 export function createDesk(services: Services, ...own: Step[]): Koa {
@@ -57,6 +46,7 @@ function mountPages(router: Router, door: DeskDoor): void {
   const page = (path: string, answer: DeskPage) => router.get(path, door.page(answer));
   page('/desk', nowPage());
   page('/desk/find', findPage);
+  router.post('/desk/find', door.form(findForm));
   page('/desk/accounts', customersPage);
   page('/desk/accounts/:id', customerPage);
   for (const { path, answer } of sitePages) page(`/desk/clients/:site${path}`, answer);
@@ -69,8 +59,8 @@ function mountPages(router: Router, door: DeskDoor): void {
 /** GET /desk: whether it is us or them, what to do, and the last day of the whole service. */
 function nowPage(): DeskPage {
   const look = sharedLook();
-  return async ({ operator }, { db }) => {
-    const [{ shown, value }, steps] = await Promise.all([look(operator()), readAttempts(db)]);
+  return async (visit, { db }) => {
+    const [{ shown, value }, steps] = await Promise.all([look(visit.operator()), readAttempts(db)]);
     const { worst } = value as { worst: Worst[] };
     const names = await namesOf(
       db,
@@ -85,6 +75,7 @@ function nowPage(): DeskPage {
       body: [
         await shownParts(db, told),
         worstSites(worst, names),
+        await requestsPart(visit, db),
         html`<h2>The last day</h2>`,
         plot('Owed', steps, [owed]),
         lastDay(steps),
@@ -167,98 +158,4 @@ function sharedLook(): (operator: Operator) => Promise<Answer> {
     );
     return shared;
   };
-}
-
-/** GET /desk/find: one field finds whatever an operator was told; of a single match its page, at once. */
-const findPage: DeskPage = async ({ ctx, operator }, services) => {
-  const asked = parseParameters(ctx.querystring).get('q') ?? '';
-  const found = asked.trim() === '' ? undefined : await find(services, operator(), asked);
-  const [only] = found?.hrefs ?? [];
-  if (only !== undefined && found?.hrefs.length === 1) return redirect(ctx, only);
-  return {
-    title: 'Find',
-    body: [
-      html`<form class="row" action="/desk/find"><div><label for="q">A customer or site by a part of its name; a client token; the host of a URL; the id of a notification, event, asset or workflow</label>
-<input id="q" name="q" value="${asked}" maxlength="2048" autocomplete="off" spellcheck="false" required autofocus></div><button>Find</button></form>`,
-      found?.shown,
-      found?.hrefs.length === 0 &&
-        html`<p role="status">Nothing is found by <code>${asked}</code>. What was deleted is in the <a href="/desk/do/audit?of=${encodeURIComponent(bare(asked))}">audit</a>. An event or asset whose workflow Temporal no longer keeps, or whose id has a double quote, backslash or semicolon, is found at its site: “Why was it not sent?”</p>`,
-    ],
-  };
-};
-
-const shownAtMost = 50;
-const workflowsAtMost = 20;
-
-/** Returns the pages that are found, and how they are shown if there are several. */
-async function find(services: Services, operator: Operator, asked: string) {
-  const readings = readingsOf(asked);
-  for (const one of readings) {
-    const href = await pageOf(services, one);
-    if (href !== undefined) return { hrefs: [href], shown: '' };
-  }
-  const text = bare(asked) || asked;
-  const url = text.replace(/^(?=[\w-]+(\.[\w-]+)+(:\d+)?\/)/, 'https://');
-  const name = /^https?:/i.test(url) && URL.canParse(url) ? new URL(url).host : text;
-  const lists = [accountList, clientList].map((list) => list.run(operator, { name }, { limit: shownAtMost }));
-  const answers = await Promise.all(lists);
-  const hrefs = answers
-    .flatMap(({ value }) => value as { account_id: string; client_token?: string }[])
-    .map(({ client_token, account_id }) => hrefOf(client_token ?? account_id));
-  if (hrefs.length === 0) return await findInTemporal(services, readings);
-  const more = answers.some(({ next }) => next) && html`<p>The first ${shownAtMost} of each are shown.</p>`;
-  const filled = answers.filter(({ value }) => (value as unknown[]).length > 0);
-  return {
-    hrefs,
-    shown: [...(await Promise.all(filled.map(({ shown }) => shownParts(services.db, shown)))), more],
-  };
-}
-
-const notificationUrl = ({ clientToken, notificationId }: ListedNotification): string =>
-  `${siteUrl(clientToken)}/notifications/${notificationId}`;
-
-/** Finds by an id; that of a notification may stand anywhere in the text. */
-async function pageOf({ db }: Services, asked: string): Promise<string | undefined> {
-  const [msg] = /msg_[\w-]{22}(?![\w-])/.exec(asked) ?? [];
-  const notification = msg && (await findNotification(db, msg));
-  if (notification) return notificationUrl(notification);
-  const account = await getAccount(db, asked.startsWith('cid_') ? accountIdOf(asked) : asked);
-  if (account !== undefined) return hrefOf(account.accountId);
-  const isClient = isClientToken(asked) || isNoticesClient(asked);
-  return isClient && (await getClient(db, asked)) ? siteUrl(asked) : undefined;
-}
-
-/** Finds events and assets by the search attributes of their workflows. */
-async function findInTemporal({ db, temporal, config }: Services, readings: readonly string[]) {
-  // A server on SQLite refuses a query for a quote.
-  const texts = readings.map((one) => `"${one.replaceAll('"', '').replaceAll('\\', '\\\\')}"`);
-  const query = texts.map((one) => `EventId = ${one} OR PlatformId = ${one}`).join(' OR ');
-  const tokens = new Set<string>();
-  let seen = 0;
-  try {
-    await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => {
-      for await (const { searchAttributes } of temporal.workflow.list({ query })) {
-        for (const token of (searchAttributes.ClientToken ?? []) as string[]) tokens.add(token);
-        if (++seen === workflowsAtMost) break;
-      }
-    });
-  } catch (err) {
-    const { says } = await explainTemporal(err, config.temporalConnection);
-    const shown = html`<div class="notice warn" role="status"><p>${says} So no event or asset is found by its id alone.</p></div>`;
-    return { hrefs: [], shown };
-  }
-  const pages = await mapInPages([...tokens], workflowsAtMost, async (token) => {
-    for (const id of readings) {
-      const event = eventIdPattern.test(id) ? await notificationOfEvent(db, token, id) : undefined;
-      if (event !== undefined) return { token, id, href: notificationUrl(event) };
-      const href = `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(id)}`;
-      if (isKnown(await explainAsset(db, token, id))) return { token, id, href };
-    }
-    return [];
-  });
-  const found = pages.flat();
-  const links = found.map(({ token, id, href }) => html`<li><a href="${href}">${id}</a> of ${token}</li>`);
-  const more =
-    seen === workflowsAtMost && html`<p>Only ${seen} workflows were looked at: more sites may have it.</p>`;
-  return { hrefs: found.map(({ href }) => href), shown: [html`<ul>${links}</ul>`, more] };
 }

@@ -1,12 +1,14 @@
-/** The names of customers and sites, wherever a page shows their ids. */
-import { isClientToken, isNoticesClient } from '../ids.js';
-import type { Part } from '../operator/terminal.js';
+/** The parts of answers as pages show them, with the names of customers and sites wherever their ids stand. */
+import { isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
+import { capital, givenFacts, type Part, type Value } from '../operator/terminal.js';
 import { mapInPages } from '../promises.js';
+import { unlessBroken } from '../redis/connection/broken.js';
 import type { Db } from '../redis/connection/db.js';
-import { ignore, unlessBroken } from '../redis/connection/unavailable.js';
+import { ignore } from '../redis/connection/unavailable.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
-import { type Html, html } from '../web/html.js';
+import { type Html, html, type Piece } from '../web/html.js';
+import { table } from '../web/page.js';
 
 /** Names by the id of an account or the token of a client. */
 export type Names = ReadonlyMap<string, string>;
@@ -61,4 +63,44 @@ export function named(id: string, names: Names): Html {
   const name = names.get(id);
   if (name === undefined) return html`<a href="${hrefOf(id)}">${id}</a>`;
   return html`<a href="${hrefOf(id)}">${name}</a> <code class="faint">${id}</code>`;
+}
+
+/** Shows the parts of an answer, with the names of the customers and sites in them. */
+export async function shownParts(db: Db, parts: readonly Part[]): Promise<Piece> {
+  const names = await namesIn(db, parts);
+  return parts.map((part) => shownPart(part, names));
+}
+
+function shownPart(part: Part, names: Names): Piece {
+  if (typeof part === 'string') return part.split('\n').map((line) => html`<p>${line}</p>`);
+  if ('lead' in part) {
+    return html`<div class="notice ${part.tone}"><p class="lead"><strong>${part.lead}</strong> ${part.text}</p></div>`;
+  }
+  if ('facts' in part) {
+    const facts = givenFacts(part.facts).map(
+      ([name, value]) => html`<dt>${name}</dt><dd>${shownValue(name, value, names)}</dd>`,
+    );
+    return html`${part.title && html`<h2>${part.title}</h2>`}<dl class="facts">${facts}</dl>`;
+  }
+  const { head, rows, none } = part;
+  if (rows.length === 0) return html`<p>${none}</p>`;
+  const titles = head.map((name) => (name === '' ? 'Level' : capital(name.toLowerCase())));
+  const shown = rows.map((row) => ({
+    cells: row.map((value, i) => shownValue(titles[i] ?? '', value, names)),
+  }));
+  return table(titles.join(', '), titles, shown);
+}
+
+/** Shows a value: what has a page leads there. */
+function shownValue(name: string, value: Value, names: Names): Piece {
+  const text = String(value ?? '');
+  if (name === 'url' && /\/(console|desk)\/open#/.test(text))
+    return html`<a href="${text}">Open</a> <code id="one-time-link">${text}</code> <button type="button" class="quiet" data-copies="one-time-link">Copy</button>`;
+  const id = idUnder(name, text);
+  if (id !== undefined && (names.has(id) || name !== 'Target'))
+    return [named(id, names), text.slice(id.length)];
+  const href =
+    (isNotificationId(text) && `/desk/find?q=${text}`) ||
+    (name === 'workflow_url' && /^https?:/.test(text) && text);
+  return href ? html`<a href="${href}">${text}</a>` : text;
 }

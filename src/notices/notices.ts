@@ -1,8 +1,9 @@
 /** Claims notices: a change of an endpoint's state, or of a signing secret, becomes an event of the clients of notices. */
+import { shared } from '../constants.js';
 import { type ClientToken, isNoticesClient, noticesClient, notificationId } from '../ids.js';
 import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
-import { claimOnly, withoutWorkflow } from '../redis/owed/claim.js';
+import { claimOnly } from '../redis/owed/claim.js';
 import { announceClaims } from '../redis/owed/owedClients.js';
 import { getClient } from '../redis/records/clients.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
@@ -61,6 +62,7 @@ const beside: Record<Notice['field'], string> = {
   state_notice: '',
   secret_notice: '/secret',
   failed_notice: '/failed',
+  url_notice: '/url',
 };
 
 /** Claims a notice for one recipient. A repeat finds the same notification, and an outdated one changes nothing. Catch-up delivers it. */
@@ -82,7 +84,7 @@ async function claimNotice(
       priority: 'live',
       notify: true,
       acceptedAt: number,
-      group: withoutWorkflow,
+      group: shared.withoutWorkflow,
       body,
     },
   ]);

@@ -1,5 +1,14 @@
 /** Accounts, their credentials and scopes, and links to their console. */
 import { z } from 'zod';
+import {
+  createAccount,
+  disableAccount,
+  enableAccount,
+  pauseAccount,
+  resumeAccount,
+  rotateClientSecret,
+  setScopes,
+} from '../acts/accounts.js';
 import { hasPart } from '../acts/clients.js';
 import { endConsole, makeConsoleLink } from '../acts/console.js';
 import { hostInUrl } from '../addresses.js';
@@ -7,19 +16,15 @@ import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import {
   type Account,
   accountIdOf,
-  createAccount,
   defaultScopes,
+  findAccounts,
   getAccount,
-  listAccounts,
   platformScope,
-  rotateSecret,
-  setDisabled,
-  setScopes,
   signingSecretsScope,
 } from '../redis/records/accounts.js';
-import { getClient } from '../redis/records/clients.js';
+import { getClient, listClients, readEach } from '../redis/records/clients.js';
 import { accountId, filledText, flag, ifAbsent, nameText, newName } from './input.js';
-import { answer, cutPage, listed, type Operator, operation, Refused } from './operation.js';
+import { actOperation, answer, cutPage, listed, type Operator, operation, Refused } from './operation.js';
 import { shownOf } from './terminal.js';
 
 const scopes: readonly string[] = [...defaultScopes, platformScope, signingSecretsScope];
@@ -38,14 +43,17 @@ const account = z.object({
   client_id: text('cid_7Qd2mVx0aB1c'),
   scopes: z.array(z.enum(scopes)),
   disabled: yesOrNo(false),
+  paused: yesOrNo(false),
 });
 const client_secret = text('Zx0…', 'Shown only once.');
 const shownOnce = 'The client_secret is shown only once: store it now.';
 
-export const accountCreate = operation({
+export const accountCreate = actOperation({
+  act: createAccount,
+  asked: (_, { scope: scopes, if_absent: ifAbsent, name }) => ({ name, scopes, ifAbsent }),
   command: 'account create',
+  button: 'Create customer',
   does: 'create an account; its secret is shown only once',
-  role: 'admin',
   input: z.object({
     name: newName.describe('name of the company'),
     scope: scopeList
@@ -53,64 +61,75 @@ export const accountCreate = operation({
       .describe('several with blanks between, or each by itself (default: push_notifications)'),
     if_absent: ifAbsent,
   }),
-  answers: account.omit({ disabled: true }).extend({ client_secret: client_secret.optional() }),
-  async run(operator, { name, scope, if_absent: ifAbsent }) {
-    const { isNew, namesake, ...created } = await operator.change((db) =>
-      createAccount(db, { name, scopes: scope, ifAbsent }, ({ account_id, ...about }) =>
-        operator.record('account create', account_id, null, about),
-      ),
-    );
-    const { account_id, client_id } = created;
-    if (!isNew) {
-      const { scopes } = await requireAccount(operator, account_id);
-      return answer({ account_id, name, client_id, scopes }, `${name} (${account_id}) was there before.`);
-    }
-    if (namesake !== undefined) operator.warn(`An account of this name was there before: ${namesake}.`);
-    return answer(created, ...shownOf(created), shownOnce);
-  },
+  answers: account.omit({ disabled: true, paused: true }).extend({ client_secret: client_secret.optional() }),
+  shown: (made) =>
+    'client_secret' in made
+      ? [...shownOf(made), shownOnce]
+      : [`${made.name} (${made.account_id}) was there before.`],
 });
 
 export const accountList = operation({
   command: 'account list',
-  does: 'list every account, without secrets',
+  does: 'list every account, the oldest first, without secrets',
   role: 'look',
   input: z.object({ name: filledText.optional().describe('only with this text in the name') }),
   answers: account,
   list: 'accounts',
   async run(operator, { name: wanted = '' }, asked) {
-    const all = await listAccounts(await operator.db());
-    const found = all.filter(({ name }) => hasPart(name, wanted));
+    const db = await operator.db();
+    const found = await findAccounts(db, (name) => hasPart(name, wanted));
     const { page, next } = cutPage(found, asked, ({ accountId }) => accountId);
-    const accounts = page.map(({ accountId: account_id, name, clientId: client_id, scopes, disabled }) => {
-      return { account_id, name, client_id, scopes, disabled };
-    });
+    const ids = page.map(({ accountId }) => accountId);
+    const accounts = await readEach(ids, (id) => getAccount(db, id));
     const none =
-      all.length > 0 ? 'No account matches.' : 'There are no accounts yet: account create --name NAME';
-    return listed(accounts, { none, next });
+      wanted === '' ? 'There are no accounts yet: account create --name NAME' : 'No account matches.';
+    return listed(accounts.map(present), { none, next });
   },
 });
 
-export const accountRotateSecret = operation({
+export const accountShow = operation({
+  command: 'account show <account-or-client>',
+  does: 'show an account, found by its id, its client id or one of its clients',
+  role: 'look',
+  input: z.object({ account_or_client: filledText }),
+  answers: account.extend({ clients: integer(3) }),
+  async run(operator, { account_or_client: named }) {
+    const found = await findAccount(operator, named);
+    const clients = await listClients(await operator.db(), found.accountId);
+    return answer({ ...present(found), clients: clients.length });
+  },
+});
+
+const ofAccount = async <Rest>(
+  operator: Operator,
+  { account_id, ...rest }: Rest & { account_id: string },
+) => ({
+  account: await requireAccount(operator, account_id),
+  ...rest,
+});
+
+export const accountRotateSecret = actOperation({
+  act: rotateClientSecret,
+  asked: ofAccount,
   command: 'account rotate-secret <id>',
+  button: 'Replace client secret',
+  group: 'Access',
   does: 'make a new client secret; the old one stays valid for 24 h',
-  role: 'admin',
   input: z.object({ account_id: accountId, now: flag('the old secret and every token end immediately') }),
   answers: account.pick({ account_id: true, client_id: true }).extend({ client_secret }),
-  async run(operator, { account_id, now }) {
-    const { clientId } = await requireAccount(operator, account_id);
-    const about = { old_one_ends: now ? 'now' : 'in 24 h' };
-    await operator.record('account rotate-secret', account_id, null, about);
-    const { client_secret } = await operator.change((db) => rotateSecret(db, account_id, { now }));
-    const rotated = { account_id, client_id: clientId, client_secret };
-    const old = now ? 'The old secret and every token have ended.' : 'The old secret stays valid for 24 h.';
-    return answer(rotated, ...shownOf(rotated), `${shownOnce}\n${old}`);
-  },
+  shown: (made, { now }) => [
+    ...shownOf(made),
+    `${shownOnce}\n${now ? 'The old secret and every token have ended.' : 'The old secret stays valid for 24 h.'}`,
+  ],
 });
 
-export const accountSet = operation({
+export const accountSet = actOperation({
+  act: setScopes,
+  asked: (operator, { account_id, scope: scopes }) => ofAccount(operator, { account_id, scopes }),
   command: 'account set <id>',
+  button: 'Change scopes',
+  group: 'Access',
   does: 'replace the scopes of an account; removing one ends every token',
-  role: 'admin',
   input: z.object({
     account_id: accountId,
     scope: scopeList.describe(
@@ -120,49 +139,54 @@ export const accountSet = operation({
   answers: account
     .pick({ account_id: true, scopes: true })
     .extend({ previous_scopes: account.shape.scopes, tokens_ended: yesOrNo(false) }),
-  async run(operator, { account_id, scope: scopes }) {
-    const before = await requireAccount(operator, account_id);
-    await operator.record('account set', account_id, { scopes: before.scopes }, { scopes });
-    await operator.change((db) => setScopes(db, account_id, scopes));
-    const tokens_ended = before.scopes.some((had) => !scopes.includes(had));
-    const becomesAnother = before.scopes.includes(platformScope) !== scopes.includes(platformScope);
-    const words = [`${before.name} (${account_id}) has the scopes ${scopes.join(' ')}.`];
+  shown({ name, account_id, scopes, tokens_ended, isOther }) {
+    const words = [`${name} (${account_id}) has the scopes ${scopes.join(' ')}.`];
     if (tokens_ended) words.push('Every token has ended.');
-    if (becomesAnother) words.push('Its URL for notices, if it had set one, is removed.');
-    return answer({ account_id, previous_scopes: before.scopes, scopes, tokens_ended }, words.join(' '));
+    if (isOther) words.push('Its URL for notices, if it had set one, is removed.');
+    return [words.join(' ')];
   },
 });
 
-export const accountDisable = switched(
-  'end the tokens of an account and hold its clients like paused ones',
-  true,
-);
-export const accountEnable = switched('let an account ask for tokens again; deliveries go on', false);
-
-function switched(does: string, disabled: boolean) {
-  const name = `account ${disabled ? 'disable' : 'enable'}`;
-  return operation({
-    command: `${name} <id>`,
+const switched = (act: typeof pauseAccount, button: string, does: string) =>
+  actOperation({
+    act,
+    asked: ofAccount,
+    command: `${act.title} <id>`,
+    button,
+    group: 'Delivery',
     does,
-    role: 'admin',
     input: z.object({ account_id: accountId }),
-    answers: z.object({ account_id: accountId, disabled: yesOrNo(disabled), clients: integer(3) }),
-    async run(operator, { account_id }) {
-      const before = await requireAccount(operator, account_id);
-      await operator.record(name, account_id, { disabled: before.disabled }, { disabled });
-      const clients = await operator.change((db) => setDisabled(db, account_id, disabled));
-      // One warning is enough: where Temporal does not answer, the sweep wakes all.
-      for (const { clientToken } of clients) if (!(await operator.wake(clientToken))) break;
-      return answer(
-        { account_id, disabled, clients: clients.length },
-        `${before.name} (${account_id}) is ${disabled ? 'disabled' : 'enabled'}; clients: ${clients.length}.`,
-      );
-    },
+    answers: account.pick({ account_id: true, disabled: true, paused: true }).extend({ clients: integer(3) }),
+    shown: ({ name, account_id, disabled, paused, clients }) => [
+      `${name} (${account_id}) is ${disabled ? 'disabled' : 'enabled'}${paused ? ' and paused' : ''}; clients: ${clients}.`,
+    ],
   });
-}
+
+export const accountDisable = switched(
+  disableAccount,
+  'Disable',
+  'end the tokens of an account and hold its clients like paused ones',
+);
+export const accountEnable = switched(
+  enableAccount,
+  'Enable',
+  'let an account ask for tokens again; deliveries go on',
+);
+export const accountPause = switched(
+  pauseAccount,
+  'Pause all sites',
+  'pause all deliveries of an account, also of clients that are created later',
+);
+export const accountResume = switched(
+  resumeAccount,
+  'Resume all sites',
+  'end the pause of an account; a client that was paused by itself stays so',
+);
 
 export const consoleLink = operation({
   command: 'console <account-or-client>',
+  button: 'Create console link',
+  group: 'Access',
   does: "create a link that opens an account's console once, within 15 minutes",
   input: z.object({
     account_or_client: filledText,
@@ -187,6 +211,10 @@ export const consoleLink = operation({
     return answer(await makeConsoleLink(operator, { ...account, access, origin }));
   },
 });
+
+const present = ({ accountId: account_id, name, clientId: client_id, scopes, disabled, paused }: Account) => {
+  return { account_id, name, client_id, scopes, disabled, paused };
+};
 
 /** @throws Refused if there is no such account */
 export async function requireAccount(operator: Operator, id: string): Promise<Account> {

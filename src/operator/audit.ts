@@ -13,7 +13,7 @@ import { listed, notACursor, operation } from './operation.js';
 
 export const audit = operation({
   command: 'audit',
-  does: 'show who did what: operators, the API, and changes of state of registrations',
+  does: 'show who did what, the oldest first: operators, the API, changes of state of registrations',
   role: 'look',
   input: inOrder(
     z.object({
@@ -52,7 +52,7 @@ export const audit = operation({
     const client = of !== undefined && isClientToken(of) ? await getClient(db, of) : undefined;
     const [commands, states, calls] = await Promise.all([
       listChanges(db, from, of),
-      listStateChanges(db, sinceMs, onBroken, of),
+      listStateChanges(db, sinceMs, onBroken, of === undefined ? of : [of]),
       listCalls(db, from, of, client?.accountId),
     ]);
     const all = [

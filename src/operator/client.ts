@@ -1,13 +1,11 @@
 /** Clients, their bounds, signing secrets and deletion. */
 import { z } from 'zod';
-import { deleteClient, listClients, setBounds } from '../acts/clients.js';
+import { createClient, deleteClient, listClients, presentClient, setBounds } from '../acts/clients.js';
+import { reencrypt } from '../acts/installation.js';
 import { rotate } from '../acts/secrets.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import { isNoticesClient } from '../ids.js';
-import { createClient, getClient } from '../redis/records/clients.js';
 import { siteFilters, siteStates } from '../redis/records/endpoint.js';
-import { noteNewestKey } from '../redis/records/installation.js';
-import { createSigningSecret, reencryptSigningSecrets } from '../redis/records/secrets.js';
 import { requireAccount } from './account.js';
 import {
   accountId,
@@ -21,7 +19,8 @@ import {
   newName,
   wholeNumber,
 } from './input.js';
-import { actOperation, answer, listed, notACursor, operation, Refused, requireClient } from './operation.js';
+import { actOperation, answer, listed, notACursor, operation, requireClient } from './operation.js';
+import { type Part, shownOf } from './terminal.js';
 
 const described = z.object({
   client_token: clientToken,
@@ -32,10 +31,18 @@ const described = z.object({
   quiet_seconds: integer(0),
 });
 
-export const clientCreate = operation({
+export const clientCreate = actOperation({
+  act: createClient,
+  asked: async (operator, { account, name, token: clientToken, if_absent: ifAbsent }) => ({
+    account: await requireAccount(operator, account),
+    name,
+    clientToken,
+    ifAbsent,
+  }),
   command: 'client create',
+  button: 'Create site',
+  group: 'Sites',
   does: 'create a client',
-  role: 'admin',
   input: z.object({
     account: accountId.describe('account that owns the client'),
     name: newName.describe('name of the client'),
@@ -43,28 +50,11 @@ export const clientCreate = operation({
     if_absent: ifAbsent,
   }),
   answers: described.pick({ client_token: true, account_id: true, name: true }),
-  async run(operator, { account: account_id, name, token, if_absent }) {
-    const box = await operator.secretBox();
-    await requireAccount(operator, account_id);
-    const found = if_absent && token ? await getClient(await operator.db(), token) : undefined;
-    // One whose creation was cut off has no name yet.
-    if (found?.accountId === account_id && found.name !== '')
-      return answer({ client_token: token, account_id, name: found.name });
-    const { clientToken } = await operator.change(async (db) => {
-      const wanted = { accountId: account_id, name, clientToken: token, ifAbsent: if_absent };
-      const made = await createClient(db, wanted, (token) =>
-        operator.record('client create', token, null, { account_id, name }),
-      );
-      await createSigningSecret(db, box, made.clientToken);
-      return made;
-    });
-    return answer({ client_token: clientToken, account_id, name });
-  },
 });
 
 export const clientList = operation({
   command: 'client list',
-  does: 'list every client with its state and URL, or those of one account, name or state',
+  does: 'list clients by token, with state and URL: all, or those of one account, name or state',
   input: z.object({
     account: accountId.optional().describe('only of this account'),
     name: filledText
@@ -92,6 +82,26 @@ export const clientList = operation({
   },
 });
 
+/** Shows a client with the bounds in force. */
+function shownClient(client: z.output<typeof described>, byDefault?: number): Part[] {
+  const { max_in_flight, max_per_second, ...rest } = client;
+  const places = max_in_flight ?? (byDefault ? `${byDefault} (the default)` : 'the default');
+  const rate = max_per_second ?? 'no limit (the default)';
+  return shownOf({ ...rest, max_in_flight: places, max_per_second: rate });
+}
+
+export const clientShow = operation({
+  command: 'client show <token>',
+  does: 'show a client and its bounds; registration show has its URL and state',
+  role: 'look',
+  input: z.object({ client_token: anyClient }),
+  answers: described,
+  async run(operator, { client_token }) {
+    const client = presentClient(await requireClient(operator, client_token));
+    return answer(client, ...shownClient(client, operator.config().MAX_IN_FLIGHT));
+  },
+});
+
 /** With `default` the service's own bound applies again. */
 const boundSays = 'Give a whole number of at least 1, or "default".';
 const bound = z.union([z.literal('default').transform(() => null), wholeNumber(boundSays)], boundSays);
@@ -105,6 +115,8 @@ export const clientSet = actOperation({
     bounds,
   }),
   command: 'client set <token>',
+  button: 'Change bounds',
+  group: 'Bounds',
   does: "change a client's bounds",
   input: z
     .object({
@@ -118,12 +130,15 @@ export const clientSet = actOperation({
       'Give --max-in-flight, --max-per-second or --quiet-seconds.',
     ),
   answers: described,
+  shown: (client) => shownClient(client),
 });
 
 export const clientDelete = actOperation({
   act: deleteClient,
   asked: async (operator, { client_token }) => ({ client: await requireClient(operator, client_token) }),
   command: 'client delete <client-token>',
+  button: 'Delete site',
+  group: 'Delete',
   does: 'delete a client for good, and cancel its owed notifications',
   input: z.object({ client_token: clientToken }),
   answers: z.object({
@@ -137,40 +152,22 @@ export const clientDelete = actOperation({
   ],
 });
 
-export const secretsReencrypt = operation({
+export const secretsReencrypt = actOperation({
+  act: reencrypt,
+  asked: (_, given) => given,
   command: 'secrets reencrypt',
+  button: 'Encrypt again',
   does: 'encrypt all signing secrets and request headers with the first key of SECRETS_KEY',
-  role: 'admin',
   input: z.object({
     lost: filledText
       .optional()
       .describe('id of a key that is lost: the secrets that it encrypts are given up'),
   }),
   answers: z.object({ key_id: text('k2'), reencrypted: integer(12), unchanged: integer(0) }),
-  async run(operator, { lost }) {
-    const keys = operator.config().SECRETS_KEY;
-    const key_id = keys?.[0]?.id;
-    if (key_id === undefined) throw new Refused('SECRETS_KEY is not set: there is no key to encrypt with.');
-    if (lost !== undefined) {
-      await operator.record('secrets reencrypt', key_id, null, { lost });
-      await operator.change((db) => noteNewestKey(db, keys, lost));
-    }
-    const counts = await reencryptSigningSecrets(await operator.db(), await operator.secretBox());
-    const { reencrypted, unchanged, unreadable } = counts;
-    await operator.record('secrets reencrypt', key_id, null, { reencrypted, unreadable });
-    if (unreadable.length > 0) {
-      throw new Refused(
-        `${reencrypted} are now encrypted with the key "${key_id}". SECRETS_KEY has no key for the secrets of: ` +
-          unreadable.join(', '),
-      );
-    }
-    await operator.change((db) => noteNewestKey(db, keys));
-    return answer(
-      { key_id, reencrypted, unchanged },
-      `${reencrypted} signing secrets and request headers are now encrypted with the key "${key_id}"; ` +
-        `${unchanged} were already.`,
-    );
-  },
+  shown: ({ key_id, reencrypted, unchanged }) => [
+    `${reencrypted} signing secrets and request headers are now encrypted with the key "${key_id}"; ` +
+      `${unchanged} were already.`,
+  ],
 });
 
 export const secretsRotate = actOperation({
@@ -180,6 +177,8 @@ export const secretsRotate = actOperation({
     now,
   }),
   command: 'secrets rotate <token>',
+  button: 'Rotate signing secret',
+  group: 'Access',
   does: "replace a client's signing secret; the old one also signs for 24 h",
   input: z.object({
     client_token: anyClient,
@@ -190,9 +189,10 @@ export const secretsRotate = actOperation({
     too_many_requests: (client) =>
       `Ten earlier signing secrets of ${client} still sign, for 24 h each. With --now all of them end immediately.`,
   },
-  shown({ client_token: client }, { now }) {
+  shown({ client_token: client, previous_valid_until: until }, { now }) {
     const call = isNoticesClient(client) ? '/notices/signing_secret' : '/push_notifications/signing_secret';
-    const old = now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.';
+    const earlier = until === null ? 'There was no earlier one.' : 'The old one also signs for 24 h.';
+    const old = now ? 'Every earlier one has ended.' : earlier;
     return [`${client} has a new signing secret; its account reads it with GET ${call}. ${old}`];
   },
 });

@@ -1,19 +1,25 @@
 /** `doctor`: checks settings, Redis and Temporal, and says what to do. */
+import { isIP } from 'node:net';
 import { hostname } from 'node:os';
-import type { Client, Connection } from '@temporalio/client';
 import { z } from 'zod';
+import { acceptEmpty } from '../acts/installation.js';
 import { presentTime } from '../acts/present.js';
+import { readRedisCertificate } from '../addresses.js';
 import type { Config } from '../config.js';
 import { text, yesOrNo } from '../http/schemas.js';
-import { publicAddressBeside } from '../outgoing/address.js';
+import { judgeAddress, publicAddressBeside, readTargetPolicy } from '../outgoing/address.js';
+import { systemNames } from '../outgoing/names.js';
 import { type OutgoingProxy, readProxy } from '../outgoing/proxy.js';
-import { timeAt } from '../redis/connection/db.js';
-import { acceptEmpty } from '../redis/connection/mark.js';
-import { ignore } from '../redis/connection/unavailable.js';
-import { runningWorkers } from '../redis/records/processes.js';
-import { count, span } from '../web/words.js';
-import { answer, explainError, type Operator, operation, Refused } from './operation.js';
-import { checkRedis, type Finding, finding, levels } from './redisChecks.js';
+import { answeredWithinMs, answersAt, leastAccounts, leastTried, networkOf } from '../outgoing/reach.js';
+import { hostOf, parseUrl, portOf } from '../outgoing/target.js';
+import type { Db } from '../redis/connection/db.js';
+import { getRegistration } from '../redis/records/registrations.js';
+import { count } from '../web/words.js';
+import { type Finding, finding, levels } from './findings.js';
+import { actOperation, answer, explainError, type Operator, operation, Refused } from './operation.js';
+import { checkRedis } from './redisChecks.js';
+import { readClients } from './situations.js';
+import { checkTemporal } from './temporalChecks.js';
 
 export const doctor = operation({
   command: 'doctor',
@@ -49,9 +55,6 @@ export const doctor = operation({
   },
 });
 
-/** Bounds the calls to Temporal together, because a person waits. */
-const temporalWithinMs = 10_000;
-
 async function examine(operator: Operator): Promise<Finding[]> {
   let config: Config;
   try {
@@ -67,8 +70,13 @@ async function examine(operator: Operator): Promise<Finding[]> {
   };
   // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
   await import('@temporalio/client');
-  const redis = operator.db().then((db) => checkRedis(db, config));
-  const temporal = serversNow(operator).then((nowMs) => checkTemporal(operator, nowMs));
+  const redis = operator
+    .db()
+    .then(async (db) => [
+      ...(await checkRedis(db, config)),
+      ...(config.OUTGOING_PROXY === undefined ? await checkReceivers(db, config).catch(() => []) : []),
+    ]);
+  const temporal = checkTemporal(operator);
   const servers = await Promise.all([
     redis.catch(unavailable('redis', 'REDIS_URL')),
     temporal.catch(unavailable('temporal', 'TEMPORAL_ADDRESS')),
@@ -79,6 +87,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
 function checkSettings(config: Config): Finding[] {
   const { REDIS_URL, SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS, certificatesEndAtMs } = config;
   const key = SECRETS_KEY?.[0]?.id;
+  const own = readRedisCertificate(config);
   const targets = [...(ALLOW_HTTP_TARGETS ? ['http'] : []), ...ALLOWED_TARGET_CIDRS];
   const encrypted =
     key === undefined
@@ -97,7 +106,10 @@ function checkSettings(config: Config): Finding[] {
   const close = 'Set requirepass, and REDIS_URL with it; rediss:// where others see that network.';
   return [
     ...(isClosed ? [] : [finding('settings REDIS_URL', 'warn', open, close)]),
-    ...(certificatesEndAtMs === Number.POSITIVE_INFINITY ? [] : [checkCertificates(certificatesEndAtMs)]),
+    ...(certificatesEndAtMs === Number.POSITIVE_INFINITY
+      ? []
+      : [checkCertificates('TEMPORAL_TLS', 'Temporal', certificatesEndAtMs)]),
+    ...(own ? [checkCertificates('REDIS_CERTIFICATE_FILE', 'Redis', own.endsAtMs)] : []),
     finding('settings SECRETS_KEY', key === undefined ? 'warn' : 'ok', encrypted, encrypt),
     finding('settings targets', targets.length > 0 ? 'warn' : 'ok', sent, restrict),
   ];
@@ -106,12 +118,12 @@ function checkSettings(config: Config): Finding[] {
 /** The alert warns as early. */
 const certificatesEndSoonMs = 7 * 86_400_000;
 
-function checkCertificates(endAtMs: number): Finding {
+function checkCertificates(setting: string, of: string, endAtMs: number): Finding {
   const leftMs = endAtMs - Date.now();
   const level = leftMs <= 0 ? 'fail' : leftMs < certificatesEndSoonMs ? 'warn' : 'ok';
-  const found = `The certificates for Temporal are valid until ${presentTime(endAtMs)}.`;
+  const found = `The certificates for ${of} are valid until ${presentTime(endAtMs)}.`;
   const todo = 'Renew the files, and restart every process: each reads them at its start only.';
-  return finding('settings TEMPORAL_TLS', level, found, todo);
+  return finding(`settings ${setting}`, level, found, todo);
 }
 
 /** Tries the proxy to receivers, and compares the addresses that receivers are told with those of this machine. */
@@ -140,6 +152,39 @@ async function checkWayOut(config: Config): Promise<Finding[]> {
   return findings;
 }
 
+/** How many clients' receivers are looked at; those of one network are one. */
+const maxReceivers = 16;
+
+/** Tries receivers that accepted something today with a bare connection: if none of several networks of several accounts takes it, the way out is closed. */
+async function checkReceivers(db: Db, config: Config): Promise<Finding[]> {
+  const policy = readTargetPolicy(config);
+  const { clients } = await readClients(db);
+  const since = Date.now() - answeredWithinMs;
+  const lately = clients
+    .filter(({ endpoint }) => (endpoint.lastSuccessAt ?? 0) > since)
+    .slice(0, maxReceivers);
+  const tries = new Map<string, Promise<boolean>>();
+  const accounts = new Set<string>();
+  for (const { clientToken, accountId } of lately) {
+    const url = parseUrl((await getRegistration(db, clientToken))?.url ?? '');
+    if (url === undefined) continue;
+    const [host, port] = [hostOf(url), portOf(url)];
+    const found = isIP(host) === 0 ? await systemNames.lookup(host).catch(() => []) : [{ address: host }];
+    for (const { address } of found.slice(0, 1)) {
+      if (judgeAddress(address, port, policy) !== 'allowed') continue;
+      accounts.add(accountId);
+      const network = networkOf(address);
+      tries.set(network, tries.get(network) ?? answersAt(address, port));
+    }
+  }
+  if (tries.size <= leastTried || accounts.size < leastAccounts) return [];
+  const reached = (await Promise.all(tries.values())).filter(Boolean).length;
+  const found = `${reached} of ${count(tries.size, 'receiver')} that accepted notifications today take a connection.`;
+  const todo =
+    'Nothing outside is reached: let this network connect to public addresses at port 443 (firewall, NAT, routes).';
+  return [finding('receivers', reached === 0 ? 'fail' : 'ok', found, todo)];
+}
+
 /** A proxy that looks names up must refuse what the service refuses by address: it is tried with the operators' port. */
 async function checkRule(proxy: OutgoingProxy, { ADMIN_HOST, ADMIN_PORT }: Config): Promise<Finding> {
   const hosts = [...new Set(['localhost', '127.0.0.1', '::1', hostname(), ADMIN_HOST])];
@@ -163,117 +208,12 @@ async function checkRule(proxy: OutgoingProxy, { ADMIN_HOST, ADMIN_PORT }: Confi
   );
 }
 
-async function checkTemporal(operator: Operator, nowMs: number): Promise<Finding[]> {
-  const [temporal, config] = [await operator.temporal(), operator.config()];
-  const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE } = config;
-  try {
-    return await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => [
-      await checkNamespace(temporal, namespace),
-      await checkSearchAttributes(temporal, namespace),
-      await checkSweep(temporal, TASK_QUEUE, nowMs),
-      checkWorkers(await countWorkers(operator, nowMs), config),
-    ]);
-  } catch (err) {
-    const { explainTemporal } = await import('../temporal/refusal.js');
-    const { reason, says, todo } = await explainTemporal(err, config.temporalConnection);
-    if (reason !== 'namespace') return [finding('temporal', 'fail', says, todo)];
-    const create = `temporal operator namespace create --namespace ${namespace} --retention 168h, or correct TEMPORAL_NAMESPACE.`;
-    return [finding('temporal namespace', 'fail', `There is no namespace ${namespace}.`, create)];
-  }
-}
-
-async function checkNamespace({ workflowService }: Client, namespace: string): Promise<Finding> {
-  const { config } = await workflowService.describeNamespace({ namespace });
-  const retentionMs = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) * 1000;
-  const level = retentionMs >= 86_400_000 ? 'ok' : 'warn';
-  const found = `${namespace} keeps closed workflows for ${span(retentionMs)}.`;
-  const todo = `After that they can no longer be looked up. temporal operator namespace update --namespace ${namespace} --retention 168h`;
-  return finding('temporal namespace', level, found, todo);
-}
-
-async function checkSearchAttributes({ connection }: Client, namespace: string): Promise<Finding> {
-  const check = 'temporal search attributes';
-  const { explainAmiss, findAmiss } = await import('../temporal/searchAttributes.js');
-  const { amiss } = await findAmiss(connection as Connection, namespace);
-  if (amiss.length === 0) return finding(check, 'ok', `${namespace} has those of the service.`);
-  const { lacks, cloud, own } = explainAmiss(namespace, amiss);
-  const todo = `A worker adds them within a minute where it may; else: ${cloud} ${own}`;
-  return finding(check, 'fail', `No workflow can be started: ${lacks}.`, todo);
-}
-
-/** The sweep starts every 15 seconds: three starts missed. */
-const sweepLateMs = 60_000;
-
-async function checkSweep(temporal: Client, taskQueue: string, nowMs: number): Promise<Finding> {
-  const check = 'temporal sweep';
-  const { workflowIds } = await import('../temporal/workflowIds.js');
-  const { ScheduleNotFoundError } = await import('@temporalio/client');
-  const scheduleId = workflowIds(taskQueue).sweep;
-  try {
-    const { state, info } = await temporal.schedule.getHandle(scheduleId).describe();
-    if (state.paused) {
-      const found = `The schedule of the sweep is paused: ${state.note ?? ''}`;
-      return finding(check, 'fail', found, `temporal schedule toggle --unpause --schedule-id ${scheduleId}`);
-    }
-    const started = info.recentActions.map((action) => action.takenAt.getTime());
-    const ranAt = Math.max(info.createdAt.getTime(), info.lastUpdatedAt?.getTime() ?? 0, ...started);
-    const ago = Math.max(nowMs - ranAt, 0);
-    // While a long sweep runs, no other is started.
-    const level = info.runningActions.length > 0 || ago <= sweepLateMs ? 'ok' : 'fail';
-    const found = `The sweep last ran ${span(ago)} ago; it is due every 15 s.`;
-    return finding(check, level, found, "Check the schedule in Temporal's UI, and the server's log.");
-  } catch (err) {
-    if (!(err instanceof ScheduleNotFoundError)) throw err;
-    const found = 'There is no schedule for the sweep; a worker creates it when it starts.';
-    return finding(check, 'fail', found, 'Start a worker with the same TASK_QUEUE.');
-  }
-}
-
-function checkWorkers(count: number | undefined, { TASK_QUEUE }: Config): Finding {
-  const check = 'temporal workers';
-  if (count === undefined)
-    return finding(check, 'warn', 'How many ask for work is unknown: Redis does not tell.', 'See redis.');
-  if (count > 0) return finding(check, 'ok', `${count} asked for work in the last 90 s, and run.`);
-  const todo = `Start one (npm run worker), with TASK_QUEUE=${TASK_QUEUE}.`;
-  return finding(check, 'fail', 'No worker asks for work.', todo);
-}
-
-/** A worker asks again after a minute at most. */
-const polledWithinMs = 90_000;
-
-/** Returns Redis' time, ms: Temporal tells no time, and the clock of the operator's machine may be wrong. */
-export const serversNow = ({ db }: Operator): Promise<number> =>
-  db()
-    .then((store) => timeAt(store, store.global.accounts))
-    .catch(() => Date.now());
-
-/**
- * Counts the workers that asked for workflow tasks lately and have said since that they run: Temporal names for minutes those that ended.
- * @param nowMs of {@link serversNow}
- * @returns undefined if Redis does not tell which run
- */
-export async function countWorkers(operator: Operator, nowMs: number): Promise<number | undefined> {
-  const { workflowService } = await operator.temporal();
-  const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: name } = operator.config();
-  const running = await operator.db().then(runningWorkers).catch(ignore);
-  if (!running) return undefined;
-  const asked = { namespace, taskQueue: { name }, taskQueueType: 1 };
-  const { pollers } = await workflowService.describeTaskQueue(asked);
-  const lately = nowMs - polledWithinMs;
-  const polled = pollers.filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds) * 1000 > lately);
-  return new Set(polled.flatMap(({ identity }) => (identity && running.has(identity) ? identity : []))).size;
-}
-
-export const storeAcceptEmpty = operation({
+export const storeAcceptEmpty = actOperation({
+  act: acceptEmpty,
+  asked: () => ({}),
   command: 'store accept-empty',
   does: 'say that the store, which has lost its data, is meant to be empty',
-  role: 'admin',
   input: z.object({}),
   answers: z.object({ accepted: yesOrNo(true) }),
-  async run(operator) {
-    if (!(await operator.change(acceptEmpty))) throw new Refused('The store has not lost its data.');
-    await operator.record('store accept-empty', 'store', null, null);
-    const text = 'Every process serves again within 5 seconds. Nothing of the lost data comes back.';
-    return answer({ accepted: true }, text);
-  },
+  shown: () => ['Every process serves again within 5 seconds. Nothing of the lost data comes back.'],
 });

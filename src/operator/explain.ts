@@ -1,6 +1,6 @@
 /** Explains how a notification stands, and why something was or was not sent. */
 import { z } from 'zod';
-import { explainAsset, explainEvent } from '../acts/notifications.js';
+import { explainAsset, explainEvent, forgetAsset } from '../acts/notifications.js';
 import { ApiError } from '../http/apiError.js';
 import {
   integer,
@@ -15,7 +15,15 @@ import type { NotificationRecord } from '../redis/notifications/notifications.js
 import type { Client } from '../redis/records/clients.js';
 import { stateSentence } from '../web/words.js';
 import { anyClient, filledText } from './input.js';
-import { type Answer, answer, type Operator, operation, Refused, requireClient } from './operation.js';
+import {
+  type Answer,
+  actOperation,
+  answer,
+  type Operator,
+  operation,
+  Refused,
+  requireClient,
+} from './operation.js';
 import { shownOf } from './terminal.js';
 
 const found = {
@@ -40,17 +48,18 @@ export const explain = operation({
       ({ platform_id, event }) => (platform_id === undefined) !== (event === undefined),
       'Give <platform-id> or --event.',
     ),
-  answers: z.union([
-    z.object({
+  // Of an asset, or of an event: its notification.
+  answers: z
+    .object({
+      ...shownAnswer.shape,
       client_token: anyClient,
       platform_id: platformIdText,
       known_segments: integer(12),
       last_event: z.object({ event_id: text('an-7731'), at: time(), decision: text('queued') }).nullable(),
       last_notification: shownAnswer.nullable(),
       catch_up_id: text('notifications/catch-up/SITE0042').nullable(),
-    }),
-    shownAnswer,
-  ]),
+    })
+    .partial(),
   acts: [explainAsset, explainEvent],
   async run(operator, { client_token, platform_id = '', event }): Promise<Answer> {
     const client = await requireClient(operator, client_token);
@@ -61,10 +70,29 @@ export const explain = operation({
     const last = why.lastNotification;
     const stands =
       last && last.state !== 'delivered'
-        ? ` Its last notification is ${stateOf(last)}${held ? ' Its account is disabled.' : ''}`
+        ? ` Its last notification is ${stateOf(last)}${held ? ' Its account is disabled or paused.' : ''}`
         : '';
     return answer(value, `The last event: ${decisionInWords(why)}.${stands}`, ...shownOf(value));
   },
+});
+
+export const assetForget = actOperation({
+  act: forgetAsset,
+  asked: async (operator, { client_token, platform_id: platformId }) => ({
+    client: await requireClient(operator, client_token),
+    platformId,
+  }),
+  command: 'asset forget <token> <platform-id>',
+  button: 'Forget video',
+  group: 'Delete',
+  does: 'forget an asset that was removed: its segments, its decision, and what is owed or failed; its next event is new',
+  input: z.object({ client_token: anyClient, platform_id: platformIdText }),
+  answers: z.object({
+    client_token: anyClient,
+    platform_id: platformIdText,
+    known_segments: integer(12),
+    cancelled: text('msg_3q2-7wABAgMEBQYHCAkKCw').optional(),
+  }),
 });
 
 async function ofEvent(operator: Operator, client: Client, eventId: string): Promise<Answer> {

@@ -69,14 +69,21 @@ export const when = text('2026-11-21T14:00:00Z').transform((given, { addIssue })
   if (ago !== undefined) return Math.max(0, Date.now() - ago);
   const read = readTime(given);
   if (typeof read === 'number') return read;
-  addIssue(`The time ${read}. Or say how long ago: 15m, 2h, 3d.`);
+  addIssue(`It ${read}. Or say how long ago: 15m, 2h, 3d.`);
   return z.NEVER;
 });
 
-type Times = { since?: number; until?: number };
+/** As `when`, but its output is the text. */
+export const whenText = text('2026-11-21T14:00:00Z').superRefine((given, { addIssue }) => {
+  for (const { message } of when.safeParse(given).error?.issues ?? []) addIssue(message);
+});
+
+const inMs = (at: string | number): number => (typeof at === 'number' ? at : when.parse(at));
+
+type Times = { since?: number | string; until?: number | string };
 /** Checks what the API checks too. */
 export const inOrder = <Schema extends z.ZodType<Times>>(schema: Schema): Schema =>
-  schema.refine(({ since = 0, until = Date.now() }) => since <= until, {
+  schema.refine(({ since = 0, until = Date.now() }) => inMs(since) <= inMs(until), {
     error: ({ input }) =>
       `The time of --since must not be later than ${(input as Times).until ? 'that of --until' : 'now'}.`,
   });

@@ -1,21 +1,33 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { z } from 'zod';
 import { cancelNotification, listNotifications, showNotification } from '../acts/notifications.js';
-import { dismiss, recover, redeliver, replay } from '../acts/sendAgain.js';
-import { integer, text, time, yesOrNo } from '../http/schemas.js';
+import { resend } from '../acts/resend.js';
+import { dismiss, reasonsForNone, recover, redeliver, replay } from '../acts/sendAgain.js';
+import { completeSince, integer, platformIdText, text, time, yesOrNo } from '../http/schemas.js';
+import { attemptErrors } from '../outgoing/details.js';
 import { findNotification } from '../redis/notifications/notifications.js';
 import { notificationStates } from '../redis/owed/standing.js';
 import { waitReasons, waits } from '../redis/owed/waitReasons.js';
 import { listedAnswer, shownAnswer, standing } from './explain.js';
-import { anyClient, choice, flag, inOrder, notificationId, when, wholeNumber } from './input.js';
+import {
+  anyClient,
+  choice,
+  flag,
+  inOrder,
+  notificationId,
+  spanMs,
+  when,
+  whenText,
+  wholeNumber,
+} from './input.js';
 import { actOperation, listed, type Operator, operation, Refused, requireClient } from './operation.js';
-import { shownOf } from './terminal.js';
+import { capital, shownOf } from './terminal.js';
 
 const limit = wholeNumber('Give a whole number from 1 to 10000.', { to: 10_000 });
 
 export const notificationList = operation({
   command: 'notification list',
-  does: 'list the newest notifications, of all clients or of one',
+  does: 'list notifications of all clients or of one, the newest first: by acceptance, waiting ones by the time since which they are owed, failed ones by the failure',
   input: inOrder(
     z.object({
       client: anyClient.optional().describe('only of this client'),
@@ -34,12 +46,13 @@ export const notificationList = operation({
     const {
       notifications,
       next_cursor: next,
-      listed_since: since,
+      complete_since: since,
     } = await listNotifications(operator, asked);
     const says: string[] = [];
     if (next && page.limit > limit)
       says.push(`Showing ${limit}. More results are available: raise the limit.`);
-    if (since !== undefined) says.push(`Accepted before ${since} they are no longer listed.`);
+    if (since !== null && Date.parse(since) > (options.since ?? 0))
+      says.push(`The list is complete since ${since}.`);
     const columns =
       'notification_id client_token platform_id state accepted_at waiting_reason next_attempt_at';
     return listed(notifications, { columns, none: 'No notifications match.', next }, ...says);
@@ -67,6 +80,8 @@ export const notificationRedeliver = actOperation({
   act: redeliver,
   asked,
   command: 'notification redeliver <notification-id>',
+  button: 'Send again now',
+  group: 'Delivery',
   does: 'send a notification again now, or make a waiting one due',
   input,
   answers: z.object({
@@ -85,6 +100,8 @@ export const notificationCancel = actOperation({
   act: cancelNotification,
   asked,
   command: 'notification cancel <notification-id>',
+  button: 'Cancel',
+  group: 'Delivery',
   does: 'cancel a waiting notification',
   input,
   answers: z.object({ notification_id: notificationId, client_token: anyClient, state: text('cancelled') }),
@@ -101,13 +118,16 @@ const askedFailed = async (operator: Operator, { client_token, dry_run: dryRun, 
   atMost: recoveredAtMost,
 });
 
+const noneFailed = 'none failed then, or each was recovered, dismissed or has a newer one since';
+
 export const notificationRecover = actOperation({
   ...range('recover', 'failed', 'now'),
   act: recover,
   asked: askedFailed,
   does: 'make failed notifications owed again, unless the asset has a newer one',
-  shown: ({ count, dry_run, more }) => [
-    `${count} ${dry_run ? 'would be' : 'are'} owed again.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
+  shown: ({ count, dry_run, more, since, until }) => [
+    `${count} ${dry_run ? 'would be' : 'are'} owed again${count === 0 ? `: ${noneFailed}` : ''}.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
+    `Failed from ${since} to ${until}.`,
   ],
 });
 
@@ -116,22 +136,89 @@ export const notificationDismiss = actOperation({
   act: dismiss,
   asked: askedFailed,
   does: 'let failed notifications go that nobody needs any more: they end as cancelled',
-  shown: ({ count, dry_run, more }) => [
-    `${count} ${dry_run ? 'would be' : 'are'} dismissed.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
+  shown: ({ count, dry_run, more, since, until }) => [
+    `${count} ${dry_run ? 'would be' : 'are'} dismissed${count === 0 ? `: ${noneFailed}` : ''}.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
+    `Failed from ${since} to ${until}.`,
   ],
 });
 
+const replayed = range('replay', 'delivered', 'the time of the first such call in a day');
+
+const whyNone: Record<(typeof reasonsForNone)[number], string> = {
+  already_replayed: 'this time was replayed in the last day, and a repeat sends nothing twice',
+  owed_again_lately: 'all of them were owed again in the last 10 minutes',
+  none_delivered: 'no asset has a newest notification that was delivered then',
+};
+
 export const notificationReplay = actOperation({
-  ...range('replay', 'delivered', 'the time of the first such call in a day'),
+  ...replayed,
+  input: inOrder(
+    replayed.fields.extend({
+      since: whenText.describe(replayed.fields.shape.since.description ?? ''),
+      until: whenText.optional().describe(replayed.fields.shape.until.description ?? ''),
+      stop: flag('stop the replay of this time'),
+      again: flag('also what was replayed or recovered in the last 10 minutes'),
+    }),
+  ),
   act: replay,
-  asked: async (operator, { client_token, dry_run: dryRun, ...span }) => ({
+  asked: async (operator, { client_token, dry_run: dryRun, since, until, stop, again }) => ({
     client: await requireClient(operator, client_token),
-    ...span,
+    since: when.parse(since),
+    until: until === undefined ? undefined : when.parse(until),
+    relative: [since, until].some((at) => spanMs(at ?? '') !== undefined)
+      ? `${since}:${until ?? ''}`
+      : undefined,
+    stop,
+    again,
     dryRun,
   }),
   does: 'make delivered assets owed again, for a receiver that has lost them',
-  shown: ({ count, dry_run, listed_since: since }) => [
-    `${count} ${dry_run ? 'would be' : 'are'} owed again.${since ? ` What was accepted before ${since} may be missing.` : ''}`,
+  shown: ({ count, at_least, dry_run, left_out, since, until, none_because: why }, { stop }) => [
+    `${at_least ? 'At least ' : ''}${count} ${stop ? 'were owed again: it is stopped' : dry_run ? 'would be owed again' : count === 0 ? 'are owed again' : 'are owed again, at the drain rate'}${why && !stop ? `: ${whyNone[why]}` : ''}.`,
+    ...(left_out > 0
+      ? [`${left_out} left out, which were owed again in the last 10 minutes: --again takes these too.`]
+      : []),
+    `Delivered from ${since} to ${until}.`,
+  ],
+});
+
+const failures = ['failed', ...attemptErrors] as const;
+
+export const notificationResend = actOperation({
+  act: resend,
+  asked: async (operator, { client_token, dry_run: dryRun, ...filter }) => ({
+    client: await requireClient(operator, client_token),
+    ...filter,
+    dryRun,
+  }),
+  command: 'notification resend <token>',
+  button: 'Send these again',
+  group: 'Delivery',
+  does: 'send the notifications of a list again, each asset once',
+  input: inOrder(
+    z.object({
+      client_token: anyClient,
+      state: choice(notificationStates).optional().describe('only in this state'),
+      platform_id: platformIdText.optional().describe('only of this asset'),
+      since: when.optional().describe('accepted since this date, or this long ago (15m, 2h, 3d)'),
+      until: when.optional().describe('accepted until then'),
+      failure: choice(failures)
+        .optional()
+        .describe('whose last attempt failed, in any way or with this error'),
+      dry_run: flag('only count'),
+    }),
+  ),
+  answers: z.object({
+    client_token: anyClient,
+    count: integer(17),
+    dry_run: yesOrNo(false),
+    since: time().nullable(),
+    until: time(),
+    has_more: yesOrNo(false, 'Whether more may match than were looked at.'),
+  }),
+  shown: ({ count, dry_run, has_more, since, until }) => [
+    `${count} ${dry_run ? 'would be' : 'are'} sent again.${has_more ? ' More may match: narrow the time.' : ''}`,
+    `Accepted ${since ? `from ${since} to` : 'until'} ${until}.`,
   ],
 });
 
@@ -140,23 +227,29 @@ type RangeInput = z.output<ReturnType<typeof range>['input']>;
 /** Returns what these operations share: they make notifications which ended in a span of time owed again. */
 function range(verb: string, ended: string, untilDefault: string) {
   const given = `${ended} since this date, or this long ago (15m, 2h, 3d)`;
+  const fields = z.object({
+    client_token: anyClient,
+    since: when.describe(given),
+    until: when.optional().describe(`${ended} until then (default: ${untilDefault})`),
+    dry_run: flag('only count'),
+  });
   return {
     command: `notification ${verb} <token>`,
-    input: inOrder(
-      z.object({
-        client_token: anyClient,
-        since: when.describe(given),
-        until: when.optional().describe(`${ended} until then (default: ${untilDefault})`),
-        dry_run: flag('only count'),
-      }),
-    ),
+    button: verb === 'replay' ? 'Send delivered again' : `${capital(verb)} failed`,
+    group: 'Delivery' as const,
+    fields,
+    input: inOrder(fields),
     answers: z.object({
       client_token: anyClient,
       count: integer(17),
       dry_run: yesOrNo(false),
       more: integer(3, 'So many are left: repeat it.').optional(),
-      until: time('The end of the time that was replayed.').optional(),
-      listed_since: time('Set if deliveries of what was accepted earlier may be missing.').optional(),
+      at_least: yesOrNo(false, 'Whether there are more than `count`: not all were counted.').optional(),
+      left_out: integer(0, 'Those that were owed again in the last 10 minutes.').optional(),
+      none_because: z.enum(reasonsForNone).describe('Why `count` is 0.').optional(),
+      since: time('The time that was covered.'),
+      until: time(),
+      complete_since: completeSince,
     }),
   };
 }

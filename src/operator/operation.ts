@@ -19,7 +19,7 @@ import { type Client, getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { secretBoxOf } from '../redis/records/installation.js';
 import { isAllowed, type Role } from '../redis/records/operatorAccess.js';
-import { type Part, sentence, shownOf, tableOf } from './terminal.js';
+import { type Group, type Part, sentence, shownOf, tableOf } from './terminal.js';
 
 export interface Answer {
   /** JSON. */
@@ -86,11 +86,6 @@ export interface Operator extends Actor {
   who: string;
   /** Of an operator who came in over HTTP. */
   address?: string;
-  /**
-   * Records under the operator's name a change that follows: a crash leaves none without an entry.
-   * @param cancels how many notifications the change cancels, for the metric
-   */
-  record(what: string, target: string, before: unknown, after: unknown, cancels?: number): Promise<void>;
 }
 
 export const log = createLogger('silent', 'operator');
@@ -103,18 +98,15 @@ export function createOperator(own: Own, why?: string): Operator {
   const operator: Operator = {
     ...own,
     by: 'operator',
+    log,
     name: who,
     maySeeSecrets: async () => role === 'admin',
     async permit({ operator: needed }, client) {
-      if (needed === undefined || !isAllowed(role, needed)) throw roleRefused(needed ?? 'none', role, who);
-      // The notices of the platform are about every customer.
-      const isPlatforms = needed !== 'look' && client?.clientToken === noticesClient('platform');
-      if (isPlatforms && role !== 'admin') throw roleRefused('admin', role, who);
+      const least = needed && leastRole(needed, client?.clientToken);
+      if (least === undefined || !isAllowed(role, least)) throw roleRefused(least ?? 'none', role, who);
     },
-    admit: (act, { target, before = null, after = null, cancels }) =>
-      operator.record(act, target, before, after, cancels),
     change: async (write) => await (await db()).durably(write).safe,
-    async record(what, target, before, after, cancels) {
+    async admit(what, { target, before = null, after = null, cancels }) {
       const entry = { who, what, target, before, after, why, address, cancels };
       await operator.change((changed) => recordChange(changed, entry));
       if (who.startsWith('unnamed ('))
@@ -148,12 +140,17 @@ export function createOperator(own: Own, why?: string): Operator {
     report: ignore,
     countCancelled: ignore,
     countPiece: ignore,
+    unlessEnding: (work) => work,
     checkUrl: async (url) => await checkTarget(url, readTargetPolicy(config())),
     shownUrl: (url) => (role === 'look' ? originOf(url) : url),
     secretBox: async () => secretBoxOf(await db(), config().SECRETS_KEY),
   };
   return operator;
 }
+
+/** Returns the role that a client's change needs: the notices of the platform are about every customer. */
+export const leastRole = (needed: Role, clientToken?: string): Role =>
+  needed !== 'look' && clientToken === noticesClient('platform') ? 'admin' : needed;
 
 /** An operator does not have the role that an act needs. */
 export const roleRefused = (needed: Role | 'none', role: Role, who: string) =>
@@ -163,6 +160,9 @@ export interface Operation<Input extends z.ZodObject = z.ZodObject> {
   /** The words of the command, then its arguments, which are the first members of the input: `client set <token>`. */
   command: string;
   does: string;
+  /** At the desk: the button, and the group of its form; by default the words of the command. */
+  button?: string;
+  group?: Group;
   role: Role;
   /** True: it changes or sends something, asks for a reason, and is in the audit; by default if whoever may only look may not. */
   changes: boolean;
@@ -194,9 +194,7 @@ export function operation<Input extends z.ZodObject>(of: Declared<Input>): Opera
   return { changes: role !== 'look', ...of, role, run } as unknown as Operation;
 }
 
-type About = { client?: Subject };
-
-interface Carrying<Input extends z.ZodObject, Asked extends About, Value extends object>
+interface Carrying<Input extends z.ZodObject, Asked extends object, Value extends object>
   extends Omit<Declared<Input>, 'role' | 'run' | 'acts'> {
   act: Act<Asked, Value>;
   /** Makes the act's input of the operation's. */
@@ -212,7 +210,7 @@ interface Carrying<Input extends z.ZodObject, Asked extends About, Value extends
 type Words = Partial<Record<ErrorCode, (client: string) => string>>;
 
 /** Declares an operation that carries out an act. */
-export function actOperation<Input extends z.ZodObject, Asked extends About, Value extends object>({
+export function actOperation<Input extends z.ZodObject, Asked extends object, Value extends object>({
   act,
   asked,
   shown,
@@ -226,8 +224,9 @@ export function actOperation<Input extends z.ZodObject, Asked extends About, Val
     acts: [act as Act<never, unknown>],
     async run(operator, input) {
       const given = await asked(operator, input);
+      const { client } = given as { client?: Subject };
       const done = await act(operator, given).catch((err: unknown) => {
-        throw inOperatorsWords(err, given.client?.clientToken, words);
+        throw inOperatorsWords(err, client?.clientToken, words);
       });
       const tone = toneOf(done);
       return {

@@ -14,9 +14,10 @@ import * as status from './status.js';
 export const groups: Record<string, string> = {
   account: 'manage accounts of media companies and of the platform',
   client: 'manage clients: sites, apps and channels of an account',
+  asset: 'forget an asset',
   registration: 'show and change the URL and state of clients',
   notification: 'list, send again, recover or cancel notifications',
-  token: 'make, list and end tokens with which programs come in',
+  token: 'make, list and end tokens with which programs sign in',
   secrets: 'encrypt or rotate signing secrets',
   store: 'say what happened to the store',
 };

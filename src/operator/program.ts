@@ -1,21 +1,22 @@
 /** The command line, made from the operations: its groups, its help, wrong usage, and one run. */
 import { Command, CommanderError, Help, InvalidArgumentError, type Option } from 'commander';
 import type { z } from 'zod';
-import { operatorsDoor } from '../config.js';
 import { reasonText, toJsonSchema } from '../http/schemas.js';
 import { product } from '../product.js';
+import { span } from '../web/words.js';
 import { personName } from './input.js';
 import {
   type Answer,
   argumentsOf,
   explainError,
+  nameOf,
   type Operation,
   type Operator,
   Refused,
   unlimited,
 } from './operation.js';
 import { groups, operations } from './operations.js';
-import { carryOutThere } from './remote.js';
+import { carryOutThere, operatorsDoor } from './remote.js';
 import { openSession } from './session.js';
 import { written } from './terminal.js';
 
@@ -121,35 +122,54 @@ export function createProgram(open: (options: Options) => Operator): Command {
     )
     .option('--reason <text>', 'why you do it, for the audit', readBy(reasonText))
     .configureHelp({ showGlobalOptions: true, optionDescription: describeOption })
-    .showHelpAfterError('See: operator <command> --help')
+    .showHelpAfterError('See: operator --help')
     .addHelpText('after', afterHelp)
     .exitOverride();
   const parents = new Map(
-    Object.entries(groups).map(([name, does]) => [name, program.command(name).description(does)]),
+    Object.entries(groups).map(([name, does]) => {
+      const group = program.command(name).description(does);
+      return [name, group.showHelpAfterError(`See: operator ${name} --help`)];
+    }),
   );
   for (const operation of operations) {
     const [group = '', ...rest] = operation.command.split(' ');
     const parent = parents.get(group);
     const command = (parent ?? program).command(parent ? rest.join(' ') : operation.command);
+    command.showHelpAfterError(`See: operator ${nameOf(operation)} --help`);
     addInput(command.description(operation.does), operation).action(async (...given) => {
       const { typed, input } = readInput(command, operation, given);
       const options = program.opts<Options>();
       const door = operatorsDoor();
       if (door !== undefined && options.as !== undefined && operation.changes)
         process.stderr.write('--as does not hold over HTTP: the audit has the name of the token.\n');
-      print(
+      const work =
         door === undefined
-          ? await operation.run(open(options), input, unlimited).catch(refuse(operation.changes))
-          : await carryOutThere(door, operation, typed, options.reason),
-      );
+          ? operation.run(open(options), input, unlimited).catch(refuse(operation.changes))
+          : carryOutThere(door, operation, typed, options.reason);
+      print(await watched(work));
     });
   }
   function print({ value, shown, failed }: Answer): void {
-    const text = program.opts<Options>().json ? JSON.stringify(value, null, 2) : written(shown);
+    const { isTTY, columns } = process.stdout;
+    const text = program.opts<Options>().json
+      ? JSON.stringify(value, null, 2)
+      : written(shown, (isTTY && columns) || undefined);
     if (text !== '') process.stdout.write(`${text}\n`);
     if (failed !== undefined) throw new Refused(failed);
   }
   return program;
+}
+
+/** Says on a terminal how long a command has been working. */
+async function watched<T>(work: Promise<T>): Promise<T> {
+  const { stderr } = process;
+  if (!stderr.isTTY) return work;
+  const sinceMs = Date.now();
+  const timer = setInterval(() => stderr.write(`\rWorking: ${span(Date.now() - sinceMs)}`), 1000);
+  return work.finally(() => {
+    clearInterval(timer);
+    stderr.write('\r\x1b[K');
+  });
 }
 
 const refuse = (isChange: boolean) => (err: unknown) => {

@@ -1,10 +1,11 @@
 /** Asks Redis for `status` and `doctor` whether it answers and accepts writes, and checks its settings and its state. */
+
 import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
-import { mapInPages, restsBetweenSteps } from '../promises.js';
-import { clocksAgreeMs, readSteps, type Step } from '../redis/connection/clocks.js';
+import { shared } from '../constants.js';
+import { explainOlder, readSteps, type Step } from '../redis/connection/clocks.js';
 import { type Db, nowOf, toPairs, waitForRedis } from '../redis/connection/db.js';
-import { type ServerFacts, stopsCalls } from '../redis/connection/health.js';
+import { lostBy, type ServerFacts, stopsCalls } from '../redis/connection/health.js';
 import { readMarks } from '../redis/connection/mark.js';
 import { tryNeeds } from '../redis/connection/needs.js';
 import { firstAnswer } from '../redis/connection/nodes.js';
@@ -15,24 +16,9 @@ import {
   isRedisUnavailable,
   refusalOf,
 } from '../redis/connection/unavailable.js';
-import { differingSettings, secretsKeyFault } from '../redis/records/installation.js';
-import { createSecretBox, isPlain, SecretUnreadable } from '../redis/records/secretBox.js';
-import { ownerOf } from '../redis/records/secrets.js';
 import { count, span } from '../web/words.js';
-
-export const levels = ['ok', 'warn', 'fail'] as const;
-type Level = (typeof levels)[number];
-
-export type Finding = ReturnType<typeof finding>;
-
-/**
- * @param check the name of the check: `<part> <what>`, such as `redis persistence`
- * @param found a sentence
- * @param todo what to do about it, unless the check is ok
- */
-export const finding = (check: string, level: Level, found: string, todo = '') => {
-  return { check, level, found, do: level === 'ok' ? null : todo };
-};
+import { type Finding, finding, type Level } from './findings.js';
+import { checkAlike, checkLibraries, checkSecrets } from './installationChecks.js';
 
 /** The service gives up on a command after 1 s. */
 const slowRedisMs = 500;
@@ -89,11 +75,11 @@ export function describeLosses({ health }: Db): string[] {
   return [...new Set([...evictions, notDurable?.says])].filter((said) => said !== undefined);
 }
 
-function describeEviction({ policy, evictedKeys = 0 }: ServerFacts): string | undefined {
+function describeEviction({ policy = '', evictedKeys = 0 }: ServerFacts): string | undefined {
   if (evictedKeys > 0)
-    return `Redis has evicted ${count(evictedKeys, 'key')}: accepted events may be lost (maxmemory-policy ${policy}).`;
-  if (policy === undefined || policy === 'noeviction') return undefined;
-  return `Redis evicts keys when it is full (maxmemory-policy ${policy}).`;
+    return `Redis has evicted ${count(evictedKeys, 'key')}: ${lostBy(policy)} (maxmemory-policy ${policy}).`;
+  if (policy === '' || policy === 'noeviction') return undefined;
+  return `Redis evicts keys when it is full: then ${lostBy(policy)} (maxmemory-policy ${policy}).`;
 }
 
 type Values = Record<string, string>;
@@ -111,6 +97,7 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
       const facts = db.health.facts.get(name) ?? {};
       const persistence = checkPersistence(await readSettings(server), facts, config);
       const findings = [persistence, checkPolicy(facts), checkMemory(facts), checkReplicas(facts, config)];
+      findings.push(...(await checkLibraries(db, server)));
       return findings.map((one) => ({ ...one, check: named(one.check, name) }));
     }),
   ).catch(unlessRefused);
@@ -127,8 +114,13 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
 /** A step back is told for a day. */
 const toldMs = 86_400_000;
 
-function checkStep({ server, at, backMs }: Step, now: number): Finding[] {
+function checkStep({ server, at, backMs, olderFrom }: Step, now: number): Finding[] {
   if (Math.abs(now - at) > toldMs) return [];
+  if (olderFrom > 0) {
+    const says = explainOlder(olderFrom).replace('the', 'The');
+    const found = `${says}. A process saw that at ${new Date(at).toISOString()}.`;
+    return [finding(named('redis data', server), 'warn', found, 'docs/guides/disaster.md#loss-of-a-store')];
+  }
   const found = `Redis' clock stepped back by ${span(backMs)} at ${new Date(at).toISOString()}. What waited was set right.`;
   const todo = 'Check its time service (timedatectl), or, after a failover, the clocks of all servers.';
   return [finding(named('redis clock', server), 'warn', found, todo)];
@@ -140,7 +132,8 @@ const clockMs = 5000;
 function checkClock({ aheadMs = 0 }: ServerFacts, server: string): Finding[] {
   if (Math.abs(aheadMs) < clockMs) return [];
   const by = `${span(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'}`;
-  const ends = Math.abs(aheadMs) > clocksAgreeMs ? ', nothing ends as failed, and no site is suspended' : '';
+  const ends =
+    Math.abs(aheadMs) > shared.clocksAgreeMs ? ', nothing ends as failed, and no site is suspended' : '';
   const todo = `Correct the one that is wrong: timedatectl. Until then some ages, also in status, are wrong${ends}.`;
   return [finding(named('redis clock', server), 'warn', `Redis' clock is ${by} this machine's.`, todo)];
 }
@@ -215,62 +208,6 @@ function checkReplicas({ replicas = 0 }: ServerFacts, { REDIS_ACK_REPLICAS: want
   const level = replicas >= wanted ? 'ok' : 'fail';
   const todo = `REDIS_ACK_REPLICAS=${wanted} answers 503 until that many replicas have a write: connect more, or lower it.`;
   return finding('redis replicas', level, `${replicas} are connected.`, todo);
-}
-
-async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
-  const check = 'redis signing secrets';
-  const box = createSecretBox(SECRETS_KEY);
-  const counts = { all: 0, plain: 0, outdated: 0 };
-  const unreadable: string[] = [];
-  const rest = restsBetweenSteps();
-  await mapInPages(await db.redis.smembers(db.global.clients), 200, async (clientToken) => {
-    const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
-    try {
-      for (const [field, sealed] of Object.entries(fields)) {
-        counts.all++;
-        if (isPlain(sealed)) counts.plain++;
-        else if (box.isOutdated(sealed)) counts.outdated++;
-        box.open(sealed, ownerOf(clientToken, field));
-      }
-    } catch (err) {
-      if (!(err instanceof SecretUnreadable)) throw err;
-      unreadable.push(clientToken);
-    }
-    await rest();
-  });
-  if (unreadable.length > 0) {
-    const others = unreadable.length > 5 ? ` and ${count(unreadable.length - 5, 'other client')}` : '';
-    const found = `SECRETS_KEY does not decrypt those of ${unreadable.slice(0, 5).join(', ')}${others}.`;
-    const todo = 'Add the key that encrypted them after the first key in SECRETS_KEY.';
-    return finding(check, 'fail', found, todo);
-  }
-  const { all, plain, outdated } = counts;
-  if (plain > 0) {
-    const first = SECRETS_KEY === undefined ? 'Set SECRETS_KEY for every process and restart them. ' : '';
-    const todo = `${first}Run: secrets reencrypt. Whoever has seen Redis or a backup may know them: secrets rotate.`;
-    return finding(check, 'warn', `${plain} of ${count(all, 'secret')} are in plain text.`, todo);
-  }
-  if (outdated === 0) return finding(check, 'ok', `All of ${count(all, 'secret')} can be decrypted.`);
-  const found = `${outdated} of ${count(all, 'secret')} are encrypted with an older key.`;
-  return finding(check, 'warn', found, 'Run: secrets reencrypt');
-}
-
-/** Compares the settings of this process with those of the process that started last. */
-async function checkAlike(db: Db, config: Config): Promise<Finding[]> {
-  const differing = await differingSettings(db, config);
-  const said = differing.map(({ setting, here, there }) => `${setting} is ${here} here, ${there} there`);
-  const found =
-    said.length === 0
-      ? 'They are those of the process that started last.'
-      : `They differ from those of the process that started last: ${said.join('; ')}.`;
-  const todo =
-    'Set them alike for every process and for these commands, and restart the processes that differ.';
-  const key = await secretsKeyFault(db, config.SECRETS_KEY);
-  const keyTodo = 'Set SECRETS_KEY as it is set for the other processes.';
-  return [
-    ...(key === undefined ? [] : [finding('settings SECRETS_KEY', 'fail', `${key.says}.`, keyTodo)]),
-    finding('settings alike', said.length === 0 ? 'ok' : 'warn', found, todo),
-  ];
 }
 
 /** Returns the settings that doctor checks; none if CONFIG is refused, as on managed servers, or answers nothing. */

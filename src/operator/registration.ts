@@ -1,11 +1,21 @@
 /** Registrations: the URL and state of clients, and tests of their receivers, which affect nothing else. */
 import { z } from 'zod';
 import { checkReceiver, sendTest } from '../acts/receiverChecks.js';
-import { change, pause, reset, resume, showRegistration } from '../acts/registrations.js';
+import {
+  change,
+  listFormer,
+  pause,
+  reset,
+  restore,
+  resume,
+  showRegistration,
+} from '../acts/registrations.js';
+import { acceptUrl, declineUrl, listUrlRequests } from '../acts/urlRequests.js';
 import {
   answeredRequest,
   endpointState,
   integer,
+  reasonText,
   registeredUrl,
   text,
   time,
@@ -15,7 +25,7 @@ import {
 import { explainFailure } from '../outgoing/details.js';
 import { count } from '../web/words.js';
 import { accountId, anyClient } from './input.js';
-import { actOperation, type Operator, requireClient } from './operation.js';
+import { actOperation, cutPage, listed, type Operator, operation, requireClient } from './operation.js';
 import { shownOf, tableOf } from './terminal.js';
 
 const input = z.object({ client_token: anyClient });
@@ -53,27 +63,135 @@ export const registrationReset = actOperation({
   act: reset,
   asked,
   command: 'registration reset <token>',
+  button: 'Remove URL',
+  group: 'URL',
   does: 'remove the URL; owed assets stay owed and go to the next URL',
   input,
   answers: z.object({ client_token: anyClient, removed_url: url, owed: integer(12), headers_left_behind }),
   shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
 });
 
+const changed = z.object({
+  client_token: anyClient,
+  previous_url: url.nullable(),
+  url,
+  headers_left_behind,
+  headers_back: z.array(text('x-gateway-key')),
+});
+
 export const registrationChange = actOperation({
   act: change,
   asked: async (operator, given) => ({ ...(await asked(operator, given)), url: given.url }),
   command: 'registration change <token>',
+  button: 'Change URL',
+  group: 'URL',
   does: 'replace the URL immediately, without a gap',
   input: input.extend({ url: url.describe('the new URL') }),
-  answers: z.object({
-    client_token: anyClient,
-    previous_url: url,
-    url,
-    headers_left_behind,
-    headers_back: z.array(text('x-gateway-key')),
-  }),
+  answers: changed,
   shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
-  words: { not_registered: (client) => `${client} has no URL to change; its publisher must register one.` },
+  words: {
+    not_registered: (client) =>
+      `${client} has no URL to change: put a former one back (registration restore), or ask its publisher to register one.`,
+  },
+});
+
+const former = text('url_9f86d081884c').regex(
+  /^url_[0-9a-f]{12}$/,
+  'The reference of a URL is url_ and 12 characters.',
+);
+
+export const registrationFormer = operation({
+  command: 'registration former <token>',
+  does: 'list the URLs that operators have changed or removed in the last 90 days',
+  input,
+  answers: z.object({ former, url, given_up_at: time(), kept_until: time() }),
+  list: 'former_urls',
+  acts: [listFormer],
+  async run(operator, given, page) {
+    const all = await listFormer(operator, await asked(operator, given));
+    const { page: some, next } = cutPage(all, page, (one) => one.former);
+    return listed(some, { none: 'No former URL is kept.', next });
+  },
+});
+
+export const registrationRestore = actOperation({
+  act: restore,
+  asked: async (operator, given) => ({ ...(await asked(operator, given)), former: given.former }),
+  command: 'registration restore <token>',
+  button: 'Put back URL',
+  group: 'URL',
+  does: 'put a former URL back, unless the publisher has registered one since',
+  input: input.extend({
+    former: former.optional().describe('which one, as `registration former` lists it (default: the last)'),
+  }),
+  answers: changed,
+  shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
+});
+
+const request = text('req_9f86d081884c').regex(
+  /^req_[0-9a-f]{12}$/,
+  'The reference of a request is req_ and 12 characters.',
+);
+
+export const registrationRequests = operation({
+  command: 'registration requests',
+  button: 'Requests for another URL',
+  does: 'list the requests of publishers for another URL that wait, the oldest first',
+  input: z.object({ client: anyClient.optional().describe('only of this client') }),
+  answers: z.object({
+    request,
+    client_token: anyClient,
+    account_id: accountId.nullable(),
+    asked_by: text('token 9f86d081884c'),
+    present_url: url.nullable(),
+    url,
+    reason: reasonText,
+    asked_at: time(),
+    until: time(),
+  }),
+  list: 'requests',
+  acts: [listUrlRequests],
+  async run(operator, { client: token }, page) {
+    const client = token === undefined ? undefined : await requireClient(operator, token);
+    const all = await listUrlRequests(operator, { client });
+    const { page: some, next } = cutPage(all, page, (one) => one.request);
+    const columns = 'client_token account_id present_url url reason asked_at request';
+    return listed(some, { columns, none: 'No request for another URL waits.', next });
+  },
+});
+
+const answeredInput = input.extend({
+  request: request
+    .optional()
+    .describe('which one, as `registration requests` lists it (default: the one that waits)'),
+});
+
+const askedAnswer = async (operator: Operator, given: z.output<typeof answeredInput>) => ({
+  ...(await asked(operator, given)),
+  request: given.request,
+});
+
+export const registrationAccept = actOperation({
+  act: acceptUrl,
+  asked: askedAnswer,
+  command: 'registration accept <token>',
+  button: 'Accept',
+  group: 'URL',
+  does: 'replace the URL by the one that the publisher has asked for',
+  input: answeredInput,
+  answers: changed,
+  shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
+});
+
+export const registrationDecline = actOperation({
+  act: declineUrl,
+  asked: askedAnswer,
+  command: 'registration decline <token>',
+  button: 'Decline',
+  group: 'URL',
+  does: 'decline the other URL that the publisher has asked for',
+  input: answeredInput,
+  answers: z.object({ client_token: anyClient, declined_url: url }),
 });
 
 const switched = z.object({
@@ -87,6 +205,8 @@ export const registrationPause = actOperation({
   act: pause,
   asked,
   command: 'registration pause <token>',
+  button: 'Pause',
+  group: 'Delivery',
   does: 'pause all deliveries; owed assets stay owed',
   input,
   answers: switched,
@@ -97,6 +217,8 @@ export const registrationResume = actOperation({
   act: resume,
   asked,
   command: 'registration resume <token>',
+  button: 'Resume',
+  group: 'Delivery',
   does: 'end a pause, and probe a suspended or failing endpoint now; what waits follows',
   input,
   answers: switched,
@@ -114,7 +236,7 @@ function shownState({ hasUrl, held, ...done }: Switched, next: string, follows: 
   const { client_token: client, previous_state: before, state, owed } = done;
   if (!hasUrl) return `${client} has no URL; the next one is ${next}.`;
   const was = state === before ? '' : ` (was ${before})`;
-  const why = held ? ' Its account is disabled, so nothing is sent.' : follows;
+  const why = held ? ' Its account is disabled or paused, so nothing is sent.' : follows;
   return `${client} is ${state}${was}; owed: ${owed}.${why}`;
 }
 
@@ -131,16 +253,20 @@ export const registrationTest = actOperation({
   act: sendTest,
   asked: askedTest,
   command: 'registration test <token>',
+  button: 'Send a test',
+  group: 'Receiver',
   does: 'send one test notification now; it counts for nothing else',
   input: testInput,
   answers: answeredRequest.extend({ client_token: anyClient }),
-  failed: (sent) => `The receiver ${explainFailure(sent).does}. ${explainFailure(sent).advice}`,
+  failed: (sent) => `The receiver ${explainFailure(sent).does}. ${explainFailure(sent, 'us').advice}`,
 });
 
 export const registrationCheck = actOperation({
   act: checkReceiver,
   asked: askedTest,
   command: 'registration check <token>',
+  button: 'Check the receiver',
+  group: 'Receiver',
   does: 'send five tests, good and bad, and say what the receiver does wrong',
   input: testInput,
   answers: z.object({

@@ -1,8 +1,21 @@
 /** Carries operations out over HTTP, at the operators' door of a running service: no server of the service need be reachable. */
-import type { OperatorsDoor } from '../config.js';
+import { ConfigError, webOrigin } from '../config.js';
 import type { ErrorCode } from '../http/errors.js';
 import { explainFailure, tlsDetail } from '../outgoing/details.js';
 import { type Answer, nameOf, type Operation, Refused } from './operation.js';
+
+export type OperatorsDoor = Record<'url' | 'token', string>;
+
+/** Returns where the operators' commands go over HTTP; undefined if they work on the stores. @throws ConfigError */
+export function operatorsDoor(): OperatorsDoor | undefined {
+  const [url, token] = ['OPERATOR_URL', 'OPERATOR_TOKEN'].map((name) => process.env[name]?.trim());
+  if (token && !url) throw new ConfigError('OPERATOR_TOKEN is set, but OPERATOR_URL is not.');
+  if (!url || token === undefined) return undefined;
+  // No header carries it, and the error would quote it.
+  if (!/^[!-~]+$/.test(token)) throw new ConfigError('OPERATOR_TOKEN is not one word of ASCII.');
+  if (webOrigin.safeParse(url).success) return { url, token };
+  throw new ConfigError('OPERATOR_URL is not an http or https address without a user and a path.');
+}
 
 /** With this type a call answers all of an `Answer`, a list whole, and warnings, where programs get the value alone. */
 export const answerType = 'application/vnd.operator.answer+json';

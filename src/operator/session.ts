@@ -5,6 +5,7 @@ import { withoutPassword } from '../addresses.js';
 import { type Config, isRedisGiven, isTemporalGiven, readConfig, redisOptions } from '../config.js';
 import type { Sender } from '../outgoing/post.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
+import { layoutFault } from '../redis/connection/mark.js';
 import { explainRefusals, ignore } from '../redis/connection/unavailable.js';
 import { personName } from './input.js';
 import { projectDir, readRunState } from './npmStart.js';
@@ -54,13 +55,16 @@ async function connectRedis(config: Config, isKnown: boolean): Promise<Db> {
   const db = openDb({ ...redisOptions(config), log, commandTimeoutMs: patienceMs });
   try {
     await waitForRedis(db, patienceMs);
-    return db;
   } catch (err) {
     closeDb(db);
     const [why] = explainRefusals([db.health.behind(err)]);
     const message = `${why?.says} REDIS_URL leads to ${withoutPassword(config.REDIS_URL)}.`;
     throw new Refused(message, 'temporarily_unavailable', why?.todo);
   }
+  const fault = await layoutFault(db);
+  if (fault === undefined) return db;
+  closeDb(db);
+  throw new Refused(fault);
 }
 
 async function connectTemporal(config: Config, isKnown: boolean): Promise<TemporalClient> {

@@ -1,9 +1,11 @@
 /** The situation of each client, as `status` shows it, and what an operator does in it. */
-import { mapInPages } from '../promises.js';
+import { mapInPages, restsBetweenSteps } from '../promises.js';
+import { unlessBroken } from '../redis/connection/broken.js';
 import type { Db } from '../redis/connection/db.js';
-import { unlessBroken } from '../redis/connection/unavailable.js';
+import { clientsToLookAt } from '../redis/owed/owedClients.js';
 import { type Situation, waits } from '../redis/owed/waitReasons.js';
 import { clientTokens, getClient } from '../redis/records/clients.js';
+import { isAmissKnown } from '../redis/records/counts.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
 
 /**
@@ -19,13 +21,13 @@ export const situationTable: Record<Situation, { todo: string; isTheirs?: true }
   failed: { todo: 'notification recover CLIENT --since 90d, or: notification dismiss CLIENT --since 90d' },
   retrying: { todo: 'nothing: it is tried again' },
   draining: { todo: 'nothing: it is catching up' },
-  held: { todo: 'if it may go on: account enable ACCOUNT' },
+  held: { todo: 'if it may go on: account enable ACCOUNT, or account resume ACCOUNT' },
   paused: { todo: 'if it may go on: registration resume CLIENT' },
   no_url: { todo: 'ask its publisher to register a URL' },
   clear: { todo: 'nothing' },
 };
 /** Nothing waits with which a failing endpoint could be probed. */
-const idle = { todo: 'tell its publisher; its next video tries it, or: registration test CLIENT' };
+const idle = { todo: 'tell its publisher; its next video is the probe, or: registration test CLIENT' };
 export const situations = Object.keys(situationTable) as Situation[];
 
 export interface ClientStatus {
@@ -41,11 +43,16 @@ export interface ClientStatus {
 const lateMs = 120_000;
 const concurrency = 100;
 
-/** Reads client by client, so that broken keys of one client hide no other. @throws if Redis is unavailable */
+/**
+ * Reads the clients that may have a situation, or all while no sweep counts. Client by client, so that broken keys of one client hide no
+ * other. @throws if Redis is unavailable
+ */
 export async function readClients(db: Db): Promise<{ clients: ClientStatus[]; broken: string[] }> {
   const broken = new Set<string>();
   const clients: ClientStatus[] = [];
-  for await (const page of clientTokens(db)) {
+  const rest = restsBetweenSteps();
+  for await (const page of (await isAmissKnown(db)) ? clientsToLookAt(db) : clientTokens(db)) {
+    await rest();
     await mapInPages(page, concurrency, (clientToken) =>
       unlessBroken(
         async () => {
@@ -57,7 +64,7 @@ export async function readClients(db: Db): Promise<{ clients: ClientStatus[]; br
           const { name, accountId } = client;
           const isIdle = situation === 'failing' && endpoint.owed === 0;
           const { todo: named } = isIdle ? idle : situationTable[situation];
-          const todo = named.replaceAll('CLIENT', clientToken).replace('ACCOUNT', accountId);
+          const todo = named.replaceAll('CLIENT', clientToken).replaceAll('ACCOUNT', accountId);
           clients.push({ clientToken, endpoint, situation, todo, name, accountId });
         },
         () => void broken.add(clientToken),
@@ -73,12 +80,12 @@ function classify(endpoint: Endpoint): Situation {
 }
 
 function situationNow(endpoint: Endpoint): Situation {
-  const { state, held, waitingReason, overdueMs, oldestOwedAt = Infinity } = endpoint;
+  const { state, held, waitingReason, overdueMs, owedSince = Infinity } = endpoint;
   if (held) return 'held';
   // An endpoint is late even while it fails, if nobody makes its probe.
   if (waitingReason === 'due' && overdueMs > lateMs) return 'late';
   if (state !== 'active') return state;
-  if (waitingReason === 'due' && oldestOwedAt < Date.now() - lateMs) return 'draining';
+  if (waitingReason === 'due' && owedSince < Date.now() - lateMs) return 'draining';
   const { situation } = waits[waitingReason ?? 'in_flight'];
   return situation === 'clear' && endpoint.failures > 0 && endpoint.owed > 0 ? 'retrying' : situation;
 }

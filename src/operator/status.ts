@@ -5,12 +5,12 @@ import { integer, text, time } from '../http/schemas.js';
 import { ignore, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { readCounts } from '../redis/records/counts.js';
 import { secretsKeyFault } from '../redis/records/installation.js';
-import { minutesRead, readMinutes, refusedStarts } from '../redis/records/minutes.js';
+import { minutesRead, readFailedTasks, readMinutes } from '../redis/records/minutes.js';
 import { count, distance, span } from '../web/words.js';
-import { countWorkers, serversNow } from './doctor.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
 import { type ClientStatus, readClients, situations, situationTable } from './situations.js';
+import { askTemporal, describeRefusals, temporalWithinMs } from './temporalChecks.js';
 import type { Part } from './terminal.js';
 
 export const oneOfWorst = z.object({
@@ -77,11 +77,14 @@ async function look(operator: Operator) {
   late.sort((a, b) => b.endpoint.overdueMs - a.endpoint.overdueMs);
   const ours = [
     ...problems,
-    ...(await describeRefusedStarts(lately)),
+    ...(await describeRefusals(lately)),
     ...describeFailures(lately),
     temporal.problem,
   ];
-  ours.push(...ownProblems(late, broken, ended?.ageMs));
+  ours.push(
+    ...(await describeFailedTasks(operator).catch(() => [])),
+    ...ownProblems(late, broken, ended?.ageMs),
+  );
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
   const failed = clients.reduce((sum, { endpoint }) => sum + endpoint.failed, 0);
   const { verdict, because, heading } = judge(ours.filter(Boolean).join(' '), clients, failed);
@@ -95,7 +98,7 @@ async function look(operator: Operator) {
   const worst = amiss.slice(0, maxNamed);
   const facts = {
     redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', refuses writes' : ''}`,
-    temporal: temporal.problem ?? 'ok',
+    temporal: temporal.problem ?? `answers in ${span(temporal.answerMs ?? 0)}`,
     workers: temporal.workers ?? 'unknown',
     owed: `${owed === 0 ? 'nothing' : `${owed} to ${count(owing.length, 'client')}`}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
   };
@@ -127,26 +130,6 @@ const maxNamed = 20;
 /** With so many clients a healthy answer has ten lines. */
 const maxNamedWhenFine = 2;
 
-/** Bounds the call to Temporal, because a person waits. */
-export const temporalWithinMs = 5000;
-
-async function askTemporal(operator: Operator): Promise<{ workers?: number | undefined; problem?: string }> {
-  try {
-    const temporal = await operator.temporal();
-    const { askNamespace } = await import('../temporal/connection.js');
-    await askNamespace(temporal, temporalWithinMs);
-    const nowMs = await serversNow(operator);
-    const workers = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
-      countWorkers(operator, nowMs),
-    );
-    return { workers };
-  } catch (err) {
-    if (err instanceof Refused) return { problem: err.message };
-    const { explainTemporal } = await import('../temporal/refusal.js');
-    return { problem: (await explainTemporal(err, operator.config().temporalConnection)).says };
-  }
-}
-
 /** The sweep runs every 15 seconds; the alert waits as long (deploy/prometheus/alerts.yml). */
 const sweptWithinMs = 180_000;
 
@@ -168,28 +151,38 @@ function ownProblems(late: readonly ClientStatus[], broken: readonly string[], u
   return problems;
 }
 
-/** Says which starts of workflows Temporal refused for good, and why: their events arrive late where workers are apart. */
-async function describeRefusedStarts(lately: Record<string, number>): Promise<string[]> {
-  const { saysOfRefused } = await import('../temporal/refusal.js');
-  return Object.entries(lately).flatMap(([cause, times]) => {
-    if (!cause.startsWith(refusedStarts)) return [];
-    const refused = `${count(times, 'workflow')} could not be started in the last ${minutesRead} minutes.`;
-    return `${refused} ${saysOfRefused(cause.slice(refusedStarts.length))}`;
-  });
+/** Names the workflows whose tasks fail, mostly after a change of the release. */
+async function describeFailedTasks(operator: Operator): Promise<string[]> {
+  const ids = await operator.db().then(readFailedTasks);
+  if (ids.length === 0) return [];
+  const [temporal, { explainTasks }] = [
+    await operator.temporal(),
+    await import('../temporal/failingWorkflows.js'),
+  ];
+  const until = Date.now() + temporalWithinMs;
+  const found = await temporal.connection.withDeadline(until, () =>
+    Promise.all(
+      ids.slice(0, maxNamed).map(async (id) => ({ id, why: await explainTasks(temporal, id).catch(ignore) })),
+    ),
+  );
+  const [first, ...others] = found.filter(({ why }) => why !== undefined);
+  if (first === undefined) return [];
+  return [
+    `Tasks of ${count(others.length + 1, 'workflow')} fail, such as ${first.id}: ${first.why?.replace(/\.$/, '')}.`,
+  ];
 }
 
 /**
  * Says what the service failed to do lately. One call in a hundred may fail, such as at the end of a process. An attempt that could not be
  * made leaves nothing late and no endpoint failing.
  */
-function describeFailures({ total = 0, failed = 0, starts = 0, ...own }: Record<string, number>): string[] {
+function describeFailures({ total = 0, failed = 0, starts: _, ...own }: Record<string, number>): string[] {
   const lately = `of the last ${minutesRead} minutes`;
   const share = `${Math.ceil((failed / total) * 100)} % of the calls ${lately}`;
   const says = failed * 100 > total ? [`${share} failed by us (${failed} of ${total} with 500 or 503).`] : [];
-  // This command may reach Temporal by another way than the processes.
-  if (starts > 0) says.push(`Temporal did not take ${count(starts, 'start')} of workflows ${lately}.`);
+  if (own.outside) says.push('Nothing outside is reached.');
   const causes = Object.entries(own).flatMap(([cause, times]) =>
-    cause.startsWith(refusedStarts) ? [] : `${cause}: ${times}`,
+    cause.includes(':') ? [] : `${cause}: ${times}`,
   );
   return causes.length === 0
     ? says
@@ -243,7 +236,7 @@ function present({ clientToken, endpoint, situation, todo, ...client }: ClientSt
     situation,
     do: todo,
     owed: endpoint.owed,
-    owed_since: presentTime(endpoint.oldestOwedAt),
+    owed_since: presentTime(endpoint.owedSince),
     failed: endpoint.failed,
     failed_since: presentTime(endpoint.failedSince),
     overdue_seconds: situation === 'late' ? Math.round(endpoint.overdueMs / 1000) : 0,
@@ -256,8 +249,8 @@ function present({ clientToken, endpoint, situation, todo, ...client }: ClientSt
   };
 }
 
-function sinceOf({ oldestOwedAt, failedSince }: ClientStatus['endpoint']): string | undefined {
-  const atMs = oldestOwedAt ?? failedSince;
+function sinceOf({ owedSince, failedSince }: ClientStatus['endpoint']): string | undefined {
+  const atMs = owedSince ?? failedSince;
   return atMs === undefined ? undefined : distance(atMs);
 }
 

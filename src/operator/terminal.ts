@@ -30,7 +30,7 @@ export function shownOf(value: object, title?: string): Part[] {
   return [
     { title, facts: Object.fromEntries(plain.map(([name, one]) => [name, inWords(one)])) },
     ...inner.flatMap(([name, one]) =>
-      Array.isArray(one) ? [tableOf(one, `No ${name}.`)] : shownOf(one, `${name}:`),
+      Array.isArray(one) ? [tableOf(one, `No ${name.replaceAll('_', ' ')}.`)] : shownOf(one, `${name}:`),
     ),
   ];
 }
@@ -63,9 +63,6 @@ function brief(value: unknown): Value {
   return typeof text === 'string' && /^https?:/.test(text) ? new URL(text).host : text;
 }
 
-/** At most 64 characters of a text are in a cell of a terminal; `--json` and the desk have all of it. */
-const cut = (text: Value): Value => (typeof text === 'string' ? text.replace(/^(.{64}).+/su, '$1…') : text);
-
 function inCell(value: unknown): Value {
   if (Array.isArray(value)) return value.join(' ');
   if (isTime(value)) return value.replace(/\.\d+/, '');
@@ -78,16 +75,17 @@ function inCell(value: unknown): Value {
 const colours = { good: 'green', warn: 'yellow', bad: 'red', ok: 'green', fail: 'red' } as const;
 type Coloured = keyof typeof colours;
 
-/** Writes the parts of an answer, with a line between them. */
-export const written = (parts: readonly Part[]): string => parts.map(writtenPart).join('\n\n');
+/** Writes the parts of an answer, with a line between them. @param width of a terminal, which tables are cut to fit; a pipe gets all */
+export const written = (parts: readonly Part[], width?: number): string =>
+  parts.map((part) => writtenPart(part, width)).join('\n\n');
 
-function writtenPart(part: Part): string {
+function writtenPart(part: Part, width?: number): string {
   if (typeof part === 'string') return part;
   if ('lead' in part) return `${styleText(colours[part.tone], part.lead)} ${part.text}`;
   if ('facts' in part) return `${part.title ? `${part.title}\n` : ''}${columns(givenFacts(part.facts))}`;
   const { head, rows, none, isCut } = part;
   if (rows.length === 0) return none;
-  const lines = columns([head, ...(isCut ? rows.map((row) => row.map(cut)) : rows)]);
+  const lines = columns([head, ...rows], isCut ? width : undefined);
   if (head[0] !== '' && head[0] !== 'VERDICT') return lines;
   return lines.replace(/^(ok|warn|fail)\b/gm, (level) => styleText(colours[level as Coloured], level));
 }
@@ -101,13 +99,31 @@ export const capital = (text: string): string => text.charAt(0).toUpperCase() + 
 export const givenFacts = (of: Readonly<Record<string, Value>>): [string, Value][] =>
   Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== '');
 
-function columns(rows: readonly (readonly Value[])[]): string {
+/** No column of a terminal is cut to less. */
+const leastWidth = 8;
+
+function columns(rows: readonly (readonly Value[])[], width = Number.POSITIVE_INFINITY): string {
   const texts = rows.map((row) => row.map(printable));
   const widen = (most: number[], row: string[]) =>
     row.map((text, i) => Math.max(most[i] ?? 0, widthOf(text)));
   const widths = texts.reduce(widen, []);
-  const padded = (text: string, i: number) => text + ' '.repeat((widths[i] ?? 0) - widthOf(text));
+  // The widest columns give way.
+  for (let over = widths.reduce((sum, one) => sum + one + 2, -2) - width; over > 0; over--) {
+    const widest = Math.max(...widths);
+    if (widest > leastWidth) widths[widths.indexOf(widest)] = widest - 1;
+  }
+  const padded = (text: string, i: number) => {
+    const shown = cutTo(text, widths[i] ?? 0);
+    return shown + ' '.repeat((widths[i] ?? 0) - widthOf(shown));
+  };
   return texts.map((row) => row.map(padded).join('  ').trimEnd()).join('\n');
+}
+
+function cutTo(text: string, width: number): string {
+  if (widthOf(text) <= width) return text;
+  const kept = [...text].slice(0, width - 1);
+  while (widthOf(kept.join('')) >= width) kept.pop();
+  return `${kept.join('')}…`;
 }
 
 /** Characters of East Asia and emoji take two columns of a terminal, combining characters none. */
@@ -125,3 +141,7 @@ function widthOf(text: string): number {
 function printable(value: Value): string {
   return String(value ?? '').replace(/(?!(?<=\P{ASCII})\p{Join_C})[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}');
 }
+
+/** The groups of forms at the desk, in their order. What cannot be undone stands apart, and is typed out. */
+export const formGroups = ['Delivery', 'Receiver', 'URL', 'Bounds', 'Sites', 'Access', 'Delete'] as const;
+export type Group = (typeof formGroups)[number];

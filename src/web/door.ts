@@ -15,7 +15,14 @@ import type { Db } from '../redis/connection/db.js';
 import { randomSecret } from '../redis/records/accounts.js';
 import { linkMs, type Sessions, sessionMs } from '../redis/records/sessions.js';
 import { html, type Piece } from './html.js';
-import { composePage, type Frame, formTokenField, type PageAnswer, type PageContext } from './page.js';
+import {
+  actionForm,
+  composePage,
+  type Frame,
+  formTokenField,
+  type PageAnswer,
+  type PageContext,
+} from './page.js';
 
 /** A request of a session. */
 export interface Visit<Session> {
@@ -57,8 +64,14 @@ export function createDoor<Session>(door: Door<Session>) {
 
   const outside = (answer: (ctx: PageContext) => PageAnswer): Middleware => composePage(frame, answer);
 
-  /** Composes a page of a session; without one a browser comes to the page that says how to get one. */
-  const page = (answer: (visit: Visit<Session>) => PageAnswer): Middleware =>
+  /**
+   * Composes a page of a session; without one a browser comes to the page that says how to get one.
+   * @param sentWithout called for a form that was sent without one
+   */
+  const page = (
+    answer: (visit: Visit<Session>) => PageAnswer,
+    sentWithout?: (ctx: PageContext) => Promise<never>,
+  ): Middleware =>
     outside(async (ctx) => {
       const secret = cookies.secretOf(ctx);
       const session = await sessions.find(db, secret);
@@ -67,8 +80,8 @@ export function createDoor<Session>(door: Door<Session>) {
         ctx.state.frame.session = { ...door.around(session), signOut: `${path}/sign_out`, formToken };
         return answer({ ctx, session, formToken });
       }
-      // Part of a page: the rest of it stays, with what somebody may have written.
-      if (ctx.get('HX-Request') === 'true') throw new ApiError('invalid_token', sessionEnded);
+      if (isPart(ctx)) throw new ApiError('invalid_token', sessionEnded);
+      if (sentWithout) return sentWithout(ctx);
       if (ctx.method === 'GET') asked.begin(ctx, Buffer.from(ctx.url).toString('base64url'), linkMs);
       // A session that has just begun sent its cookie, unless the browser has refused it.
       const isRefused = ctx.get('Referer').endsWith(`${path}/open`);
@@ -78,11 +91,27 @@ export function createDoor<Session>(door: Door<Session>) {
   /** Composes the answer to a form that a page of this session sent. @throws ApiError 403 for any other form */
   const form = (answer: (visit: Visit<Session> & Sent) => PageAnswer): Middleware =>
     page(async (visit) => {
-      cookies.requireSameOrigin(visit.ctx);
-      const form = await readForm(visit.ctx.req);
-      if (!isSentBy(form, visit.formToken)) throw new ApiError('insufficient_scope', notOfSession);
+      const form = await sentForm(visit.ctx, visit.formToken);
+      if (!isSentBy(form, visit.formToken)) throw notOfSession(visit.ctx);
       return answer({ ...visit, form });
-    });
+    }, refuseSent);
+
+  /** Reads a form. An error shows it again: what somebody has written is not lost, also without script. */
+  async function sentForm(ctx: PageContext, formToken: string, around: Piece = ''): Promise<Parameters> {
+    cookies.requireSameOrigin(ctx);
+    const form = await readForm(ctx.req);
+    ctx.state.frame.sent = { labels: {}, form: () => [around, formAgain(ctx.path, formToken, form)] };
+    return form;
+  }
+
+  async function refuseSent(ctx: PageContext): Promise<never> {
+    const signIn = html`<p><a href="${path}/open" target="_blank">Sign in, in another tab</a></p>`;
+    await sentForm(ctx, '', signIn);
+    throw new ApiError(
+      'invalid_token',
+      'Your session has ended, and nothing was done. What you have written is kept below: sign in, then send it again',
+    );
+  }
 
   /** Uses up a link for a session, which ends the browser's former one. */
   async function enter(ctx: PageContext, token: string, session: Session): Promise<undefined> {
@@ -137,7 +166,7 @@ export function createDoor<Session>(door: Door<Session>) {
   const askForLink = (ctx: PageContext) => ({
     title: `Open the ${path.slice(1)}`,
     body: html`
-<p>${ctx.querystring === 'cookie=refused' ? 'Your browser has refused the cookie of your session. Let it take cookies of this address, then get a new link.' : 'You are not signed in, or your session has ended. A form that was sent since has changed nothing.'}</p>
+<p>${ctx.querystring === 'cookie=refused' ? 'Your browser has refused the cookie of your session. Let it take cookies of this address, then get a new link.' : 'You are not signed in, or your session has ended.'}</p>
 <form method="post" action="${path}/open" class="stack" data-open>
 ${door.how}
 <label for="link">Link</label>
@@ -156,9 +185,38 @@ ${door.how}
 }
 
 const sessionEnded =
-  'Your session has ended, and nothing was done. Keep what you have written, sign in again in another tab, then reload this page';
-const notOfSession =
-  'This form was not sent by a page of your session, which may have begun since. Keep what you have written, reload the page and send it again';
+  'Your session has ended, and nothing was done. What you have written is kept: sign in again in another tab, then reload this page';
+const notOfSession = (ctx: PageContext): ApiError => {
+  const what = 'This form was not sent by a page of your session, which may have begun since';
+  const next = isPart(ctx) ? 'reload the page' : 'look at it';
+  return new ApiError(
+    'insufficient_scope',
+    `${what}. What you have written is kept: ${next} and send it again`,
+  );
+};
+
+/** Asked for by a page, for a part of itself: the rest of it stays, with what somebody may have written. */
+const isPart = (ctx: PageContext): boolean => ctx.get('HX-Request') === 'true';
+
+/** What people write themselves; the rest of a form is chosen, or given by its page. */
+const written: Readonly<Record<string, string>> = { url: 'URL', reason: 'Why', q: 'What to find' };
+
+/** Shows what a form has sent, and a form that sends it again. */
+function formAgain(action: string, formToken: string, form: Parameters): Piece {
+  const sent = [...form].filter(([name]) => name !== 'form_token');
+  const given = sent.filter(([name]) => written[name] === undefined);
+  const shown = given.map(([name, value]) => html`<dt>${name.replaceAll('_', ' ')}</dt><dd>${value}</dd>`);
+  const fields = sent.map(([name, value]) => {
+    const label = written[name];
+    return label === undefined
+      ? html`<input type="hidden" name="${name}" value="${value}">`
+      : html`<div><label for="again-${name}">${label}</label><input id="again-${name}" name="${name}" value="${value}" maxlength="2048" autocomplete="off"></div>`;
+  });
+  return [
+    shown.length > 0 && html`<dl class="facts">${shown}</dl>`,
+    actionForm(action, formToken, 'Send it again', fields),
+  ];
+}
 
 const linkUsed = () =>
   new ApiError('invalid_token', 'This link has been used, or is older than 15 minutes. Please get a new one');

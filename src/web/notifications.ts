@@ -1,10 +1,11 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
 
 import { notificationsQuery, readPage } from '../acts/notifications.js';
+import { isOfFailure } from '../acts/resend.js';
 import { requireNotification } from '../acts/subjects.js';
 import { checked } from '../http/checked.js';
 import { parseParameters } from '../http/query.js';
-import { explainFailure, explainRemarks } from '../outgoing/details.js';
+import { attemptErrors, explainFailure, explainRemarks } from '../outgoing/details.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import {
   type AssetExplanation,
@@ -13,7 +14,8 @@ import {
   isKnown,
   whyNotSent,
 } from '../redis/notifications/decisions.js';
-import type { NotificationRecord } from '../redis/notifications/notifications.js';
+import { listNotifications as listRecords, type Position } from '../redis/notifications/notificationPages.js';
+import { type NotificationRecord, readAttemptsOf } from '../redis/notifications/notifications.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
 import { notificationStates } from '../redis/owed/standing.js';
 import { type Html, html, type Piece } from './html.js';
@@ -21,6 +23,7 @@ import { actionForm, noResult, type Page, table } from './page.js';
 import { given, home, type PageDeps, readingsOf, type Site, type SitePart } from './site.js';
 import {
   badge,
+  choiceField,
   count,
   exactly,
   nextAttempt,
@@ -30,41 +33,76 @@ import {
   stateSentence,
 } from './words.js';
 
-/** GET /console/sites/{site}/notifications: newest first, page by page, by state and asset. */
+/** Fields of a browser have no zone: times of these pages are UTC. */
+const inUtc = (time: string | undefined) => (time && /T[\d:]+$/.test(time) ? `${time}Z` : time);
+
+/** Returns the filters of the list that are given. */
+export function filtersOf({ ctx }: Pick<Site, 'ctx'>) {
+  const [state, failure, since, until] = ['state', 'failure', 'since', 'until'].map((name) =>
+    given(ctx, name),
+  );
+  return { state, failure, since: inUtc(since), until: inUtc(until) };
+}
+
+/** With a filter that no list has, a page is what matches of so many. */
+const lookedAt = '200';
+
+/** GET /console/sites/{site}/notifications: newest first, page by page, by state, asset, time and failure. */
 export const listedNotifications: SitePart = async (site, { db }) => {
   const { ctx, client } = site;
   const here = `${site.here}/notifications`;
-  const [state, platform_id] = [given(ctx, 'state'), (await askedAsset(site, db))?.platformId];
-  const query = checked(notificationsQuery, { state, platform_id, cursor: given(ctx, 'cursor') });
-  const { notifications, cursor, listedSince } = await readPage(db, client, query, site.countPiece);
-  const rows = notifications.map((n) => ({
-    id: n.notificationId,
-    cells: [
-      // The record of a failed one may be gone.
-      n.state === 'failed'
-        ? html`<a href="${site.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">${n.platformId}</a>`
-        : html`<a href="${here}/${n.notificationId}">${n.platformId}</a>`,
-      badge(n.state),
-      exactly(n.acceptedAt),
-      nextAttempt(n),
-    ],
-  }));
+  const platform_id = (await askedAsset(site, db))?.platformId;
+  const { failure, ...times } = filtersOf(site);
+  const { state, since, until } = times;
+  const limit = failure && lookedAt;
+  const query = checked(notificationsQuery, { ...times, platform_id, limit, cursor: given(ctx, 'cursor') });
+  const found = await readPage(db, client, query, site.countPiece);
+  const ids = found.notifications.map(({ notificationId }) => notificationId);
+  const attempts = await readAttemptsOf(db, client.clientToken, ids);
+  const all = found.notifications.map((n, i) => ({ n, attempts: attempts[i] ?? [] }));
+  const rows = all
+    .filter((one) => isOfFailure(one.attempts, failure))
+    .map(({ n, attempts }) => {
+      const last = attempts.at(-1);
+      return {
+        id: n.notificationId,
+        cells: [
+          // The record of a failed one may be gone.
+          n.state === 'failed'
+            ? html`<a href="${site.here}/asset?platform_id=${encodeURIComponent(n.platformId)}">${n.platformId}</a>`
+            : html`<a href="${here}/${n.notificationId}">${n.platformId}</a>`,
+          badge(n.state),
+          exactly(n.acceptedAt),
+          attempts.length,
+          last && (last.status ?? last.detail ?? last.error),
+          last && `${last.milliseconds} ms`,
+          nextAttempt(n),
+        ],
+      };
+    });
+  const { cursor, since: completeSince } = found;
   // A filter that matches few notifications is searched in several requests.
   const none = cursor
     ? 'None among the newest; look further back:'
     : `There are no such notifications${query.cursor ? ' that are older' : ''}.`;
+  const asked = Object.entries({ state, failure, since, until, platform_id, cursor });
+  const more = String(
+    new URLSearchParams(asked.flatMap(([name, value]) => (value ? [[name, value] as [string, string]] : []))),
+  );
+  const moment = (name: string, label: string, value = '') =>
+    html`<div><label for="${name}">${label}</label><input id="${name}" name="${name}" type="datetime-local" step="1" value="${value.replace(/(\.\d+)?Z$/, '')}"></div>`;
+  const columns = ['Asset', 'State', 'Accepted', 'Attempts', 'Last answer', 'Took', 'Next attempt'];
   return [
     html`<form class="row" action="${here}">
-${stateField(notificationStates, state)}
+${stateField(notificationStates, state)}${choiceField('failure', 'Last attempt', ['failed', ...attemptErrors], failure)}
+${moment('since', 'Accepted since (UTC)', since)}${moment('until', 'until (UTC)', until)}
 <div><label for="platform_id">Asset</label><input id="platform_id" name="platform_id" value="${platform_id}" autocomplete="off" spellcheck="false" placeholder="its platform_id"></div>
 <button class="quiet">Filter</button></form>`,
-    rows.length === 0
-      ? html`<p>${none}</p>`
-      : table('Notifications', ['Asset', 'State', 'Accepted', 'Next attempt'], rows),
-    listedSince !== undefined &&
-      html`<p>Listed are the newest 10,000, from ${exactly(listedSince)} on, and all that wait or failed (choose the state).</p>`,
-    cursor &&
-      html`<p><a href="${here}?state=${state}&amp;platform_id=${encodeURIComponent(platform_id ?? '')}&amp;cursor=${cursor}" rel="next">Older notifications</a></p>`,
+    rows.length === 0 ? html`<p>${none}</p>` : table('Notifications', columns, rows),
+    !cursor &&
+      completeSince !== undefined &&
+      html`<p>The list is complete since ${exactly(completeSince)}.</p>`,
+    cursor && html`<p><a href="${here}?${more}" rel="next">Older notifications</a></p>`,
   ];
 };
 
@@ -99,25 +137,30 @@ ${n.endedAt !== undefined && html`<dt>Ended</dt><dd>${exactly(n.endedAt)}</dd>`}
   return { title: n.platformId, parent: home(site), isLive: true, body };
 }
 
-function attempts(n: NotificationRecord, { whose }: Reader): Html {
+function attempts(n: NotificationRecord, reader: Reader): Html {
   if (n.attempts.length === 0) return html`<h2>Attempts</h2><p>None so far.</p>`;
-  const shown = n.attempts.map((attempt, i) => attemptDetails(n, attempt, i + 1, whose)).reverse();
+  const shown = n.attempts.map((attempt, i) => attemptDetails(n, attempt, i + 1, reader)).reverse();
   return html`<h2>${count(n.attempts.length, 'attempt')}</h2>
 <p>The request is put together again from the attempt’s record. Left out are the path and query of the URL and added headers, which may hold a secret, and the signature, which is not kept.</p>
 ${shown}`;
 }
 
-const attemptDetails = (n: NotificationRecord, attempt: AttemptRecord, number: number, whose: string): Html =>
+const attemptDetails = (
+  n: NotificationRecord,
+  attempt: AttemptRecord,
+  number: number,
+  { whose, contact }: Reader,
+): Html =>
   html`<details id="attempt-${number}"><summary><strong>${attempt.status ?? attempt.detail ?? attempt.error}</strong> ${attempt.status !== undefined && attempt.error !== undefined && html`(${attempt.error}) `}at ${exactly(attempt.at)}, after ${attempt.milliseconds} ms${attempt.remote_address && html`, from ${attempt.remote_address}`}</summary>
-${attempt.error !== undefined && html`<p>${whose} server ${explainFailure(attempt).does}. ${explainFailure(attempt).advice}</p>`}
+${attempt.error !== undefined && html`<p>${whose} server ${explainFailure(attempt).does}. ${explainFailure(attempt, contact).advice}</p>`}
 ${explainRemarks(attempt.remarks, whose).map((text) => html`<p>${text}</p>`)}
-<h3>Request</h3><pre>${sentRequest(n, attempt)}</pre>
+<h3>Request</h3><pre>${sentRequest(n, attempt, number)}</pre>
 ${attempt.response_excerpt && html`<h3>The answer’s first 1 KiB</h3><pre>${attempt.response_excerpt}</pre>`}</details>
 `;
 
 /** Returns the request of an attempt as HTTP text: its record has the time and the URL, the rest is derived. */
-function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
-  const { headers, body } = notificationRequest(n, [], attempt.at);
+function sentRequest(n: NotificationRecord, attempt: AttemptRecord, number: number): string {
+  const { headers, body } = notificationRequest({ ...n, attempt: number }, [], attempt.at);
   const lines = {
     host: new URL(attempt.url).host,
     ...headers,
@@ -135,12 +178,32 @@ function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
 /** GET /console/sites/{site}/asset: says why something was or was not sent about an asset. */
 export const explainedAsset: SitePart = async (site, { db }) => {
   const why = await askedAsset(site, db);
+  const near = why && !isKnown(why) ? await assetsWith(site, db, why.platformId) : undefined;
   return [
     html`<form class="row" action="${site.here}/asset"><div><label for="platform_id">Asset</label>
 <input id="platform_id" name="platform_id" value="${why?.platformId}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
-    why && explanation(site, why),
+    near?.ids.length
+      ? html`<p>Videos of this site whose ids have <code>${why?.platformId}</code>${near.isCut && ' (the first)'}:</p><ul>${near.ids.map((id) => html`<li><a href="${site.here}/asset?platform_id=${encodeURIComponent(id)}">${id}</a></li>`)}</ul>`
+      : why && explanation(site, why),
   ];
 };
+
+const nearAtMost = 20;
+const searchMs = 2000;
+
+/** Finds videos by a part of their ids, among the newest notifications of a site, for two seconds at most. */
+async function assetsWith({ client: { clientToken }, countPiece }: Site, db: PageDeps['db'], part: string) {
+  const ids = new Set<string>();
+  const endMs = performance.now() + searchMs;
+  for (let behind: Position | undefined, isFirst = true; isFirst || behind; isFirst = false) {
+    const page = await listRecords(db, clientToken, { limit: 200, behind }, countPiece);
+    for (const { platformId } of page.notifications) if (platformId.includes(part)) ids.add(platformId);
+    behind = page.next;
+    if (ids.size >= nearAtMost || performance.now() > endMs)
+      return { ids: [...ids].slice(0, nearAtMost), isCut: behind !== undefined };
+  }
+  return { ids: [...ids], isCut: false };
+}
 
 /** Finds the asset that is asked for. */
 async function askedAsset({ ctx, client }: Site, db: PageDeps['db']) {
@@ -153,7 +216,7 @@ async function askedAsset({ ctx, client }: Site, db: PageDeps['db']) {
 function explanation({ here, reader }: Site, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
   if (!isKnown(why)) {
-    return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
+    return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it, and no kept notification has such a part in its id.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
   }
   return [
     lastEvent === undefined

@@ -1,5 +1,6 @@
 /** The first page of a site: how it stands, now and over the last day. */
 
+import { type AttemptError, attemptErrors } from '../outgoing/details.js';
 import { getNotification } from '../redis/notifications/notifications.js';
 import {
   type AttemptStep,
@@ -8,7 +9,7 @@ import {
   readAttempts,
   stepMs,
 } from '../redis/records/attemptHistory.js';
-import { readStateChanges } from '../redis/records/endpoint.js';
+import { type Endpoint, readStateChanges } from '../redis/records/endpoint.js';
 import { requestHeaderNames } from '../redis/records/secrets.js';
 import { type Html, html, type Piece } from './html.js';
 import { table } from './page.js';
@@ -38,7 +39,9 @@ ${config.SOURCE_ADDRESSES.length > 0 && html`<dt>Sent from</dt><dd>${config.SOUR
 ${headerRow('Added headers', headers.sent, 'sent with each notification; their values are not shown')}
 ${headerRow('Headers that wait', headers.waiting, 'for a URL that a caller who may set headers registers')}
 ${headerRow('Headers left behind', headers.left, 'with the former URL, and not sent: set them again for this one')}
-${health.oldestOwedAt && html`<dt>Oldest waiting</dt><dd>since ${exactly(health.oldestOwedAt)}</dd>`}
+${health.deliveredUntil && html`<dt>Delivered until</dt><dd>${exactly(health.deliveredUntil)}${exceptions(health)}</dd>`}
+${health.owedSince && html`<dt>Oldest waiting</dt><dd>since ${exactly(health.owedSince)}</dd>`}
+${health.replay && html`<dt>Replay</dt><dd>${replayInWords(health.replay)}</dd>`}
 <dt>Last success</dt><dd>${fromNow(health.lastSuccessAt)}</dd>
 <dt>Last failure</dt><dd>${fromNow(health.lastFailureAt)}${health.lastFailureAt && html`: <a href="${failed}">${faultInWords(health) || 'see the attempts'}</a>`}</dd>
 </dl>
@@ -48,6 +51,15 @@ ${health.oldestOwedAt && html`<dt>Oldest waiting</dt><dd>since ${exactly(health.
     changes.length > 0 && table('Changes of state', ['When', 'From', 'To', 'Why'], rows),
   ];
 };
+
+/** Says how far a replay is. */
+const replayInWords = ({ since, untilMs, runs, at, count: found }: NonNullable<Endpoint['replay']>): Piece =>
+  html`${exactly(since)} to ${exactly(untilMs)}: ${count(found, 'video', 'videos')} sent again${runs ? html` so far, up to updates of ${exactly(Math.min(at, untilMs))}` : ', ended'}`;
+
+/** Says what the time does not count. */
+const exceptions = ({ failed, cancelled }: Endpoint): Piece =>
+  failed + cancelled > 0 &&
+  html`, except ${[failed > 0 && `${failed} failed`, cancelled > 0 && `${cancelled} cancelled in the last 14 days`].filter(Boolean).join(', ')}`;
 
 const headerRow = (title: string, names: readonly string[], what: string): Piece =>
   names.length > 0 &&
@@ -61,7 +73,7 @@ export function lastDay(steps: readonly AttemptStep[]): Piece {
   const classes = [...new Set(steps.flatMap((step) => Object.keys(step.failed)))].sort();
   const within = (share: number) => steps.map((step) => quantileMs(step.latency, share) ?? 0);
   return [
-    html`<p>${count(succeeded, 'attempt')} succeeded and ${failed.toLocaleString('en')} failed.</p>`,
+    html`<p>${count(succeeded, 'attempt')} succeeded and ${failed.toLocaleString('en')} failed: success rate ${rateOf(succeeded, failed)} %.</p>`,
     plot(`Attempts that succeeded, in ${stepMs / 60_000} minutes`, steps, [
       { name: 'succeeded', tint: 1, values: steps.map((step) => step.delivered) },
     ]),
@@ -69,39 +81,55 @@ export function lastDay(steps: readonly AttemptStep[]): Piece {
       plot(
         'Attempts that failed, by error class',
         steps,
-        classes.map((name, i) => ({
+        classes.map((name) => ({
           name,
-          tint: 2 + (i % 4),
+          // A class has its own colour on every page.
+          tint: firstClassTint + attemptErrors.indexOf(name as AttemptError),
           values: steps.map((step) => step.failed[name] ?? 0),
         })),
       ),
-    plot('How long attempts took, ms', steps, [
-      { name: 'median', tint: 5, values: within(0.5) },
-      {
-        name: '95th percentile',
-        tint: 4,
-        values: within(0.95).map((ms, i) => ms - (within(0.5)[i] ?? 0)),
-      },
-    ]),
+    plot(
+      'How long attempts took, ms',
+      steps,
+      [
+        { name: 'median', tint: 5, values: within(0.5) },
+        { name: '95th percentile', tint: 4, values: within(0.95) },
+      ],
+      true,
+    ),
     hourly(steps, classes),
   ];
 }
 
 const total = (values: readonly number[]): number => values.reduce((sum, n) => sum + n, 0);
 
-/** Draws each series upon those before it, a bar for each step. A tint is a colour of console.css. */
+/** In percent, rounded down: nothing but success is 100. */
+const rateOf = (succeeded: number, failed: number): number =>
+  Math.floor((1000 * succeeded) / (succeeded + failed)) / 10;
+
+const firstClassTint = 6;
+
+/** Draws each series upon those before it, a bar for each step, or each as a line. A tint is a colour of console.css. */
 export function plot(
   caption: string,
   steps: readonly AttemptStep[],
   series: readonly { name: string; tint: number; values: readonly number[] }[],
+  isLines = false,
 ): Html {
   const sums = steps.map(() => 0);
-  const heights = steps.map((_, i) => total(series.map(({ values }) => values[i] ?? 0)));
+  const heights = steps.map((_, i) => {
+    const values = series.map((one) => one.values[i] ?? 0);
+    return isLines ? Math.max(...values) : total(values);
+  });
   const most = Math.max(0, ...heights);
   const top = most || 1;
   const upTo = most === 0 ? 'none' : `up to ${most.toLocaleString('en')}`;
   const y = (value: number) => Math.round(1000 - (1000 * value) / top);
   const shapes = series.map(({ tint, values }) => {
+    if (isLines) {
+      const points = values.map((value, i) => value > 0 && `${values[i - 1] ? 'L' : 'M'}${i} ${y(value)}h1`);
+      return html`<path class="line tint-${tint}" d="${points.filter(Boolean).join('')}"/>`;
+    }
     const bars = values.map((value, i) => {
       const from = sums[i] ?? 0;
       sums[i] = from + value;
@@ -111,7 +139,7 @@ export function plot(
   });
   const ticks = steps.filter((_, i) => i % (steps.length / 6) === 0).map(({ atMs }) => new Date(atMs));
   return html`<figure><figcaption>${caption}: ${series.map(({ name, tint }) => html`<span class="key tint-${tint}">${name}</span> `)}<span>${upTo}</span></figcaption>
-<svg viewBox="0 0 ${steps.length} 1000" preserveAspectRatio="none" role="img" aria-label="${caption}, ${upTo}">${shapes}</svg>
+<div class="plot"><span class="scale" aria-hidden="true"><span>${most.toLocaleString('en')}</span><span>0</span></span><svg viewBox="0 0 ${steps.length} 1000" preserveAspectRatio="none" role="img" aria-label="${caption}, ${upTo}">${shapes}</svg></div>
 <p class="axis" aria-hidden="true">${ticks.map((tick) => html`<span>${tick.toISOString().slice(11, 16)}</span>`)}<span>now</span></p></figure>`;
 }
 

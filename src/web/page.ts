@@ -18,7 +18,8 @@ export interface Frame {
   product: string;
   /** Where an error leads back to: the first page, until what is asked for is known. */
   back: Link;
-  /** Absent without a session. */
+  /** The form that was sent: an error names its field as the page does, and shows the form again, filled in. */
+  sent?: { labels: Readonly<Record<string, string>>; form(wrong?: string): Piece };
   session?: { links: readonly Link[]; who: Piece; signOut: string; formToken: string };
 }
 
@@ -84,7 +85,7 @@ const htmxConfig = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   mode: 'same-origin',
-  morphSkip: 'form, #result',
+  morphSkip: 'form:not([data-renewed] *), #result',
   // Details that the reader has opened stay open when their part of the page changes.
   morphIgnore: ['data-htmx-powered', 'open'],
 });
@@ -108,9 +109,19 @@ export const formTokenField = (formToken: string): Html =>
 export const noResult = html`<div id="result"></div>`;
 
 /** Builds a form whose answer appears in the page's #result; without script the answer is a page. */
-export const actionForm = (action: string, formToken: string, label: string, fields?: Piece): Html =>
+export const actionForm = (
+  action: string,
+  formToken: string,
+  label: string,
+  fields?: Piece,
+  isFinal = false,
+): Html =>
   html`<form class="row" method="post" action="${action}" hx-post="${action}" hx-target="#result" hx-select="#result" hx-swap="outerHTML" hx-sync="drop">
-${formTokenField(formToken)}${fields}<button>${label}</button></form>`;
+${formTokenField(formToken)}${fields}<button ${isFinal && html`class="danger"`}>${label}</button></form>`;
+
+/** Builds the card of an action. @param text what follows from it */
+export const card = (title: string, text: Piece, forms: Piece, id?: string): Html =>
+  html`<section class="card" ${id && html`id="${id}"`}><h2>${title}</h2><p>${text}</p>${forms}</section>`;
 
 /**
  * Builds a table whose first cells name the rows. On a phone each row is a block in which every cell has the name of its column;
@@ -133,12 +144,19 @@ export function table(
 <tbody role="rowgroup">${rows.map(({ id, cells }) => html`<tr ${id && html`id="${id}"`} role="row">${cells.map(cell)}</tr>\n`)}</tbody></table>`;
 }
 
-const errorPage = ({ state }: PageContext, { status, message, code }: ApiError): Page => ({
-  title: status === 404 ? 'Not found' : 'That did not work',
-  body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${message}.</p>
+function errorPage({ state }: PageContext, { status, message, code }: ApiError): Page {
+  const { back, sent } = state.frame;
+  const [start = '', member = ''] = /^(\w+): /.exec(message) ?? [];
+  const [label] = sent?.labels[member]?.split(/[,(]/) ?? [];
+  const says = label ? `${label.trim()}: ${message.slice(start.length)}` : message;
+  return {
+    title: status === 404 ? 'Not found' : 'That did not work',
+    body: html`<div id="result" class="notice bad" role="alert" tabindex="-1" ${label && html`data-field="${member}"`}><p>${says}.</p>
 <p class="faint">Request ${state.requestId}, code ${code}</p></div>
-<p><a href="${state.frame.back.href}">Back</a></p>`,
-});
+${sent?.form(label && member)}
+<p><a href="${back.href}">Back</a></p>`,
+  };
+}
 
 const file = (type: string, path: string) => packedFile(type, () => readFile(path));
 const folder = join(import.meta.dirname, 'assets');

@@ -64,7 +64,7 @@ export const home = ({ client, here }: Pick<Site, 'client' | 'here'>): Link => (
 export const tabPage =
   <Of extends Site>(
     { tabs, parent, recover, register, resume }: SitePages<Of>,
-    { path, present, isStill = false }: Tab<Of>,
+    { path, name, present, isStill = false }: Tab<Of>,
   ) =>
   async (site: Of, deps: PageDeps): Promise<Page> => {
     const { here, client, health } = site;
@@ -72,7 +72,7 @@ export const tabPage =
     const todo = { noun, register: register(site), resume: resume(site) };
     const failed = failedNotice(health, (sinceMs) => recover(site, path, sinceMs));
     return {
-      title: home(site).name,
+      title: path === '' ? home(site).name : `${home(site).name}: ${name}`,
       parent: parent?.(site),
       isLive: !isStill,
       body: [

@@ -52,14 +52,20 @@ export const stateInWords = (state: string): string =>
   state === 'not_registered' ? 'no URL' : state.replace('_', ' ');
 
 export const stateField = (states: readonly string[], chosen: string | undefined): Html =>
-  html`<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${states.map((name) => html`<option value="${name}" ${name === chosen && html`selected`}>${stateInWords(name)}</option>`)}</select></div>`;
+  choiceField('state', 'State', states, chosen);
+
+export const choiceField = (id: string, label: string, choices: readonly string[], chosen?: string): Html =>
+  html`<div><label for="${id}">${label}</label><select id="${id}" name="${id}"><option value="">any</option>${choices.map((name) => html`<option value="${name}" ${name === chosen && html`selected`}>${stateInWords(name)}</option>`)}</select></div>`;
 
 /** To whom the pages of a site speak. */
 export interface Reader {
   /** The receiver's owner, at the beginning of a sentence. */
   whose: string;
+  /** Whom the receiver's owner asks for what only an operator does. */
+  contact: string;
   /** Who ends a pause. */
   endPause: string;
+  endAccountPause: string;
   /** Before advice for the receiver's owner. */
   tell: string;
   /** What a delivered notification came to, before the status. */
@@ -67,17 +73,21 @@ export interface Reader {
   changedBy: Readonly<Record<StateChange['by'], string>>;
 }
 
-export const publisher: Reader = {
+export const publisherAt = (contact: string): Reader => ({
   whose: 'Your',
-  endPause: 'Ask your account manager to end the pause. What waits is sent then.',
+  contact,
+  endPause: `Ask ${contact} to end the pause. What waits is sent then.`,
+  endAccountPause: `Ask ${contact} to end the pause. What waits is sent then.`,
   tell: '',
   gotIt: 'You did get it: your endpoint answered',
-  changedBy: { service: '', publisher: ' (by you)', operator: ' (by your account manager)' },
-};
+  changedBy: { service: '', publisher: ' (by you)', operator: ` (by ${contact})` },
+});
 
 export const operatorReader: Reader = {
   whose: 'Its',
+  contact: 'us',
   endPause: 'Resume it to end the pause. What waits is sent then.',
+  endAccountPause: 'Resume the customer to end the pause. What waits is sent then.',
   tell: 'Tell its engineers: ',
   gotIt: 'It was delivered: the endpoint answered',
   changedBy: { service: '', publisher: ' (by the publisher)', operator: ' (by an operator)' },
@@ -103,7 +113,7 @@ export function healthNotice(
   { noun, register, resume }: { noun: string; register: Piece; resume: Piece },
 ): Html {
   const { owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
-  const { does, advice: told } = explainFailure(lastFailure(health));
+  const { does, advice: told } = explainFailure(lastFailure(health), reader.contact);
   const advice = told && `${reader.tell}${told}`;
   const state = siteStateOf(health, registration);
   const notice = (tone: 'good' | 'warn' | 'bad', says: Piece, advice?: Piece): Html =>
@@ -124,8 +134,12 @@ export function healthNotice(
     case 'paused':
       return notice(
         'warn',
-        html`Nothing has been sent${since(lastChange?.at)}, because ${health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
-        health.held ? 'Only an admin can enable the account.' : reader.endPause,
+        html`Nothing has been sent${since(lastChange?.at)}, because ${health.accountPaused ? 'all deliveries of the account are paused' : health.held ? 'the account is disabled' : 'deliveries are paused'}. ${waiting}`,
+        health.accountPaused
+          ? reader.endAccountPause
+          : health.held
+            ? 'Only an admin can enable the account.'
+            : reader.endPause,
       );
     case 'suspended':
       return notice(

@@ -94,7 +94,12 @@ describe('a rate per account', () => {
   ])
     it(`counts what a search reads, for all processes: ${method} ${path}`, async () => {
       const read = Array.from({ length: 1000 * quota }, (_, i) => [i, `msg_${i}`]).flat();
-      await h.db.redis.zadd(h.db.client(customer.client_token).notifications, ...read);
+      const { notifications, feed } = h.db.client(customer.client_token);
+      await h.db.redis.zadd(notifications, ...read);
+      await h.db.redis.zadd(
+        feed,
+        ...read.map((one) => (typeof one === 'number' ? Date.now() * 1000 - one : one)),
+      );
       assert.ok([200, 404].includes((await customer.call(method, path, body)).status));
       const later = await customer.call('GET', '/clients', undefined, second);
       assert.equal(later.status, 429);

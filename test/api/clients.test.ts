@@ -43,15 +43,20 @@ describe('clients and their URL', () => {
     assert.equal((await read('/push_notifications')).code, 'not_registered');
     await register();
     await delivered('vid-1');
-    const { registered_at: at, last_success_at: last, ...rest } = await read('/push_notifications');
+    const shown = await read('/push_notifications');
+    const { registered_at: at, last_success_at: last, delivered_until: arrived, ...rest } = shown;
+    assert.ok(Date.parse(String(arrived)) >= Date.parse(String(at)));
     assert.ok(Date.parse(String(at)) <= Date.parse(String(last)));
     assert.deepEqual(rest, {
       url: receiver.url,
       state: 'active',
       state_since: at,
       state_reason: 'registered',
+      owed_since: null,
       owed: 0,
       failed: 0,
+      cancelled: 0,
+      replay: null,
       quiet_seconds: 0,
       last_failure_at: null,
       last_error: null,
@@ -74,7 +79,7 @@ describe('clients and their URL', () => {
     assert.equal((await read(secretPath)).signing_secret, last);
   });
 
-  it('POST /push_notifications/test sends to the registered URL, answers the request and its result, and is limited to bursts of 5', async () => {
+  it('POST /push_notifications/test sends to the registered URL, answers the request and its result, and is limited to bursts of 8', async () => {
     await register();
     const test = () => call('POST', '/push_notifications/test');
     const { body } = await test();
@@ -89,7 +94,7 @@ describe('clients and their URL', () => {
     const failed = (await test()).body;
     assert.deepEqual([failed.status, failed.error], [302, 'redirect']);
     const statuses: number[] = [];
-    for (let i = 0; i < 5; i++) statuses.push((await test()).status);
-    assert.deepEqual(statuses, [200, 200, 200, 200, 429]);
+    for (let i = 0; i < 7; i++) statuses.push((await test()).status);
+    assert.deepEqual(statuses, [...Array(6).fill(200), 429]);
   });
 });

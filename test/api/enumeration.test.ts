@@ -30,7 +30,7 @@ describeWithOneRedis('the same work is done for', () => {
       };
     }
     syncBuiltinESMExports();
-    h = await startHarness({}, 'api');
+    h = await startHarness({ TOKEN_RATE_PER_SECOND: '1' }, 'api');
     endMonitor = await monitorRedis(servers().redisUrl, (args) => {
       // What a process notes by itself, whatever is asked: the time, and what it has counted.
       if (args.some((arg) => arg.startsWith(`${h.prefix}clock`) || arg.startsWith(`${h.prefix}calls:`)))

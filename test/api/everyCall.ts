@@ -52,6 +52,7 @@ export function requestOf(
     '/enrichments': { client_token, platform_id, segments: [] },
     '/notices': { url },
     '/notifications/dismiss': { since: '2026-01-01T00:00:00Z', reason: 'sent by hand' },
+    '/push_notifications/url_request': { url: `${url}/moved`, reason: 'we have moved' },
     '/push_notifications/quiet_period': { seconds: 0 },
     '/push_notifications/headers': { headers: {} },
   };
@@ -67,7 +68,7 @@ export function requestOf(
 export async function everything(h: Harness): Promise<string[]> {
   const { redis } = h.db;
   const passing =
-    /access-token|account-call:|account-rate|decision:|send-rate|disk-mark|token-failures|token-rate|attempts-by:|calls:\d|clock$|processes$/;
+    /access-token|account-call:|account-rate|decision:|call-rate:|disk-mark|token-failures|token-rate|attempts-by:|calls:\d|clock$|processes$/;
   const keys = await keysMatching(h.db, `${h.prefix}*`);
   const kept = keys.filter((key) => !passing.test(key)).sort();
   return await Promise.all(

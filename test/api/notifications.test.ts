@@ -88,7 +88,7 @@ describe('notifications: listed, shown, sent again', () => {
 
   const since = '2026-01-01T00:00:00Z';
 
-  it('says since when a filtered list is complete, once older notifications are no longer listed', async () => {
+  it('says since when a list is complete: 14 days, or the oldest of 10,000 that are listed', async () => {
     await register();
     await pause(true);
     const first = await publish('first');
@@ -99,15 +99,26 @@ describe('notifications: listed, shown, sent again', () => {
     await h.db.redis.zadd(keys.notifications, ...newer.flat());
     await publish('second');
     await cancelNotification(h.db, customer.client_token, first);
-    const { notifications, listed_since: from } = await read('/notifications?state=cancelled');
+    const { notifications, complete_since: from } = await read('/notifications?state=cancelled');
     assert.deepEqual(notifications, []);
     assert.ok(Date.parse(String(from)) >= at);
-    for (const complete of ['state=waiting', 'state=failed', `since=${encodeURIComponent(String(from))}`])
-      assert.equal((await read(`/notifications?${complete}`)).listed_since, undefined, complete);
+    assert.equal((await read('/notifications?state=waiting')).complete_since, null);
+    isAgo((await read('/notifications?state=failed')).complete_since, 90);
+    await h.db.redis.del(keys.notifications);
+    isAgo((await read('/notifications')).complete_since, 14);
+    isAgo((await call('POST', '/notifications/recover', { since, dry_run: true })).body.complete_since, 90);
   });
 
+  function isAgo(time: unknown, days: number) {
+    const ms = Date.now() - Date.parse(String(time)) - days * 86_400_000;
+    assert.ok(ms >= -1000 && ms < 60_000, `${time}`);
+  }
+
   describe('POST /notifications/replay', () => {
-    const replay = async (body: Json) => (await call('POST', '/notifications/replay', body)).body;
+    const replay = async (body: Json) => {
+      const { complete_since, at_least, ...rest } = (await call('POST', '/notifications/replay', body)).body;
+      return rest as Json;
+    };
 
     it('answers the count and the end of the time, owes nothing twice, and refuses a time that has not come', async () => {
       await register();
@@ -139,23 +150,35 @@ describe('notifications: listed, shown, sent again', () => {
       for (const body of wrong) assert.equal((await replay(body)).code, 'invalid_request');
     });
 
-    it('answers listed_since when the 10,000 kept notifications begin after since', async () => {
+    it('reaches what has no record any more, moves on as it arrives, refuses another time meanwhile, and can be stopped', async () => {
       await register();
+      const ids = [await delivered('vid-1'), await delivered('vid-2')];
       const keys = h.db.client(customer.client_token);
-      const at = Date.parse('2026-06-01T00:00:00Z');
-      const commands = h.db.redis.pipeline();
-      for (let i = 0; i < 10_000; i++) {
-        const id = `msg_${String(i).padStart(22, 'A')}`;
-        const record = { asset: `vid-${i % 5000}`, event: 'an-1', state: 'delivered', ended_at: at + i };
-        commands.zadd(keys.notifications, at + i, id);
-        commands.hset(keys.notification(id), { ...record, accepted_at: at + i });
-      }
-      await commands.exec();
-      const end = '2026-06-02T00:00:00.000Z';
-      const listed = { count: 5000, until: end, listed_since: '2026-06-01T00:00:00.000Z' };
-      assert.deepEqual(await replay({ since, until: end, dry_run: true }), listed);
-      const late = { since: '2026-06-01T00:00:09Z', until: end, dry_run: true };
-      assert.deepEqual(await replay(late), { count: 1000, until: end });
+      await h.db.redis.del(...ids.map((id) => keys.notification(id)), keys.notifications);
+      const till = new Date(Date.now()).toISOString();
+      assert.equal((await replay({ since, until: till, dry_run: true })).count, 2);
+      await pause(true);
+      await replay({ since, until: till });
+      const owed = await read('/notifications?state=waiting');
+      assert.deepEqual(
+        (owed.notifications as Json[]).map((one) => one.event_id),
+        [undefined, undefined],
+      );
+      const { replay: done } = await read('/push_notifications');
+      const { running, owed_again } = done as Json;
+      assert.deepEqual([running, owed_again], [false, 2]);
+      // As many wait as a replay keeps waiting: the next one does not move.
+      const events = Array.from({ length: 5 * h.db.settings.drainPerSecond }, (_, i) => `more-${i}`);
+      for (let i = 0; i < events.length; i += 100)
+        await Promise.all(events.slice(i, i + 100).map((asset) => publish(asset)));
+      const next = { since: till };
+      await replay(next);
+      assert.match(String((await replay({ since })).msg), /a replay from .* runs/);
+      assert.equal((await replay({ ...next, stop: true })).count, 0);
+      assert.equal((await replay({ ...next, stop: true })).code, 'invalid_request');
+      await pause(false);
+      await h.wake(customer.client_token);
+      await h.noneOwed(customer.client_token);
     });
   });
 
@@ -165,8 +188,8 @@ describe('notifications: listed, shown, sent again', () => {
         assert.equal((await call('POST', path, { since, dry_run: true })).status, 200);
       for (const wrong of [{}, { since: 5 }, { since: 'yesterday' }, { since: '2026-01-01', colour: 'red' }])
         assert.equal((await call('POST', path, wrong)).status, 400, JSON.stringify(wrong));
-      const sent = await Promise.all(Array.from({ length: 7 }, () => call('POST', path, { since })));
-      assert.deepEqual(sent.map(({ status }) => status).sort(), [...Array(6).fill(200), 429]);
+      const sent = await Promise.all(Array.from({ length: 9 }, () => call('POST', path, { since })));
+      assert.deepEqual(sent.map(({ status }) => status).sort(), [...Array(8).fill(200), 429]);
     });
   }
 });

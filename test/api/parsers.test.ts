@@ -171,7 +171,8 @@ describe('parsers of what strangers send', () => {
     for (const [query, refused] of [
       [`${most}&one=more&%zz`, { code: 'too_many_parameters' }],
       ['a=1&%61=2', /a is repeated/],
-      ['a=%e9', /a is not correctly percent-encoded/],
+      ['a=%e9', /a is not correctly percent-encoded: its bytes are no UTF-8/],
+      ['a=100%', /a is not correctly percent-encoded: send a % as %25/],
     ] as const)
       assert.throws(() => parseParameters(query), refused);
   });

@@ -126,6 +126,18 @@ describe('bad input on a raw socket', () => {
     });
   }
 
+  for (const method of ['get', 'post', 'put', 'delete', 'patch', 'options', 'head'])
+    it(`${method} in lower or mixed case is named, also after another request`, async () => {
+      const capital = method.toUpperCase();
+      for (const written of [method, `${capital[0]}${method.slice(1)}`, `${method[0]}${capital.slice(1)}`])
+        for (const target of ['/clients', '/clients?a=b', 'http://x/clients'])
+          for (const before of ['', bare('GET /healthz', 'host: x')]) {
+            const heard = await callRaw(service.url, before + head(`${written} ${target}`)).closed;
+            assert.match(heard, new RegExp(`"The method is written in capital letters: ${capital}"`));
+            assert.match(heard, /HTTP\/1\.1 400 [\s\S]*"code":"malformed_request"/);
+          }
+    });
+
   it('answers Expect: 100-continue with the final status where the head says enough, and else asks for the body', async () => {
     const expect = 'expect: 100-continue';
     const length = 'content-length: 9999999';

@@ -12,10 +12,11 @@ import { type Customer, newCustomer, patient, startHarness } from '../service.js
 
 const older = { id: 'k1', key: randomBytes(32) };
 const newer = { id: 'k2', key: randomBytes(32) };
+const secretKeys = [older, newer].map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
 const secret = 'gate-7f3a91';
 
 describe('PUT /push_notifications/headers', () => {
-  const h = openForSuite(() => startHarness(patient, 'all', { secretBox: createSecretBox([older, newer]) }));
+  const h = openForSuite(() => startHarness({ ...patient, SECRETS_KEY: secretKeys }));
   const receiver = forTest(() => startReceiver());
   const customer = forTest(() => newCustomer(h));
 
@@ -128,7 +129,7 @@ describe('PUT /push_notifications/headers', () => {
   it('changes nothing of the registration, and the audit has only the names', async () => {
     await h.registerUrl(customer.client_token, receiver.url);
     const look = async () => [
-      (await call('GET', '/push_notifications')).body,
+      { ...(await call('GET', '/push_notifications')).body, delivered_until: 'now' },
       await readStateChanges(h.db, customer.client_token),
     ];
     const before = await look();
@@ -177,9 +178,18 @@ describe('PUT /push_notifications/headers', () => {
     assert.equal(arrived()[0]?.headers['x-5'], value);
   });
 
-  it('is limited like calls that send something', async () => {
+  it('is limited with the quiet period, not with what sends something, and the refusal says so', async () => {
+    const quiet = (seconds: number) => call('PUT', '/push_notifications/quiet_period', { seconds });
     const statuses: number[] = [];
-    for (let i = 0; i < 7; i++) statuses.push((await put({ headers: i === 0 ? [] : {} })).status);
-    assert.deepEqual(statuses, [...Array(6).fill(200), 429]);
+    for (let i = 0; i < 4; i++)
+      statuses.push((await put({ headers: i === 0 ? [] : {} })).status, (await quiet(i)).status);
+    assert.deepEqual(statuses, Array(8).fill(200));
+    for (const refused of [await quiet(9), await put({ headers: {} })]) {
+      assert.equal(refused.status, 429);
+      assert.match(String(refused.body.msg), /for this client that set its request headers or its quiet/);
+      assert.equal(refused.headers.get('ratelimit-policy'), '"settings";q=8;w=40');
+    }
+    const test = await call('POST', `/push_notifications/test?url=${encodeURIComponent(receiver.url)}`);
+    assert.equal(test.status, 200);
   });
 });

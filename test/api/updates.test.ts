@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { createUpdateWaits } from '../../src/redis/notifications/updates.js';
+import { createUpdateWaits, feedBeginning } from '../../src/redis/notifications/updates.js';
 import { claimOnly } from '../../src/redis/owed/claim.js';
 import { revokeAccessToken } from '../../src/redis/records/accessTokens.js';
 import { until } from '../receiver.js';
@@ -10,9 +10,11 @@ import { arrivedEvent, newCustomer, startHarness, useShared } from '../service.j
 import { callRaw, statusesIn } from './rawCaller.js';
 
 interface Page {
-  updates: { platform_id: string; notification_id: string; updated_at: string }[];
+  updates: { platform_id: string; notified: boolean; notification_id?: string; updated_at: string }[];
   has_more: boolean;
   next_cursor: string;
+  delivered_until: string | null;
+  complete_since: string | null;
   code?: string;
 }
 
@@ -38,13 +40,14 @@ describe('GET /updates', () => {
   it('lists events of a client without a URL page by page, then an empty page with the same place, and names the notification once there is a URL', async () => {
     const empty = (await get()).body;
     assert.deepEqual(empty.updates, []);
-    assert.equal(empty.next_cursor, `u.0-0.${customer.client_token}`);
+    assert.equal(empty.next_cursor, `u.0..${customer.client_token}`);
+    assert.deepEqual([empty.delivered_until, empty.complete_since], [null, null]);
     const results = await publish(['a', 'b', 'c']);
     for (const one of results) assert.deepEqual([one.notification, one.reason], ['none', 'not_registered']);
     const first = await get({ cursor: empty.next_cursor, limit: '2' });
     assert.deepEqual(assetsOf(first.body), ['a', 'b']);
-    for (const { notification_id, updated_at } of first.body.updates) {
-      assert.match(notification_id, /^msg_/);
+    for (const { notified, notification_id, updated_at } of first.body.updates) {
+      assert.deepEqual([notified, notification_id], [false, undefined]);
       assert.ok(Math.abs(Date.parse(updated_at) - Date.now()) < 30_000);
     }
     const second = await get({ cursor: first.body.next_cursor });
@@ -56,22 +59,50 @@ describe('GET /updates', () => {
     await customer.register('http://127.0.0.1:9/none');
     const [published] = await publish(['a']);
     const { updates } = (await get({ cursor: last.body.next_cursor })).body;
+    const [{ updated_at: since = '' } = {}] = updates;
     assert.deepEqual(
-      updates.map((one) => one.notification_id),
-      [published?.notification_id],
+      updates.map((one) => [one.notified, one.notification_id]),
+      [[true, published?.notification_id]],
     );
+    assert.deepEqual(assetsOf((await get()).body), ['b', 'c', 'a']);
+    assert.deepEqual(assetsOf((await get({ since })).body), ['a']);
+    const later = (await get({ since: new Date(Date.parse(since) + 1000).toISOString() })).body;
+    assert.deepEqual(later.updates, []);
+    assert.equal((await get({ cursor: later.next_cursor })).status, 200);
+    assert.equal((await get({ since, cursor: later.next_cursor })).status, 400);
   });
 
   it('answers 400 for an invalid cursor, and 410 cursor_expired for a place that is no longer kept', async () => {
-    for (const cursor of ['', 'x', 'u.', 'u.1', 'u.01-0', 'u.1-0-0', 'u.0-1', 'u.0-0.', 'u.0-0.ANOTHER']) {
+    const own = customer.client_token;
+    for (const cursor of ['', 'x', 'u.', 'u.1', `u.01..${own}`, `u.1.a.${own}`, 'u.1..', 'u.0..ANOTHER']) {
       const { status, body } = await get({ cursor });
       assert.deepEqual([status, body.code], [400, 'invalid_request'], cursor);
     }
     await publish(['a']);
-    for (const cursor of ['u.1-0', 'u.9999999999999999-0']) {
+    for (const cursor of [`u.1.Yg.${own}`, `u.8999999999999999.YQ.${own}`]) {
       const { status, body } = await get({ cursor });
       assert.deepEqual([status, body.code], [410, 'cursor_expired'], cursor);
     }
+  });
+
+  it('says until when all has arrived, what waits since when, and what ended otherwise', async () => {
+    await customer.register('http://127.0.0.1:9/none');
+    await publish(['a']);
+    const [{ updated_at = '' } = {}] = (await get()).body.updates;
+    const reach = async () => {
+      const { body } = await customer.call('GET', '/push_notifications');
+      const { delivered_until, owed_since, failed, cancelled } = body as Record<string, unknown>;
+      const feed = (await get()).body as unknown as Record<string, unknown>;
+      assert.deepEqual([feed.owed_since, feed.failed, feed.cancelled], [owed_since, failed, cancelled]);
+      return { delivered_until, owed_since, failed, cancelled };
+    };
+    const owed = { delivered_until: updated_at, owed_since: updated_at, failed: 0, cancelled: 0 };
+    assert.deepEqual(await reach(), owed);
+    await customer.call('DELETE', '/assets?platform_id=a');
+    const { delivered_until: arrived, ...rest } = await reach();
+    assert.ok(Date.parse(String(arrived)) > Date.parse(updated_at));
+    assert.deepEqual(rest, { owed_since: null, failed: 0, cancelled: 1 });
+    assert.deepEqual((await get()).body.updates, [], 'a forgotten asset has no update');
   });
 
   it('answers pages of up to 1,000, and 400 for a wrong limit or wait', async () => {
@@ -171,7 +202,7 @@ describe('GET /updates', () => {
         return own;
       };
       const waits = createUpdateWaits(h.db);
-      const wait = () => waits.next(customer.client_token, '0-0', 1, new AbortController().signal);
+      const wait = () => waits.next(customer.client_token, feedBeginning, 1, new AbortController().signal);
       assert.equal(await wait(), false);
       Object.assign(redis, { duplicate });
       asked = 0;

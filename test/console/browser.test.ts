@@ -5,7 +5,7 @@ import { deleteClient } from '../../src/redis/records/deletion.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { until } from '../receiver.js';
 import { forTest } from '../servers.js';
-import { openWatchedPage, screens, startChromium, visit } from './chromium.js';
+import { openWatchedPage, screens, screensToVisit, startChromium, visit } from './chromium.js';
 import { startScene } from './scene.js';
 import { newLink } from './visitor.js';
 
@@ -193,7 +193,7 @@ describe('console: in a browser', () => {
       nowhere: '/console/nowhere',
       open: '/console/open',
     };
-    for (const [screen, options] of Object.entries(screens)) {
+    for (const [screen, options] of screensToVisit()) {
       const { page } = await comeIn(options);
       for (const [name, path] of Object.entries(paths))
         await visit(page, scene.h.url + path, `console-${name}-${screen}`);

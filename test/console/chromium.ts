@@ -35,9 +35,16 @@ export const screens = {
   dark: { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' },
   phone: { viewport: { width: 390, height: 844 } },
   'phone-dark': { viewport: { width: 390, height: 844 }, colorScheme: 'dark' },
+  forced: { viewport: { width: 1280, height: 800 }, forcedColors: 'active' },
   /** 1280 px at 200 %. */
   zoomed: { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 },
 } as const;
+
+/** The screens on which pages are looked at: all, or those that SCREENS names. */
+export function screensToVisit() {
+  const named = process.env.SCREENS?.split(',');
+  return Object.entries(screens).filter(([name]) => named === undefined || named.includes(name));
+}
 
 /** Opens a page, takes its picture again, and asserts that it keeps nobody out. */
 export async function visit(page: Page, url: string, name: string): Promise<void> {
@@ -47,7 +54,7 @@ export async function visit(page: Page, url: string, name: string): Promise<void
 }
 
 /** Asserts that axe finds nothing, and that nothing scrolls sideways, with all details open. */
-async function assertAccessible(page: Page, where: string): Promise<void> {
+export async function assertAccessible(page: Page, where: string): Promise<void> {
   for (const summary of await page.locator('summary').all()) await summary.click();
   // From outside: the page itself would not load it.
   await page.evaluate(axe);

@@ -279,6 +279,10 @@ describe('console: notices', () => {
     const audited = (await listCalls(h.db)).findLast(({ what }) => what === 'registration test');
     assert.deepEqual([audited?.clientToken, audited?.accountId], [client, customer.account_id]);
 
+    ops.answer = () => ({ status: 503, headers: { date: new Date(0).toUTCString() } });
+    const failed = await visitor.submit(page, '/console/notices/test');
+    assert.match(failed.html, /<strong>answers 503<\/strong>.* gives times that are minutes or hours off/);
+
     const reader = await signedIn(h, token, '?access=read');
     const readOnly = (await reader.get('/console/notices')).html;
     assert.ok(readOnly.includes(`<code>${new URL(ops.url).origin}</code>`) && !readOnly.includes(ops.url));

@@ -78,7 +78,10 @@ describe('console: links and sessions', () => {
     assert.match(open.html, /POST \/console_sessions/);
     const part = await visitor.get('/console', { 'HX-Request': 'true' });
     assert.equal(part.status, 401);
-    assert.match(part.html, /<div id="result".*Your session has ended, and nothing was done\. Keep/);
+    assert.match(
+      part.html,
+      /<div id="result".*Your session has ended, and nothing was done\. What you have written is kept/,
+    );
   }
 
   it('ends links and sessions when the account is disabled or all its tokens end', async () => {

@@ -1,28 +1,17 @@
 import assert from 'node:assert/strict';
-import type { Browser } from 'playwright-core';
 import { readAttempts } from '../../src/redis/records/attemptHistory.js';
-import { endPersonSessions, type Role } from '../../src/redis/records/operatorAccess.js';
-import { openWatchedPage, screens, startChromium, visit } from '../console/chromium.js';
+import { endPersonSessions } from '../../src/redis/records/operatorAccess.js';
+import { askForUrl } from '../../src/redis/records/urlRequests.js';
+import { screensToVisit, visit } from '../console/chromium.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Customer, newCustomer, patient } from '../service.js';
-import { type DeskScene, newPersonLink, startDesk } from './scene.js';
+import { useDeskInBrowser } from './inBrowser.js';
+import { newPersonLink } from './scene.js';
 
 describe('desk: in a browser', () => {
-  let browser: Browser;
-  let scene: DeskScene;
+  const { scene, comeIn } = useDeskInBrowser(patient as Record<string, string>);
   let customer: Customer;
   let [broken, repaired]: Receiver[] = [];
-  before(async function () {
-    const started = await startChromium();
-    if (started === undefined) return this.skip();
-    browser = started;
-    scene = await startDesk(patient as Record<string, string>);
-    await scene.h.startWorker();
-  });
-  after(async () => {
-    await browser?.close();
-    await scene?.close();
-  });
 
   /** A site whose receiver answers 503, and that is owed three videos. */
   beforeEach(async () => {
@@ -35,13 +24,6 @@ describe('desk: in a browser', () => {
       await h.publish({ client: customer.client_token, asset });
     await until('all failed', async () => (await h.endpoint(customer.client_token)).failures >= 3);
   });
-
-  async function comeIn(role: Role, options: Parameters<Browser['newContext']>[0] = {}) {
-    const opened = await openWatchedPage(browser, options);
-    await opened.page.goto(await newPersonLink(scene, role, 'Ada'));
-    await opened.page.waitForURL(`${scene.url}/desk`);
-    return opened;
-  }
 
   it('lets a support person find a customer, say why a video was not sent, change the URL, and find oneself in the audit', async () => {
     const { page, complaints } = await comeIn('support', { viewport: { width: 1280, height: 900 } });
@@ -63,7 +45,7 @@ describe('desk: in a browser', () => {
     await link('Change').first().click();
     await page.getByText('3 videos wait and go to the next URL.').waitFor();
     await page
-      .getByText(/In force: \d+ \(the default\) attempts in flight, any number a second, quiet period 0 s\./)
+      .getByText(/The default is \d+ attempts in flight, any number a second, quiet period 0 s\./)
       .waitFor();
     const card = page.locator('section', { hasText: 'Replace the URL immediately' });
     await card.getByLabel('The new URL').fill(repaired?.url ?? '');
@@ -111,6 +93,58 @@ describe('desk: in a browser', () => {
     await page.context().close();
   });
 
+  it('says what each form does, deletes only what was typed out, marks what was refused, and takes back a wrong URL', async () => {
+    const { page, complaints } = await comeIn('admin');
+    const { client_token: client } = customer;
+    const site = `${scene.url}/desk/clients/${client}`;
+    await page.goto(`${site}/actions`);
+    assert.match(await page.title(), /: Change · /);
+    const form = (name: string) => page.getByRole('region', { name, exact: true });
+    const bounds = form('Change bounds');
+    await bounds.getByLabel('Attempts in flight').fill('-1');
+    await bounds.getByLabel('Why').fill('ticket 1');
+    await bounds.getByRole('button').click();
+    await page.locator('#result', { hasText: 'Attempts in flight: Give a whole number' }).waitFor();
+    assert.equal(await bounds.getByLabel('Attempts in flight').getAttribute('aria-invalid'), 'true');
+    await page.reload();
+    assert.equal(
+      await form('Change bounds').getByLabel('Why').inputValue(),
+      'ticket 1',
+      'a reload loses nothing',
+    );
+    const gone = form('Delete site');
+    await gone.getByLabel(`Type ${client} to confirm`).fill('another');
+    await gone.getByLabel('Why').fill('ticket 2');
+    await gone.getByRole('button').click();
+    await page
+      .locator('#result', { hasText: 'To confirm: is not the name of what is to be deleted' })
+      .waitFor();
+    const change = form('Change URL');
+    await change.getByLabel('The new URL').fill(`${broken?.url}/WRONG`);
+    await change.getByLabel('Why').fill('ticket 3');
+    await change.getByRole('button').click();
+    await page.locator('#result', { hasText: 'WRONG' }).waitFor();
+    await page.reload();
+    const back = form('Put back URL');
+    assert.match((await back.getByRole('combobox').textContent()) ?? '', /key=url-secret/);
+    await back.getByLabel('Why').fill('ticket 4: a slip');
+    await back.getByRole('button').click();
+    await page.locator('#result.good', { hasText: 'key=url-secret' }).waitFor();
+    await page.goto(`${site}/notifications?failure=http_status`);
+    const row = page.getByRole('row', { name: /vid-9 waiting .* 503 \d+ ms/ });
+    await row.waitFor();
+    await page.getByLabel('Why').fill('ticket 5');
+    await page.getByRole('button', { name: 'Count' }).click();
+    await page.locator('#result', { hasText: '3 would be sent again' }).waitFor();
+    await page.getByRole('button', { name: 'Resend 3' }).click();
+    await page.locator('#result.good', { hasText: '3 are sent again' }).waitFor();
+    // A browser complains of each answer of 400.
+    assert.deepEqual(
+      complaints.filter((one) => !/400/.test(one)),
+      [],
+    );
+  }).timeout(180_000);
+
   it('makes a change once, however often its form is sent before the answer', async () => {
     const { page } = await comeIn('admin');
     await page.goto(`${scene.url}/desk/do/account/create`);
@@ -138,6 +172,8 @@ describe('desk: in a browser', () => {
     await until('the attempts are counted', async () =>
       (await readAttempts(scene.h.db)).some(({ failed }) => 'http_status' in failed),
     );
+    const asked = { url: `${repaired?.url}/hooks/v2`, reason: 'we have moved', by: 'token 9f86d081884c' };
+    await askForUrl(scene.h.db, scene.h.apiDeps.secretBox, client, asked);
     const site = `/desk/clients/${client}`;
     const paths = {
       now: '/desk',
@@ -153,13 +189,15 @@ describe('desk: in a browser', () => {
       audit: '/desk/do/audit',
       operations: '/desk/do',
       create: '/desk/do/account/create',
+      requests: '/desk/do/registration/requests',
+      replay: '/desk/do/notification/replay',
       doctor: '/desk/do/doctor',
       explain: `/desk/do/explain?client_token=${client}&platform_id=vid-9`,
       nowhere: '/desk/nowhere',
       open: '/desk/open',
     };
-    const { dark: _, phone: __, ...those } = screens;
-    for (const [screen, options] of Object.entries(those)) {
+    for (const [screen, options] of screensToVisit()) {
+      if (screen === 'dark' || screen === 'phone') continue;
       const { page } = await comeIn('admin', options);
       for (const [name, path] of Object.entries(paths))
         await visit(page, scene.url + path, `desk-${name}-${screen}`);

@@ -1,21 +1,26 @@
 /**
- * Every door, as each who may come in: what is secret shows to those alone to whom it is due. Calls and operations are made from
- * their declarations, and pages and forms are found from page to page, so a new one is walked too.
+ * Every door, as each who may come in: what is secret shows to those alone to whom it is due. Calls, operations and forms are made from
+ * their declarations, also forms that no page offers to the one who sends them, and pages are found from page to page, so a new one is
+ * walked too.
  */
 import assert from 'node:assert/strict';
+import { siteActions } from '../../src/api/console/actions.js';
+import { shared } from '../../src/constants.js';
 import { noticesClient } from '../../src/ids.js';
+import { nameOf, type Operation } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
+import { claimOnly } from '../../src/redis/owed/claim.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret, readSecrets } from '../../src/redis/records/secrets.js';
 import { calls, requestOf } from '../api/everyCall.js';
-import { signedIn, Visitor } from '../console/visitor.js';
+import { formTokenIn, signedIn, Visitor } from '../console/visitor.js';
 import { registeredClient } from '../operator/cli.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { openForSuite } from '../servers.js';
-import { type Customer, callApi, newCustomer, newToken } from '../service.js';
+import { arrivedEvent, type Customer, callApi, newCustomer, newToken } from '../service.js';
 import { type DeskScene, inputOf, newPersonLink, pathOf, type Site, startDesk } from './scene.js';
 
 const headerValue = 'S3cretGatewayKey';
@@ -88,6 +93,14 @@ const walkers: Record<string, [due: Secret[], walk: (place: Place) => Promise<vo
     (place) => walkConsole(place, place.tokens.full),
   ],
   'a session that may only look': [[], (place) => walkConsole(place, place.tokens.full, '?access=read')],
+  'a session of another account': [
+    [],
+    async (place) => walkConsole(place, (await newCustomer(place.scene.h)).token),
+  ],
+  'a session of the platform': [
+    [],
+    async (place) => walkConsole(place, (await newCustomer(place.scene.h, ['enrichments'])).token),
+  ],
   'an operator who may look': [['another account'], (place) => walkOperations(place, 'look')],
   'an operator of support': [
     ['the whole URL', 'another account'],
@@ -120,42 +133,47 @@ async function walkCalls({ scene, site, owner, mine, look }: Place, token: strin
   }
 }
 
-/** Goes from page to page, and sends every form. */
-async function walkPages(visitor: Visitor, { mine, owner, look }: Place, starts: string[], within: RegExp) {
-  const [queue, known] = [[...starts], new Set(starts)];
-  for (let path = queue.shift(); path !== undefined; path = queue.shift()) {
+/** Goes from page to page. @returns the pages' addresses */
+async function walkPages(visitor: Visitor, { look }: Place, starts: Iterable<string>, within: RegExp) {
+  const known = new Set(starts);
+  // What is added on the way is gone through too.
+  for (const path of known) {
     const { html } = await visitor.get(path);
     look(path, html);
     for (const [, href = ''] of html.matchAll(/href="([^"#]*)"/g)) {
       const to = href.replaceAll('&#38;', '&').replaceAll('&amp;', '&');
-      if (!within.test(to) || known.has(to)) continue;
-      known.add(to);
-      queue.push(to);
-    }
-    for (const [, action = '', form = ''] of html.matchAll(
-      /<form[^>]*method="post"[^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs,
-    )) {
-      if (!action.startsWith('/console/sites/') && !action.startsWith('/console/notices')) continue;
-      const hidden = [...form.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g)];
-      const fields = Object.fromEntries(hidden.map(([, name = '', value = '']) => [name, value]));
-      const chosen = {
-        ...(form.includes('name="url"') && { url: mine.url }),
-        ...(form.includes('<select') && { hours: '1' }),
-      };
-      await owner.forgetSends();
-      look(`form ${action}`, (await visitor.post(action, { ...fields, ...chosen })).html);
+      if (within.test(to)) known.add(to);
     }
   }
+  return known;
 }
 
 const ofConsole = /^\/console(?!\/(assets|open))/;
 
 async function walkConsole(place: Place, token: string, query = ''): Promise<void> {
-  await walkPages(await signedIn(place.scene.h, token, query), place, ['/console'], ofConsole);
+  const { scene, tokens } = place;
+  const owner = await signedIn(scene.h, tokens.full, '?access=read');
+  const pages = await walkPages(owner, { ...place, look() {} }, ['/console'], ofConsole);
+  await walkSession(place, await signedIn(scene.h, token, query), pages);
+}
+
+/** Walks pages from these on, and sends each form of the owner's site. */
+async function walkSession(place: Place, visitor: Visitor, pages: Iterable<string>): Promise<void> {
+  const { site, owner, mine, look } = place;
+  await walkPages(visitor, place, pages, ofConsole);
+  const form_token = formTokenIn((await visitor.get('/console')).html);
+  const paths = Object.keys(siteActions).map(
+    (path) => `sites/${site.client}/${path.replace(':id', site.id)}`,
+  );
+  for (const path of [...paths, 'notices/test']) {
+    await owner.forgetSends();
+    const fields = { form_token, hours: '1', reason: 'a walk', url: mine.url };
+    look(`form ${path}`, (await visitor.post(`/console/${path}`, fields)).html);
+  }
 }
 
 async function walkOperations(place: Place, role: 'look' | 'support' | 'admin'): Promise<void> {
-  const { scene, site, mine, look } = place;
+  const { scene, site } = place;
   const visitor = new Visitor(scene.url);
   await visitor.post('/desk/open', { link: await newPersonLink(scene, role, role) });
   const own = [`/desk/clients/${site.client}`, `/desk/accounts/${site.account_id}`];
@@ -169,16 +187,47 @@ async function walkOperations(place: Place, role: 'look' | 'support' | 'admin'):
   if (link.status === 200) {
     const session = new Visitor(scene.h.url);
     await session.post('/console/open', { link: new URL(link.body.url).hash.slice(1) });
-    await walkPages(session, place, ['/console'], ofConsole);
+    await walkSession(place, session, ['/console']);
   }
-  for (const operation of operations) {
-    const input = { ...inputOf(operation, site), ...('url' in operation.input.shape && { url: mine.url }) };
-    const query = new URLSearchParams(input as Record<string, string>);
-    const { text } = operation.changes
-      ? await scene.call(role, 'POST', pathOf(operation), { ...input, reason: 'a walk' })
-      : await scene.call(role, 'GET', `${pathOf(operation)}?${query}`);
-    look(pathOf(operation), text);
-  }
+  const form_token = formTokenIn((await visitor.get('/desk/do')).html);
+  for (const operation of [...operations].sort((a, b) => endOf(a) - endOf(b)))
+    await walkOperation(place, role, operation, visitor, form_token);
+}
+
+/** What takes from the others what they could show comes last. */
+const endOf = (one: Operation): number =>
+  nameOf(one) === 'client delete'
+    ? 2
+    : Number(one.group === 'Delete' || one.group === 'URL' || nameOf(one) === 'account set');
+
+/** Carries out an operation as a program does, and by its page and form. */
+async function walkOperation(
+  { scene, site, mine, look }: Place,
+  role: 'look' | 'support' | 'admin',
+  operation: Operation,
+  visitor: Visitor,
+  form_token: string,
+): Promise<void> {
+  const path = pathOf(operation);
+  const { dry_run: _, ...input }: Record<string, unknown> = {
+    ...inputOf(operation, site),
+    ...('url' in operation.input.shape && { url: mine.url }),
+  };
+  const fields = Object.fromEntries(
+    Object.entries(input).map(([member, value]) => [member, [value].flat().join(' ')]),
+  );
+  const query = new URLSearchParams(fields);
+  const { text } = operation.changes
+    ? await scene.call(role, 'POST', path, { ...input, reason: 'a walk' })
+    : await scene.call(role, 'GET', `${path}?${query}`);
+  look(path, text);
+  const page = path.replace('/operator/', '/desk/do/');
+  look(`page ${page}`, (await visitor.get(`${page}?${query}`)).html);
+  if (operation.list) look(`${page}.csv`, (await visitor.get(`${page}.csv?${query}`)).html);
+  if (!operation.changes) return;
+  const sent = { form_token, ...fields, reason: 'a walk' };
+  const forms = 'dry_run' in operation.input.shape ? [sent, { ...sent, counted: 'true' }] : [sent];
+  for (const form of forms) look(`form ${page}`, (await visitor.post(page, form)).html);
 }
 
 describe('What is secret', () => {
@@ -240,15 +289,31 @@ describe('What is secret', () => {
     const { account_id } = await createAccount(h.db, { name: 'Platform', scopes: ['enrichments'] });
     await setNoticesUrl(h.db, createSecretBox(undefined), account_id, 'http://127.0.0.1:9/notices');
     const client = noticesClient('platform');
-    const site = { account_id, client } as Site;
+    const notice = arrivedEvent(client, 'endpoint', { body: '{}' });
+    const id = notice.notificationId;
+    await claimOnly(h.db, client, [{ ...notice, group: shared.withoutWorkflow }]);
+    const site = { account_id, client, id } as Site;
+    const names = ['client_token', 'notification_id'];
     const tried = operations.filter(
-      ({ changes, role, input }) => changes && role === 'support' && 'client_token' in input.shape,
+      ({ changes, role, input }) =>
+        changes && role === 'support' && names.some((name) => name in input.shape),
     );
-    assert.ok(tried.length > 6, String(tried.length));
+    assert.ok(tried.length > 8, String(tried.length));
     for (const operation of tried) {
       const given = { ...inputOf(operation, site), reason: 'a walk' };
       const { status, text } = await scene.call('support', 'POST', pathOf(operation), given);
       assert.equal(status, 403, `${pathOf(operation)}: ${text}`);
+    }
+    for (const [role, isOffered] of [
+      ['support', false],
+      ['admin', true],
+    ] as const) {
+      const visitor = new Visitor(scene.url);
+      await visitor.post('/desk/open', { link: await newPersonLink(scene, role, role) });
+      for (const page of ['actions', `notifications/${id}`]) {
+        const { html } = await visitor.get(`/desk/clients/${client}/${page}`);
+        assert.equal(/action="\/desk\/do\//.test(html), isOffered, `${role}, ${page}`);
+      }
     }
   });
 });

@@ -23,6 +23,19 @@ describe('operator: account', () => {
     assert.match(second.stderr, new RegExp(`of this name was there before: ${platform.account_id}`));
   });
 
+  it('show finds an account by its id, its client id and its clients', async () => {
+    const { client_secret: _, ...made } = await cli.json('account', 'create', '--name', 'Shown');
+    await cli.json('client', 'create', '--account', made.account_id, '--name', 'x', '--token', 'OF-SHOWN');
+    for (const named of [made.account_id, made.client_id, 'OF-SHOWN'])
+      assert.deepEqual(await cli.json('account', 'show', named), {
+        ...made,
+        disabled: false,
+        paused: false,
+        clients: 1,
+      });
+    assert.match(await cli.refused('account', 'show', 'x'), /no account and no client x/);
+  });
+
   it('create leaves no account that list does not show, wherever it is cut off', async () => {
     for (const cut of ['hsetnx', 'call', 'sadd']) {
       const gone = () => Promise.reject(new Error('cut off'));

@@ -128,9 +128,11 @@ function startServer(): ChildProcess {
   return server;
 }
 
+/** Returns the arguments of Node that run a command. */
+export const commandOf = (...args: readonly string[]) => [...nodeOptions, pathOf('main'), ...args];
+
 async function runAlone(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
-  const command = [...nodeOptions, pathOf('main'), ...args];
-  const child = spawn(process.execPath, command, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, commandOf(...args), { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const closed = once(child, 'close');
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   const [status] = (await closed) as [number | null];

@@ -45,7 +45,10 @@ describe('operator: client, registration', () => {
     assert.deepEqual([set.max_in_flight, set.max_per_second, set.quiet_seconds], [3, 7, 60]);
     const listed = { ...set, state: 'not_registered', owed: 0, failed: 0, url: null };
     assert.deepEqual(await cli.json('client', 'list', '--account', other), [listed]);
+    assert.deepEqual(await cli.json('client', 'show', token), set);
     const back = await cli.json('client', 'set', token, '--max-in-flight', 'default');
+    const { stdout: inForce } = await cli.run(['client', 'show', token]);
+    assert.match(inForce, /^max_in_flight +16 \(the default\)\nmax_per_second +7$/m);
     assert.deepEqual([back.max_in_flight, back.max_per_second, back.quiet_seconds], [null, 7, 60]);
     const { stdout } = await cli.run(['audit', '--of', token]);
     const others = 'max_per_second=7 quiet_seconds=60';
@@ -120,7 +123,9 @@ describe('operator: client, registration', () => {
     assert.equal((await cli.json('registration', 'change', token, '--url', next)).previous_url, url);
     assert.equal((await cli.json('registration', 'show', token)).url, next);
     const [change] = (await cli.json('audit', '--of', token)).slice(-1);
-    assert.deepEqual(change.before, { url: 'http://127.0.0.1:4999' });
+    const { former, ...before } = change.before;
+    assert.deepEqual(before, { url: 'http://127.0.0.1:4999' });
+    assert.match(former, /^url_[0-9a-f]{12}$/);
     assert.deepEqual(change.after, { url: new URL(next).origin });
     assert.equal(JSON.stringify(await cli.json('audit')).includes('receivers-own-secret'), false);
     assert.equal((await cli.json('registration', 'reset', token)).removed_url, next);

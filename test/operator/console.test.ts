@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
+import { userInfo } from 'node:os';
 import { setDisabled } from '../../src/redis/records/accounts.js';
-import { Visitor } from '../console/visitor.js';
+import { newLink, Visitor } from '../console/visitor.js';
 import { forSuite } from '../servers.js';
 import { newCustomer, useShared } from '../service.js';
 import { openCli } from './cli.js';
@@ -30,6 +32,32 @@ describe('operator: console', () => {
     assert.deepEqual(recorded, expected);
     for (const secret of [read.url.split('#')[1], reader.secret])
       assert.ok(!JSON.stringify(await cli.json('audit')).includes(secret));
+  });
+
+  it('names who made a link in each entry of its session: the operator, or the token', async () => {
+    const customer = await newCustomer(h);
+    const { account_id, client_token, token } = customer;
+    const { url } = await cli.json('console', client_token, '--as', 'Ada');
+    const links = [url, await newLink(h, token)];
+    for (const link of links) {
+      const visitor = new Visitor(h.url);
+      await visitor.open(link);
+      const actions = `/console/sites/${client_token}/actions`;
+      const secret = `/console/sites/${client_token}/signing_secret`;
+      assert.equal((await visitor.submit(await visitor.get(actions), secret)).status, 200);
+    }
+    const entries: Record<string, string>[] = await cli.json('audit', '--of', account_id);
+    const ofSessions = entries.filter(({ token_fingerprint: by }) => by?.startsWith('console:'));
+    const fingerprint = hash('sha256', token).slice(0, 12);
+    const expected = [`Ada (${userInfo().username})`, `token ${fingerprint}`].flatMap((by) =>
+      ['console opened', 'signing secret read'].map((what) => [what, by]),
+    );
+    assert.deepEqual(
+      ofSessions.map(({ what, link_by }) => [what, link_by]),
+      expected,
+    );
+    for (const { who, link_by } of ofSessions)
+      assert.equal(who, `${account_id} from 127.0.0.1, by a link of ${link_by}`);
   });
 
   it('ends every session and unused link of an account with --end, and records it', async () => {

@@ -109,27 +109,44 @@ describe('An installation without SECRETS_KEY', () => {
   const cli: Cli = forSuite(() => openCli(plain));
   after(() => service.stop());
 
-  it('refuses commands with a key, which its processes could not read, until one starts with it', async () => {
-    const client = await (await newPublisher(service)).newClient();
+  it('has settings that differ named by the log of the process that starts, and by doctor', async () => {
+    const second = await startService({ ...plain, OWED_RETENTION_DAYS: '20', RETRY_SCHEDULE_SECONDS: '5' });
+    const warned = second.said().match(/"setting":"\w+"/g);
+    assert.deepEqual(warned, ['"setting":"RETRY_SCHEDULE_SECONDS"', '"setting":"OWED_RETENTION_DAYS"']);
+    await second.stop();
+    const doctor = await cli.run(['doctor']);
+    assert.match(
+      doctor.stdout,
+      /^warn +settings alike .*RETRY_SCHEDULE_SECONDS is [\d,]+ here, 5 there; OWED_RETENTION_DAYS is 30 here, 20 there/m,
+    );
+  });
+
+  it('refuses commands with a key, which its processes could not read, until one starts with it: then what runs without it refuses', async () => {
+    const { account, db, newClient } = await newPublisher(service);
+    const [client, other] = [await newClient(), await newClient()];
     const env = { SECRETS_KEY: `k1:${secretsKey}` };
     const rotate = ['secrets', 'rotate', client];
     assert.match((await cli.run(rotate, { env })).stderr, /No process has started with SECRETS_KEY/);
     await (await startService({ ...plain, ...env })).stop();
     assert.equal((await cli.run(rotate, { env })).status, 0);
     assert.match((await cli.run(rotate)).stderr, /lacks the key "k1"/);
-  });
-
-  it('has settings that differ named by the log of the process that starts, and by doctor', async () => {
-    const env = { ...plain, KEY_PREFIX: uniquePrefix(), SECRETS_KEY: '' };
-    const first = await startService(env);
-    const second = await startService({ ...env, OWED_RETENTION_DAYS: '20', RETRY_SCHEDULE_SECONDS: '5,30' });
-    const warned = second.said().match(/"setting":"\w+"/g);
-    assert.deepEqual(warned, ['"setting":"RETRY_SCHEDULE_SECONDS"', '"setting":"OWED_RETENTION_DAYS"']);
-    await Promise.all([first.stop(), second.stop()]);
-    const doctor = await cli.run(['doctor'], { env });
-    assert.match(
-      doctor.stdout,
-      /^warn +settings alike .*RETRY_SCHEDULE_SECONDS is [\d,]+ here, 5,30 there; OWED_RETENTION_DAYS is 30 here, 20 there/m,
+    const of = (client_token: string) => `client_token=${client_token}`;
+    const url = encodeURIComponent('http://127.0.0.1:9/');
+    const asked: [string, string, unknown?][] = [
+      ['POST', `/register_push_notifications?${of(other)}&url=${url}`],
+      ['GET', `/push_notifications/signing_secret?${of(other)}`],
+      ['POST', `/push_notifications/signing_secret?${of(client)}`],
+      ['PUT', `/push_notifications/headers?${of(client)}`, { headers: { 'X-Key': 'value' } }],
+      ['POST', `/push_notifications/test?${of(client)}&url=${url}`],
+      ['PUT', '/notices', { url: 'http://127.0.0.1:9/' }],
+    ];
+    for (const [method, path, body] of asked) {
+      const { status, body: said } = await account.call(method, path, body);
+      assert.equal(status, 503, `${method} ${path}: ${JSON.stringify(said)}`);
+    }
+    const sealed = await Promise.all(
+      (await keysMatching(db, `${plain.KEY_PREFIX}*:signing-secrets`)).map((key) => db.redis.hvals(key)),
     );
+    assert.ok(sealed.flat().every((one) => one.startsWith('k1:')));
   });
 });

@@ -6,6 +6,8 @@ import { claimAgain } from '../../src/redis/owed/claim.js';
 import { planCatchUp } from '../../src/redis/owed/standing.js';
 import { newNonce, runTurn } from '../../src/redis/owed/turn.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { askForUrl } from '../../src/redis/records/urlRequests.js';
 import { keysMatching } from '../keysMatching.js';
 import { arrivedEvent } from '../service.js';
 import { type Cli, openCli, registeredClient } from './cli.js';
@@ -14,8 +16,11 @@ const commands = [
   'account set ACCOUNT --scope enrichments',
   'account disable ACCOUNT',
   'account enable ACCOUNT',
+  'account pause ACCOUNT',
+  'account resume ACCOUNT',
   'account rotate-secret ACCOUNT',
   'account rotate-secret ACCOUNT --now',
+  'asset forget SITE delivered',
   'console SITE',
   'console SITE --end',
   'client set SITE --max-in-flight 3 --quiet-seconds 60',
@@ -24,6 +29,9 @@ const commands = [
   'secrets rotate SITE --now',
   'registration reset SITE',
   'registration change SITE --url http://127.0.0.1:4998/hook',
+  'registration restore SITE',
+  'registration accept SITE',
+  'registration decline SITE',
   'registration pause SITE',
   'registration resume SITE',
   'registration test SITE',
@@ -32,6 +40,7 @@ const commands = [
   'notification cancel WAITING',
   'notification recover SITE --since 1d',
   'notification dismiss SITE --since 1d',
+  'notification resend SITE --state delivered',
   'notification replay SITE --since 1d',
   'token revoke crm',
   'desk --role look',
@@ -54,6 +63,9 @@ describe('audit: what an operator changes is recorded first', () => {
     const { db, json } = cli;
     const { account_id } = await json('account', 'create', '--name', 'Media');
     await registeredClient(cli, account_id, 'SITE', 'http://127.0.0.1:4997/hook');
+    await json('registration', 'change', 'SITE', '--url', 'http://127.0.0.1:4997/hooks');
+    const asked = { url: 'http://127.0.0.1:4996/hook', reason: 'we have moved', by: 'token' };
+    await askForUrl(db, createSecretBox(undefined), 'SITE', asked);
     await json('token', 'create', '--name', 'crm', '--role', 'look');
     const claim = (event: ReturnType<typeof arrivedEvent>) =>
       claimAgain(db, 'SITE', [{ ...event, claim: 1 }]);

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { askRedis } from '../../src/operator/redisChecks.js';
+import { describeRefusals } from '../../src/operator/temporalChecks.js';
+import { witnessClocks } from '../../src/redis/connection/clocks.js';
 import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
+import { startService } from '../program.js';
 import { startProxy } from '../proxy.js';
 import { startReceiver, until } from '../receiver.js';
 import { afterTest, forSuite, forTest, opened, openForSuite, servers } from '../servers.js';
@@ -36,7 +39,10 @@ describe('operator status: us or them', () => {
     const status = await cli.json('status');
     assert.deepEqual([status.verdict, status.workers, status.worst], ['fine', 1, []], status.because);
     assert.deepEqual([status.lag_seconds, status.owed, status.owed_clients], [0, 0, 0]);
-    assert.match((await cli.run(['status'])).stdout, /^All is well\. Nothing is overdue.*\n\n(.+\n){4}$/);
+    assert.match(
+      (await cli.run(['status'])).stdout,
+      /^All is well\. Nothing is overdue.*\n\n.+\ntemporal +answers in \d+ m?s\n(.+\n){2}$/,
+    );
   });
 
   describe('them', () => {
@@ -97,6 +103,9 @@ describe('operator status: us or them', () => {
       await h.wake(client);
       await until('all failed', async () => (await getEndpoint(h.db, client)).failed === 3);
       h.skip(-31 * 86_400_000);
+      // The step is another story, which status tells for a day.
+      await witnessClocks(h.db, h.deps.log);
+      await h.db.redis.hdel(h.db.global.clock, 'turned_at', 'back_ms');
       const paused = await statusOf(client);
       assert.deepEqual([paused[1].situation, paused[1].failed], ['paused', 3]);
       await setPaused(h.db, client, false);
@@ -117,7 +126,7 @@ describe('operator status: us or them', () => {
       assert.match(after.stdout, /^All is well\./);
     });
 
-    it('an endpoint that answered 410 and was resumed: its next video tries it', async () => {
+    it('an endpoint that answered 410 and was resumed: its next video is the probe', async () => {
       receiver.answer = () => 410;
       const client = await h.newClient(receiver.url);
       const { id } = await h.publish({ client, asset: 'vid' });
@@ -126,7 +135,10 @@ describe('operator status: us or them', () => {
       await resumeEndpoint(h.db, client);
       const [status, worst] = await statusOf(client);
       assert.deepEqual([status.verdict, worst.situation], ['them', 'failing']);
-      assert.equal(worst.do, `tell its publisher; its next video tries it, or: registration test ${client}`);
+      assert.equal(
+        worst.do,
+        `tell its publisher; its next video is the probe, or: registration test ${client}`,
+      );
     });
   });
 
@@ -222,8 +234,13 @@ describe('operator status: us or them', () => {
       const env = { TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue };
       const api = opened(await startHarness(env, 'api'));
       await api.publish({ client: await h.newClient(receiver.url), asset: 'vid' });
-      const says = /Temporal did not take \d+ starts? of workflows of the last 3 minutes\./;
+      const says = /Temporal did not take \d+ starts? of workflows in the last 3 minutes\./;
       await until('it is named', async () => says.test((await cli.json('status')).because));
+    });
+
+    it('starts that were refused for good, once', async () => {
+      const told = await describeRefusals({ 'refused_calls:start:invalid': 3, 'refused_starts:invalid': 3 });
+      assert.match(told.join('\n'), /^3 workflows could not be started .*$/);
     });
 
     // RESOURCE_EXHAUSTED and the refusals that pass are the outage of the test before.
@@ -247,6 +264,16 @@ describe('operator status: us or them', () => {
         assert.deepEqual([line?.reason, typeof line?.do], [reason, 'string']);
         assert.deepEqual(errors[0], ['start', reason]);
       });
+
+    it('a worker that was killed is counted no longer', async () => {
+      const { prefix } = h.db;
+      afterTest(() => h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`).delete());
+      const worker = opened(await startService({ KEY_PREFIX: prefix, TASK_QUEUE: h.taskQueue }, 'worker'));
+      const workers = async () => (await cli.json('status')).workers;
+      await until('both ask for work', async () => (await workers()) === 2, 20_000);
+      await worker.stop('SIGKILL');
+      await until('one asks for work', async () => (await workers()) === 1, 30_000);
+    }).timeout(90_000);
   });
 
   it('one slow answer of Redis is no problem', async () => {

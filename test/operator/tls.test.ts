@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { createServer, type TlsOptions } from 'node:tls';
 import { Redis } from 'ioredis';
 import { freePort } from '../../local/ports.js';
+import { readConfig, redisOptions } from '../../src/config.js';
 import { closeDb, openDb } from '../../src/redis/connection/db.js';
 import { explainTemporal } from '../../src/temporal/refusal.js';
 import { startGrpcProxy } from '../grpcProxy.js';
@@ -25,28 +26,39 @@ describe('operator: status and doctor name the reason of a server', () => {
   const plainPort = () => Number(new URL(servers().redisUrl).port);
   const key = readFileSync(join(folder, 'key.pem'));
   const named: string[] = [];
-  const createDoor = (leadsTo: () => number, prefix = '') => {
+  const createDoor = (leadsTo: () => number, prefix = '', more: TlsOptions = {}) => {
     const SNICallback: TlsOptions['SNICallback'] = (name, go) => {
       named.push(prefix + name);
       go(null);
     };
-    return createServer({ key, cert: readFileSync(certificate), SNICallback }, (inside) => {
+    return createServer({ key, cert: readFileSync(certificate), SNICallback, ...more }, (inside) => {
       const outside = connect(leadsTo(), '127.0.0.1');
       inside.pipe(outside).pipe(inside);
       for (const one of [inside, outside]) one.on('error', () => undefined);
     });
   };
   const door = createDoor(plainPort);
+  /** Demands a certificate of its callers. */
+  const demands = { requestCert: true, ca: readFileSync(certificate) };
+  const strict = createDoor(plainPort, '', demands);
+  const ownCertificate = {
+    NODE_EXTRA_CA_CERTS: certificate,
+    REDIS_CERTIFICATE_FILE: certificate,
+    REDIS_CERTIFICATE_KEY_FILE: join(folder, 'key.pem'),
+  };
   let redis: number;
+  let strictRedis: number;
   let proxy: Awaited<ReturnType<typeof startGrpcProxy>>;
   let temporal: string;
   before(async () => {
     redis = await portOf(door);
+    strictRedis = await portOf(strict);
     proxy = await startGrpcProxy(servers().temporalAddress, true);
     temporal = proxy.address.replace(/.*:/, '');
   });
   after(async () => {
     door.close();
+    strict.close();
     await proxy.close();
   });
 
@@ -69,6 +81,16 @@ describe('operator: status and doctor name the reason of a server', () => {
       }),
       /No TLS connection to Redis can be made \(ERR_TLS_CERT_ALTNAME_INVALID\)/,
       /No TLS connection to Temporal can be made \(ERR_TLS_CERT_ALTNAME_INVALID\)/,
+    ],
+    'that demands a certificate of the caller': [
+      () => ({
+        REDIS_URL: `rediss://localhost:${strictRedis}`,
+        NODE_EXTRA_CA_CERTS: certificate,
+        TEMPORAL_ADDRESS: `localhost:${temporal}`,
+        TEMPORAL_TLS: 'true',
+      }),
+      /Redis demands a certificate of its callers.*Set REDIS_CERTIFICATE_FILE .*tls-auth-clients no/s,
+      /No TLS connection to Temporal can be made|checks? failed|temporal/,
     ],
     'that speaks no TLS': [
       () => ({
@@ -133,15 +155,46 @@ describe('operator: status and doctor name the reason of a server', () => {
       assert.deepEqual([...new Set(named)], ['localhost']);
     });
 
-  it('A primary that a Sentinel announces by its name is named in the handshake, and so is the Sentinel', async () => {
+  for (const [kind, says] of [
+    ['rediss', /^ok +redis +It answers in /m],
+    ['rediss+cluster', /The server is a single Redis, not a node of a cluster/],
+  ] as const)
+    it(`A server that demands a certificate of the caller gets it: ${kind}`, async () => {
+      const cli = await openCli({ REDIS_URL: `${kind}://localhost:${strictRedis}`, ...ownCertificate });
+      const { stdout } = await cli.run(['doctor'], { alone: true });
+      assert.match(stdout, says);
+      assert.match(stdout, /settings REDIS_CERTIFICATE_FILE +The certificates for Redis are valid until /);
+    });
+
+  it('A certificate for Redis is refused where it is set without its key, with another, or without TLS', () => {
+    const env = { REDIS_URL: 'rediss://localhost', ...ownCertificate };
+    const refused = (given: Record<string, string>, says: RegExp) =>
+      assert.throws(() => readConfig({ ...env, ...given }), says);
+    const isWrong =
+      /REDIS_CERTIFICATE_FILE: must be, with REDIS_CERTIFICATE_KEY_FILE, files of a certificate/;
+    refused({ REDIS_CERTIFICATE_KEY_FILE: '' }, isWrong);
+    refused({ REDIS_CERTIFICATE_FILE: '' }, isWrong);
+    refused({ REDIS_CERTIFICATE_FILE: '/none' }, isWrong);
+    refused({ REDIS_CERTIFICATE_KEY_FILE: join(folder, '../../outgoing/certificate/key.pem') }, isWrong);
+    refused({ REDIS_URL: 'redis://localhost' }, /REDIS_CERTIFICATE_FILE: needs TLS/);
+    assert.deepEqual(Object.keys(redisOptions(readConfig(env)).certificate ?? {}), [
+      'cert',
+      'key',
+      'endsAtMs',
+    ]);
+  });
+
+  it('A primary that a Sentinel announces by its name is named in the handshake, and so is the Sentinel; both may demand a certificate', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'asset-update-sentinel-'));
     const port = await freePort();
-    const sentinel = opened(await startSentinel(dir, servers().redisServerBinary, port, redis, 'localhost'));
-    const before = opened(createDoor(() => port, 'sentinel '));
+    const sentinel = opened(
+      await startSentinel(dir, servers().redisServerBinary, port, strictRedis, 'localhost'),
+    );
+    const before = opened(createDoor(() => port, 'sentinel ', demands));
     named.length = 0;
     const cli = await openCli({
       REDIS_URL: `rediss+sentinel://localhost:${await portOf(before)}/${name}`,
-      NODE_EXTRA_CA_CERTS: certificate,
+      ...ownCertificate,
     });
     const { stdout } = await cli.run(['doctor'], { alone: true });
     assert.match(stdout, /^ok +redis +It answers in /m);

@@ -4,15 +4,16 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { markProcess } from '../../local/processMark.js';
 import { writeRunState } from '../../local/runState.js';
 import { newClientToken } from '../../src/ids.js';
 import { argumentsOf, nameOf } from '../../src/operator/operation.js';
-import { operations } from '../../src/operator/operations.js';
+import { groups, operations } from '../../src/operator/operations.js';
 import { tableOf, written } from '../../src/operator/terminal.js';
 import { packagesLoadedWith } from '../imports.mjs';
 import { forSuite, servers } from '../servers.js';
-import { type Cli, openCli } from './cli.js';
+import { type Cli, commandOf, openCli } from './cli.js';
 
 describe('operator: usage', () => {
   const cli = forSuite(() => openCli());
@@ -47,7 +48,7 @@ describe('operator: usage', () => {
       'client list --state broken':
         'error: --state broken: Allowed choices are not_registered, active, failing, paused, suspended, failed.',
       'audit --since whenever':
-        'The time must be a time such as 2026-01-31T12:00:00Z. Or say how long ago: 15m, 2h, 3d.',
+        'It must be a time such as 2026-01-31T12:00:00Z. Or say how long ago: 15m, 2h, 3d.',
       'client set X --max-in-flight 0': 'Give a whole number of at least 1, or "default".',
       'desk --name a\nb': 'A name is one line of 1 to 64 characters.',
       'client list --name=': '--name : must not be empty',
@@ -68,7 +69,11 @@ describe('operator: usage', () => {
     for (const [line, said] of Object.entries(wrong)) {
       it(line, async () => {
         const { stdout, stderr, status } = await cli.run(line.split(' '));
-        assert.ok(stderr.endsWith(`${said}\nSee: operator <command> --help\n`), stderr);
+        const named = [...operations.map(nameOf), ...Object.keys(groups)].sort((a, b) => b.length - a.length);
+        // Those of every command are read by the program itself.
+        const isOfAll = / --(as|reason)/.test(line);
+        const of = isOfAll ? undefined : named.find((name) => `${line} `.startsWith(`${name} `));
+        assert.ok(stderr.endsWith(`${said}\nSee: operator ${of ? `${of} ` : ''}--help\n`), stderr);
         assert.deepEqual([stdout, status], ['', 2]);
       });
     }
@@ -163,8 +168,8 @@ describe('operator: usage', () => {
 
   it('ends with exit status 1 and says so if its answer cannot be written', function () {
     if (!existsSync('/dev/full')) this.skip();
-    const command = 'exec "$0" --import tsx src/operator/main.ts --help > /dev/full';
-    const { status, stderr } = spawnSync('sh', ['-c', command, process.execPath], { encoding: 'utf8' });
+    const command = ['-c', 'exec "$0" "$@" > /dev/full', process.execPath, ...commandOf('--help')];
+    const { status, stderr } = spawnSync('sh', command, { encoding: 'utf8' });
     assert.equal(stderr, 'The answer cannot be written: ENOSPC: no space left on device, write.\n');
     assert.equal(status, 1);
   });
@@ -187,14 +192,29 @@ describe('operator: usage', () => {
     const widths = { 日本: 4, '🎬 TV': 5, ﾃﾚ: 2, مع: 2, 'e\u0301': 1, [`${long}🎬…`]: 66 };
     const shown = Object.keys(widths);
     const names = [...shown.slice(0, -1), `${long}🎬🎬`, ...Array(200_000).fill('x')];
-    const lines = written([
-      tableOf(
-        names.map((name) => ({ name, next: '|' })),
-        '',
-      ),
-    ]).split('\n');
+    const table = tableOf(
+      names.map((name) => ({ name, next: '|' })),
+      '',
+    );
+    assert.ok(written([table]).includes(`${long}🎬🎬`), 'a pipe gets all');
+    const lines = written([table], 66 + '  NEXT'.length).split('\n');
     const aligned = Object.entries(widths).map(([name, width]) => `${name}${' '.repeat(66 - width)}  |`);
     assert.deepEqual(lines.slice(1, 1 + aligned.length), aligned);
+  });
+
+  it('fits tables to a terminal, whose reader sees how long a command works, and gives a pipe all', async () => {
+    const long = `Site ${'x'.repeat(100)}`;
+    const { account_id } = await cli.json('account', 'create', '--name', long);
+    const list = [process.execPath, ...commandOf('account', 'list')].join(' ');
+    const onTerminal = `import pty; pty.spawn(['sh', '-c', "stty cols 60; ${list}"])`;
+    const { stdout } = spawnSync('python3', ['-c', onTerminal], { env: { ...process.env, ...cli.env } });
+    const shown = stripVTControlCharacters(stdout.toString()).replaceAll(/\r|Working: \d+ s/g, '');
+    const rows = shown.split('\n').filter((line) => line.length > 0);
+    assert.ok(rows.length >= 2 && rows.every((line) => line.length <= 60), shown);
+    assert.match(shown, /Site x+…/);
+    const piped = await cli.run(['account', 'list']);
+    assert.match(piped.stdout, new RegExp(`${account_id}  ${long}`));
+    assert.equal(piped.stderr, '');
   });
 
   // A package costs each command that loads it up to 0.3 s of CPU before its first word.

@@ -18,10 +18,10 @@ export const setQuietPeriodCall = clientCall({
   route: 'PUT /push_notifications/quiet_period',
   summary: 'Set the quiet period',
   description:
-    'The first event of an asset that is not owed makes it due after so many seconds, and later events within this time take its place: several results for one video are one notification. 0, the default, sends at once. It applies to events from now on. One call in 5 s for each client, bursts of 6, together with the calls that send something.',
+    'The first event of an asset that is not owed makes it due after so many seconds, and later events within this time take its place: several results for one video are one notification. 0, the default, sends at once. It applies to events from now on. One call in 5 s for each client, bursts of 8, together with `PUT /push_notifications/headers`.',
   after503: 'repeat it: a repeat sets the same period.',
   body: { schema: quietPeriod, examples: { 'A minute': { seconds: 60 }, None: { seconds: 0 } } },
-  result: { what: 'The period set.', schema: quietPeriod },
+  result: { what: 'The period set.', schema: z.object(quietPeriod.shape) },
   act: setBounds,
   answer: async (deps, request) => {
     const { client, body } = request;
@@ -99,7 +99,7 @@ export const setRequestHeadersCall = clientCall({
   route: 'PUT /push_notifications/headers',
   summary: 'Set your own request headers',
   description:
-    'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the registered URL: if an operator changes or removes it, they stay behind. Without a URL they wait for the one that a caller who may set headers registers. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 6, together with the calls that send something.',
+    'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the registered URL: if an operator changes or removes it, they stay behind. Without a URL they wait for the one that a caller who may set headers registers. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 8, together with `PUT /push_notifications/quiet_period`.',
   after503: 'repeat it: a repeat sets the same headers.',
   body: {
     schema: body,

@@ -76,7 +76,7 @@ export const resumePushNotificationsCall = clientCall({
   route: 'POST /push_notifications/resume',
   summary: 'Resume a suspended or failing endpoint',
   description:
-    'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 6.',
+    'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 8.',
   after503: 'repeat it: resuming an endpoint twice does no harm.',
   status: 202,
   result: { what: 'Under way.', schema: z.object({ state: endpointState, owed: integer(12) }) },

@@ -13,7 +13,14 @@ import { platformScope } from '../../redis/records/accounts.js';
 import type { Traceparent } from '../../tracing.js';
 import { clientCall, declareCall, inPathToo } from '../call.js';
 import type { ApiDeps } from '../deps.js';
-import { accepted, batchOf, enrichmentEvent, eventExamples, notAccepted } from '../reference/event.js';
+import {
+  batchOf,
+  type batchResult,
+  enrichmentEvent,
+  eventExamples,
+  publication,
+  publicationAnswer,
+} from '../reference/event.js';
 import { bearerToken, requireScope } from '../steps/publisher.js';
 
 const readJson = jsonReader(1024 * 1024);
@@ -26,13 +33,13 @@ export const publishEnrichmentsCall = declareCall({
   after503: 'send the same event again: that is always safe.',
   security: [{ bearer: ['enrichments'] }],
   body: {
-    schema: z.union([enrichmentEvent, batchOf(enrichmentEvent)]),
+    schema: publication,
     examples: eventExamples,
   },
   status: 202,
   result: {
     what: 'Accepted. Check every item of a batch: some may not have been accepted.',
-    schema: z.union([accepted, z.object({ results: z.array(z.union([accepted, notAccepted])) })]),
+    schema: publicationAnswer,
   },
   codes: ['insufficient_scope', 'unknown_client'],
   answer: async (deps, { ctx }) => {
@@ -117,7 +124,9 @@ function givenEventId(raw: unknown): string | null {
   return typeof given === 'string' && eventIdPattern.test(given) ? given : null;
 }
 
-type ItemAnswer = z.infer<typeof accepted> | z.infer<typeof notAccepted>;
+type Result = z.infer<typeof batchResult>;
+type NotAccepted = Required<Pick<Result, 'event_id' | 'code' | 'msg'>>;
+type ItemAnswer = Omit<Result, 'code' | 'msg'> | NotAccepted;
 
 /** The time for all that an answer needs from Redis; after that the answer is 503: unknown. */
 const answerWithinMs = 1900;

@@ -11,10 +11,10 @@ import { ApiError } from '../../http/apiError.js';
 import { wordsOf } from '../../http/errors.js';
 import {
   askWhetherEmpty,
+  completeSince,
   eventIdText,
   givenNotificationId,
   integer,
-  listedSinceTime,
   notification,
   notificationWithAttempts,
   oneOfMany,
@@ -33,13 +33,13 @@ export const listNotificationsCall = clientCall({
   route: 'GET /notifications',
   summary: 'List notifications',
   description:
-    'Lists a client’s notifications page by page, newest first by acceptance; with `state=waiting` and no `platform_id` by the time since which the asset is owed, with `state=failed` by the time of the failure. All waiting and failed ones are listed; of the others the newest 10,000, and then `listed_since` says since when the list is complete.',
+    'Lists a client’s notifications page by page, newest first by acceptance; with `state=waiting` and no `platform_id` by the time since which the asset is owed, with `state=failed` by the time of the failure. All waiting and failed ones are listed; of the others the newest 10,000, for 14 days after their end.',
   query: notificationsQuery,
   result: {
     what: 'One page, which may be short or empty although more follow.',
     schema: z.object({
       notifications: z.array(notification),
-      listed_since: listedSinceTime.optional(),
+      complete_since: completeSince,
       ...pageMembers(notificationsCursor),
     }),
   },

@@ -1,29 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { verifyReceiver } from '../../acts/receiverChecks.js';
+import { register, requireUnregistered } from '../../acts/registrations.js';
 import { ownClient } from '../../acts/subjects.js';
-import { ApiError, badParameter, unavailable } from '../../http/apiError.js';
+import { badParameter } from '../../http/apiError.js';
 import { required } from '../../http/query.js';
 import { urlText, yesOrNo } from '../../http/schemas.js';
-import { needsLookup, originOf } from '../../outgoing/target.js';
-import { withTimeout } from '../../promises.js';
+import { needsLookup } from '../../outgoing/target.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
-import { reportStateChange } from '../../redis/records/endpoint.js';
-import {
-  answerWithinMs,
-  getRegistration,
-  markAnswered,
-  register,
-} from '../../redis/records/registrations.js';
+import { markAnswered } from '../../redis/records/registrations.js';
 import { actorOf } from '../actor.js';
-import { answeredBefore, clientParameter, declareCall } from '../call.js';
+import { clientParameter, declareCall } from '../call.js';
 import type { ApiDeps } from '../deps.js';
-import { auditCall } from '../steps/auditCall.js';
-import { checkUrl, urlCodes } from '../steps/checkUrl.js';
-import { bearerToken, maySeeSecrets } from '../steps/publisher.js';
+import { urlCodes } from '../steps/checkUrl.js';
+import { bearerToken } from '../steps/publisher.js';
 
 export const registerPushNotificationsCall = declareCall({
-  act: verifyReceiver,
+  act: register,
   route: 'POST /register_push_notifications',
   summary: 'Register the URL of a client',
   description:
@@ -39,7 +31,6 @@ export const registerPushNotificationsCall = declareCall({
   codes: ['already_registered', ...urlCodes, 'receiver_not_verified', 'invalid_client_token'],
   rate: 'names',
   answer: async (deps, { ctx, parameters }) => {
-    const { db, config } = deps;
     const bearer = bearerToken(ctx);
     if (bearer !== undefined && parameters.has('access_token')) {
       throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
@@ -51,54 +42,16 @@ export const registerPushNotificationsCall = declareCall({
     if (!/^(true|false)$/.test(verify)) throw badParameter('The parameter verify must be true or false');
     const token = await deps.findToken(givenToken);
     const { accountId } = token;
-    const client = await ownClient(db, { clientToken, accountId }, 'invalid_client_token');
-    const there = await getRegistration(db, clientToken);
-    // A repeat takes over what an equal call without an answer has stored.
-    const mayBeOurs = there?.answered === false && there.url === url;
-    if (there && !mayBeOurs) throw alreadyRegistered(config.OPERATOR_CONTACT);
+    const client = await ownClient(deps.db, { clientToken, accountId }, 'invalid_client_token');
+    const actor = actorOf(deps, { ctx, token, client });
+    // Refused before it counts.
+    await requireUnregistered(actor, { client, url });
     if (needsLookup(url)) await deps.countCall(ctx, 'names', accountId);
-    await checkUrl(deps, url, ctx.querystring);
-    const about = { url: originOf(url) };
-    if (verify === 'true' || config.VERIFY_REGISTRATIONS) {
-      await answeredBefore(
-        deps.closing,
-        verifyReceiver(actorOf(deps, { ctx, token, client }), { client, url }),
-      );
-    }
-    await auditCall(deps, { ctx, token, client }, 'registration', { security: 'change', about });
-    const maySetHeaders = await maySeeSecrets(db, token);
-    const nonce = await storeUrl(deps, clientToken, url, maySetHeaders);
+    const { nonce, ...done } = await register(actor, { client, url, verify: verify === 'true' });
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, nonce));
-    return { success: true, url };
+    return done;
   },
 });
-
-const alreadyRegistered = (contact: string): ApiError =>
-  new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
-
-/** Stores a registration. @returns its nonce @throws ApiError 400, 503 */
-async function storeUrl(
-  deps: ApiDeps,
-  clientToken: string,
-  url: string,
-  maySetHeaders: boolean,
-): Promise<string> {
-  const { db, secretBox, config, catchUps } = deps;
-  const stored = db.durably((own) => register(own, secretBox, clientToken, url, { maySetHeaders }));
-  const result = await stored.answer;
-  if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
-  // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.
-  const leftMs = result.storingSinceMs + answerWithinMs - Date.now();
-  await withTimeout(stored.safe, leftMs, () => {
-    throw unavailable(tooLate);
-  });
-  if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable(tooLate);
-  reportStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
-  void catchUps.alarm(clientToken);
-  return result.nonce;
-}
-
-const tooLate = 'the registration was not on disk in time';
 
 /** Runs after the 200 was sent; until the mark is written a repeat would get 200 as well. */
 async function markAnsweredSoon(deps: ApiDeps, clientToken: string, nonce: string, tries = 8): Promise<void> {

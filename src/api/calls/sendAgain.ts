@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { dismiss, recover, redeliver, replay } from '../../acts/sendAgain.js';
 import {
+  completeSince,
   givenNotificationId,
   givenTime,
   integer,
-  listedSinceTime,
   notificationIdText,
   oneOfMany,
   reasonText,
@@ -20,7 +20,7 @@ export const redeliverNotificationCall = clientCall({
   route: 'POST /notifications/{id}/redeliver',
   summary: 'Send a notification again',
   description:
-    'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 6.',
+    'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 8.',
   after503: 'it may be due or under way; a repeat may send it once more, under the same id.',
   inPath: z.object({ id: givenNotificationId.describe('The notification.') }),
   status: 202,
@@ -52,7 +52,7 @@ function range(ended: 'Failed' | 'Delivered', defaultUntil: string) {
   return { body: { schema, examples }, rate: 'records', isLong: true } as const;
 }
 
-const counted = 'One call in 5 s for each client, bursts of 6; with `dry_run` it counts as a read only.';
+const counted = 'One call in 5 s for each client, bursts of 8; with `dry_run` it counts as a read only.';
 
 export const recoverNotificationsCall = clientCall({
   ...range('Failed', 'default: now'),
@@ -69,7 +69,7 @@ export const recoverNotificationsCall = clientCall({
   after503: 'repeat it: it continues with those that are not owed yet.',
   result: {
     what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
-    schema: z.object({ count: integer(17), more: integer(0) }),
+    schema: z.object({ count: integer(17), more: integer(0), complete_since: completeSince }),
   },
 });
 
@@ -98,24 +98,36 @@ export const dismissNotificationsCall = clientCall({
   after503: 'repeat it: it continues with those that are left.',
   result: {
     what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
-    schema: z.object({ count: integer(17), more: integer(0) }),
+    schema: z.object({ count: integer(17), more: integer(0), complete_since: completeSince }),
   },
 });
 
+const deliveredRange = range(
+  'Delivered',
+  'at most now; default: the time of the first call with this `since`, for a day',
+);
+
 export const replayNotificationsCall = clientCall({
-  ...range('Delivered', 'at most now; default: the time of the first call with this `since`, for a day'),
+  ...deliveredRange,
+  body: {
+    ...deliveredRange.body,
+    schema: deliveredRange.body.schema.extend({
+      stop: yesOrNo(false, 'Stops the replay of this time; what it owes already stays owed.').optional(),
+    }),
+  },
   act: replay,
   input: ({ client, body: { dry_run: dryRun, ...span } }) => ({ client, ...span, dryRun }),
   route: 'POST /notifications/replay',
   summary: 'Replay delivered notifications',
-  description: `Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as \`backfill\`, unless it is owed or was delivered after that time. ${counted}`,
+  description: `Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as \`backfill\`, unless it is owed or was delivered after that time. It goes on in the background, at the drain rate; \`replay\` of \`GET /push_notifications\` says how far it is. The same call while it runs, and for a day after, owes nothing twice; another time meanwhile is 400. ${counted}`,
   after503: 'repeat it: nothing becomes owed twice.',
   result: {
-    what: 'The number of assets; `listed_since` if some deliveries of that time may be missing.',
+    what: 'The number of assets.',
     schema: z.object({
       count: integer(17),
+      at_least: yesOrNo(false, 'Whether there are more than `count`: not all were counted.'),
       until: time('The end of the time that was replayed.'),
-      listed_since: listedSinceTime.optional(),
+      complete_since: completeSince,
     }),
   },
 });

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { checkReceiver, sendTest } from '../../acts/receiverChecks.js';
 import { answeredRequest, oneOfMany, text, urlText } from '../../http/schemas.js';
-import { actorOf } from '../actor.js';
-import { answeredBefore, clientCall } from '../call.js';
+import { clientCall } from '../call.js';
 import { exampleNotification } from '../reference/webhook.js';
 import { urlCodes } from '../steps/checkUrl.js';
 
@@ -17,7 +16,7 @@ export const sendTestNotificationCall = clientCall({
   route: 'POST /push_notifications/test',
   summary: 'Send a test notification',
   description:
-    'Sends `{"event":"test","platform_id":"test"}` now, once, to `url` or else to the registered URL, and answers the result. Your own request headers go to the registered URL; to another only for a caller who may set them. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 6.',
+    'Sends `{"event":"test","platform_id":"test"}` now, once, to `url` or else to the registered URL, and answers the result. Your own request headers go to the registered URL; to another only for a caller who may set them. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 8.',
   after503: 'it may have been sent; a repeat sends another one, under another id.',
   result: { what: 'The result.', schema: answeredRequest.extend({ request: sentRequest }) },
 });
@@ -34,16 +33,13 @@ export const oneCheck = z.object({
 export const checkReceiverCall = clientCall({
   ...testing('them'),
   act: checkReceiver,
+  input: ({ client, query }) => ({ client, url: query.url }),
   route: 'POST /push_notifications/check',
   summary: 'Check a receiver',
   description:
     'Sends good and bad test notifications now, to `url` or else to the registered URL, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something.',
   after503: 'some of them may have been sent; a repeat sends all of them again, under other ids.',
   result: { what: 'The result of each check.', schema: z.object({ checks: z.array(oneCheck) }) },
-  answer: (deps, request) => {
-    const { client, query } = request;
-    return answeredBefore(deps.closing, checkReceiver(actorOf(deps, request), { client, url: query.url }));
-  },
 });
 
 /** Declares what both calls share. @param noun what is sent */

@@ -4,8 +4,9 @@ import { ApiError, badParameter, tooMany } from '../../http/apiError.js';
 import { readForm, urlencoded } from '../../http/body.js';
 import { clientAddress, networkOf } from '../../http/clientAddress.js';
 import type { ApiContext } from '../../http/context.js';
+import { makeExample } from '../../http/example.js';
 import { formDecoded, type Parameters, required } from '../../http/query.js';
-import { integer, makeExample, text } from '../../http/schemas.js';
+import { integer, text } from '../../http/schemas.js';
 import { fingerprintOfOwn, mintAccessToken, revokeAccessToken } from '../../redis/records/accessTokens.js';
 import {
   accountIdOf,

@@ -1,20 +1,15 @@
-/**
- * Shows what an engineer needs on a site: receivers to paste, and actions. The form of an action carries out the API's call of
- * the same name, and a page shows the call's answer.
- */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+/** Shows the actions of a site. The form of an action carries out the API's call of the same name, and a page shows the call's answer. */
 import type { z } from 'zod';
 import { badParameter } from '../../http/apiError.js';
 import type { Parameters } from '../../http/query.js';
 import type { answeredRequest } from '../../http/schemas.js';
-import { explainFailure } from '../../outgoing/details.js';
+import { explainFailure, explainRemarks } from '../../outgoing/details.js';
 import { type WaitReason, waits } from '../../redis/owed/waitReasons.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import type { Sent as SentForm } from '../../web/door.js';
 import { type Html, html, type Piece } from '../../web/html.js';
-import { actionForm, noResult, type Page } from '../../web/page.js';
+import { actionForm, card, noResult, type Page } from '../../web/page.js';
 import { home, type Site, type SitePart } from '../../web/site.js';
 import { count, exactly, stateInWords } from '../../web/words.js';
 import type { clientCall } from '../call.js';
@@ -32,7 +27,9 @@ import {
   sendTestNotificationCall,
   type sentRequest,
 } from '../calls/testNotification.js';
+import { requestUrlCall } from '../calls/urlRequests.js';
 import type { ApiDeps } from '../deps.js';
+import { lastRequest } from './urlRequest.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
 const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
@@ -40,11 +37,12 @@ const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 da
 const recoverHours = { ...spanHours, '90 days': 2160 };
 
 /** GET /console/sites/{site}/actions */
-export const actions: SitePart = async ({ client, access, formToken, here, registration }, { db }) => {
+export const actions: SitePart = async (site, deps) => {
+  const { client, access, formToken, here, registration, reader } = site;
   if (access === 'read') {
     return html`<div class="notice"><p>This session may look, but not change or send anything.</p></div>`;
   }
-  const signAlongUntil = await previousSigningSecretsUntil(db, client.clientToken);
+  const signAlongUntil = await previousSigningSecretsUntil(deps.db, client.clientToken);
   const form = (name: string, label: string, fields?: Piece): Html =>
     actionForm(`${here}/${name}`, formToken, label, fields);
   return [
@@ -53,9 +51,10 @@ export const actions: SitePart = async ({ client, access, formToken, here, regis
 ${card('Send a test', 'One notification with the asset “test”, now. It counts for nothing else.', form('test', 'Send a test', urlInput('url', registration !== undefined)))}
 ${card('Check your receiver', 'Five test notifications, good and bad. They show whether it verifies the signature and the time, and accepts a repeat and a slow body. They count for nothing else. This takes some seconds.', form('check', 'Check', urlInput('check_url', registration !== undefined)))}
 ${registration && card('Resume', 'Probes a suspended or failing endpoint now, then sends what waits.', form('resume', 'Resume'))}
-${card('Recover', 'Sends notifications that ended as failed once more, unless a newer notification of the same asset followed. It shows the count first.', form('recover', 'Count', spanFields('hours', recoverHours)))}
-${card('Dismiss', 'Failed notifications that nobody needs any more end as cancelled, and are no longer named here. It shows the count first.', form('dismiss', 'Count', [spanFields('dismiss_hours', recoverHours), reasonField]))}
+${card('Recover', 'Sends failed notifications again, unless the asset has a newer one. It shows the count first.', form('recover', 'Count', spanFields('hours', recoverHours)))}
+${card('Dismiss', 'Cancels failed notifications that you no longer need, so that these pages stop naming them. It shows the count first.', form('dismiss', 'Count', [spanFields('dismiss_hours', recoverHours), reasonInput('dismiss_reason')]))}
 ${card('Replay', 'For a receiver that has lost notifications, for instance after a restore from a backup. Sends once more each asset whose notification was delivered in that time. It shows the count first.', form('replay', 'Count', spanFields('replay_hours')))}
+${registration && card('Ask for another URL', [`Only ${reader.contact} can change the URL. `, await lastRequest(site, deps)], form('url_request', 'Ask', [urlInput('asked_url', false), reasonInput('asked_reason')]))}
 ${card('Signing secret', overlap(signAlongUntil), [
   form('signing_secret', 'Show it'),
   html`<details><summary>Make a new one</summary><p>Every notification then carries a signature with the new secret, and for 24 h one with the present secret. Give your receiver the new secret within that time.</p>${form('signing_secret/rotate', 'Make a new secret now')}</details>`,
@@ -63,10 +62,6 @@ ${card('Signing secret', overlap(signAlongUntil), [
 </div>`,
   ];
 };
-
-/** Builds the card of an action. @param text what follows from it */
-export const card = (title: string, text: Piece, forms: Piece, id?: string): Html =>
-  html`<section class="card" ${id && html`id="${id}"`}><h2>${title}</h2><p>${text}</p>${forms}</section>`;
 
 /** @param id unique on the page */
 const urlInput = (id: string, isRegistered: boolean): Html =>
@@ -76,7 +71,9 @@ const urlInput = (id: string, isRegistered: boolean): Html =>
 const spanFields = (id: string, spans = spanHours): Html =>
   html`<div><label for="${id}">Of the last</label><select id="${id}" name="hours">${Object.entries(spans).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div><input type="hidden" name="dry_run" value="true">`;
 
-const reasonField = html`<div><label for="dismiss_reason">Why (one line, for the audit)</label><input id="dismiss_reason" name="reason" maxlength="200" autocomplete="off" required></div>`;
+/** @param id unique on the page */
+const reasonInput = (id: string): Html =>
+  html`<div><label for="${id}">Why (one line, for the audit)</label><input id="${id}" name="reason" maxlength="200" autocomplete="off" required></div>`;
 
 function overlap(untilMs: readonly number[]): Piece {
   const [last] = untilMs;
@@ -84,50 +81,25 @@ function overlap(untilMs: readonly number[]): Piece {
   return html`${count(untilMs.length, 'earlier secret remains', 'earlier secrets remain')} valid beside the newest, the last until ${exactly(last)}: every notification carries ${untilMs.length + 1} signatures.`;
 }
 
-/** A build copies the examples into `dist`. */
-const examples = join(import.meta.dirname, '../../../examples');
-
-/** Whole receivers, which the tests run. */
-const files = {
-  Node: 'node/receiver.mjs',
-  Python: 'python/receiver.py',
-  Go: 'go/receiver.go',
-  PHP: 'php/receiver.php',
-  Java: 'java/Receiver.java',
-  'C#': 'csharp/Receiver.cs',
-};
-
-const receivers = Object.entries(files).map(
-  ([language, file]) =>
-    html`<details><summary>${language}</summary><pre id="${file}">${readFileSync(join(examples, file), 'utf8')}</pre><p><button type="button" class="quiet" data-copies="${file}">Copy ${language}</button></p></details>
-`,
-);
-
-/** GET /console/sites/{site}/verify */
-export const verify: SitePart = ({ here }) =>
-  html`<p>Each notification is signed as <a href="https://www.standardwebhooks.com" rel="noreferrer">Standard Webhooks</a> says, so that your receiver can tell ours from anybody else’s. One of their libraries does it, or a few lines of your own. Each of these is a whole receiver:</p>
-<ul><li>Check the <strong>bytes of the body as they arrived</strong>, before anything parses them.</li><li>The secret is on the page <a href="${here}/actions">Actions</a>; keep it where your other secrets are.</li><li>While a secret is being changed, a notification carries several signatures: one that fits is enough.</li></ul>
-${receivers}`;
-
 type Answer = Readonly<Record<string, unknown>>;
 
 interface Input {
   query?: { url: string };
-  body?: { since: string; until?: string; reason?: string; dry_run: boolean };
+  body?: Readonly<Record<string, unknown>>;
 }
 
 export interface Action {
   title: string;
   call: ReturnType<typeof clientCall>;
   readForm?: (form: Parameters) => Input;
-  present: (answer: Answer, site: Pick<Site, 'here' | 'formToken'>, input: Input) => Piece;
+  present: (answer: Answer, site: Pick<Site, 'here' | 'formToken' | 'reader'>, input: Input) => Piece;
 }
 
 /** Answers the form of an action with the answer of the API's call. */
 export async function answerAction(
   deps: ApiDeps,
   { title, call, readForm = () => ({}), present }: Action,
-  sent: Pick<Site, 'ctx' | 'client' | 'here' | 'formToken'> & SentForm & { token: AccessToken },
+  sent: Pick<Site, 'ctx' | 'client' | 'here' | 'formToken' | 'reader'> & SentForm & { token: AccessToken },
 ): Promise<Page> {
   const { ctx, token, client, form } = sent;
   const input = readForm(form);
@@ -147,11 +119,11 @@ type Answered = z.output<typeof answeredRequest>;
 export const noticesTest: Action = {
   title: 'Test',
   call: sendTestNotificationCall,
-  present: (answer) => {
-    const { status, error, milliseconds, request } = answer as Answered & { request: Sent };
-    const { does, advice } = explainFailure(answer);
+  present: (answer, { reader }) => {
+    const { status, error, milliseconds, remarks, request } = answer as Answered & { request: Sent };
+    const { does, advice } = explainFailure(answer, reader.contact);
     const would = status === 410 ? 'suspend this endpoint' : 'be tried again';
-    return html`<p>Your endpoint ${error === undefined ? html`answered <strong>${status}</strong>` : html`<strong>${does}</strong>`} after ${milliseconds} ms. ${error !== undefined && `${advice} A notification would ${would}.`}</p>
+    return html`<p>Your endpoint ${error === undefined ? html`answered <strong>${status}</strong>` : html`<strong>${does}</strong>`} after ${milliseconds} ms. ${error !== undefined && `${advice} A notification would ${would}.`} ${explainRemarks(remarks).join(' ')}</p>
 <details><summary>What was sent</summary>${shownRequest(request)}</details>`;
   },
 };
@@ -202,14 +174,14 @@ const range = (
       dry_run: form.get('dry_run') === 'true',
     },
   }),
-  present({ count: found, more, listed_since: listedSince }, { here, formToken }, { body }) {
+  present({ count: found, more, complete_since: complete }, { here, formToken }, { body }) {
     const { dry_run: isDryRun, ...times } = body ?? {};
     const counted = count(Number(found), noun);
     const missing =
-      listedSince !== undefined &&
-      html`<p>Only the newest 10,000 notifications are kept, from ${exactly(Date.parse(String(listedSince)))} on: deliveries of earlier ones may be missing.</p>`;
+      Date.parse(String(complete)) > Date.parse(String(times.since)) &&
+      html`<p>This is complete since ${exactly(Date.parse(String(complete)))}: what is older may be missing.</p>`;
     const fields = Object.entries(times).map(
-      ([name, time]) => html`<input type="hidden" name="${name}" value="${time}">`,
+      ([name, time]) => html`<input type="hidden" name="${name}" value="${String(time)}">`,
     );
     const action = `${here}/${title.toLowerCase()}`;
     const left = Number(more ?? 0);
@@ -274,6 +246,13 @@ export const siteActions: Record<string, Action> = {
     'asset',
     'No notification of that time has to be sent again.',
   ),
+  url_request: {
+    title: 'Ask for another URL',
+    call: requestUrlCall,
+    readForm: (form) => ({ body: { url: form.get('url') ?? '', reason: form.get('reason') ?? '' } }),
+    present: ({ until }, { reader }) =>
+      html`<p>Your request waits for ${reader.contact}, until ${exactly(Date.parse(String(until)))} at the latest. This page shows the answer.</p>`,
+  },
   signing_secret: {
     title: 'Signing secret',
     call: getSigningSecretCall,

@@ -9,14 +9,16 @@ import { html, type Piece } from '../../web/html.js';
 import { explainedAsset, listedNotifications, notificationPage } from '../../web/notifications.js';
 import { overview } from '../../web/overview.js';
 import { actionForm, type Frame, noResult, type PageAnswer } from '../../web/page.js';
-import { home, type Site, type SitePages, siteUrl, tabPage } from '../../web/site.js';
-import { count, publisher } from '../../web/words.js';
+import { home, type PageDeps, type Site, type SitePages, siteUrl, tabPage } from '../../web/site.js';
+import { count, publisherAt } from '../../web/words.js';
 import { findNoticesClient } from '../call.js';
 import { readEndpoint } from '../calls/clients.js';
 import type { ApiDeps } from '../deps.js';
 import { auditCall } from '../steps/auditCall.js';
 import { noticesPage, sitesPage } from './account.js';
-import { type Action, actions, answerAction, noticesTest, siteActions, verify } from './actions.js';
+import { type Action, actions, answerAction, noticesTest, siteActions } from './actions.js';
+import { lastRequest } from './urlRequest.js';
+import { verify } from './verify.js';
 
 const frame: Frame = { product: 'Notifications console', back: { name: 'Sites', href: '/console' } };
 
@@ -34,7 +36,7 @@ const consoleDoor = (deps: ApiDeps) =>
     how: html`<p>A link opens this console; it works once, for 15 minutes, and a session lasts 8 hours at most.</p>
 <ol>
 <li>In your company’s own pages for these notifications, follow the link to the console: each time it makes a new one.</li>
-<li>Where there is no such page, ask your account manager for a link, or have your backend call <code>POST /console_sessions</code> with an access token and open the <code>url</code> that it answers.</li>
+<li>Where there is no such page, ask ${deps.config.OPERATOR_CONTACT} for a link, or have your backend call <code>POST /console_sessions</code> with an access token and open the <code>url</code> that it answers.</li>
 </ol>`,
     async record(ctx, { accountId, access, by }, secret) {
       const caller = { ctx, token: { accountId, fingerprint: `console:${fingerprintOf(secret)}`, by } };
@@ -47,7 +49,7 @@ const consoleDoor = (deps: ApiDeps) =>
 
 const sitePages: SitePages<Site> = {
   tabs: [
-    { path: '', name: 'Overview', present: overview },
+    { path: '', name: 'Overview', present: firstPage },
     { path: '/notifications', name: 'Notifications', present: listedNotifications },
     { path: '/asset', name: 'Why did I get nothing?', present: explainedAsset },
     { path: '/actions', name: 'Actions', present: actions },
@@ -59,6 +61,11 @@ const sitePages: SitePages<Site> = {
     html`Send a test to your receiver’s URL (<a href="${here}/actions">Actions</a>), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
   resume: ({ here }) => html`press Resume (<a href="${here}/actions">Actions</a>)`,
 };
+
+async function firstPage(site: Site, deps: PageDeps): Promise<Piece> {
+  const asked = await lastRequest(site, deps);
+  return [asked && html`<p>${asked}</p>`, await overview(site, deps)];
+}
 
 export function mountConsole(router: Router, deps: ApiDeps): void {
   const door = consoleDoor(deps);
@@ -118,7 +125,15 @@ async function findClient<From extends Visit<ConsoleSession>>(deps: ApiDeps, vis
   const here = clientToken ? siteUrl(clientToken) : '/console/notices';
   visit.ctx.state.frame.back = home({ client, here });
   const countPiece = deps.countPieces('console', accountId);
-  return { ...visit, token, client, here, access, reader: publisher, countPiece };
+  return {
+    ...visit,
+    token,
+    client,
+    here,
+    access,
+    reader: publisherAt(deps.config.OPERATOR_CONTACT),
+    countPiece,
+  };
 }
 
 function recovery({ health, access, formToken, here }: Site, path: string, sinceMs: number): Piece {

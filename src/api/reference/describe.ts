@@ -2,7 +2,8 @@
 import type { z } from 'zod';
 import { ApiError, isUnderOauth, presentProblem } from '../../http/apiError.js';
 import { type ErrorCode, errors, toOauthError } from '../../http/errors.js';
-import { makeExample, opened, type Schema, toJsonSchema } from '../../http/schemas.js';
+import { makeExample } from '../../http/example.js';
+import { opened, type Schema, toJsonSchema } from '../../http/schemas.js';
 import type { Call, Description } from '../call.js';
 
 type Described = Call & { operationId: string; tag: string };
@@ -123,7 +124,7 @@ const oauthProblem = { $ref: '#/components/schemas/OAuthProblem' };
 /** The codes stand in the description and the examples: a schema that names them would refuse those of later versions. */
 function problemSchema(codes: ErrorCode[], path: string): Schema {
   if (!isUnderOauth(path)) return problem;
-  return codes.some((code) => parserCodes.includes(code)) ? { anyOf: [oauthProblem, problem] } : oauthProblem;
+  return codes.some((code) => parserCodes.includes(code)) ? { oneOf: [oauthProblem, problem] } : oauthProblem;
 }
 
 function exampleProblem(code: ErrorCode, path: string) {

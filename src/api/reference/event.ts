@@ -35,6 +35,11 @@ export const enrichmentEvent = z
 export const batchOf = <Event extends z.ZodType>(event: Event) =>
   z.strictObject({ events: z.array(event).min(1).max(500) });
 
+/** Made clients for Go (oapi-codegen) lose the choice of a union that has no name. */
+export const publication = z
+  .xor([enrichmentEvent, batchOf(enrichmentEvent).meta({ id: 'EventBatch' })])
+  .meta({ id: 'Publication' });
+
 const example = {
   event_id: 'an-7731',
   client_token: 'SITE0042',
@@ -53,26 +58,41 @@ export const eventExamples = {
   'Recorded without a notification': { ...example, notify: false },
 };
 
-const queued = z.object({
-  event_id: text('an-7731'),
-  notification: z.literal('queued'),
-  notification_id: notificationIdText,
+/** What came of an event that was accepted; absent where it was not. */
+const outcome = {
+  notification: z
+    .enum(['queued', 'none'])
+    .describe('`queued` is durable: this notification or an equal one will be delivered.')
+    .optional(),
+  notification_id: notificationIdText.describe('Of `queued`.').optional(),
   held: oneOfMany(['paused', 'suspended'], 'Owed, but not sent until the endpoint is resumed.').optional(),
-});
-const none = z.object({
-  event_id: text('an-7731'),
-  notification: z.literal('none'),
-  reason: oneOfMany(['no_new_segments', 'not_registered', 'silent']),
-});
-export const accepted = z.union([queued, none]).meta({
-  id: 'Accepted',
-  description: '`queued` is durable: this notification or an equal one will be delivered.',
-});
-const itemCode = oneOfMany(['unknown_client', 'invalid_event', 'temporarily_unavailable']);
-export const notAccepted = z
-  .object({ event_id: z.string().nullable(), code: itemCode, msg: text('unknown') })
+  reason: oneOfMany(['no_new_segments', 'not_registered', 'silent'], 'Of `none`.').optional(),
+};
+
+/** No unions: a client made for Go, Java or PHP reads plain fields, and some fail where an answer fits two choices. */
+export const batchResult = z
+  .object({
+    event_id: z.string().nullable().describe('null where no valid one was given.'),
+    ...outcome,
+    code: oneOfMany(
+      ['unknown_client', 'invalid_event', 'temporarily_unavailable'],
+      'Why it was not accepted; absent if it was.',
+    ).optional(),
+    msg: text('unknown', 'Beside `code`.').optional(),
+  })
   .meta({
-    id: 'NotAccepted',
-    description:
-      'An event of a batch that was not accepted. A batch is answered 202 nevertheless: check every item.',
+    id: 'BatchResult',
+    description: 'A batch is answered 202 although some of its events were not accepted: check every item.',
+  });
+export const publicationAnswer = z
+  .object({
+    event_id: text('an-7731', 'Of one event, as the members below.').optional(),
+    ...outcome,
+    results: z.array(batchResult).describe('Of a batch, and alone: in the order given.').optional(),
+  })
+  .meta({
+    id: 'PublicationAnswer',
+    examples: [
+      { event_id: 'an-7731', notification: 'queued', notification_id: 'msg_3q2-7wABAgMEBQYHCAkKCw' },
+    ],
   });

@@ -6,6 +6,8 @@ import {
   integer,
   matching,
   notificationIdText,
+  oneOfMany,
+  opened,
   platformIdText,
   text,
   time,
@@ -62,6 +64,14 @@ function webhook({ operationId, summary, description, schema, bodies }: Webhook)
     'webhook-client-token': isNotice
       ? matching(/^notices:/, to, '`notices:` and the account, or `notices:platform`.')
       : clientTokenText.describe('The client that it is about.'),
+    'webhook-updated-at': text(
+      '1769860800000',
+      'When the newest update of the asset was claimed, unix ms. Not signed.',
+    ),
+    'webhook-attempt': text(
+      '1',
+      'The attempts of this notification that have failed, and this one. Not signed.',
+    ),
     'user-agent': text(userAgent, 'The product and its version.'),
   };
   const examples = Object.entries(bodies).map(([shown, json]) => [shown, JSON.parse(json)]);
@@ -75,7 +85,7 @@ function webhook({ operationId, summary, description, schema, bodies }: Webhook)
       parameters: Object.entries(sent).map(([name, schema]) =>
         parameter(name, 'header', schema, headers[name]),
       ),
-      requestBody: requestBody({ schema, examples: Object.fromEntries(examples) }),
+      requestBody: opened(requestBody({ schema, examples: Object.fromEntries(examples) })),
       responses: answersToAttempt,
     },
   };
@@ -111,6 +121,12 @@ const notices: Record<string, [Notice['kind'], string, number, number]> = {
     0,
     0,
   ],
+  'If nobody of yours asked for it, ask the operator': [
+    'registration.changed',
+    'an operator has changed the URL',
+    0,
+    0,
+  ],
 };
 
 const noticeBodies = Object.entries(notices).map(([shows, [kind, reason, seconds, attempts_failed]]) => {
@@ -127,8 +143,8 @@ export const webhooks = {
     summary: 'An asset has new segments',
     description:
       'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
-    schema: z.strictObject({
-      event: z.enum(['asset-update', 'test']).describe('`test` only if you ask for a test.'),
+    schema: z.object({
+      event: oneOfMany(['asset-update', 'test'], '`test` only if you ask for a test.'),
       platform_id: platformIdText,
     }),
     bodies: {
@@ -138,11 +154,12 @@ export const webhooks = {
   }),
   notice: webhook({
     operationId: 'receiveNotice',
-    summary: 'An endpoint fails, is suspended or recovers, notifications failed, or a secret was rotated',
+    summary:
+      'An endpoint fails, is suspended or recovers, notifications failed, a secret was rotated, or an operator changed the URL',
     description:
       'Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.',
-    schema: z.strictObject({
-      event: z.enum(noticeKinds),
+    schema: z.object({
+      event: oneOfMany(noticeKinds),
       account_id: accountIdText,
       client_token: clientTokenText,
       at: changedAt,
@@ -165,8 +182,8 @@ export const webhooks = {
     summary: 'This URL gets no more notices',
     description:
       'Sent once, without retries, to the URL that PUT /notices replaced or DELETE /notices removed. If none of your people did it, find out who did.',
-    schema: z.strictObject({
-      event: z.literal('notices.changed'),
+    schema: z.object({
+      event: oneOfMany(['notices.changed']),
       account_id: accountIdText,
       at: changedAt,
       reason: text('the URL for notices was replaced: this one gets no more', 'For a person.'),

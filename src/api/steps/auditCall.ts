@@ -1,3 +1,4 @@
+import type { Counting } from '../../acts/act.js';
 import type { Subject } from '../../acts/subjects.js';
 import { tooMany } from '../../http/apiError.js';
 import { clientAddress, networkOf } from '../../http/clientAddress.js';
@@ -56,23 +57,28 @@ const refusals = {
 };
 
 /** Contract, section 5. */
-const sends = { name: 'sends', calls: 6, windowSeconds: 30 };
+const rates = {
+  sends: 'Too many calls for this client that send something',
+  settings: 'Too many calls for this client that set its request headers or its quiet period',
+};
 
 /**
- * Counts a client's call that sends something, over all such calls and all processes, and records it.
- * @param recording.together how many sends to count, all or none: 1, the 2 of a registration that is verified, or the 5 of a check,
- * which may follow a test at once.
+ * Counts a client's call towards its rate, over all processes, and records it. The sends of one call count all or none. The guide's
+ * test (1), check (5) and verified registration (2) may follow one another at once.
  * @throws ApiError 429, and as `auditCall`
  */
-export async function admitSend(
+export async function admitCall(
   deps: ApiDeps,
   caller: Caller & { client: Subject },
   what: string,
-  { together = 1, ...recording }: Parameters<typeof auditCall>[3] & { together?: 1 | 2 | 5 } = {},
+  { sends, sets, ...recording }: Counting & { about?: Record<string, unknown> },
 ): Promise<void> {
-  const { sendRate } = deps.db.client(caller.client.clientToken);
-  const { waitMs } = await countCall(deps.db, sendRate, { ...sends, calls: sends.calls / together });
-  if (waitMs > 0)
-    throw tooMany('Too many calls for this client that send something or set what is sent', sends, waitMs);
+  if (sets || sends) {
+    const name = sets ? 'settings' : 'sends';
+    const quota = { name, calls: 8, windowSeconds: 40 };
+    const key = deps.db.client(caller.client.clientToken).callRate(name);
+    const { waitMs } = await countCall(deps.db, key, { ...quota, calls: quota.calls / (sends ?? 1) });
+    if (waitMs > 0) throw tooMany(rates[name], quota, waitMs);
+  }
   await auditCall(deps, caller, what, recording);
 }

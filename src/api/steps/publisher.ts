@@ -1,8 +1,8 @@
 /** Identifies the caller: the token, its scopes and its account. */
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../../http/apiError.js';
+import { shownCharacter } from '../../http/errors.js';
 import { Remembered } from '../../http/rates.js';
-import { shownCharacter } from '../../http/schemas.js';
 import type { Db } from '../../redis/connection/db.js';
 import { ignore, isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { type AccessToken, findAccessToken, shareReads } from '../../redis/records/accessTokens.js';

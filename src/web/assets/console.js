@@ -49,10 +49,48 @@
     const result = document.querySelector('#result[tabindex]');
     if (result && !result.dataset.shown) {
       result.dataset.shown = 'yes';
-      result.focus();
+      const wrong = result.dataset.field && sent?.elements.namedItem(result.dataset.field);
+      if (wrong) {
+        wrong.setAttribute('aria-invalid', 'true');
+        wrong.setAttribute('aria-describedby', 'result');
+      } else if (sent && !result.classList.contains('bad')) sessionStorage.removeItem(keyOf(sent));
+      (wrong || result).focus();
       htmx.trigger('#main', 'refresh');
     }
   });
+
+  // What somebody has written outlasts a reload, Back and the end of the session, until it is done or the tab is closed.
+  const keyOf = (form) => `${location.pathname} ${form.getAttribute('action')}`;
+  const fieldsOf = (form) => [...form.elements].filter(({ name, type }) => name && type !== 'hidden');
+  const written = ({ type }) => (type === 'checkbox' ? 'checked' : 'value');
+  const isKept = (form) => form && form.method === 'post' && !form.dataset.open;
+  document.addEventListener('input', ({ target: { form } }) => {
+    if (!isKept(form)) return;
+    const all = fieldsOf(form).map((one) => [one.name, one[written(one)]]);
+    sessionStorage.setItem(keyOf(form), JSON.stringify(all));
+  });
+  for (const form of document.forms) {
+    if (!isKept(form)) continue;
+    const kept = Object.fromEntries(JSON.parse(sessionStorage.getItem(keyOf(form)) ?? '[]'));
+    for (const one of fieldsOf(form)) if (one.name in kept) one[written(one)] = kept[one.name];
+  }
+
+  let sent;
+  document.addEventListener(
+    'submit',
+    ({ target }) => {
+      sent = target;
+      if (target.getAttribute('action').endsWith('/sign_out')) sessionStorage.clear();
+      for (const one of target.querySelectorAll('[aria-invalid]')) one.removeAttribute('aria-invalid');
+    },
+    true,
+  );
+  const busy =
+    (isBusy) =>
+    ({ target }) =>
+      target instanceof HTMLFormElement && target.setAttribute('aria-busy', String(isBusy));
+  document.addEventListener('htmx:before:request', busy(true));
+  document.addEventListener('htmx:finally:request', busy(false));
 
   // No answer came, or one that is no page.
   document.addEventListener('htmx:error', ({ target }) => {

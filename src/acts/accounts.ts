@@ -1,0 +1,81 @@
+/** Accounts: created, with other credentials or scopes, disabled and enabled, paused and resumed. */
+import {
+  type Account,
+  createAccount as createRecord,
+  getAccount,
+  platformScope,
+  rotateSecret,
+  setScopes as setRecord,
+  setStopped,
+} from '../redis/records/accounts.js';
+import type { Role } from '../redis/records/operatorAccess.js';
+import { act } from './act.js';
+
+interface About {
+  account: Account;
+}
+
+type NewAccount = Parameters<typeof createRecord>[1];
+
+/** Creates an account; only this answer has its secret. With `ifAbsent` it answers an account of this name that was there before. */
+export const createAccount = act(
+  'account create',
+  { operator: 'admin' },
+  async (actor, wanted: NewAccount, title) => {
+    const { isNew, namesake, client_secret, ...made } = await actor.change((db) =>
+      createRecord(db, wanted, ({ account_id: target, ...after }) => actor.admit(title, { target, after })),
+    );
+    if (!isNew) {
+      const { scopes = [] } = (await getAccount(await actor.db(), made.account_id)) ?? {};
+      return { ...made, scopes };
+    }
+    if (namesake !== undefined) actor.warn(`An account of this name was there before: ${namesake}.`);
+    return { ...made, client_secret };
+  },
+);
+
+/** Makes a new client secret. The old one stays valid for 24 h; with `now` it ends immediately, like every token. */
+export const rotateClientSecret = act(
+  'account rotate-secret',
+  { operator: 'admin' },
+  async (actor, { account, now }: About & { now: boolean }, title) => {
+    const { accountId: target, clientId: client_id } = account;
+    await actor.admit(title, { target, after: { old_one_ends: now ? 'now' : 'in 24 h' } });
+    const made = await actor.change((db) => rotateSecret(db, target, { now }));
+    return { account_id: target, client_id, ...made };
+  },
+);
+
+/** Replaces the scopes of an account. If one is removed, every token ends. */
+export const setScopes = act(
+  'account set',
+  { operator: 'admin' },
+  async (actor, { account, scopes }: About & { scopes: string[] }, title) => {
+    const { accountId: target, name, scopes: before } = account;
+    await actor.admit(title, { target, before: { scopes: before }, after: { scopes } });
+    await actor.change((db) => setRecord(db, target, scopes));
+    const tokens_ended = before.some((had) => !scopes.includes(had));
+    const isOther = before.includes(platformScope) !== scopes.includes(platformScope);
+    return { account_id: target, name, previous_scopes: before, scopes, tokens_ended, isOther };
+  },
+);
+
+const switching = (title: string, operator: Role, field: 'disabled' | 'paused', value: boolean) =>
+  act(title, { operator }, async (actor, { account }: About) => {
+    const { accountId, name } = account;
+    const before = { [field]: account[field] };
+    await actor.admit(title, { target: accountId, before, after: { [field]: value } });
+    const clients = await actor.change((db) => setStopped(db, accountId, field, value));
+    // One warning is enough: where Temporal does not answer, the sweep wakes all.
+    for (const { clientToken } of clients) if (!(await actor.wake(clientToken))) break;
+    const now = { disabled: account.disabled, paused: account.paused, [field]: value };
+    return { account_id: accountId, name, ...now, clients: clients.length };
+  });
+
+/** Ends the tokens of an account, and holds its clients like paused ones. */
+export const disableAccount = switching('account disable', 'admin', 'disabled', true);
+export const enableAccount = switching('account enable', 'admin', 'disabled', false);
+
+/** Holds every client of an account, also one that is created later. The pause of a single client is apart, and a publisher's resume ends neither. */
+export const pauseAccount = switching('account pause', 'support', 'paused', true);
+export const resumeAccount = switching('account resume', 'support', 'paused', false);

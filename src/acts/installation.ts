@@ -1,0 +1,108 @@
+/** The whole installation: who may come in as an operator, the key of its secrets, its store. */
+import { hostInUrl } from '../addresses.js';
+import { ApiError } from '../http/apiError.js';
+import { acceptEmpty as acceptRecord } from '../redis/connection/mark.js';
+import { noteNewestKey } from '../redis/records/installation.js';
+import {
+  createOperatorToken,
+  endPersonSessions,
+  listOperatorTokens,
+  type Person,
+  personSessions,
+  revokeOperatorToken,
+} from '../redis/records/operatorAccess.js';
+import { reencryptSigningSecrets } from '../redis/records/secrets.js';
+import { act } from './act.js';
+import { presentTime } from './present.js';
+
+const refused = (message: string) => new ApiError('refused', message);
+
+/** Makes a token with which a program signs in; only this answer has it. @param input.forMs how long it is valid */
+export const createToken = act(
+  'token create',
+  { operator: 'admin' },
+  async (actor, wanted: Parameters<typeof createOperatorToken>[1], title) => {
+    const { name, role, forMs } = wanted;
+    const expires_at = presentTime(forMs && Date.now() + forMs);
+    const token = await actor.change((db) =>
+      createOperatorToken(db, wanted, () =>
+        actor.admit(title, { target: name, after: { role, expires_at } }),
+      ),
+    );
+    if (token === undefined)
+      throw refused(`There is a token ${name}: revoke it first, or choose another name`);
+    return { name, role, token, expires_at };
+  },
+);
+
+/** Ends a token immediately. */
+export const revokeToken = act(
+  'token revoke',
+  { operator: 'admin' },
+  async (actor, { name }: { name: string }, title) => {
+    const all = await listOperatorTokens(await actor.db());
+    if (!all.some((token) => token.name === name)) throw refused(`There is no token ${name}`);
+    await actor.admit(title, { target: name, after: { revoked: true } });
+    await actor.change((db) => revokeOperatorToken(db, name));
+    return { name, revoked: true };
+  },
+);
+
+/** Makes a link that opens the desk once, for a person of this name. */
+export const makeDeskLink = act(
+  'desk',
+  { operator: 'admin' },
+  async (actor, { name, role }: Pick<Person, 'name' | 'role'>, title) => {
+    await actor.admit(title, { target: name, after: { role } });
+    const person = { name, role, how: 'link' as const };
+    const { address, expiresAtMs } = await personSessions.createLink(await actor.db(), person);
+    const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = actor.config();
+    const { origin } = new URL(OPERATOR_URL ?? `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`);
+    return { role, url: origin + address, expires_at: presentTime(expiresAtMs) };
+  },
+);
+
+/** Ends every session and unused link of people. */
+export const endDesk = act('desk end', { operator: 'admin' }, async (actor, _: object, title) => {
+  await actor.admit(title, { target: 'desk' });
+  await actor.change(endPersonSessions);
+  return { ended: true };
+});
+
+/**
+ * Encrypts all secrets with the first key of SECRETS_KEY; what is encrypted with a key that is `lost` is given up. The entry in the audit
+ * follows: no secret is another.
+ */
+export const reencrypt = act(
+  'secrets reencrypt',
+  { operator: 'admin' },
+  async (actor, { lost }: { lost?: string }, title) => {
+    const keys = actor.config().SECRETS_KEY;
+    const key_id = keys?.[0]?.id;
+    if (key_id === undefined) throw refused('SECRETS_KEY is not set: there is no key to encrypt with');
+    if (lost !== undefined) {
+      await actor.admit(title, { target: key_id, after: { lost } });
+      await actor.change((db) => noteNewestKey(db, keys, lost));
+    }
+    const counts = await reencryptSigningSecrets(await actor.db(), await actor.secretBox());
+    const { reencrypted, unchanged, unreadable } = counts;
+    await actor.admit(title, { target: key_id, after: { reencrypted, unreadable } });
+    if (unreadable.length > 0)
+      throw refused(
+        `${reencrypted} are now encrypted with the key "${key_id}". SECRETS_KEY has no key for the secrets of: ${unreadable.join(', ')}`,
+      );
+    await actor.change((db) => noteNewestKey(db, keys));
+    return { key_id, reencrypted, unchanged };
+  },
+);
+
+/** Says that the store, which has lost its data, is meant to be empty: only then it takes the entry. */
+export const acceptEmpty = act(
+  'store accept-empty',
+  { operator: 'admin' },
+  async (actor, _: object, title) => {
+    if (!(await actor.change(acceptRecord))) throw refused('The store has not lost its data');
+    await actor.admit(title, { target: 'store' });
+    return { accepted: true };
+  },
+);

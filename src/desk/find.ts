@@ -1,0 +1,186 @@
+/** Finds whatever an operator was told, by one field. */
+
+import type { Services } from '../api/deps.js';
+import { parseParameters } from '../http/query.js';
+import { assetSlot, eventIdPattern, isClientToken, isNoticesClient } from '../ids.js';
+import { accountList } from '../operator/account.js';
+import { clientList } from '../operator/client.js';
+import type { Operator } from '../operator/operation.js';
+import { temporalWithinMs } from '../operator/temporalChecks.js';
+import { mapInPages, restsBetweenSteps } from '../promises.js';
+import { explainAsset, isKnown } from '../redis/notifications/decisions.js';
+import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
+import { findNotification, type ListedNotification } from '../redis/notifications/notifications.js';
+import { accountIdOf, getAccount } from '../redis/records/accounts.js';
+import { clientTokens, getClient } from '../redis/records/clients.js';
+import { explainTemporal } from '../temporal/refusal.js';
+import { redirect, type Sent } from '../web/door.js';
+import { html, type Piece } from '../web/html.js';
+import { formTokenField } from '../web/page.js';
+import { bare, readingsOf } from '../web/site.js';
+import { hrefOf, named, namesOf, shownParts, siteUrl } from './names.js';
+import type { DeskPage, DeskVisit } from './people.js';
+
+/** GET /desk/find */
+export const findPage: DeskPage = (visit, services) =>
+  answerFind(visit, services, parseParameters(visit.ctx.querystring).get('q') ?? '');
+
+/** POST /desk/find: what is pasted stays out of addresses, and so out of logs. */
+export const findForm: DeskPage<DeskVisit & Sent> = (visit, services) =>
+  answerFind(visit, services, visit.form.get('q') ?? '');
+
+/** Finds whatever an operator was told; of a single match it leads to the page, at once. */
+async function answerFind({ ctx, operator, formToken }: DeskVisit, services: Services, asked: string) {
+  const found = asked.trim() === '' ? undefined : await find(services, operator(), asked);
+  const [only] = found?.hrefs ?? [];
+  if (only !== undefined && found?.hrefs.length === 1) return redirect(ctx, only);
+  return {
+    title: 'Find',
+    body: [
+      html`<form class="row" method="post" action="/desk/find">${formTokenField(formToken)}<div><label for="q">A customer or site by a part of its name; a client token; a URL; the id of a notification, event, asset or workflow</label>
+<input id="q" name="q" value="${asked}" maxlength="2048" autocomplete="off" spellcheck="false" required autofocus></div><button>Find</button></form>`,
+      found?.shown,
+      found?.hrefs.length === 0 &&
+        html`<p role="status">Nothing is found by <code>${asked}</code>. What was deleted is in the <a href="/desk/do/audit?of=${encodeURIComponent(bare(asked))}">audit</a>. An event that made no notification is found by its video only. An event whose workflow Temporal no longer keeps, or whose id has a double quote, backslash or semicolon, is found at its site: “Why was it not sent?” A video is found by its whole id here, and by a part of it there.</p>`,
+    ],
+  };
+}
+
+const shownAtMost = 50;
+const workflowsAtMost = 20;
+
+/** Returns the pages that are found, and how they are shown if there are several. */
+async function find(services: Services, operator: Operator, asked: string) {
+  const readings = readingsOf(asked);
+  for (const one of readings) {
+    const href = await pageOf(services, one);
+    if (href !== undefined) return { hrefs: [href], shown: '' };
+  }
+  const text = bare(asked) || asked;
+  const url = text.replace(/^(?=[\w-]+(\.[\w-]+)+(:\d+)?\/)/, 'https://');
+  const name = /^https?:/i.test(url) && URL.canParse(url) ? new URL(url).host : text;
+  const lists = [accountList, clientList].map((list) => list.run(operator, { name }, { limit: shownAtMost }));
+  const answers = await Promise.all(lists);
+  const whole = name === text ? [] : await sitesAt(operator, name, url);
+  if (whole.length > 0) return { hrefs: whole.slice(0, 1).map(siteUrl), shown: '' };
+  const hrefs = answers
+    .flatMap(({ value }) => value as { account_id: string; client_token?: string }[])
+    .map(({ client_token, account_id }) => hrefOf(client_token ?? account_id));
+  if (hrefs.length === 0) {
+    const inSites = await findVideo(services, readings);
+    return inSites.hrefs.length > 0 ? inSites : await findInTemporal(services, readings, inSites.shown);
+  }
+  const more = answers.some(({ next }) => next) && html`<p>The first ${shownAtMost} of each are shown.</p>`;
+  const filled = answers.filter(({ value }) => (value as unknown[]).length > 0);
+  return {
+    hrefs,
+    shown: [...(await Promise.all(filled.map(({ shown }) => shownParts(services.db, shown)))), more],
+  };
+}
+
+/** Finds the one site whose URL a pasted one is, with its path: only for roles that may see it. */
+async function sitesAt(operator: Operator, host: string, pasted: string): Promise<string[]> {
+  const { pathname, origin } = new URL(pasted);
+  const { value } = await clientList.run(operator, { name: host }, { limit: sitesAtMost });
+  const sites = (value as { client_token: string; url: string | null }[]).filter(({ url }) => {
+    const own = url === null ? undefined : new URL(url);
+    return own?.origin === origin && own.pathname === pathname && pathname !== '/';
+  });
+  return sites.length === 1 ? sites.map(({ client_token }) => client_token) : [];
+}
+
+const sitesAtMost = 1000;
+const searchMs = 3000;
+
+/** Finds a video of any site of which something is known, also if its event made no notification: for three seconds at most. */
+async function findVideo({ db }: Services, readings: readonly string[]) {
+  const endMs = performance.now() + searchMs;
+  const found: { token: string; id: string }[] = [];
+  let isCut = false;
+  const rest = restsBetweenSteps();
+  for await (const page of clientTokens(db)) {
+    await rest();
+    isCut = performance.now() > endMs;
+    if (isCut) break;
+    const pages = await mapInPages(page, concurrency, async (token) => {
+      const keys = db.client(token);
+      for (const id of readings) {
+        const { bucket, field } = assetSlot(id);
+        const [known, decided] = await Promise.all([
+          db.redis.hexists(keys.known(bucket), field),
+          db.redis.exists(keys.decision(id)),
+        ]);
+        if (known + decided > 0 && (await getClient(db, token))) return [{ token, id }];
+      }
+      return [];
+    });
+    found.push(...pages.flat());
+  }
+  const names = await namesOf(
+    db,
+    found.map(({ token }) => token),
+  );
+  const hrefOfVideo = ({ token, id }: (typeof found)[number]) =>
+    `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(id)}`;
+  const links = found.map(
+    (one) => html`<li><a href="${hrefOfVideo(one)}">${one.id}</a> of ${named(one.token, names)}</li>`,
+  );
+  const more =
+    isCut && html`<p role="status">Not every site was looked at for a video of this id: ask at its site.</p>`;
+  return { hrefs: found.map(hrefOfVideo), shown: [links.length > 0 && html`<ul>${links}</ul>`, more] };
+}
+
+const concurrency = 100;
+
+const notificationUrl = ({ clientToken, notificationId }: ListedNotification): string =>
+  `${siteUrl(clientToken)}/notifications/${notificationId}`;
+
+/** Finds by an id; that of a notification may stand anywhere in the text. */
+async function pageOf({ db }: Services, asked: string): Promise<string | undefined> {
+  const [msg] = /msg_[\w-]{22}(?![\w-])/.exec(asked) ?? [];
+  const notification = msg && (await findNotification(db, msg));
+  if (notification) return notificationUrl(notification);
+  const account = await getAccount(db, asked.startsWith('cid_') ? accountIdOf(asked) : asked);
+  if (account !== undefined) return hrefOf(account.accountId);
+  const isClient = isClientToken(asked) || isNoticesClient(asked);
+  return isClient && (await getClient(db, asked)) ? siteUrl(asked) : undefined;
+}
+
+/** Finds events and assets by the search attributes of their workflows. */
+async function findInTemporal(
+  { db, temporal, config }: Services,
+  readings: readonly string[],
+  before: Piece,
+) {
+  // A server on SQLite refuses a query for a quote.
+  const texts = readings.map((one) => `"${one.replaceAll('"', '').replaceAll('\\', '\\\\')}"`);
+  const query = texts.map((one) => `EventId = ${one} OR PlatformId = ${one}`).join(' OR ');
+  const tokens = new Set<string>();
+  let seen = 0;
+  try {
+    await temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => {
+      for await (const { searchAttributes } of temporal.workflow.list({ query })) {
+        for (const token of (searchAttributes.ClientToken ?? []) as string[]) tokens.add(token);
+        if (++seen === workflowsAtMost) break;
+      }
+    });
+  } catch (err) {
+    const { says } = await explainTemporal(err, config.temporalConnection);
+    const shown = html`<div class="notice warn" role="status"><p>${says} So no event or asset is found by its id alone.</p></div>`;
+    return { hrefs: [], shown: [before, shown] };
+  }
+  const pages = await mapInPages([...tokens], workflowsAtMost, async (token) => {
+    for (const id of readings) {
+      const event = eventIdPattern.test(id) ? await notificationOfEvent(db, token, id) : undefined;
+      if (event !== undefined) return { token, id, href: notificationUrl(event) };
+      const href = `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(id)}`;
+      if (isKnown(await explainAsset(db, token, id))) return { token, id, href };
+    }
+    return [];
+  });
+  const found = pages.flat();
+  const links = found.map(({ token, id, href }) => html`<li><a href="${href}">${id}</a> of ${token}</li>`);
+  const more =
+    seen === workflowsAtMost && html`<p>Only ${seen} workflows were looked at: more sites may have it.</p>`;
+  return { hrefs: found.map(({ href }) => href), shown: [before, html`<ul>${links}</ul>`, more] };
+}

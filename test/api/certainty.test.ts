@@ -1,0 +1,242 @@
+/**
+ * Ten situations in which a publisher asks whether it has missed something (docs/guides/recovery.md), each answered by the calls of the
+ * guides. The nightly run has them at the size of a large publisher.
+ */
+import assert from 'node:assert/strict';
+import { UpdatesClient } from '../../clients/node/src/client.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { resetRegistration } from '../../src/redis/records/registrations.js';
+import { startReceiver, until } from '../receiver.js';
+import { forTest, openForSuite } from '../servers.js';
+import { type Json, newCustomer, startWithWorker } from '../service.js';
+
+const assets = Number(process.env.CERTAINTY_ASSETS ?? 150);
+const few = Math.min(assets, 1000);
+const patientMs = 60_000 + 10 * assets;
+const days = 86_400_000;
+
+describe('a publisher can know that it missed nothing', function () {
+  this.timeout(2 * patientMs);
+  const settings = { DRAIN_PER_SECOND: '2000', ACCOUNT_RATE_PER_SECOND: '10000' };
+  const h = openForSuite(() => startWithWorker(settings));
+  const customer = forTest(() => newCustomer(h, ['push_notifications', 'enrichments']));
+  const receiver = forTest(() => startReceiver());
+
+  const get = async (path: string) => (await customer.call('GET', path)).body;
+  const replay = async (body: Json) => (await customer.call('POST', '/notifications/replay', body)).body;
+  const register = () => customer.register(receiver.url);
+
+  async function publish(count: number, name = 'vid', eventId = `${Math.random()}`): Promise<void> {
+    for (let from = 0; from < count; from += 500) {
+      const events = Array.from({ length: Math.min(500, count - from) }, (_, i) => ({
+        client_token: customer.client_token,
+        platform_id: `${name}-${from + i}`,
+        segments: [eventId],
+        event_id: eventId,
+      }));
+      const { status } = await customer.call('POST', '/enrichments', { events });
+      assert.equal(status, 202);
+    }
+  }
+
+  interface Update {
+    platform_id: string;
+    notified: boolean;
+    notification_id?: string;
+    updated_at: string;
+  }
+  /** Reads all pages. */
+  async function feed(more: Record<string, string> = {}): Promise<{ updates: Update[]; cursor: string }> {
+    const updates: Update[] = [];
+    let query = more;
+    for (;;) {
+      const page = await get(`/updates?${new URLSearchParams({ limit: '1000', ...query })}`);
+      updates.push(...(page.updates as Update[]));
+      const cursor = String(page.next_cursor);
+      if (page.has_more !== true) return { updates, cursor };
+      query = { cursor };
+    }
+  }
+
+  /** Waits until all has arrived. */
+  async function arrive(): Promise<void> {
+    await h.wake(customer.client_token);
+    await until(
+      'all has arrived',
+      async () => {
+        const { owed, replay: last } = await get('/push_notifications');
+        return owed === 0 && (last as Json | null)?.running !== true;
+      },
+      patientMs,
+    );
+  }
+  const arrived = () => new Set(receiver.received.map(({ body }) => JSON.parse(body).platform_id));
+  const isoNow = () => new Date().toISOString();
+  /** As 14 days or 10,000 others would. */
+  async function loseRecords(): Promise<void> {
+    const { notifications, notification } = h.db.client(customer.client_token);
+    const ids = await h.db.redis.zrange(notifications, 0, '-1');
+    for (const id of ids) await h.db.redis.unlink(notification(id));
+    await h.db.redis.del(notifications);
+  }
+
+  it(`1. a restored database: ${assets} deliveries since the backup come again, and no other`, async () => {
+    await register();
+    await publish(10, 'before');
+    await arrive();
+    await until('a later millisecond', async () => Date.now() % 2 === 0);
+    const since = isoNow();
+    await publish(assets);
+    await arrive();
+    await loseRecords();
+    const till = isoNow();
+    receiver.received.length = 0;
+    const { count, at_least } = await replay({ since, until: till });
+    // Those of the minute before may come as well.
+    assert.ok(at_least === true || (Number(count) >= assets && Number(count) <= assets + 10));
+    assert.equal((await replay({ since, until: till })).count, 0, 'nothing twice');
+    await arrive();
+    const again = arrived();
+    for (let i = 0; i < assets; i++) assert.ok(again.has(`vid-${i}`));
+    assert.equal(receiver.received.length, again.size);
+    assert.ok(again.size <= assets + 10);
+    const after = (await feed({ since })).updates;
+    assert.equal(after.length, assets);
+  });
+
+  it('2. dropped 2 hours, 20 days ago: the table compared with the updates names exactly these', async () => {
+    await register();
+    await publish(few);
+    await arrive();
+    await loseRecords();
+    const { updates } = await feed();
+    const stored = updates.slice(0, -7).map((one) => [one.platform_id, one.notification_id ?? ''] as const);
+    const { client_id: clientId, client_secret: clientSecret, client_token: clientToken } = customer;
+    const client = new UpdatesClient({ url: h.url, clientId, clientSecret });
+    const found = await client.reconcile(stored, { clientToken, untilMs: Date.now() });
+    assert.deepEqual([found.missing.length, found.compared], [7, few]);
+  });
+
+  it('3. a default page: the check says so, and a replay of the time brings all', async () => {
+    await register();
+    const since = isoNow();
+    await publish(few);
+    await arrive();
+    const checks = (await customer.call('POST', '/push_notifications/check')).body.checks as Json[];
+    const failed = checks.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
+    assert.ok(failed.includes('wrong_signature'));
+    receiver.received.length = 0;
+    assert.equal((await replay({ since })).count, few);
+    await arrive();
+    assert.equal(arrived().size, few);
+  });
+
+  it('4. silence: delivered_until rises while all arrives, and stays where one update does not', async () => {
+    await register();
+    await publish(few);
+    await arrive();
+    const reach = async () => Date.parse(String((await get('/push_notifications')).delivered_until));
+    const first = await reach();
+    assert.ok(first >= Date.parse((await feed()).updates.at(-1)?.updated_at ?? ''));
+    receiver.answer = () => 503;
+    await publish(1, 'stuck');
+    const { updates } = await feed();
+    const at = Date.parse(updates.at(-1)?.updated_at ?? '');
+    await until('an attempt has failed', async () => (await get('/push_notifications')).last_failure_at);
+    assert.equal(await reach(), Math.floor(at));
+    receiver.answer = () => 200;
+    await customer.call('POST', `/notifications/${updates.at(-1)?.notification_id}/redeliver`);
+    await arrive();
+    assert.ok((await reach()) > at);
+  });
+
+  it(`5. a rebuild from nothing: all ${assets} assets are listed`, async () => {
+    await publish(assets);
+    const { updates } = await feed();
+    assert.equal(new Set(updates.map((one) => one.platform_id)).size, assets);
+    assert.equal((await get('/updates')).complete_since, null);
+  });
+
+  it('6. two requests of one asset are ordered by their headers, as the updates are', async () => {
+    await register();
+    for (let i = 0; i < 20; i++) await publish(1);
+    await arrive();
+    const order = receiver.received.map(({ headers }) => Number(headers['webhook-updated-at']));
+    assert.deepEqual(
+      order,
+      [...new Set(order)].sort((a, b) => a - b),
+    );
+    const [newest] = (await feed()).updates;
+    assert.equal(Math.floor(order.at(-1) ?? 0), Date.parse(newest?.updated_at ?? ''));
+    for (const { headers } of receiver.received) assert.equal(headers['webhook-attempt'], '1');
+  });
+
+  it(`7. readers ${assets} updates behind miss none, three at once`, async () => {
+    await publish(few);
+    const { cursor } = await feed();
+    await publish(assets);
+    const three = await Promise.all([1, 2, 3].map(() => feed({ cursor })));
+    for (const { updates } of three)
+      assert.equal(new Set(updates.map((one) => one.platform_id)).size, assets);
+  });
+
+  it('8. a URL that was removed for a day: the updates of then are not notified, and a later replay leaves them out', async () => {
+    await register();
+    await publish(5, 'sent');
+    await arrive();
+    await resetRegistration(h.db, customer.client_token);
+    assert.equal((await customer.call('GET', '/push_notifications')).status, 404);
+    await publish(few, 'unsent');
+    assert.equal((await get('/updates')).delivered_until, null);
+    await register();
+    const { updates } = await feed();
+    const unsent = updates.filter(({ notified }) => !notified);
+    assert.equal(unsent.length, few);
+    assert.ok(unsent.every((one) => one.notification_id === undefined));
+    assert.equal((await replay({ since: '2026-01-01', dry_run: true })).count, 5);
+  });
+
+  it('9. a video that was made anew comes under another id, and the one before is not listed', async () => {
+    await register();
+    await publish(1, 'film', 'the-event');
+    await arrive();
+    await customer.call('DELETE', '/assets?platform_id=film-0');
+    assert.deepEqual((await feed()).updates, []);
+    await publish(1, 'film', 'the-event');
+    await arrive();
+    const ids = receiver.received.map(({ headers }) => headers['webhook-id']);
+    assert.equal(new Set(ids).size, 2);
+  });
+
+  it('10. never published, silent, or nothing new: each has its own answer', async () => {
+    await register();
+    const { client_token } = customer;
+    assert.equal((await customer.call('GET', '/assets?platform_id=never')).status, 404);
+    const event = { client_token, platform_id: 'quiet', segments: ['s'] };
+    await customer.call('POST', '/enrichments', { ...event, notify: false });
+    const decision = async () => ((await get('/assets?platform_id=quiet')).last_event as Json).decision;
+    assert.equal(await decision(), 'silent');
+    await customer.call('POST', '/enrichments', event);
+    assert.equal(await decision(), 'no_new_segments');
+    assert.deepEqual((await feed()).updates, []);
+  });
+
+  it('what ended otherwise is counted beside delivered_until, and comes again from its first time', async () => {
+    await register();
+    await setPaused(h.db, customer.client_token, true);
+    await publish(3);
+    const first = Date.parse((await feed()).updates[0]?.updated_at ?? '');
+    h.skip(31 * days);
+    await h.wake(customer.client_token);
+    await until('all failed', async () => (await get('/push_notifications')).failed === 3);
+    const reach = async () => Date.parse(String((await get('/push_notifications')).delivered_until));
+    assert.ok((await reach()) > first);
+    await customer.call('POST', '/notifications/recover', { since: '2026-01-01' });
+    const { delivered_until: till, owed_since: owed } = await get('/push_notifications');
+    assert.equal(Date.parse(String(till)), first);
+    assert.ok(Date.parse(String(owed)) > first);
+    await setPaused(h.db, customer.client_token, false);
+    await arrive();
+    assert.ok((await reach()) > first);
+  });
+});

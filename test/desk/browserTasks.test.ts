@@ -1,0 +1,254 @@
+/** The tasks of a support person, from the first page, with clicks counted; with the keyboard alone, forced colours, and without script. */
+import assert from 'node:assert/strict';
+import type { Locator, Page } from 'playwright-core';
+import { createClient } from '../../src/redis/records/clients.js';
+import { endPersonSessions, type Role } from '../../src/redis/records/operatorAccess.js';
+import { askForUrl } from '../../src/redis/records/urlRequests.js';
+import { assertAccessible, screens, screensToVisit } from '../console/chromium.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Customer, newCustomer } from '../service.js';
+import { useDeskInBrowser } from './inBrowser.js';
+import { newPersonLink } from './scene.js';
+
+describe('desk: tasks in a browser', () => {
+  const { scene, comeIn: openFor, newPage } = useDeskInBrowser();
+  const comeIn = (role: Role, options: Parameters<typeof newPage>[0] = {}) =>
+    openFor(role, { viewport: screens.wide.viewport, ...options });
+  let customer: Customer;
+  let receiver: Receiver;
+
+  /** A customer of four sites, one of which has got a video and is owed another. */
+  beforeEach(async () => {
+    const { h } = scene;
+    receiver = await startReceiver();
+    customer = await newCustomer(h);
+    for (const n of [2, 3, 4]) {
+      const { clientToken } = await createClient(h.db, {
+        accountId: customer.account_id,
+        name: `Site ${n}`,
+        clientToken: `${customer.client_token}-${n}`,
+      });
+      await h.registerUrl(clientToken, receiver.url);
+    }
+    await customer.register(`${receiver.url}/hooks?key=url-secret`);
+    const { id } = await h.publish({ client: customer.client_token, asset: 'vid-6' });
+    await h.delivered(customer.client_token, id);
+    receiver.answer = () => 503;
+    await h.publish({ client: customer.client_token, asset: 'vid-7' });
+    await until('it fails', async () => (await h.endpoint(customer.client_token)).failures > 0);
+  });
+
+  const ask = (url: string, reason = 'we have moved') =>
+    askForUrl(scene.h.db, scene.h.apiDeps.secretBox, customer.client_token, {
+      url,
+      reason,
+      by: 'token 9f86d081884c',
+    });
+
+  const form = (page: Page, name: string) => page.getByRole('region', { name, exact: true });
+
+  /** Does something from the page where it begins, and returns with how many clicks. */
+  async function counted(
+    what: string,
+    page: Page,
+    work: (click: (on: Locator) => Promise<void>) => Promise<unknown>,
+  ) {
+    const begunAt = performance.now();
+    let clicks = 0;
+    await work(async (on) => {
+      clicks++;
+      await on.click();
+    });
+    console.log(`      ${what}: ${clicks} clicks, ${((performance.now() - begunAt) / 1000).toFixed(1)} s`);
+    assert.equal(await page.locator('#result.bad').count(), 0);
+    return clicks;
+  }
+
+  it('pauses a customer of four sites with 3 clicks, finds why a video did not arrive with 3, undoes a wrong URL with 3, sends again since yesterday with 4, and accepts another URL with 1', async () => {
+    const { h } = scene;
+    const { client_token: client } = customer;
+    const { page, complaints } = await comeIn('support');
+    const link = (name: string) => page.getByRole('link', { name, exact: true });
+    const home = () => page.goto(`${scene.url}/desk`);
+    const toSite = () => page.locator(`main a[href="/desk/clients/${client}"]`).first();
+    type Click = (on: Locator) => Promise<void>;
+    /** What is pasted is sent with Enter. */
+    const find = async (click: Click) => {
+      await click(link('Find'));
+      await page.getByLabel('A customer or site').fill(client);
+      await page.keyboard.press('Enter');
+      await click(link('Change').first());
+    };
+
+    await home();
+    const why = await counted('why did vid-7 not arrive', page, async (click) => {
+      await click(toSite());
+      await click(link('Why was it not sent?'));
+      await page.getByLabel('Asset').fill('vid-7');
+      await click(page.getByRole('button', { name: 'Explain' }));
+      await page.getByText(/It waits: .*503/).waitFor();
+    });
+
+    await home();
+    receiver.answer = () => 200;
+    const resent = await counted('send again since yesterday', page, async (click) => {
+      await find(click);
+      const card = form(page, 'Send delivered again');
+      await card.getByLabel('Delivered since').fill('1d');
+      await card.getByLabel('Why').fill('ticket 1: a restore');
+      await click(card.getByRole('button', { name: 'Count' }));
+      await page.locator('#result', { hasText: /would be owed again/ }).waitFor();
+      await page.locator('#result', { hasText: /Delivered from \d{4}-\S+Z to \d{4}-\S+Z/ }).waitFor();
+      await click(page.getByRole('button', { name: /^Replay \d+$/ }));
+      await page.locator('#result.good', { hasText: /are owed again/ }).waitFor();
+    });
+    await until(
+      'it came again',
+      () => receiver.received.filter(({ body }) => body.includes('vid-6')).length > 1,
+    );
+
+    await page.goto(`${scene.url}/desk/clients/${client}/actions`);
+    const change = form(page, 'Change URL');
+    await change.getByLabel('The new URL').fill(`${receiver.url}/WRONG`);
+    await change.getByLabel('Why').fill('ticket 2');
+    await change.getByRole('button').click();
+    await page.locator('#result', { hasText: 'WRONG' }).waitFor();
+    await home();
+    const undone = await counted('undo a wrong URL', page, async (click) => {
+      await find(click);
+      const back = form(page, 'Put back URL');
+      await back.getByLabel('Why').fill('ticket 2: a slip');
+      await click(back.getByRole('button'));
+      await page.locator('#result.good', { hasText: 'key=url-secret' }).waitFor();
+    });
+
+    await ask(`${receiver.url}/moved`, 'the first');
+    await home();
+    const answer = page.getByRole('row', { name: /we have moved/ });
+    await page.getByRole('row', { name: /the first/ }).waitFor();
+    // The publisher asks for another one while the page is open.
+    await ask(`${receiver.url}/moved?v=2`);
+    await answer.waitFor();
+    const accepted = await counted('accept another URL', page, async (click) => {
+      await click(answer.getByRole('button', { name: 'Accept' }));
+      await page.locator('#result.good', { hasText: '/moved?v=2' }).waitFor();
+    });
+    await answer.waitFor({ state: 'detached' });
+    assert.equal((await customer.call('GET', '/push_notifications')).body.url, `${receiver.url}/moved?v=2`);
+
+    await home();
+    const paused = await counted('pause a customer of four sites', page, async (click) => {
+      await click(link('Customers'));
+      await click(page.locator(`a[href="/desk/accounts/${customer.account_id}"]`));
+      const card = form(page, 'Pause all sites');
+      await card.getByLabel('Why').fill('ticket 3: they migrate');
+      await click(card.getByRole('button'));
+      await page.locator('#result.good').waitFor();
+    });
+    for (const suffix of ['', '-2', '-3', '-4'])
+      assert.equal((await h.endpoint(client + suffix)).state, 'paused');
+    assert.deepEqual(
+      { why, resent, undone, accepted, paused },
+      { why: 3, resent: 4, undone: 3, accepted: 1, paused: 3 },
+    );
+    assert.deepEqual(complaints, []);
+  }).timeout(180_000);
+
+  it('says how an answer ended, also if the page is updated before that and after it', async () => {
+    await ask(`${receiver.url}/moved`);
+    const { page } = await comeIn('support');
+    const accept = page.getByRole('row', { name: /we have moved/ }).getByRole('button', { name: 'Accept' });
+    await accept.waitFor();
+    const updated = () =>
+      page.waitForResponse((one) => one.request().method() === 'GET' && one.url() === page.url());
+    await page.route('**', async (route) => {
+      if (route.request().method() !== 'POST') return route.continue();
+      const response = await route.fetch();
+      await updated();
+      await route.fulfill({ response });
+    });
+    await accept.click();
+    await accept.waitFor({ state: 'detached' });
+    await updated();
+    await page.locator('#result.good', { hasText: '/moved' }).waitFor();
+  }).timeout(60_000);
+
+  it('keeps what was written after an expiry, Back and a reload, and shows it again without script', async () => {
+    const { client_token: client } = customer;
+    const { page } = await comeIn('support');
+    const site = `${scene.url}/desk/clients/${client}`;
+    await page.goto(`${site}/actions`);
+    const replay = () => form(page, 'Send delivered again');
+    await replay().getByLabel('Why').fill('ticket 4');
+    await replay()
+      .getByLabel(/Also what was/)
+      .check();
+    const isKept = async () => [
+      await replay().getByLabel('Why').inputValue(),
+      await replay()
+        .getByLabel(/Also what was/)
+        .isChecked(),
+    ];
+    await page.reload();
+    assert.deepEqual(await isKept(), ['ticket 4', true]);
+    await page.getByRole('link', { name: 'Customers' }).click();
+    await page.goBack();
+    assert.deepEqual(await isKept(), ['ticket 4', true]);
+
+    const plain = await newPage({ javaScriptEnabled: false });
+    const signIn = async (tab: Page) => {
+      await tab.goto(`${scene.url}/desk/open`);
+      await tab.getByLabel('Link').fill(await newPersonLink(scene, 'support', 'Ada'));
+      await tab.getByRole('button', { name: 'Open' }).click();
+    };
+    await signIn(plain.page);
+    await plain.page.goto(`${site}/actions`);
+    const bounds = form(plain.page, 'Change bounds');
+    await bounds.getByLabel('Attempts in flight').fill('7');
+    await bounds.getByLabel('Why').fill('ticket 5');
+    await endPersonSessions(scene.h.db);
+    await bounds.getByRole('button').click();
+    await plain.page.getByText('Your session has ended, and nothing was done').waitFor();
+    const [tab] = await Promise.all([
+      plain.page.context().waitForEvent('page'),
+      plain.page.getByRole('link', { name: 'Sign in, in another tab' }).click(),
+    ]);
+    await signIn(tab);
+    const again = plain.page.getByRole('button', { name: 'Send it again' });
+    await again.click();
+    assert.equal(await plain.page.getByLabel('Why').inputValue(), 'ticket 5');
+    await again.click();
+    await plain.page.locator('#result.good', { hasText: '7' }).waitFor();
+    // A refused value is shown with its field, filled in.
+    await plain.page.goto(`${site}/actions`);
+    await bounds.getByLabel('Attempts in flight').fill('-1');
+    await bounds.getByLabel('Why').fill('ticket 6');
+    await bounds.getByRole('button').click();
+    assert.equal(await plain.page.getByLabel('Attempts in flight').inputValue(), '-1');
+    assert.equal(await plain.page.getByLabel('Why').inputValue(), 'ticket 6');
+  }).timeout(180_000);
+
+  it('answers a request with the keyboard alone; a form that came after its session keeps nobody out', async () => {
+    const { client_token: client } = customer;
+    await ask(`${receiver.url}/moved?key=url-secret`);
+    for (const [screen, options] of screensToVisit()) {
+      const { page } = await comeIn('admin', options);
+      await page.goto(`${scene.url}/desk/clients/${client}/actions`);
+      await page.context().clearCookies();
+      // As a browser without script sends it.
+      await page.evaluate(`document.querySelector('form[action$="client/set"]').submit()`);
+      await page.getByText('Your session has ended').waitFor();
+      await assertAccessible(page, `a form after its session, ${screen}`);
+    }
+    const { page } = await comeIn('support');
+    const decline = page.getByRole('button', { name: 'Decline', exact: true });
+    await decline.waitFor();
+    for (let i = 0; i < 60 && (await decline.and(page.locator(':focus')).count()) === 0; i++)
+      await page.keyboard.press('Tab');
+    assert.equal(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle'), 'solid');
+    await page.keyboard.press('Enter');
+    await page.locator('#result.good').waitFor();
+    const { body } = await customer.call('GET', '/push_notifications/url_request');
+    assert.equal(body.state, 'declined');
+  }).timeout(240_000);
+});

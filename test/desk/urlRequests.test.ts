@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { ignore } from '../../src/redis/connection/unavailable.js';
+import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
+import { countEndpoints } from '../../src/redis/records/counts.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import type { Role } from '../../src/redis/records/operatorAccess.js';
+import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
+import {
+  askForUrl,
+  declineUrl,
+  readUrlRequest,
+  waitingUrlRequests,
+} from '../../src/redis/records/urlRequests.js';
+import { signedIn, Visitor } from '../console/visitor.js';
+import { openForSuite } from '../servers.js';
+import { newCustomer } from '../service.js';
+import { newPersonLink, startDesk } from './scene.js';
+
+const present = 'http://127.0.0.1:9/now?key=url-secret';
+const wanted = 'http://127.0.0.1:10/wanted?key=url-secret';
+const reason = 'we have moved';
+const dayMs = 86_400_000;
+
+describe('a request for another URL', () => {
+  const scene = openForSuite(() => startDesk());
+
+  /** A customer with a URL, and what is done about it. */
+  async function site() {
+    const customer = await newCustomer(scene.h);
+    await customer.register(present);
+    const { client_token } = customer;
+    const path = '/push_notifications/url_request';
+    return {
+      customer,
+      client_token,
+      ask: async (url = wanted, why = reason) => {
+        await customer.forgetSends();
+        return customer.call('PUT', path, { url, reason: why });
+      },
+      state: async () => (await customer.call('GET', path)).body.state,
+      shown: () => customer.call('GET', path),
+      does: (what: string, more: object = {}, role: Role = 'support') =>
+        scene.call(role, 'POST', `/operator/registration/${what}`, { client_token, ...more }),
+      requests: async (role: Role = 'support') =>
+        (await scene.call(role, 'GET', `/operator/registration/requests?client=${client_token}`)).body
+          .requests,
+      url: async () => (await customer.call('GET', '/push_notifications')).body.url,
+    };
+  }
+
+  it('waits for an operator, who sees who asks and why: accepted, it changes the URL and is told', async () => {
+    const { customer, client_token, ask, shown, does, requests, url } = await site();
+    const { db, apiDeps } = scene.h;
+    await setNoticesUrl(db, apiDeps.secretBox, customer.account_id, 'http://127.0.0.1:9/notices');
+    assert.deepEqual((await shown()).body.code, 'no_url_request');
+    assert.equal((await does('accept')).status, 409);
+    const { body } = await ask();
+    assert.deepEqual([body.url, body.reason, body.state], [wanted, reason, 'waiting']);
+    assert.equal(Date.parse(String(body.until)) - Date.parse(String(body.asked_at)), 14 * dayMs);
+    const raw = await db.redis.hgetall(db.client(client_token).signingSecrets);
+    assert.ok(!JSON.stringify(raw).includes('wanted'), 'sealed');
+    const [one] = await requests();
+    assert.deepEqual(
+      [one.account_id, one.present_url, one.url, one.reason],
+      [customer.account_id, present, wanted, reason],
+    );
+    assert.match(one.asked_by, /^token [0-9a-f]{12}$/);
+    const [origins] = await requests('look');
+    assert.deepEqual([origins.present_url, origins.url], ['http://127.0.0.1:9', 'http://127.0.0.1:10']);
+    assert.equal((await does('accept', {}, 'look')).status, 403);
+    assert.equal(await url(), present, 'only an operator changes it');
+    const both = await Promise.all([does('accept'), does('accept')]);
+    assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409]);
+    assert.deepEqual([await url(), (await shown()).body.state], [wanted, 'accepted']);
+    assert.deepEqual(await requests(), []);
+    const { body: former } = await scene.call(
+      'support',
+      'GET',
+      `/operator/registration/former?client_token=${client_token}`,
+    );
+    assert.equal(former.former_urls[0].url, present);
+    const notices = `notices:${customer.account_id}`;
+    const { notifications } = await listNotifications(db, notices, { limit: 1 });
+    const told = await db.redis.hget(
+      db.client(notices).notification(notifications[0]?.notificationId ?? ''),
+      'body',
+    );
+    assert.equal(JSON.parse(told ?? '').reason, 'an operator has accepted the URL that was asked for');
+    const entries = await scene.cli.json('audit', '--of', client_token);
+    assert.doesNotMatch(JSON.stringify(entries), /url-secret/);
+    const [asks] = entries.filter(({ what }: { what: string }) => what === 'registration request');
+    assert.match(JSON.stringify(asks), /we have moved/);
+  });
+
+  it('is declined, or replaced by the next: what a page has shown before answers neither', async () => {
+    const { ask, state, does, requests, url } = await site();
+    await ask();
+    const [{ request }] = await requests();
+    await ask(`${wanted}&n=2`);
+    for (const what of ['accept', 'decline']) assert.equal((await does(what, { request })).status, 409);
+    assert.equal((await requests()).length, 1, 'one at a time');
+    assert.equal((await does('decline')).body.declined_url, `${wanted}&n=2`);
+    assert.deepEqual([await state(), await url()], ['declined', present]);
+    assert.equal((await ask()).status, 200, 'one may ask again');
+    await does('decline');
+  });
+
+  it('passes the address guard when it is asked for, and again when it is accepted', async () => {
+    const { customer, ask, does, state } = await site();
+    const { config } = scene.h.apiDeps;
+    assert.deepEqual((await ask('http://10.0.0.1/')).body.code, 'url_not_public');
+    assert.deepEqual((await ask('ftp://x')).body.code, 'url_scheme');
+    assert.match(String((await ask(present)).body.msg), /is the registered one/);
+    assert.equal((await ask(wanted, 'a\nb')).status, 400);
+    await ask();
+    const { ALLOWED_TARGET_CIDRS } = config;
+    config.ALLOWED_TARGET_CIDRS = [];
+    const { body } = await does('accept');
+    config.ALLOWED_TARGET_CIDRS = ALLOWED_TARGET_CIDRS;
+    assert.deepEqual([body.code, await state()], ['url_not_public', 'waiting']);
+    await does('reset');
+    assert.equal(await state(), 'void');
+    assert.equal((await ask()).body.code, 'not_registered', 'the publisher registers one');
+    const other = await newCustomer(scene.h);
+    const asked = `/push_notifications/url_request?client_token=${customer.client_token}`;
+    assert.equal((await other.call('PUT', asked, { url: wanted, reason })).status, 404);
+  });
+
+  it('is answered on the first page, on the site’s and on Change with one click, by who may; the console shows which', async () => {
+    const visitors = {} as Record<'support' | 'look', Visitor>;
+    for (const role of ['support', 'look'] as const) {
+      visitors[role] = new Visitor(scene.url);
+      await visitors[role].post('/desk/open', { link: await newPersonLink(scene, role, role) });
+    }
+    const { customer, client_token, state } = await site();
+    const engineer = await signedIn(scene.h, customer.token);
+    const here = `/console/sites/${client_token}`;
+    const ofSite = `/desk/clients/${client_token}`;
+    for (const [page, what, became] of [
+      ['/desk', 'accept', 'accepted'],
+      [ofSite, 'decline', 'declined'],
+      [`${ofSite}/actions`, 'accept', 'accepted'],
+    ] as const) {
+      await customer.forgetSends();
+      const url = `${wanted}&on=${page}`;
+      const form = await engineer.get(`${here}/actions`);
+      const sent = await engineer.submit(form, `${here}/url_request`, { url, reason });
+      assert.match(sent.html, /Your request waits for/);
+      const shown = await visitors.look.get(page);
+      assert.doesNotMatch(shown.html, /url-secret|do\/registration\/accept"/);
+      const offered = await visitors.support.get(page);
+      assert.match(offered.html.replaceAll(/<[^>]*>/g, ''), /127\.0\.0\.1:\d+\S* → http:\/\/127\.0\.0\.1:10/);
+      const done = await visitors.support.submit(offered, `/desk/do/registration/${what}`);
+      assert.deepEqual([done.status, await state()], [200, became], done.html);
+      assert.match((await engineer.get(here)).html, new RegExp(`Your request for .* was ${became} by `));
+      assert.doesNotMatch((await visitors.support.get(page)).html, new RegExp(`do/registration/${what}"`));
+    }
+    const [entry] = (await scene.cli.json('audit', '--of', client_token, '--what', 'accept')).slice(-1);
+    assert.equal(entry.why, `the publisher asks: ${reason}`);
+  });
+
+  it('has one state, whatever is done about a site, in any order', async () => {
+    const { db, apiDeps } = scene.h;
+    const box = apiDeps.secretBox;
+    const clientOf = (token: string) => readUrlRequest(db, box, token);
+    const step = fc.constantFrom(
+      'ask',
+      'accept',
+      'acceptOld',
+      'decline',
+      'declineOld',
+      'change',
+      'reset',
+      'register',
+      'wait',
+      'sweep',
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 14 }), async (steps) => {
+        const token = await scene.h.newClient(present);
+        let n = 0;
+        let url: string | undefined = present;
+        let old = 'req_000000000000';
+        let known: { request: string; url: string; state: string; until: number } | undefined;
+        const now = () => Date.now() + db.clockOffsetMs();
+        const waits = (request: string) =>
+          known?.state === 'waiting' && known.request === request && known.until > now();
+        const end = (state: string) => {
+          if (known?.state === 'waiting') known = { ...known, state, until: now() + 14 * dayMs };
+        };
+        for (const one of steps) {
+          if (one === 'ask') {
+            const asked = { url: `${wanted}&n=${++n}`, reason, by: 'token' };
+            const request = await askForUrl(db, box, token, asked);
+            assert.equal(request === undefined, url === undefined);
+            if (known) old = known.request;
+            if (request) known = { request, url: asked.url, state: 'waiting', until: now() + 14 * dayMs };
+          } else if (one.startsWith('accept')) {
+            const accepted = one === 'accept' ? (known?.request ?? old) : old;
+            const to = `${wanted}&to=${++n}`;
+            const done = await changeRegistration(db, token, to, 'operator', {
+              present: url ?? '',
+              accepted,
+            });
+            const may: boolean = url !== undefined && waits(accepted);
+            assert.equal(done !== undefined, may);
+            if (may) url = to;
+            if (may) end('accepted');
+          } else if (one.startsWith('decline')) {
+            const declined = one === 'decline' ? (known?.request ?? old) : old;
+            const may: boolean = waits(declined);
+            assert.equal(await declineUrl(db, token, declined), may);
+            if (may) end('declined');
+          } else if (one === 'change' && url !== undefined) {
+            url = `${present}&n=${++n}`;
+            await changeRegistration(db, token, url);
+            end('void');
+          } else if (one === 'reset' && url !== undefined) {
+            url = undefined;
+            await resetRegistration(db, token);
+            end('void');
+          } else if (one === 'register' && url === undefined) {
+            await scene.h.registerUrl(token, present);
+            url = present;
+          } else if (one === 'wait') scene.h.skip(8 * dayMs);
+          else if (one === 'sweep') {
+            await countEndpoints(db, { broken: ignore, notice: ignore });
+            if (known && known.until <= now())
+              if (known.state === 'waiting') end('void');
+              else known = undefined;
+          }
+          const found = await clientOf(token);
+          // What is over is shown until the sweep has dropped it.
+          if (known && known.until <= now() && known.state !== 'waiting') continue;
+          const due = known && (known.until <= now() ? 'void' : known.state);
+          assert.deepEqual([found?.request, found?.state, found?.url], [known?.request, due, known?.url]);
+          const listed = (await waitingUrlRequests(db, box)).filter((r) => r.clientToken === token);
+          assert.equal(listed.length, due === 'waiting' ? 1 : 0);
+        }
+      }),
+      { numRuns: 25 },
+    );
+  });
+});
