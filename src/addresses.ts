@@ -1,6 +1,6 @@
 /** Reads where the servers are: Redis by REDIS_URL, Temporal by the variables TEMPORAL_*, the service by its HOST. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 
 export type RedisAddress = ReturnType<typeof readRedisAddress>;
@@ -61,6 +61,29 @@ export function withoutPassword(url: string): string {
   const [, s = '', kind, , , hosts, rest = ''] = form.exec(url) ?? [];
   return `redis${s}${kind === undefined ? '' : `+${kind}`}://${hosts}${rest.replace(/\?.*$/s, '')}`;
 }
+
+/**
+ * Reads the certificate that Redis may demand of its callers, and its key, both in PEM.
+ * @returns undefined if the settings name none
+ * @throws RangeError without a text of a file
+ */
+export function readRedisCertificate(given: Partial<Record<(typeof certificateFiles)[number], string>>) {
+  const [file, keyFile] = certificateFiles.map((name) => given[name]);
+  if (file === undefined && keyFile === undefined) return undefined;
+  try {
+    const [cert, key] = [file, keyFile].map((path = '') => readFileSync(path, 'utf8')) as [string, string];
+    const chain = certificatesIn(cert);
+    if (chain[0]?.checkPrivateKey(createPrivateKey(key)))
+      return { cert, key, endsAtMs: Math.min(...endsOf(chain)) };
+  } catch {
+    // Said below: the error's own text may quote the file.
+  }
+  throw new RangeError(
+    `must be, with ${certificateFiles[1]}, files of a certificate and its key, both in PEM`,
+  );
+}
+
+export const certificateFiles = ['REDIS_CERTIFICATE_FILE', 'REDIS_CERTIFICATE_KEY_FILE'] as const;
 
 /** @throws RangeError if it is not percent-encoded */
 function decoded(given: string | undefined): string | undefined {

@@ -2,8 +2,13 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { readRedisAddress, readTemporalVariables, type TemporalConnectionOptions } from './addresses.js';
-import { type Constants, constants, idKeptDays } from './constants.js';
+import {
+  readRedisAddress,
+  readRedisCertificate,
+  readTemporalVariables,
+  type TemporalConnectionOptions,
+} from './addresses.js';
+import { type Constants, constants, idKeptDays, shared } from './constants.js';
 import { messageOf } from './log.js';
 
 const oneOf = <const T extends string[]>(...values: T) =>
@@ -21,7 +26,7 @@ function number({ from, to, isWhole = false }: { from?: number; to?: number; isW
 const isWebUrl = (text: string) =>
   URL.canParse(text) && /^https?:\/\/[^@/?#]+([/?#]|$)/i.test(text) && !/\s/.test(text);
 const webUrl = z.string().refine(isWebUrl, 'must be an http or https address without a user');
-const webOrigin = z
+export const webOrigin = z
   .string()
   .refine(
     (text) => isWebUrl(text) && /^[^/]+\/\/[^/?#]+\/?$/.test(text),
@@ -112,6 +117,8 @@ export const environmentSchema = z.object({
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: port.default(9464),
   REDIS_URL: redisUrl.default('redis://127.0.0.1:6379'),
+  REDIS_CERTIFICATE_FILE: z.string().optional(),
+  REDIS_CERTIFICATE_KEY_FILE: z.string().optional(),
   KEY_PREFIX: z.string().max(64, 'must have at most 64 characters').default(''),
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
@@ -134,7 +141,7 @@ export const environmentSchema = z.object({
   TRUSTED_ROOTS_FILE: z.string().optional(),
   DISTRUSTED_ROOTS: fingerprints.default([]),
   RETRY_SCHEDULE_SECONDS: scheduleSeconds.default([5, 30, 120, 600, 1800, 3600, 7200, 14400]),
-  ATTEMPT_TIMEOUT_SECONDS: number({ to: 60 }).default(10),
+  ATTEMPT_TIMEOUT_SECONDS: number({ to: shared.longestAttemptMs / 1000 }).default(10),
   OWED_RETENTION_DAYS: number({ to: 366 }).default(30),
   FAILED_RETENTION_DAYS: number({ to: 3650 }).default(90),
   SEGMENT_RETENTION_DAYS: number({ to: 3650 }).optional(),
@@ -171,6 +178,12 @@ const settings = environmentSchema.superRefine((given, ctx) => {
   const wrong = (name: string, message: string) => ctx.addIssue({ code: 'custom', path: [name], message });
   if (/^rediss?\+cluster:/.test(given.REDIS_URL) && /[{}]/.test(given.KEY_PREFIX)) {
     wrong('KEY_PREFIX', 'must have no braces: in a cluster they would put every key on one node');
+  }
+  try {
+    if (readRedisCertificate(given) && !given.REDIS_URL.startsWith('rediss'))
+      wrong('REDIS_CERTIFICATE_FILE', 'needs TLS: begin REDIS_URL with rediss');
+  } catch (err) {
+    wrong('REDIS_CERTIFICATE_FILE', messageOf(err));
   }
   if (given.REDIS_DURABILITY === 'trusted' && given.REDIS_ACK_REPLICAS > 0) {
     wrong('REDIS_ACK_REPLICAS', 'must be 0 with REDIS_DURABILITY=trusted, which asks nothing');
@@ -229,6 +242,7 @@ export function redisOptions(config: Config) {
   const { REDIS_URL, KEY_PREFIX, REDIS_DURABILITY, REDIS_ACK_REPLICAS } = config;
   return {
     url: REDIS_URL,
+    certificate: readRedisCertificate(config),
     prefix: KEY_PREFIX,
     /** If trusted, no write is confirmed. Otherwise a write is safe once it is on the disks of the server and of so many replicas. */
     durability: { trusted: REDIS_DURABILITY === 'trusted', ackReplicas: REDIS_ACK_REPLICAS },
@@ -249,8 +263,8 @@ export function deliverySettings(config: Config) {
     suspendAfterMs: config.suspendAfterMs,
     suspendMinimumAttempts: config.suspendMinimumAttempts,
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
-    /** How long an attempt holds its asset: the attempt's timeout, and 5 s for the wait before it, the resolver and settling. */
-    leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,
+    /** How long an attempt holds its asset. */
+    leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + shared.besideAttemptMs,
     retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,
     /** Attempts in flight of a client without a bound of its own. */
     maxInFlight: config.MAX_IN_FLIGHT,
@@ -274,19 +288,6 @@ export function operatorRoles({ OPERATOR_OIDC_ROLES: given }: Config) {
     ),
   );
   return { claim, roles };
-}
-
-export type OperatorsDoor = Record<'url' | 'token', string>;
-
-/** Returns where the operators' commands go over HTTP; undefined if they work on the stores. @throws ConfigError */
-export function operatorsDoor(): OperatorsDoor | undefined {
-  const [url, token] = ['OPERATOR_URL', 'OPERATOR_TOKEN'].map((name) => process.env[name]?.trim());
-  if (token && !url) throw new ConfigError('OPERATOR_TOKEN is set, but OPERATOR_URL is not.');
-  if (!url || token === undefined) return undefined;
-  // No header carries it, and the error would quote it.
-  if (!/^[!-~]+$/.test(token)) throw new ConfigError('OPERATOR_TOKEN is not one word of ASCII.');
-  if (webOrigin.safeParse(url).success) return { url, token };
-  throw new ConfigError('OPERATOR_URL is not an http or https address without a user and a path.');
 }
 
 /** Returns whether the environment itself sets the Redis server. */

@@ -34,3 +34,27 @@ export type Constants = typeof constants;
 export const idKeptDays = 30;
 /** How long the record of an ended notification is kept: two weeks in which a publisher may look for it. */
 export const recordKeptDays = 14;
+
+/** What the scripts and TypeScript share: scripts read it as `const`, in snake case (src/redis/connection/library.ts). */
+export const shared = {
+  /** While the clocks of Redis and of its caller differ by more, nothing ends for good. */
+  clocksAgreeMs: 300_000,
+  recordKeptDays,
+  /** Text: Lua would format a number in every call. */
+  recordKeptSeconds: String(recordKeptDays * 86_400),
+  /** The newest ended notifications of a client that are listed. */
+  listedAtMost: 10_000,
+  /** The number of retries that an event's workflow times, some minutes; catch-up times the later ones. */
+  shortRetries: 3,
+  /** The name of the workflow of a notification that has none. */
+  withoutWorkflow: '-',
+  longestAttemptMs: 60_000,
+  /** How much longer a lease is than an attempt: for the wait before it, the resolver and settling. */
+  besideAttemptMs: 5000,
+  /** How long a publisher's request for another URL waits, and for how long its answer is shown. */
+  urlRequestMs: 14 * dayMs,
+  /** What stands before the fingerprints of an asset's known segments (known.lua). */
+  knownHeaderBytes: 30,
+  /** 48 bits: with 200 segments on one asset, one new segment in 10^12 would be mistaken for a known one. */
+  fingerprintBytes: 6,
+};

@@ -1,5 +1,7 @@
 /** Ids and fingerprints, and how each is derived. */
+
 import { hash, randomBytes } from 'node:crypto';
+import { shared } from './constants.js';
 
 declare const brand: unique symbol;
 type Branded<B> = string & { readonly [brand]: B };
@@ -55,26 +57,30 @@ export const idOfAnswer = (bytes: Buffer): string | undefined =>
 export const notificationIdPattern = /^msg_[A-Za-z0-9_-]{22}$/;
 export const isNotificationId = (value: string): boolean => notificationIdPattern.test(value);
 
-/** 48 bits: with 200 segments on one asset, one new segment in 10^12 would be mistaken for a known one. */
-const fingerprintBytes = 6;
-
 /** Returns the fingerprints of an event's distinct segments, 6 bytes each, one after the other. */
 export function segmentFingerprints(segments: readonly string[]): Buffer {
   const distinct = new Set(segments);
-  const packed = Buffer.allocUnsafe(distinct.size * fingerprintBytes);
+  const packed = Buffer.allocUnsafe(distinct.size * shared.fingerprintBytes);
   let at = 0;
   // A string with one character per byte takes a third of the time of a buffer.
   for (const segment of distinct) {
-    at += packed.write(hash('sha256', segment, 'binary'), at, fingerprintBytes, 'latin1');
+    at += packed.write(hash('sha256', segment, 'binary'), at, shared.fingerprintBytes, 'latin1');
   }
   return packed;
 }
 
-/**
- * Returns where an asset's known segments are stored: a bucket (16,384 per client keep each hash small enough for the
- * compact encoding up to 8 million assets) and a field of 8 bytes in it.
- */
+/** Per client: they keep each hash small enough for the compact encoding up to 8 million assets. */
+export const knownBuckets = 0x4000;
+
+/** Returns where an asset's known segments are stored: a bucket and a field of 8 bytes in it. */
 export function assetSlot(platformId: string): { bucket: string; field: Buffer } {
   const digest = hash('sha256', platformId, 'buffer');
-  return { bucket: (digest.readUInt16BE(0) & 0x3fff).toString(36), field: digest.subarray(2, 10) };
+  return { bucket: (digest.readUInt16BE(0) % knownBuckets).toString(36), field: digest.subarray(2, 10) };
 }
+
+/** Returns what scripts are told of assets: the id, the bucket and the field of each, in turn. */
+export const withSlots = (platformIds: readonly string[]): (string | Buffer)[] =>
+  platformIds.flatMap((platformId) => {
+    const { bucket, field } = assetSlot(platformId);
+    return [platformId, bucket, field];
+  });

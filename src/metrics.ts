@@ -40,6 +40,7 @@ const watched = {
   asset_update_clock_seconds: "This machine's clock at the moment of the scrape",
   asset_update_sweep_schedule_paused:
     "Whether the sweep's schedule is paused (1), as this process last saw it",
+  asset_update_failing_workflows: 'Workflows whose tasks have failed in this process, and still do',
   asset_update_temporal_away: 'Whether Temporal does not serve this process (1)',
 } as const;
 

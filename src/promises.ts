@@ -15,14 +15,16 @@ export function withTimeout<T, Late = never>(
   });
 }
 
-/** Maps every item, at most `concurrency` at a time, in order: bounded, so that a long list does not flood a server. */
+/** Maps every item, at most `concurrency` at a time, in order: bounded, so that a long list does not flood a server. @param rest is awaited between */
 export async function mapInPages<T, R>(
   items: readonly T[],
   concurrency: number,
   map: (item: T) => Promise<R>,
+  rest?: () => Promise<void>,
 ): Promise<R[]> {
   const mapped: R[] = [];
   for (let start = 0; start < items.length; start += concurrency) {
+    if (start > 0) await rest?.();
     mapped.push(...(await Promise.all(items.slice(start, start + concurrency).map(map))));
   }
   return mapped;

@@ -5,7 +5,7 @@ import type { ActivityDeps } from '../activities/index.js';
 import { withoutPassword } from './addresses.js';
 import { createApi, createStartingApi } from './api/app.js';
 import { type Parts, type Role, type StartedParts, startDelivering } from './compose.js';
-import { type Config, redisOptions } from './config.js';
+import { type Config, ConfigError, redisOptions } from './config.js';
 import { createDesk } from './desk/desk.js';
 import { createReadiness, listenAdmin, lookEveryMs, type Readiness } from './http/admin.js';
 import type { Step } from './http/context.js';
@@ -15,13 +15,16 @@ import { createMetrics } from './metrics.js';
 import { openFiles } from './openFiles.js';
 import { readTargetPolicy } from './outgoing/address.js';
 import { senderOf } from './outgoing/post.js';
+import { Reach } from './outgoing/reach.js';
 import { product } from './product.js';
 import { closeDb, openDb } from './redis/connection/db.js';
 import { markStore } from './redis/connection/mark.js';
 import { servesCalls, untilServed, watchStore } from './redis/connection/needs.js';
 import { ignore } from './redis/connection/unavailable.js';
+import { getClient } from './redis/records/clients.js';
 import { readCounts } from './redis/records/counts.js';
 import { joinInstallation } from './redis/records/installation.js';
+import { joinLibraries } from './redis/records/libraries.js';
 import { watchCounts, watchStoreHealth } from './storeMetrics.js';
 import {
   askNamespace,
@@ -32,15 +35,22 @@ import {
   untilAvailable,
   type Waiting,
 } from './temporal/connection.js';
+import { watchFailingWorkflows } from './temporal/failingWorkflows.js';
+import { TemporalHealth, workerCalls } from './temporal/health.js';
+import { reasonOf, reasonsOf } from './temporal/refusal.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule } from './temporal/sweepSchedule.js';
 import { runbookPage } from './web/runbook.js';
 import { connectNative, freeSdkPort, installRuntime, readSdkMetrics, startWorkers } from './worker.js';
 
+type Failing = ReturnType<typeof watchFailingWorkflows>;
+
 /** The longest that a process takes to end, beside its settings: an attempt's lease, and closing. */
 const endsWithinSeconds = 30;
-/** Temporal may lose its store, be changed by anybody, or refuse the worker, whose library then says nothing for a minute. */
+/** Temporal may lose its store, or be changed by anybody. */
 const guardEveryMs = 15_000;
+/** Temporal may refuse the worker, whose library then says nothing for a minute. */
+const noteEveryMs = 5000;
 /** How long Temporal may take what the workers did, after the last attempt: their library waits 30 s for a silent server. */
 const reportWithinMs = 3000;
 
@@ -71,17 +81,21 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   const ended = ending.signal;
   const told = once(ended, 'abort');
   const sdkPort = role === 'api' ? undefined : await freeSdkPort();
-  installRuntime(log, sdkPort);
-  const opened = await open(role, config, log, sdkPort);
+  let onFailedTask: Failing['note'] | undefined;
+  const sdkMetrics = async () => (sdkPort === undefined ? '' : await readSdkMetrics(sdkPort));
+  const health = new TemporalHealth(log);
+  const note = async () => health.noteCounters(await sdkMetrics());
+  installRuntime(log, sdkPort, (...task) => onFailedTask?.(...task));
+  const opened = await open(role, config, log, sdkPort, health);
   const { db, link } = opened;
   let isReady = false;
   const readiness = createReadiness({
     redis: () => servesCalls(db),
-    temporal: () => askNamespace(opened.temporal, lookEveryMs),
+    temporal: () => health.look(() => askNamespace(opened.temporal, lookEveryMs)),
     ending: () => !isReady || ended.aborted,
     refused: () => db.health.reasons(),
   });
-  const { api, admin } = await listenOnPorts(opened, readiness, sdkPort);
+  const { api, admin } = await listenOnPorts(opened, readiness, sdkMetrics);
 
   const waiting = { config, log, ended, begun() {} };
   const temporalIsAway = new Promise<void>((resolve) => {
@@ -94,10 +108,12 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   await markStore(db);
   watchStore(db);
   const secretBox = await joinInstallation(db, config, log);
+  void joinLibraries(db, log);
   warnOfSettings(config, log);
 
   let workers: Awaited<ReturnType<typeof startWorkersAndSweep>> | undefined;
   const delivering = await startDelivering({ ...opened, secretBox, isWorking: () => workers !== undefined });
+  health.count = delivering.minutes.count;
   watchParts(delivering, api !== undefined);
   const becomeReady = () => {
     isReady = true;
@@ -105,7 +121,10 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   };
   const startsWorkers = async (connection: Promise<NativeConnection>) => {
     link.replace(await connection);
-    workers = await startWorkersAndSweep(await connection, waiting, delivering);
+    const failing = watchFailingWorkflows(delivering);
+    onFailedTask = failing.note;
+    const deps = { ...delivering, failing, health, note };
+    workers = await startWorkersAndSweep(await connection, waiting, deps);
     if (role === 'worker') becomeReady();
   };
   const work = native && startsWorkers(native);
@@ -134,18 +153,29 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
 }
 
 /** Opens what a process stands on. Neither Redis nor Temporal need answer yet. */
-async function open(role: Role, config: Config, log: Logger, sdkPort: number | undefined) {
+async function open(
+  role: Role,
+  config: Config,
+  log: Logger,
+  sdkPort: number | undefined,
+  health: TemporalHealth,
+) {
   // OpenTelemetry takes memory and time to load.
   const tracing =
     config.OTEL_TRACES_EXPORTER === 'otlp'
       ? (await import('./tracing.js')).startTracing(product, log)
       : undefined;
   const targetPolicy = readTargetPolicy(config, sdkPort);
-  const sender = senderOf(config, targetPolicy);
   const metrics = createMetrics();
   const db = openDb({ ...redisOptions(config), log, observe: metrics.redisObserver });
+  const accountOf = async (client: string) => (await getClient(db, client))?.accountId ?? client;
+  const sender = senderOf(config, targetPolicy, new Reach(accountOf));
   const link = replaceable(connect(config));
-  const temporal = createTemporalClient(link.connection, config, metrics.temporalAnswered);
+  const temporal = createTemporalClient(link.connection, config, (call, milliseconds, error) => {
+    metrics.temporalAnswered(call, milliseconds, error);
+    if (error === undefined) health.answered(call);
+    else health.refused(call, error);
+  });
   return { role, config, log, tracing, targetPolicy, sender, metrics, db, link, temporal };
 }
 
@@ -153,7 +183,7 @@ async function open(role: Role, config: Config, log: Logger, sdkPort: number | u
 async function listenOnPorts(
   { role, config, log, metrics, db }: Awaited<ReturnType<typeof open>>,
   readiness: () => Promise<Readiness>,
-  sdkPort: number | undefined,
+  sdkMetrics: () => Promise<string>,
 ) {
   watchStoreHealth(metrics, db.health);
   metrics.watch('asset_update_temporal_away', async () => Number(!(await readiness()).temporal));
@@ -163,7 +193,6 @@ async function listenOnPorts(
   const starting = (...own: Step[]) => createStartingApi({ log, metrics, readiness }, ...own);
   const full = () => log.warn({ open: connectionLimits.connections }, 'further connections are closed');
   const api = role === 'worker' ? undefined : await listen(config, starting(), connectionLimits, full);
-  const sdkMetrics = async () => (sdkPort === undefined ? '' : await readSdkMetrics(sdkPort));
   const admin = await listenAdmin(config, metrics, readiness, sdkMetrics, { '/runbook': runbookPage });
   admin.serve(starting);
   return { api, admin };
@@ -203,13 +232,16 @@ async function endDeliveries({ log, sender, ...delivering }: StartedParts, ended
 async function startWorkersAndSweep(
   connection: NativeConnection,
   waiting: Waiting,
-  deps: ActivityDeps & Parts,
+  deps: ActivityDeps & Parts & { failing: Failing; health: TemporalHealth; note: () => Promise<void> },
 ) {
-  const { config, temporal, log, metrics } = deps;
+  const { config, temporal, log, metrics, failing, health, note } = deps;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
+  const checks = {
+    'search attributes': () => ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log),
+    'schedule of the sweep': schedule.ensure,
+  };
   const ensureBoth = async () => {
-    await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
-    await schedule.ensure();
+    for (const check of Object.values(checks)) await check();
   };
   await untilAvailable(waiting, ensureBoth);
   const why = (err: unknown) => inWords(err, config);
@@ -220,18 +252,27 @@ async function startWorkersAndSweep(
     const paused = schedule.isPaused();
     return paused === undefined ? undefined : Number(paused);
   });
-  let isServed = true;
+  metrics.watch('asset_update_failing_workflows', failing.count);
+  const noting = setInterval(note, noteEveryMs);
   const guard = setInterval(async () => {
-    const failure = await ensureBoth().then(() => undefined, why);
-    if (failure !== undefined) log.warn({ reason: messageOf(failure) }, 'Temporal does not serve the worker');
-    else if (!isServed) log.info('Temporal serves the worker again');
-    isServed = failure === undefined;
+    for (const [call, check] of Object.entries({ ...checks, 'workflows whose tasks fail': failing.look }))
+      try {
+        await check();
+        health.answered(call);
+      } catch (err) {
+        health.refused(call, reasonOf(err) ?? 'away', true);
+        log.warn({ call, reason: messageOf(await why(err)) }, 'Temporal does not serve the worker');
+      }
   }, guardEveryMs);
   // The error of a worker that Temporal refuses does not say so.
   const failWithReason = async (err: unknown) => {
-    throw await ensureBoth().then(() => err, why);
+    await note();
+    const refused = health.refusing(workerCalls);
+    const says = `Temporal at ${config.TEMPORAL_ADDRESS} refuses the worker (${refused?.call}). `;
+    const told = refused && new ConfigError(says + reasonsOf(refused.reason).join(' '));
+    throw told ?? (await ensureBoth().then(() => err, why));
   };
-  const guarded = ended.catch(failWithReason).finally(() => clearInterval(guard));
+  const guarded = ended.catch(failWithReason).finally(() => [guard, noting].forEach(clearInterval));
   guarded.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
   return { shutdown, ended: guarded };
 }

@@ -51,6 +51,10 @@ const counted: Record<string, [help: string, value: (counts: Counts) => number |
     'For how long something could have been sent to the client furthest behind; 0 if to none',
     (c) => c.counted && Math.max(c.counted.oldestOverdueMs, 0) / 1000,
   ],
+  asset_update_worst_delivery_lag_seconds: [
+    'How long ago all had arrived at the client furthest behind that is neither paused nor suspended',
+    (c) => c.counted && Math.max(c.counted.undeliveredMs ?? 0, 0) / 1000,
+  ],
   asset_update_catch_ups_running: ['Running catch-up workflows', (c) => c.counted?.catchUps],
   asset_update_counts_age_seconds: [
     'How long ago a sweep counted owed notifications and catch-ups',

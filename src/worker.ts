@@ -13,10 +13,20 @@ import { upkeepQueueOf } from './temporal/workflowIds.js';
 /**
  * Routes the SDK's log through the service's, without payloads. Call it once per process, before the first connection.
  * @param metricsPort where on 127.0.0.1 the SDK serves its metrics; without a port the SDK counts nothing
+ * @param failedTask is told of each workflow task that fails
  */
-export function installRuntime(log: Logger, metricsPort?: number): void {
+export function installRuntime(
+  log: Logger,
+  metricsPort?: number,
+  failedTask?: (runId: string, reason: string | undefined) => unknown,
+): void {
   const logger = new DefaultLogger('TRACE', ({ level, message, meta = {} }) => {
     const { workflowId, runId, activityType, attempt, taskQueue, error } = meta;
+    if (message.startsWith('Failing workflow task') && failedTask !== undefined) {
+      // The library tells the failure as its debugger would.
+      const reason = /message: ("(?:[^"\\]|\\.)*")/.exec(String(meta.failure))?.[1];
+      return void failedTask(runId, reason);
+    }
     // Of a failed call only the code: the rest quotes the server.
     const [says = '', status = error] = message.split(/:? (?=TonicError\(|Status \{)/);
     const isOfCall = !(error instanceof Error) || error.name === 'TransportError';
@@ -67,6 +77,18 @@ export function connectNative(waiting: Waiting): Promise<NativeConnection> {
   return untilAvailable(waiting, () => NativeConnection.connect(options));
 }
 
+/** Rejects when a worker has failed: its `run` then waits for the end of polls that may not come. Keeps no process from its end. */
+function failureOf(workers: readonly Worker[]): Promise<never> {
+  return new Promise((_, reject) => {
+    const timer = setInterval(() => {
+      if (workers.every((worker) => worker.getState() === 'STOPPED')) clearInterval(timer);
+      if (!workers.some((worker) => worker.getState() === 'FAILED')) return;
+      clearInterval(timer);
+      reject(new Error("a worker of Temporal's library has failed"));
+    }, 1000).unref();
+  });
+}
+
 /**
  * Starts two workers in one process. Retries to a hanging receiver hold slots of the first, so the sweep and catch-up
  * must not wait there ({@link upkeepQueueOf}).
@@ -107,7 +129,7 @@ export async function startWorkers(
   const workers = [retries, upkeep];
   // Temporal names those that asked for work in the last minutes, whether they still run or not.
   const presence = await joinProcesses(deps.db, deps.log, deps.db.global.workers, identity);
-  const running = Promise.all(workers.map((worker) => worker.run()));
+  const running = Promise.race([Promise.all(workers.map((worker) => worker.run())), failureOf(workers)]);
   return {
     /** Accepts no new work; work under way finishes. */
     shutdown() {

@@ -1,13 +1,8 @@
 /** Accepts events, and does what the hands decide: claims and turns, attempts, timers. */
+import { shared } from '../constants.js';
 import type { OwnFailureCause } from '../metrics.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
-import {
-  type ArrivedEvent,
-  type Claim,
-  claimEvents,
-  claimsPerScript,
-  withoutWorkflow,
-} from '../redis/owed/claim.js';
+import { type ArrivedEvent, type Claim, claimEvents, claimsPerScript } from '../redis/owed/claim.js';
 import { announceClaims } from '../redis/owed/owedClients.js';
 import { runTurn, type Settled, type Taken, type Takes } from '../redis/owed/turn.js';
 import { type ClaimCall, Hand, type TurnCall } from './hand.js';
@@ -104,7 +99,7 @@ export class Hands {
   async #accept({ notify, ...event }: ArrivedEvent, key: string): Promise<Claim> {
     this.#underWay++;
     let reservation = notify ? this.deps.outbox.reserve(event) : undefined;
-    const group = reservation === undefined ? withoutWorkflow : reservation.group;
+    const group = reservation === undefined ? shared.withoutWorkflow : reservation.group;
     const decided = new Promise<Decided>((resolve, reject) => {
       const client = this.#clientOf(event.clientToken);
       client.hand.arrive({ key, event: { ...event, notify, group }, resolve, reject });

@@ -1,21 +1,21 @@
 /** Decides which outcomes a workflow waits for, and sums them up for people. */
+import { shared } from '../constants.js';
 import type { ClaimedEvent } from '../redis/owed/claim.js';
 import type { Outcome, Waiting } from '../redis/owed/standing.js';
 import { waits } from '../redis/owed/waitReasons.js';
 
-/** The number of retries that a workflow waits for, some minutes; catch-up makes the later retries (settle.lua has this number too). */
-const shortRetries = 3;
-
 /** Returns whether the event's workflow waits for this outcome; otherwise catch-up does, if the notification is still owed. */
 export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
   if (outcome.state !== 'waiting') return false;
-  return outcome.reason === 'in_flight' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
+  return (
+    outcome.reason === 'in_flight' || (outcome.reason === 'retry' && outcome.failures <= shared.shortRetries)
+  );
 }
 
 /** Returns whether the notification waits only for its turn. */
 export function isCrowded(outcome: Outcome): boolean {
   if (outcome.state !== 'waiting' || outcome.reason === 'own_failure') return false;
-  return waits[outcome.reason].isForPlace;
+  return waits[outcome.reason].endsBy === 'place';
 }
 
 /** The outcomes of a workflow's events, short enough for its history: delivered events are counted, the others listed. */

@@ -131,7 +131,7 @@ export function conclude(
   deps: SendDeps,
   clientToken: string,
   { taken, ok, attempt }: Verdict,
-  { result, inMs, failures, acceptedAt, isFirst, wasHeld, change }: Settled,
+  { result, inMs, failures, acceptedAt, isTimed, change }: Settled,
 ): void {
   const { log, metrics, notices } = deps;
   const { status, error, detail } = attempt;
@@ -143,7 +143,7 @@ export function conclude(
     );
   if (acceptedAt !== undefined) {
     const sinceMs = attempt.at - acceptedAt;
-    if (isFirst && !wasHeld) metrics.firstAttempted(taken.priority, sinceMs);
+    if (isTimed) metrics.firstAttempted(taken.priority, sinceMs);
     if (result === 'delivered') metrics.delivered(taken.priority, sinceMs + attempt.milliseconds);
   }
   if (result === 'delivered' || result === 'failed') metrics.ended(result);

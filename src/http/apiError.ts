@@ -2,6 +2,7 @@ import { TooBusy } from '../delivery/hands.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ChangeRefused } from '../redis/records/clients.js';
+import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { type ErrorCode, errors, toOauthError, wordsOf } from './errors.js';
 
 export class ApiError extends Error {
@@ -81,8 +82,8 @@ export const isUnderOauth = (path: string): boolean => /^\/oauth\//i.test(path);
 /** Returns the error as callers see it; undefined for a bug of the service. */
 export function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ApiError) return err;
-  // A client or an account that ended during the call: a repeat says so.
-  const isPassing = err instanceof TooBusy || err instanceof ChangeRefused;
+  // A client or an account that ended during the call: a repeat says so. A process without the key that others have should end.
+  const isPassing = err instanceof TooBusy || err instanceof ChangeRefused || err instanceof SecretUnreadable;
   if (isPassing || isRedisUnavailable(err)) return unavailable(err);
   if (err instanceof ResolverUnavailable) {
     return new ApiError('resolver_unavailable', err.message, { 'Retry-After': '5' });

@@ -88,7 +88,8 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
     const packed = await read(req);
     const bytes = await unpack(packed, { maxOutputLength: atMostBytes }).catch(({ code }) => {
       if (code === 'ERR_BUFFER_TOO_LARGE') throw tooLong(atMostBytes);
-      throw badParameter(`The Content-Encoding is ${named.trim()}, but the body is not, or breaks off`);
+      const how = code === 'Z_BUF_ERROR' ? 'breaks off' : 'is not';
+      throw badParameter(`The Content-Encoding is ${named.trim()}, but the body ${how}`);
     });
     return parseJson(bytes);
   };

@@ -85,6 +85,10 @@ const byStatus = {
       'Compare it with `GET /clients`, or have the operator create the client.',
     ],
     not_registered: ['The client has no URL.', 'Register one.'],
+    no_url_request: [
+      'The client has not asked for another URL lately.',
+      'Ask with `PUT /push_notifications/url_request`.',
+    ],
     no_notices_url: ['The account has no URL for notices.', 'Set one with `PUT /notices`.'],
     unknown_notification: [
       'The client has no such notification, or its record is no longer kept.',
@@ -117,8 +121,8 @@ const byStatus = {
   },
   410: {
     cursor_expired: [
-      'Updates after this place of the feed are no longer kept: 100,000 followed, or the store has lost some.',
-      'Read the feed again without `cursor`, then ask the platform for those videos of your own system that are not in it.',
+      'Updates after this place of the feed are no longer there: the store has lost some, or the place is older than `complete_since`.',
+      'Read the feed again without `cursor`.',
     ],
   },
   413: {
@@ -202,3 +206,21 @@ const invalidUnderOauth: readonly ErrorCode[] = [
 
 export const toOauthError = (code: ErrorCode): string =>
   invalidUnderOauth.includes(code) ? 'invalid_request' : code;
+
+/** Returns a character as a message may show it. */
+export function shownCharacter(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  if (code > 0x20 && code < 0x7f) return character;
+  const name = unseen[character];
+  return `U+${code.toString(16).toUpperCase().padStart(4, '0')}${name ? ` (${name})` : ''}`;
+}
+
+/** What comes along unseen from a file, a table or a page. */
+const unseen: Record<string, string> = {
+  ' ': 'blank',
+  '\t': 'tab',
+  '\n': 'line feed',
+  '\r': 'carriage return',
+  '\u00a0': 'no-break space',
+  '\ufeff': 'byte order mark',
+};

@@ -15,11 +15,12 @@ export function pickerOf(schema: z.core.$ZodType): Picker {
     );
     return (value) => {
       if (typeof value !== 'object' || value === null) return value;
-      const named = Object.entries(value).flatMap(([name, one]): [string, unknown][] => {
+      const picked: Record<string, unknown> = {};
+      for (const [name, one] of Object.entries(value)) {
         const pick = members.get(name);
-        return pick === undefined ? [] : [[name, pick(one)]];
-      });
-      return Object.fromEntries(named);
+        if (pick !== undefined) picked[name] = pick(one);
+      }
+      return picked;
     };
   }
   if (schema instanceof z.ZodArray) {

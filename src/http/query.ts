@@ -48,7 +48,9 @@ export function formDecoded(value: string, name: string): string {
   try {
     return decodeURIComponent(value.replaceAll('+', ' '));
   } catch {
-    throw badParameter(`The parameter ${shown(name)} is not correctly percent-encoded: send a % as %25`);
+    const hasBarePercent = /%(?![\da-f]{2})/i.test(value);
+    const remedy = hasBarePercent ? 'send a % as %25' : 'its bytes are no UTF-8, in which é is %C3%A9';
+    throw badParameter(`The parameter ${shown(name)} is not correctly percent-encoded: ${remedy}`);
   }
 }
 

@@ -6,7 +6,7 @@ import { notificationStates } from '../redis/owed/standing.js';
 import { waitReasons } from '../redis/owed/waitReasons.js';
 import { endpointStates } from '../redis/records/endpoint.js';
 import { readTime } from '../times.js';
-import { callersCodes, type ErrorCode, errors, toOauthError } from './errors.js';
+import { callersCodes, type ErrorCode, errors, shownCharacter, toOauthError } from './errors.js';
 
 export type Schema = Record<string, unknown>;
 
@@ -56,20 +56,17 @@ export const oneOfMany = <const Value extends string>(known: readonly Value[], d
 export const matching = (pattern: RegExp, example: string, description?: string) =>
   text(example, description).regex(pattern);
 
-/** Returns a character as a message may show it. */
-export function shownCharacter(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  return code > 0x20 && code < 0x7f ? character : `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
-}
-
 /** Describes an id, and says what is wrong with a text that can be none. @param marks its characters beside letters and digits */
 const idText = (what: string, pattern: RegExp, marks: string, example: string) => {
-  const [, count] = /\{([\d,]+)\}\$$/.exec(pattern.source) ?? [];
-  const says = `must be ${what}${count?.replace(',', ' to ')} of A-Z a-z 0-9 ${[...marks].join(' ')}`;
+  const [, prefix = '', count = ''] = /^\^(\w*)\[.*\{([\d,]+)\}\$$/.exec(pattern.source) ?? [];
+  const most = prefix.length + Number(count.split(',').at(-1));
+  const says = `must be ${what}${count.replace(',', ' to ')} of A-Z a-z 0-9 ${[...marks].join(' ')}`;
   return text(example).regex(pattern, {
     error: ({ input }) => {
       const [odd] = [...String(input)].filter((one) => !/[A-Za-z0-9]/.test(one) && !marks.includes(one));
-      return odd === undefined ? says : `${says}: it has the character ${shownCharacter(odd)}`;
+      if (odd !== undefined) return `${says}: it has the character ${shownCharacter(odd)}`;
+      const { length } = String(input);
+      return length > most ? `${says}: it has ${length} characters` : says;
     },
   });
 };
@@ -117,28 +114,10 @@ export function opened<Json>(json: Json): Json {
   return ('properties' in json ? { additionalProperties: true, ...inner } : inner) as Json;
 }
 
-function converted(schema: z.ZodType): Schema {
+/** Converts a schema with those that it names. */
+export function converted(schema: z.ZodType): Schema {
   const json = JSON.stringify(z.toJSONSchema(schema, { io: 'input' }));
   return JSON.parse(json.replaceAll('"#/$defs/', '"#/components/schemas/')) as Schema;
-}
-
-/** Returns the example of a schema, else one made of the examples of its required members. */
-export function makeExample(schema: z.ZodType): unknown {
-  const root = converted(schema);
-  const components = (root.$defs ?? {}) as Record<string, Schema>;
-  const of = (json: Schema): unknown => {
-    if (typeof json.$ref === 'string') return of(components[json.$ref.split('/').at(-1) ?? ''] ?? {});
-    if ('const' in json) return json.const;
-    const [found] = ((json.examples ?? json.enum ?? []) as unknown[]).slice(0, 1);
-    if (found !== undefined) return found;
-    const [choice] = (json.anyOf ?? []) as Schema[];
-    if (choice) return of(choice);
-    if (json.type === 'array') return [of(json.items as Schema)];
-    const properties = (json.properties ?? {}) as Record<string, Schema>;
-    const required = (json.required ?? []) as string[];
-    return Object.fromEntries(required.map((name) => [name, of(properties[name] ?? {})]));
-  };
-  return of(root);
 }
 
 export const clientTokenText = idText('a client token, ', clientTokenPattern, '_-', 'SITE0042');
@@ -168,17 +147,39 @@ export const attemptRemarks = z
   .array(oneOfMany(allRemarks, 'What it showed beside its end.').meta({ id: 'AttemptRemark' }))
   .optional();
 
+/** Until when all has arrived, and what that leaves out. */
+export const reachMembers = {
+  delivered_until: time(
+    'Each update claimed before this time and after `registered_at` has arrived, or was replaced by one that has, or ended as failed or cancelled; null without a URL.',
+  ).nullable(),
+  owed_since: time('Since when the oldest asset is owed; null if none is.').nullable(),
+  failed: integer(
+    0,
+    'The assets whose newest notification has failed; POST /notifications/recover owes them.',
+  ),
+  cancelled: integer(0, 'The notifications that ended as cancelled in the last 14 days.'),
+  registered_at: time('Since when the URL is registered; null without one.').nullable(),
+};
+
+/** How far the last replay is. */
+export const replayShown = z.object({
+  since: time(),
+  until: time(),
+  running: yesOrNo(true, 'Whether it goes on.'),
+  reached: time('It has looked at updates until then.'),
+  owed_again: integer(17, 'The assets that it has made owed again so far.'),
+  ended_at: time().nullable(),
+});
+
 export const registeredUrl = z.object({
   url: urlText,
   state: endpointState,
   state_since: time().nullable(),
   state_reason: text('registered').nullable(),
+  ...reachMembers,
   registered_at: time(),
   owed: integer(0, 'The assets that the client is owed.'),
-  failed: integer(
-    0,
-    'The assets whose newest notification has failed; POST /notifications/recover owes them.',
-  ),
+  replay: replayShown.nullable(),
   quiet_seconds: integer(0, 'The quiet period (PUT /push_notifications/quiet_period).'),
   last_success_at: time().nullable(),
   last_failure_at: time().nullable(),
@@ -207,9 +208,12 @@ export function numberFrom(least: number, most: number, absent: number, descript
     .default(absent);
 }
 
-export const limitNumber = numberFrom(1, 200, 50, 'At most this many.');
+export const limitNumber = numberFrom(1, 200, 50, 'The most entries of a page.');
 
-export const listedSinceTime = time('If older ones may be missing: when the oldest listed one was accepted.');
+/** How far an answer reaches. */
+export const completeSince = time(
+  'From when the answer is complete: what is older may be missing; null if it is complete at any age.',
+).nullable();
 
 export const notACursor = 'is not a next_cursor of this call';
 
@@ -225,7 +229,7 @@ const endReasons = ['window', 'expired', 'client_deleted', 'asset_forgotten', 'u
 const notificationMembers = {
   notification_id: notificationIdText,
   platform_id: platformIdText,
-  event_id: text('an-7731'),
+  event_id: text('an-7731', 'Absent if its record was written anew by a replay.').optional(),
   state: z.enum(notificationStates),
   priority: oneOfMany(['live', 'backfill']),
   accepted_at: time(),

@@ -201,8 +201,9 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
  */
 function describeBytes({ code = '', reason = '', rawPacket, bytesParsed }: ParserError): string {
   const text = rawPacket?.toString('latin1') ?? '';
-  const [, method] = /(?:^|\n)([a-z]{3,7}) \/\S* HTTP\//i.exec(text) ?? [];
-  if (code === 'HPE_INVALID_METHOD' && method && method !== method.toUpperCase())
+  const methods = [...text.matchAll(/(?<=^|\n)[a-z]{3,7}(?= \S+ HTTP\/)/gi)].map(String);
+  const method = methods.find((one) => one !== one.toUpperCase());
+  if (code === 'HPE_INVALID_METHOD' && method !== undefined)
     return `The method is written in capital letters: ${method.toUpperCase()}`;
   const end = text.indexOf('\n', bytesParsed);
   const lines = text.slice(0, end < 0 ? text.length : end).split('\n');

@@ -160,3 +160,15 @@ function dateOf(text = ''): number | undefined {
   const atMs = weekday.test(text) ? Date.parse(zone.test(text) ? text : `${text} GMT`) : Number.NaN;
   return Number.isNaN(atMs) ? undefined : atMs;
 }
+
+/** Statuses with which a proxy says that what is behind it fails: another address may have another. */
+const proxyStatuses = [502, 503, 504];
+
+/** True for a failure that a closed way out would look like. */
+export const isSilence = ({ error, detail, ours }: Failure): boolean =>
+  ours === undefined && (error === 'timeout' || detail === 'no_answer' || detail === 'unreachable');
+
+/** True if another address of the receiver may do better. */
+export const isOfMachine = ({ ours, status, retryAfterMs }: Partial<PostResult>): boolean =>
+  ours === undefined &&
+  (status === undefined || (proxyStatuses.includes(status) && retryAfterMs === undefined));

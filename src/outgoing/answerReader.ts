@@ -173,7 +173,8 @@ export class AnswerReader {
       this.#headBytes += to - this.#at;
       this.#at = to;
       if (isStatus) this.#checkBeginning();
-      if (this.#headBytes > maxHeadBytes) throw broken('endless_interim');
+      const isOneLine = this.#line.length > this.#headBytes / 2;
+      if (this.#headBytes > maxHeadBytes) throw broken(isOneLine ? 'not_http' : 'endless_interim');
       if (end < 0) yield;
     }
     const line = this.#line;

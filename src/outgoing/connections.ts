@@ -121,6 +121,11 @@ export class Connections {
     this.#forgetIfUnused(origin);
   }
 
+  /** The receiver of a client has answered. */
+  answered({ remoteAddress, to }: Connection, client: string): void {
+    if (remoteAddress !== undefined) this.guard.reach.answered(remoteAddress, to.port, client);
+  }
+
   /** Closes each connection once nobody holds or waits for it; resolves when all are closed. */
   close(): Promise<void> {
     return new Promise((resolve) => {

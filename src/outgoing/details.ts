@@ -1,14 +1,14 @@
 /** What went wrong in an attempt, below its class, and what to do about it: codes of the service's own, made from an error's code and never from its text. */
 
 type Words = readonly [does: string, advice: string];
-const records = 'Correct the name’s DNS records (A, AAAA).';
-const nameServers = 'Repair the domain’s name servers: they must answer to everybody.';
+const records = 'Correct the name’s DNS records (A, AAAA), or have the right URL registered.';
+const nameServers = 'Repair the domain’s name servers and its DNSSEC: they must answer to everybody.';
 const firewall = 'Let us in at every firewall; check the address in DNS.';
 const renew = 'Renew the certificate (or its intermediate), and reload the server.';
 const publicAuthority = 'Use a certificate of a public authority.';
 const byHost = 'Use a certificate that names the URL’s host, and choose it by SNI.';
 const handshakeLog =
-  'See the server’s or load balancer’s log: it may have no certificate for the URL’s host.';
+  'See the server’s or load balancer’s log: it may be overloaded, or have no certificate for the URL’s host.';
 const brokenLog =
   'See the log of the server and of each proxy before it: something crashed or cut the connection.';
 const finalStatus = 'Answer with a status from 200 on, in HTTP/1.1.';
@@ -33,7 +33,10 @@ const words = {
     ],
   },
   connect: {
-    refused: ['refuses connections', 'Start the server; check the port in the URL.'],
+    refused: [
+      'refuses connections',
+      'Start the server; check the port in the URL, and that no firewall refuses us.',
+    ],
     reset: ['resets connections', firewall],
     unreachable: ['cannot be reached', firewall],
     no_answer: ['does not answer to connections', firewall],
@@ -41,7 +44,10 @@ const words = {
   },
   tls: {
     certificate_expired: ['has a certificate that has expired', renew],
-    certificate_not_yet_valid: ['has a certificate that is not valid yet', renew],
+    certificate_not_yet_valid: [
+      'has a certificate that is not valid yet',
+      'Use a certificate that is valid by now.',
+    ],
     certificate_name: ['has a certificate for another name', byHost],
     certificate_incomplete: [
       'sends a certificate without its issuer',
@@ -80,18 +86,18 @@ const words = {
   blocked_address: {
     not_public: ['has an address that is not public', elsewhere],
     own_address: ['has an address of this service', elsewhere],
-    http_not_allowed: ['is not reached by https', elsewhere],
+    http_not_allowed: ['is not reached by https', 'Have an https URL registered.'],
   },
   protocol: {
     closed_without_answer: ['closes the connection without an answer', brokenLog],
     reset_without_answer: ['resets the connection without an answer', brokenLog],
     closed_in_status_line: ['closes the connection in the first line of its answer', brokenLog],
-    not_http: ['does not answer in HTTP', finalStatus],
+    not_http: ['does not answer in HTTP', 'Answer in HTTP/1.1, or have the right URL registered.'],
     http2_only: ['speaks HTTP/2 only', 'Enable HTTP/1.1 too.'],
     https_expected: ['expects https', wrongUrl],
     switching_protocols: ['switches to another protocol (101)', finalStatus],
     endless_interim: ['sends interim answers (1xx) without end', finalStatus],
-    request_invalid: ['cannot be sent the request', 'Set your headers again.'],
+    request_invalid: ['cannot be sent the headers that were set for it', 'Set its request headers again.'],
   },
 } as const satisfies Record<string, Record<string, Words>>;
 
@@ -103,8 +109,8 @@ const remarks = {
   ],
   one_connection: ['answers a new connection only once another is closed', serveMore],
   used_connection: [
-    'answers so on a connection that had a request before',
-    'If it takes the first request of each connection: read each body to its end before you answer, or close the connection after the answer.',
+    'answers so to a request that is not the first of its connection',
+    'If it accepts the first: read each body to its end before you answer, or close the connection after the answer.',
   ],
   clock_off: [
     'gives times that are minutes or hours off',
@@ -139,30 +145,39 @@ export const allDetails = Object.keys(byDetail) as AttemptDetail[];
 
 const signature =
   'Compare its signing secret with that of this site, and verify the raw body. If a gateway in front of it asks for a key, set that as a header of your own; if a firewall refuses us, exempt this URL there.';
+const crossSite =
+  'If your framework protects forms against cross-site requests (CSRF), exempt this URL: the signature protects it.';
 const path =
-  'Compare the path of the URL with that of your receiver. If it has moved, your account manager can change the URL.';
+  'Compare the path of the URL with that of your receiver. If it has moved, ask OPERATOR to change the URL.';
 const adviceByStatus: Record<number, string> = {
   304: 'We ask for nothing that a cache may have: answer 2xx.',
   401: signature,
-  403: signature,
+  403: `${signature} ${crossSite}`,
   404: path,
-  405: path,
-  410: 'It says with 410 that this URL is gone for good: answer 2xx there again, or ask your account manager to change the URL.',
-  429: 'Let it take more requests, or ask your account manager to lower our request rate.',
-  503: 'See its log. If it is busy, let it take more requests, or ask your account manager to lower our request rate.',
+  405: `Let it take POST requests. ${path}`,
+  410: 'It says with 410 that this URL is gone for good: answer 2xx there again, or ask OPERATOR to change the URL.',
+  419: crossSite,
+  429: 'Let it take more requests, or ask OPERATOR to lower our request rate.',
+  503: 'See its log. If it is busy, let it take more requests, or ask OPERATOR to lower our request rate.',
 };
 
-/** Says what a receiver does that fails an attempt, and what to do about it. */
-export function explainFailure(failed: { error?: string; detail?: string; status?: number }) {
-  const { error, detail = '', status } = failed;
+/** Whom a receiver's owner asks, if nobody is named. */
+export const defaultContact = 'your account manager';
+
+/** Says what a receiver does that fails an attempt, and what to do about it. @param contact whom its owner asks */
+export function explainFailure(
+  { error, detail = '', status }: { error?: string; detail?: string; status?: number },
+  contact = defaultContact,
+) {
   const [does = 'fails', advice = ''] = byDetail[detail] ?? [];
   if (status === undefined) return { does, advice };
   if (advice !== '') return { does: `answers ${status} and ${does}`, advice };
   const otherwise =
     error === 'redirect'
-      ? 'We do not follow: ask your account manager to register the final URL.'
+      ? 'We do not follow: ask OPERATOR to register the final URL.'
       : 'Look into the logs of your server and of each proxy before it at that time.';
-  return { does: `answers ${status}`, advice: adviceByStatus[status] ?? otherwise };
+  const told = (adviceByStatus[status] ?? otherwise).replace('OPERATOR', contact);
+  return { does: `answers ${status}`, advice: told };
 }
 
 /** Returns the detail of a lookup's error. @param code of c-ares */

@@ -10,10 +10,11 @@ import { type AttemptDetail, type AttemptError, connectDetail, dnsDetail } from 
  * - `descriptors`: the process or the system has no file descriptor or no memory for a socket
  * - `resolver`: the resolver does not answer anyone (see names.ts)
  * - `network`: no interface, no route to anywhere, or no local port left
+ * - `outside`: every other receiver is as silent (see reach.ts)
  * - `proxy`: the outgoing proxy is not reached, or refuses (see proxy.ts)
  * - `stalled`: the process stood still for so long that the request may no longer be sent
  */
-export const ourFailures = ['descriptors', 'resolver', 'network', 'proxy', 'stalled'] as const;
+export const ourFailures = ['descriptors', 'resolver', 'network', 'outside', 'proxy', 'stalled'] as const;
 export type Ours = (typeof ourFailures)[number];
 
 export interface Failure {

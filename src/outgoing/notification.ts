@@ -20,13 +20,15 @@ export function notificationRequest(
     platformId: string;
     event?: 'asset-update' | 'test';
     body?: string;
+    updatedAt?: string;
+    attempt?: number;
   },
   secrets: readonly string[],
   nowMs: number,
   own: Headers = {},
 ): { headers: Record<string, string>; body: string } {
   const timestampSeconds = Math.floor(nowMs / 1000);
-  const { notificationId: id, event = 'asset-update', platformId } = n;
+  const { notificationId: id, event = 'asset-update', platformId, updatedAt, attempt = 1 } = n;
   const body = n.body ?? `{"event":"${event}","platform_id":${JSON.stringify(platformId)}}`;
   return {
     headers: {
@@ -38,6 +40,9 @@ export function notificationRequest(
       'webhook-timestamp': String(timestampSeconds),
       'webhook-signature': sign(secrets, id, timestampSeconds, body),
       'webhook-client-token': n.clientToken,
+      // Neither is signed: a receiver may skip work by them, no more.
+      'webhook-updated-at': updatedAt ?? String(nowMs),
+      'webhook-attempt': String(attempt),
       ...own,
     },
     body,

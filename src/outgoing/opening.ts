@@ -2,7 +2,12 @@ import type { LookupAddress } from 'node:dns';
 import { once } from 'node:events';
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { addAbortSignal } from 'node:stream';
-import { checkServerIdentity, type SecureContext, connect as tlsConnect } from 'node:tls';
+import {
+  checkServerIdentity,
+  createSecureContext,
+  type SecureContext,
+  connect as tlsConnect,
+} from 'node:tls';
 import { withTimeout } from '../promises.js';
 import { judgeAddress, type TargetPolicy, withOwnNames } from './address.js';
 import { type DetailOf, tlsDetail } from './details.js';
@@ -17,6 +22,7 @@ import {
 import { inOrder, type Lesson } from './lessons.js';
 import type { FoundAddress, Names } from './names.js';
 import { type OutgoingProxy, otherAfterMs } from './proxy.js';
+import type { Reach } from './reach.js';
 
 /** One origin as a connection sees it. */
 export interface Destination {
@@ -39,6 +45,7 @@ export interface Guard {
   policy: TargetPolicy;
   names: Names;
   hasRoute: HasRoute;
+  reach: Reach;
   /** The certificate authorities that are trusted, if not those of Node; `short`: for a short first message. */
   trust?: { usual: SecureContext; short: SecureContext };
   /** The only way out, if there is one. */
@@ -104,7 +111,13 @@ export async function openSocket(
 }
 
 /** The key shares of a first message of less than 400 bytes: without one against quantum computers. */
-export const shortCurves = 'X25519:prime256v1:secp384r1:secp521r1';
+const shortCurves = 'X25519:prime256v1:secp384r1:secp521r1';
+
+/** Makes what connections share that trust these authorities, in PEM. */
+export const trustOf = (ca: string | string[]) => ({
+  usual: createSecureContext({ ca }),
+  short: createSecureContext({ ca, ecdhCurve: shortCurves }),
+});
 
 /** A name is asked and judged again after its TTL, within these bounds. */
 const ageMs = { least: 5_000, most: 60_000 };

@@ -1,16 +1,16 @@
 import { setImmediate as nextRound } from 'node:timers/promises';
-import { createSecureContext } from 'node:tls';
 import type { Config } from '../config.js';
 import { maxSockets } from '../openFiles.js';
 import { readTargetPolicy, type TargetPolicy } from './address.js';
-import { type PostResult, resultOf } from './answer.js';
+import { isOfMachine, isSilence, type PostResult, resultOf } from './answer.js';
 import { type AnswerReader, excerptBytes } from './answerReader.js';
 import type { Connection, ExchangeEvents } from './connection.js';
 import { type ConnectionBounds, Connections } from './connections.js';
 import { AttemptFailed, type Failure, hasRoute } from './failures.js';
 import { systemNames } from './names.js';
-import { type Guard, shortCurves } from './opening.js';
+import { type Guard, trustOf } from './opening.js';
 import { readProxy } from './proxy.js';
+import { Reach } from './reach.js';
 import type { Request } from './request.js';
 import { hostOf, parseUrl, portOf } from './target.js';
 import { readTrustedRoots } from './trust.js';
@@ -33,9 +33,10 @@ export interface SenderSettings extends Partial<Omit<Guard, 'trust'> & Connectio
 }
 
 /** Makes the sender that the settings ask for: of a process, or of an operator's command. @throws ConfigError */
-export const senderOf = (config: Config, policy = readTargetPolicy(config)) =>
+export const senderOf = (config: Config, policy = readTargetPolicy(config), reach = new Reach()) =>
   createSender({
     policy,
+    reach,
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
     proxy: readProxy(config),
     ca: readTrustedRoots(config),
@@ -68,13 +69,20 @@ export const senderOf = (config: Config, policy = readTargetPolicy(config)) =>
  * | has a proxy that is not reached, is silent or refuses the tunnel | `proxy` |
  * | stood still for so long that the request may no longer be sent | `stalled` |
  * | has no route to anywhere, no interface that is up, or no local port left | `network` |
+ * | reaches none of the receivers of several accounts that answered today, this one among them | `outside` |
  */
 export function createSender(settings: SenderSettings) {
   const { policy, timeoutMs, connectionsPerOrigin = Infinity, maxSockets = Infinity, ca } = settings;
   // Reading the authorities takes milliseconds: once, not for each connection.
   const trust = ca === undefined ? undefined : trustOf(ca);
   const connections = new Connections(
-    { ...settings, trust, names: settings.names ?? systemNames, hasRoute: settings.hasRoute ?? hasRoute },
+    {
+      ...settings,
+      trust,
+      names: settings.names ?? systemNames,
+      hasRoute: settings.hasRoute ?? hasRoute,
+      reach: settings.reach ?? new Reach(),
+    },
     { connectionsPerOrigin, maxSockets, maxLookups: settings.maxLookups ?? 256 },
   );
   const shared: Shared = { connections, timeoutMs, posting: 0 };
@@ -94,7 +102,7 @@ export function createSender(settings: SenderSettings) {
       return refuse({ error: 'blocked_address', detail: 'http_not_allowed' });
     const to = { name: target.origin, host: hostOf(target), port: portOf(target), secure };
     const connection = await connections.acquire(to, client, withinMs);
-    return connection && new Attempt(connection, target.pathname + target.search, shared);
+    return connection && new Attempt(connection, client, target.pathname + target.search, shared);
   }
 
   return {
@@ -113,11 +121,6 @@ export function createSender(settings: SenderSettings) {
   };
 }
 
-const trustOf = (ca: string | string[]) => ({
-  usual: createSecureContext({ ca }),
-  short: createSecureContext({ ca, ecdhCurve: shortCurves }),
-});
-
 const refuse = (failure: Failure): Permit => ({
   post: async () => ({ ok: false, ...failure, milliseconds: 0 }),
   release: () => undefined,
@@ -135,11 +138,6 @@ interface Shared {
 const maxBodyBytes = 16 * 1024;
 /** How long the rest of an answer may take once the headers, of a 2xx the status line, are there. Its socket is taken meanwhile, although a 2xx is already settled. */
 const bodyMs = 1_000;
-/** Statuses with which a proxy says that what is behind it fails: another address may have another. */
-const proxyStatuses = [502, 503, 504];
-const isOfMachine = ({ ours, status, retryAfterMs }: Partial<PostResult>) =>
-  ours === undefined &&
-  (status === undefined || (proxyStatuses.includes(status) && retryAfterMs === undefined));
 const afterPauseMs = { least: 250, most: 1_000 };
 
 /**
@@ -153,6 +151,7 @@ class Attempt implements ExchangeEvents {
   #timeoutMs = 0;
   #timer: NodeJS.Timeout | undefined;
   #wasPaused = false;
+  readonly #elapsedMs = () => performance.now() - this.#startedAtMs;
   #answer: AnswerReader | undefined;
   #resolve: (result: PostResult) => void = () => undefined;
   #reject: (reason: unknown) => void = () => undefined;
@@ -160,6 +159,7 @@ class Attempt implements ExchangeEvents {
 
   constructor(
     readonly connection: Connection,
+    readonly client: string,
     readonly path: string,
     readonly shared: Shared,
   ) {}
@@ -200,6 +200,7 @@ class Attempt implements ExchangeEvents {
 
   onRead(answer: AnswerReader): void {
     const isOk = answer.status < 300;
+    if (this.#answer === undefined) this.shared.connections.answered(this.connection, this.client);
     this.#answer = answer;
     if (this.#state === 'posted' && (isOk || answer.hasHeaders)) {
       this.#state = 'answered';
@@ -213,14 +214,14 @@ class Attempt implements ExchangeEvents {
   }
 
   onEnd(isReusable: boolean): void {
-    this.#settle();
+    if (this.#state !== 'known') this.#settle();
     this.#end(isReusable);
   }
 
   onError(error: unknown): void {
     // The first of the two counts.
     if (!(error instanceof AttemptFailed)) this.#reject(error);
-    this.#fail(error instanceof AttemptFailed ? error.failure : { error: 'protocol' });
+    void this.#fail(error instanceof AttemptFailed ? error.failure : { error: 'protocol' });
   }
 
   async #onTimeout(): Promise<void> {
@@ -256,9 +257,19 @@ class Attempt implements ExchangeEvents {
     this.#timer = setTimeout(() => void this.#onTimeout(), Math.max(0, ms));
   }
 
-  /** Ends the attempt before the end of its answer, or without an answer. */
-  #fail(failure: Failure): void {
-    this.#settle(failure);
+  /** Ends the attempt before the end of its answer, or without an answer: finding out whether all are silent takes up to a second. */
+  async #fail(failure: Failure): Promise<void> {
+    const { to, remoteAddress, guard } = this.connection;
+    const address = remoteAddress ?? to.found?.addresses[0]?.address;
+    let ours = failure.ours;
+    const isUnclear = guard.proxy === undefined && this.#answer === undefined && isSilence(failure);
+    if (isUnclear && address !== undefined) {
+      // What it teaches of the address is kept with the connection.
+      this.connection.judge(isOfMachine(failure));
+      this.#end(false);
+      if (await guard.reach.isLost(address, this.client, this.#startedAtMs)) ours = 'outside';
+    }
+    this.#settle({ ...failure, ours });
     this.#end(false);
   }
 
@@ -275,10 +286,6 @@ class Attempt implements ExchangeEvents {
       remoteAddress,
       ...(all.length > 0 && { remarks: all }),
     });
-  }
-
-  #elapsedMs(): number {
-    return performance.now() - this.#startedAtMs;
   }
 
   /** Gives the connection back; nothing more of an answer is read. */

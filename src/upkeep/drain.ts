@@ -1,6 +1,7 @@
 import type { DeliverDeps } from '../delivery/deliver.js';
 import { soonMs } from '../delivery/hand.js';
 import type { SendDeps } from '../delivery/send.js';
+import { moveReplay } from '../redis/notifications/replay.js';
 import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 
@@ -19,6 +20,7 @@ const lookAgainMs = 15_000;
 export async function drainClient(deps: DeliverDeps & Pick<SendDeps, 'metrics'>, clientToken: string) {
   const { hands, db, log, metrics } = deps;
   const begunAt = performance.now();
+  await moveReplay(db, clientToken);
   const leastMs = (await hands.idle(clientToken, flowMs)) ? soonMs : lookAgainMs;
   const endsAt = performance.now() + flowMs;
   let expired = 0;

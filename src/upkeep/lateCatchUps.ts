@@ -6,12 +6,12 @@ import {
   setAside,
   stoppedClients,
 } from '../redis/owed/owedClients.js';
-import { type Situation, waits } from '../redis/owed/waitReasons.js';
+import { waits } from '../redis/owed/waitReasons.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { noteOwed } from '../redis/records/attemptHistory.js';
 import { getClient } from '../redis/records/clients.js';
 import { noteCounts } from '../redis/records/counts.js';
-import { type Endpoint, getEndpoint, setHeld } from '../redis/records/endpoint.js';
+import { type Endpoint, getEndpoint, holdOf, setHeld } from '../redis/records/endpoint.js';
 import type { SweepRound } from './sweepRound.js';
 
 /** The process that sends, or catch-up, may be this late. */
@@ -46,6 +46,7 @@ export async function wakeLateCatchUps(
     owedClients: 0,
     overdueClients: 0,
     oldestOverdueMs: 0,
+    undeliveredMs: 0,
     catchUps: 0,
     failingOwed: 0,
   };
@@ -56,7 +57,11 @@ export async function wakeLateCatchUps(
     if (repairsHolds) await repairHold(db, clientToken, endpoint);
     if (!endpoint.isConsistent)
       round.noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
-    if (endpoint.owed === 0) return await setAside(db, clientToken, steadyMs);
+    if (endpoint.owed === 0 && !endpoint.replay?.runs) {
+      const isAmiss = endpoint.failed > 0 || endpoint.state !== 'active' || endpoint.held;
+      if (isAmiss) await db.redis.sadd(db.global.amissClients, clientToken);
+      return await setAside(db, clientToken, steadyMs);
+    }
     const { owed, catchUpLateMs } = endpoint;
     // It is looked at below.
     if (wasAside && !isStopped(endpoint)) return await announceChange(db, clientToken);
@@ -83,20 +88,17 @@ export async function wakeLateCatchUps(
   await Promise.all([noteCounts(db, 'counted', counted), noteOwed(db, sum.owed)]).catch(round.noteAway);
 }
 
-const stoppedBy: Situation[] = ['paused', 'suspended', 'no_url'];
-
 /** Nothing can be sent before a change that announces the client, and its catch-up is known to run. A hold may have to be repaired. */
 function isStopped({ waitingReason, inFlight, held, catchUpLateMs }: Endpoint): boolean {
-  const situation = waitingReason && waits[waitingReason].situation;
-  return (
-    situation !== undefined && stoppedBy.includes(situation) && inFlight === 0 && !held && catchUpLateMs < 0
-  );
+  const endsBy = waitingReason && waits[waitingReason].endsBy;
+  return endsBy === 'change' && inFlight === 0 && !held && catchUpLateMs < 0;
 }
 
-async function repairHold(db: Db, clientToken: string, { held }: Endpoint): Promise<void> {
+async function repairHold(db: Db, clientToken: string, { held, accountPaused }: Endpoint): Promise<void> {
   const client = await getClient(db, clientToken);
   const account = client && (await getAccount(db, client.accountId));
-  if (account && account.disabled !== held) await setHeld(db, clientToken, account.disabled);
+  const hold = account && holdOf(account);
+  if (hold !== undefined && hold !== (accountPaused ? 'paused' : held)) await setHeld(db, clientToken, hold);
 }
 
 type Sum = Omit<NonNullable<Parameters<typeof noteCounts<'counted'>>[2]>, 'failingAccounts'>;
@@ -107,12 +109,14 @@ function addUpStopped(sum: Sum, owed: number): void {
   sum.catchUps++;
 }
 
-function addUp(sum: Sum, { owed, catchUpUntil, overdueMs, state, lastError = '' }: Endpoint): void {
+function addUp(sum: Sum, endpoint: Endpoint): void {
+  const { owed, catchUpUntil, overdueMs, state, lastError = '', readAt, deliveredUntil = readAt } = endpoint;
   sum.owed += owed;
   sum.owedClients++;
   if (catchUpUntil !== undefined) sum.catchUps++;
   if (overdueMs > longOverdueMs) sum.overdueClients++;
   sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, overdueMs);
+  if (!isStopped(endpoint)) sum.undeliveredMs = Math.max(sum.undeliveredMs, readAt - deliveredUntil);
   if (state !== 'failing') return;
   sum.failing[lastError] = (sum.failing[lastError] ?? 0) + 1;
   sum.failingOwed += owed;

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { mapInPages } from '../promises.js';
 import { timeAt } from '../redis/connection/db.js';
 import { listChanges, writtenAtMs } from '../redis/records/audit.js';
 import { listStateChanges, reportStateChange } from '../redis/records/endpoint.js';
@@ -23,8 +24,17 @@ export async function reportOperatorsChanges(round: SweepRound): Promise<void> {
   const till = await timeAt(db, db.global.auditTold);
   const settledMs = writtenAtMs(last) + changeTakesMs;
   if (changes.length === 0 && (till < settledMs || Number(toldMs) >= settledMs)) return;
-  const states = await listStateChanges(db, Number(toldMs), (clientToken, err) =>
-    round.noteBroken(clientToken, { err }),
+  // A client's own, or those of an account.
+  const lately = await listChanges(db, String(Math.max(0, Number(toldMs) - changeTakesMs)));
+  const targets = [...new Set(lately.map(({ target }) => target))];
+  const sites = await mapInPages(targets, 50, (target) =>
+    db.redis.smembers(db.global.accountClients(target)),
+  );
+  const states = await listStateChanges(
+    db,
+    Number(toldMs),
+    (clientToken, err) => round.noteBroken(clientToken, { err }),
+    [...new Set([...targets, ...sites.flat()])],
   );
   // A full Redis refuses this write: the changes are then logged later, instead of by every sweep.
   await db.redis.set(db.global.auditTold, `${last} ${till}`);

@@ -1,6 +1,6 @@
 /** The programs of test/clients/corpus: real clients of each language, each run as `<program> <client>`. */
 import { join } from 'node:path';
-import { installed, makeVenv, run } from '../tools.js';
+import { briefJava, installed, makeVenv, run } from '../tools.js';
 
 const folder = join(import.meta.dirname, 'corpus');
 
@@ -64,10 +64,11 @@ export const languages: Language[] = [
     async prepare() {
       const home = await made('java', ['pom.xml', 'Callers.java'], async (cwd) => {
         const copy = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies';
-        await run('mvn', ['-q', '-B', copy, '-DoutputDirectory=lib'], { cwd });
+        const env = { ...process.env, MAVEN_OPTS: [process.env.MAVEN_OPTS ?? '', ...briefJava].join(' ') };
+        await run('mvn', ['-q', '-B', copy, '-DoutputDirectory=lib'], { cwd, env });
         await run('javac', ['-encoding', 'UTF-8', '-cp', 'lib/*', '-d', 'lib', 'Callers.java'], { cwd });
       });
-      return ['java', '-cp', `${home}/lib/*:${home}/lib`, 'Callers'];
+      return ['java', ...briefJava, '-cp', `${home}/lib/*:${home}/lib`, 'Callers'];
     },
     // Without expectContinue(true): before Java 17.0.17 java.net.http then waits for ever for a 100 that a refusal has no
     // need of (JDK-8286171).

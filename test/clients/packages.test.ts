@@ -77,14 +77,32 @@ await client.close();`,
     await run('python3', ['-m', 'pip', 'wheel', ...quiet, '--no-deps', '-w', empty, copy]);
     const [wheel = ''] = await readdir(empty);
     const home = join(empty, 'venv');
-    await run('python3', ['-m', 'venv', home]);
-    await run(join(home, 'bin/pip'), ['install', ...quiet, '--no-index', join(empty, wheel)]);
+    await run('python3', ['-m', 'venv', '--without-pip', home]);
+    const install = ['--python', home, 'install', ...quiet, '--no-index', join(empty, wheel)];
+    await run('python3', ['-m', 'pip', ...install]);
     const typed =
       'import asset_update_client, pathlib; print(pathlib.Path(asset_update_client.__file__).with_name("py.typed").exists())';
     assert.equal((await run(join(home, 'bin/python'), ['-c', typed])).stdout, 'True\n');
 
     const { client_id: CLIENT_ID, client_secret: CLIENT_SECRET } = to.account;
-    const published = run(join(home, 'bin/asset-update-publish'), [to.api.url], {
+    const publish = join(home, 'bin/asset-update-publish');
+    const without = { ...process.env, CLIENT_ID: '', CLIENT_SECRET: '' };
+    for (const [args, env, status, says] of [
+      [['--help'], without, 0, ''],
+      [[to.api.url], without, 2, /^CLIENT_ID=/],
+      [[], { CLIENT_ID, CLIENT_SECRET }, 2, /^CLIENT_ID=/],
+      [[to.api.url], { CLIENT_ID, CLIENT_SECRET }, 1, /^there are no events/],
+    ] as const) {
+      const ran = spawnSync(publish, args, {
+        env: { ...process.env, ...env },
+        input: '\n',
+        encoding: 'utf8',
+      });
+      assert.equal(ran.status, status, ran.stderr);
+      if (says) assert.match(ran.stderr, says);
+      else assert.match(ran.stdout, /^CLIENT_ID=/);
+    }
+    const published = run(publish, [to.api.url], {
       env: { ...process.env, CLIENT_ID, CLIENT_SECRET },
     });
     published.child.stdin?.end(JSON.stringify(to.event(2)));

@@ -23,7 +23,7 @@ describe('A retry comes at its time', () => {
   });
 
   const begin = async (settings: Settings) => {
-    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '7,7,7', ...settings });
+    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '7', ...settings });
     await h.startWorker({ retries: 5, upkeep: 5 });
     return receivers as [Receiver, Receiver];
   };

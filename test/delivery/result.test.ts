@@ -8,7 +8,7 @@ import { opened } from '../servers.js';
 import { startWithWorker, useHarness } from '../service.js';
 
 describe('The Temporal UI', () => {
-  const retries = { RETRY_SCHEDULE_SECONDS: '2,2,2,60', WORKFLOWS_PER_SECOND: '0.5', failingAfter: 1000 };
+  const retries = { RETRY_SCHEDULE_SECONDS: '2', WORKFLOWS_PER_SECOND: '0.5', failingAfter: 1000 };
   const scene = useHarness({ ...retries, SEARCH_ATTRIBUTE_BYTES: String(searchAttributeBytes) });
   let { h, receiver, client } = scene;
   beforeEach(() => {

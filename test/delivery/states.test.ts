@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { recordChange } from '../../src/redis/records/audit.js';
 import { listStateChanges, setPaused } from '../../src/redis/records/endpoint.js';
 import { openCli } from '../operator/cli.js';
 import { startReceiver, until } from '../receiver.js';
@@ -81,7 +82,7 @@ describe('each change of a registration’s state is logged, counted, audited an
       ['active', 'paused', 'paused'],
       ['paused', 'active', 'resumed'],
       ['active', 'paused', 'its account was disabled'],
-      ['paused', 'active', 'its account was enabled'],
+      ['paused', 'active', 'its account was enabled or resumed'],
       ['active', 'active', 'the url was changed'],
       ['active', 'not_registered', 'reset'],
     ]);
@@ -120,6 +121,9 @@ describe('each change of a registration’s state is logged, counted, audited an
     await tells(client_token, 'active');
     await cli.json('client', 'delete', client_token);
     await tells(client_token, 'not_registered');
+    const pause = { who: 'Ada', what: 'registration pause', before: null, after: null };
+    await recordChange(h.db, { ...pause, target: later.client_token });
+    await h.sweep();
     await setPaused(h.db, later.client_token, true);
     h.skip(30_000);
     await tells(later.client_token, 'paused');

@@ -5,7 +5,7 @@ import { opened } from '../servers.js';
 import { startHarness, useHarness } from '../service.js';
 
 describe('Terminating or cancelling any workflow loses nothing', () => {
-  const scene = useHarness({ RETRY_SCHEDULE_SECONDS: '20,20,20', probeScheduleMs: [300, 500] });
+  const scene = useHarness({ RETRY_SCHEDULE_SECONDS: '20', probeScheduleMs: [300, 500] });
 
   const statusOfCatchUp = async () => (await scene.h.catchUpRun(scene.client))?.status.name;
   const catchUpRuns = () => until('catch-up runs', async () => (await statusOfCatchUp()) === 'RUNNING');

@@ -3,7 +3,7 @@ import { cp, mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { newFolder } from '../servers.js';
-import { installed, makeVenv, run } from '../tools.js';
+import { briefJava, installed, makeVenv, run } from '../tools.js';
 
 const examples = join(projectDir, 'examples');
 
@@ -49,10 +49,8 @@ export const allExamples: Example[] = [
     source: 'receiver.go',
     runtime: ['go', 'version'],
     async prepare() {
-      const cwd = await newFolder();
-      const program = join(cwd, 'receiver');
-      await run('go', ['build', '-mod=readonly', '-o', program, '.'], { cwd: join(examples, 'go') });
-      return { command: program, args: [], cwd };
+      goBuilt ??= buildGo();
+      return { command: join(await goBuilt, 'receiver'), args: [], cwd: await goBuilt };
     },
   },
   {
@@ -70,7 +68,7 @@ export const allExamples: Example[] = [
     source: 'Receiver.java',
     runtime: ['javac', '--version'],
     async prepare() {
-      return { command: 'java', args: ['Receiver.java'], cwd: join(examples, 'java') };
+      return { command: 'java', args: [...briefJava, 'Receiver.java'], cwd: join(examples, 'java') };
     },
   },
   {
@@ -121,7 +119,7 @@ export const allExamples: Example[] = [
       const cwd = await made('spring', ['pom.xml', 'Receiver.java'], (home) =>
         run('mvn', ['-q', '-B', 'package'], { cwd: home }),
       );
-      return { command: 'java', args: ['-jar', 'target/receiver.jar'], cwd };
+      return { command: 'java', args: [...briefJava, '-jar', 'target/receiver.jar'], cwd };
     },
   },
   {
@@ -136,6 +134,17 @@ export const allExamples: Example[] = [
     },
   },
 ];
+
+/** The folder of the program, built for its first start. */
+let goBuilt: Promise<string> | undefined;
+
+async function buildGo(): Promise<string> {
+  const folder = await newFolder();
+  await run('go', ['build', '-mod=readonly', '-o', join(folder, 'receiver'), '.'], {
+    cwd: join(examples, 'go'),
+  });
+  return folder;
+}
 
 const made = (name: string, files: string[], install: (home: string) => Promise<unknown>): Promise<string> =>
   installed(

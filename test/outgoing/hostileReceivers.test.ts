@@ -84,7 +84,7 @@ const cases: [receiver: string, does: Does, result: Expected][] = [
   ['sends one byte of a header at a time', saysOnAndOn(`${h200}x: `, 'x', 20), fine],
   ['sends 103 for ever, slowly', saysOnAndOn('', hint, 10), broken('timeout', 'during_answer')],
   ['sends 103 for ever, fast', saysOnAndOn('', hint), broken('protocol', 'endless_interim')],
-  ['sends an endless status line', saysOnAndOn(h200.trim(), kilobyte), broken('protocol', 'endless_interim')],
+  ['sends an endless status line', saysOnAndOn(h200.trim(), kilobyte), broken('protocol', 'not_http')],
   ['keeps silent', () => undefined, broken('timeout', 'during_answer')],
   ['speaks SMTP', says('220 mail.example ESMTP\r\n'), broken('protocol', 'not_http')],
   ['speaks SSH and waits', says('SSH'), broken('protocol', 'not_http')],

@@ -106,6 +106,23 @@ describe('an own failure', () => {
     });
   }
 
+  for (const [accounts, silent] of [
+    [3, 'outside'],
+    [2, 'outside'],
+    [1, 'theirs'],
+  ] as const)
+    it(`is ${silent === 'theirs' ? 'not ' : ''}a way out that reaches none of three networks, of ${accounts} accounts, and not one or two silent receivers`, function () {
+      if (!canIsolateNetwork()) this.skip();
+      const vanishing = `${isolated} && ip route add default dev lo`;
+      assert.deepEqual(runChild('outside.ts', vanishing, ['unshare', '-n'], [String(accounts)]), [
+        [true, true, true],
+        ['theirs', true, true],
+        ['theirs', 'theirs', true],
+        [silent, silent, silent],
+        ['theirs', 'theirs', true],
+      ]);
+    });
+
   it('is a pause of the process longer than an attempt, in no receiver', async () => {
     const asked: (() => void)[] = [];
     const answer = (socket: Socket) => asked.push(() => socket.write(noContent));

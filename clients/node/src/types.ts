@@ -84,8 +84,7 @@ export class UpdatesRefused extends Error {
   override name = 'UpdatesRefused';
 
   /**
-   * @param code of the service's catalogue; `cursor_expired`: updates after `cursor` may be gone. Begin again without it, then
-   * ask the platform for those videos of your own system that are not listed
+   * @param code of the service's catalogue; `cursor_expired`: updates after `cursor` may be gone. Begin again without it
    */
   constructor(
     readonly code: string,

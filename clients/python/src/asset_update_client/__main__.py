@@ -1,7 +1,7 @@
 """CLIENT_ID=... CLIENT_SECRET=... python3 -m asset_update_client URL < events.jsonl
 
 Publishes the events of standard input, one JSON object a line, and prints the result of each. Exit status 1 if the service
-refused a call or an event, or a line is not an object.
+refused a call or an event, a line is not an object, or there is none; 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -15,18 +15,23 @@ from . import CallRefused, Event, Publisher
 
 
 def main() -> None:
-    try:
-        [url] = sys.argv[1:]
-        client_id, client_secret = os.environ["CLIENT_ID"], os.environ["CLIENT_SECRET"]
-    except (ValueError, KeyError):
-        sys.exit(__doc__)
+    asked = sys.argv[1:]
+    if "--help" in asked or "-h" in asked:
+        sys.exit(print(__doc__))
+    client_id, client_secret = os.environ.get("CLIENT_ID"), os.environ.get("CLIENT_SECRET")
+    if len(asked) != 1 or not client_id or not client_secret:
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
+    [url] = asked
     refused = False
+    lines = 0
 
     def read_events() -> Iterator[Event]:
-        nonlocal refused
+        nonlocal refused, lines
         for number, line in enumerate(sys.stdin.buffer, 1):
             if not line.strip():
                 continue
+            lines += 1
             try:
                 # Python alone reads NaN and Infinity: the service would refuse the whole call.
                 yield Event(**json.loads(line, parse_constant=int))
@@ -46,6 +51,8 @@ def main() -> None:
         sys.exit(f"broke off ({error}): events without a result may not be published")
     except KeyboardInterrupt:
         sys.exit(130)
+    if lines == 0:
+        sys.exit("there are no events on standard input")
     sys.exit(refused)
 
 

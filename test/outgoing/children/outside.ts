@@ -1,0 +1,36 @@
+/**
+ * Posts to receivers of three networks, which go silent one after another, as behind a firewall that drops every packet. The argument:
+ * of how many accounts they are.
+ */
+import { spawnSync } from 'node:child_process';
+import { createSender } from '../../../src/outgoing/post.js';
+import { Reach } from '../../../src/outgoing/reach.js';
+import { startRawReceiver } from '../rawReceiver.js';
+
+const addresses = ['198.51.100.7', '203.0.113.7', '192.0.2.7'];
+const answer = (s: { write(text: string): unknown }) => s.write('HTTP/1.1 204 No Content\r\n\r\n');
+const { port } = await startRawReceiver({ answer, host: '0.0.0.0' });
+const policy = { allowHttp: true, allowedCidrs: addresses.map((one) => `${one}/32`), ownPorts: [] };
+const accountOf = async (client: string) => String(Math.min(Number(client), Number(process.argv[2]) - 1));
+const sender = createSender({ policy, timeoutMs: 1000, reach: new Reach(accountOf) });
+const change = (how: 'add' | 'del', i: number) =>
+  spawnSync('ip', ['addr', how, `${addresses[i]}/32`, 'dev', 'lo']);
+const postAll = () =>
+  Promise.all(
+    addresses.map(async (address, i) => {
+      const url = `http://${address}:${port}/`;
+      const { ok, ours } = await sender.post({ url, client: String(i), headers: {}, body: '{}' });
+      return ok || (ours ?? 'theirs');
+    }),
+  );
+
+for (const i of [0, 1, 2]) change('add', i);
+const results = [await postAll()];
+for (const i of [0, 1, 2]) {
+  change('del', i);
+  results.push(await postAll());
+}
+change('add', 2);
+results.push(await postAll());
+process.stdout.write(JSON.stringify(results));
+process.exit();
