@@ -13,41 +13,39 @@ interface Expected {
   by: number;
   until: number;
   ended: number;
+  /** Its summary then. */
+  says?: RegExp;
 }
 
 /** By the life: what fires, and nothing else. */
 const expected: Record<string, Record<string, Expected>> = {
   quiet: {},
   'two receivers of three, 4 minutes': { ReceiversFailing: { by: 240, until: 300, ended: 420 } },
-  'all receivers, 15 minutes': { ReceiversFailing: { by: 240, until: 960, ended: 1080 } },
-  'one large receiver, 20 minutes': { LargeReceiverFailing: { by: 960, until: 1260, ended: 1380 } },
-  'an endpoint is suspended': { EndpointSuspended: { by: 180, until: 240, ended: 360 } },
+  'all receivers, 9 minutes': { ReceiversFailing: { by: 240, until: 600, ended: 675 } },
+  'one large receiver, 10 minutes': { LargeReceiverFailing: { by: 420, until: 660, ended: 675 } },
+  'an endpoint is suspended': { EndpointSuspended: { by: 180, until: 240, ended: 300 } },
   'Redis away, 60 s': {},
   'Redis away, 4 minutes': { RedisAway: { by: 180, until: 300, ended: 345 } },
   'Redis read-only, 4 minutes': { RedisRefusing: { by: 180, until: 300, ended: 345 } },
   'failover of Redis': {},
   'Redis full, 3 minutes': { RedisFull: { by: 120, until: 240, ended: 285 } },
-  'Redis slow, 9 minutes': {
-    RedisSlow: { by: 420, until: 600, ended: 690 },
-  },
-  'a drain of our own': {},
+  'Redis slow, 7 minutes': { EventsRefused: { by: 270, until: 480, ended: 570 } },
+  // The receiver is closed for two minutes: what it is owed may be told, and that Redis is busy with the drain may not.
+  'a drain of our own': { LargeReceiverFailing: { by: Infinity, until: 0, ended: 180 } },
   'Temporal away, 60 s': {},
-  'Temporal away, 5 minutes': { TemporalAway: { by: 180, until: 360, ended: 405 } },
-  'a wrong key, 4 minutes': { OwnFailures: { by: 240, until: 300, ended: 345 } },
-  'a crash loop': { CrashLoop: { by: 150, until: 150, ended: 540 } },
-  'a process ends for good': { ProcessDown: { by: 150, until: 360, ended: 390 } },
+  'Temporal away, 5 minutes': { TemporalAway: { by: 180, until: 345, ended: 375 } },
+  'a crash loop': { CrashLoop: { by: 120, until: 465, ended: 480 } },
+  'a process ends for good': { ProcessDown: { by: 150, until: 360, ended: 375 } },
   'the worker ends': {
-    NoWorker: { by: 210, until: 360, ended: 390 },
-    ProcessDown: { by: 150, until: 360, ended: 390 },
+    NoWorker: { by: 210, until: 360, ended: 375 },
+    ProcessDown: { by: 150, until: 360, ended: 375 },
   },
-  'a client with broken keys': { BrokenClients: { by: 150, until: 300, ended: 390 } },
+  'a clock behind': { ClockWrong: { by: 150, until: 300, ended: 330 } },
+  'a signing secret that is gone, 4 minutes': { OwnFailures: { by: 210, until: 300, ended: 345 } },
   'a wrong token, 3 calls a second': { CallsRefused: { by: 180, until: 240, ended: 300 } },
-  'a clock behind': { ClockWrong: { by: 165, until: 300, ended: 345 } },
+  'a client with broken keys': { BrokenClients: { by: 150, until: 300, ended: 390 } },
   'all data lost': { DataLost: { by: 90, until: 240, ended: 240 } },
 };
-
-/** The machine that recorded was busy: Redis and first attempts were late in truth. */
-const ofTheMachine = ['RedisSlow', 'ObjectiveMissed', 'FirstAttemptsLate', 'EventLoopSlow'];
 
 /** Returns the alerts that must fire at a second, and those that may: they have begun, or have not ended yet. */
 function alertsAt(name: string, second: number): { must: string[]; may: string[] } {
@@ -56,7 +54,7 @@ function alertsAt(name: string, second: number): { must: string[]; may: string[]
   const may = all.flatMap(([alert, { ended }]) =>
     second >= 60 && second <= ended && !must.includes(alert) ? [alert] : [],
   );
-  return { must, may: [...may, ...ofTheMachine.filter((alert) => !must.includes(alert))] };
+  return { must, may };
 }
 
 const rules = join(projectDir, 'deploy/prometheus/alerts.yml');
@@ -72,23 +70,27 @@ async function promtool(test: object): Promise<string> {
   return status === 0 ? '' : stdout + stderr;
 }
 
-/** Returns what promtool says of the rules over a life; empty: all is as expected. */
-function judge(name: string): Promise<string> {
+/** Has promtool judge the rules over a life: all is as expected. */
+async function judge(name: string): Promise<void> {
   const life = lives[name];
   assert.ok(life);
   const series = JSON.parse(readFileSync(join(import.meta.dirname, 'life', fileOf(name)), 'utf8'));
+  const input_series = Object.entries(series).map(([one, values]) => ({ series: one, values }));
   const seconds = Array.from({ length: life.seconds / everySeconds }, (_, i) => i * everySeconds);
-  return promtool({
-    input_series: Object.entries(series).map(([one, values]) => ({ series: one, values })),
-    promql_expr_test: seconds.map((second) => {
-      const { must, may } = alertsAt(name, second);
-      return {
-        expr: `count by (alertname) (ALERTS{alertstate="firing",alertname!~"AssetUpdate(${may.join('|')})"}) > bool 0`,
-        eval_time: `${second}s`,
-        exp_samples: must.map((alert) => ({ labels: `{alertname="AssetUpdate${alert}"}`, value: 1 })),
-      };
-    }),
+  const promql_expr_test = seconds.map((second) => {
+    const { must, may } = alertsAt(name, second);
+    return {
+      expr: `count by (alertname) (ALERTS{alertstate="firing",alertname!~"AssetUpdate(${may.join('|')})"}) > bool 0`,
+      eval_time: `${second}s`,
+      exp_samples: must.map((alert) => ({ labels: `{alertname="AssetUpdate${alert}"}`, value: 1 })),
+    };
   });
+  assert.equal(await promtool({ input_series, promql_expr_test }), '');
+  for (const [alert, { until, says }] of Object.entries(expected[name] ?? {})) {
+    // Told by promtool if no alert is expected.
+    const none = [{ alertname: `AssetUpdate${alert}`, eval_time: `${until}s`, exp_alerts: [] }];
+    if (says) assert.match(await promtool({ input_series, alert_rule_test: none }), says);
+  }
 }
 
 describe('The alerts over a recorded life', () => {
@@ -96,20 +98,15 @@ describe('The alerts over a recorded life', () => {
 
   const recorded = readdirSync(join(import.meta.dirname, 'life'));
   for (const [name, fired] of Object.entries(expected)) {
-    if (!recorded.includes(fileOf(name))) continue;
     const fires = Object.keys(fired).join(', ') || 'none';
     it(`${name}: ${fires}, and no other`, async function () {
       if (!isThere) this.skip();
-      assert.equal(await judge(name), '');
+      await judge(name);
     }).timeout(60_000);
   }
 
-  it('is judged for each life, and for each recording', () => {
-    assert.deepEqual(Object.keys(expected), Object.keys(lives));
-    assert.deepEqual(
-      recorded.filter((file) => !Object.keys(lives).map(fileOf).includes(file)),
-      [],
-    );
+  it('is judged for each recording', () => {
+    assert.deepEqual(recorded.toSorted(), Object.keys(expected).map(fileOf).toSorted());
   });
 });
 
@@ -128,6 +125,21 @@ const rows: [alert: string, series: Record<string, string>, not: number, at: num
     240,
     300,
     'No sweep has completed for 5m 0s',
+  ],
+  [
+    'OwnFailures',
+    { 'asset_update_own_failure_clients{cause="outside"}': '0x8 3x40' },
+    225,
+    300,
+    'Clients to which no attempt can be made: 3 (outside)',
+  ],
+  ['ProcessDown', { 'up{job="asset-update",instance="b"}': '1x8 0x40' }, 150, 240, 'b does not answer'],
+  [
+    'WorkflowsFailing',
+    { asset_update_failing_workflows: '0x8 2x40' },
+    150,
+    210,
+    'Tasks of 2 workflows fail, and are tried again for ever',
   ],
   [
     'SweepPaused',
@@ -201,10 +213,17 @@ const rows: [alert: string, series: Record<string, string>, not: number, at: num
   ],
   [
     'TemporalCertificateEnds',
-    { asset_update_temporal_certificates_end_timestamp_seconds: '605100x40' },
+    { 'asset_update_temporal_certificates_end_timestamp_seconds{instance="a"}': '605100x40' },
     300,
     360,
-    'The certificates that a process uses for Temporal end in 6d 23h 59m 0s',
+    'The certificates that a uses for Temporal end in 6d 23h 59m 0s',
+  ],
+  [
+    'TemporalCertificateEnds',
+    { 'asset_update_temporal_certificates_end_timestamp_seconds{instance="a"}': '700000x2 50x40' },
+    15,
+    60,
+    'The certificates that a uses for Temporal have ended',
   ],
   [
     'FirstAttemptsLate',
@@ -271,11 +290,18 @@ const rows: [alert: string, series: Record<string, string>, not: number, at: num
     360,
     'The event loop of a is late by 1s',
   ],
+  [
+    'ScrapedSeldom',
+    { [`up{${own}}`]: '1 _x3 '.repeat(12) },
+    525,
+    555,
+    'a is scraped too seldom: 2 times in 2 minutes',
+  ],
 ];
 
 describe('A rule', () => {
   for (const [alert, series, not, at, summary] of rows)
-    it(`of alerts.yml fires: ${alert}`, async function () {
+    it(`of alerts.yml fires: ${alert}: ${summary}`, async function () {
       if (spawnSync('promtool', ['--version']).status !== 0) this.skip();
       const all = Object.entries({ ...up, ...series }).map(([one, values]) => ({ series: one, values }));
       const firing = (second: number, exp_samples: object[]) => ({
@@ -289,5 +315,5 @@ describe('A rule', () => {
       const alerts = [{ alertname: `AssetUpdate${alert}`, eval_time: `${at}s`, exp_alerts: [] }];
       const told = await promtool({ input_series: all, alert_rule_test: alerts });
       assert.ok(told.includes(`summary="${summary}"`), told);
-    }).timeout(20_000);
+    }).timeout(60_000);
 });

@@ -1,4 +1,5 @@
 /** The lives that recordLife.ts records: what is done to the service, at which second. */
+import { spawnSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { startRedis } from '../../local/redis.js';
@@ -47,11 +48,6 @@ const answering = (status: number) => (stage: Stage) => {
   for (const receiver of stage.receivers.slice(0, 1)) receiver.answer = () => status;
 };
 
-async function replaceKey(stage: Stage, more: Record<string, string>): Promise<void> {
-  await stage.processOf('a').stop();
-  await stage.start('a', more);
-}
-
 async function failOver(stage: Stage, seconds: number): Promise<void> {
   const other = await startRedis({
     dir: `${stage.dir}/redis-2`,
@@ -66,15 +62,26 @@ async function failOver(stage: Stage, seconds: number): Promise<void> {
   direct.disconnect();
 }
 
-const ahead = (seconds: number) => ({
-  NODE_OPTIONS: `--import=data:text/javascript,const{now}=Date;Date.now=()=>now()+${seconds}e3`,
+/** Stops a process, and starts it again. */
+const restarted = async (stage: Stage, one: 'a' | 'b', more?: Record<string, string>) => {
+  await stage.processOf(one).stop();
+  await stage.start(one, more);
+};
+
+/** The whole process has this clock, by the package faketime: Temporal's client reads it in Rust. */
+const behind = (seconds: number) => ({
+  LD_PRELOAD: spawnSync('faketime', ['-f', '+0', 'printenv', 'LD_PRELOAD'], { encoding: 'utf8' })
+    .stdout.trim()
+    .replace('libfaketime.', 'libfaketimeMT.'),
+  FAKETIME: `-${seconds}s`,
+  FAKETIME_DONT_FAKE_MONOTONIC: '1',
 });
 
 export const lives: Record<string, Life> = {
-  quiet: { seconds: 600, act: async () => undefined },
+  quiet: { seconds: 480, act: async () => undefined },
   'two receivers of three, 4 minutes': during(300, closed([0, 1]), resumed([0, 1])),
-  'all receivers, 15 minutes': during(960, closed([0, 1, 2]), resumed([0, 1, 2])),
-  'one large receiver, 20 minutes': during(1260, closed([0]), resumed([0])),
+  'all receivers, 9 minutes': during(600, closed([0, 1, 2]), resumed([0, 1, 2]), 90),
+  'one large receiver, 10 minutes': during(660, closed([0]), resumed([0])),
   'an endpoint is suspended': during(240, answering(410), async (stage) => {
     answering(200)(stage);
     await resumeEndpoint(stage.publisher.db, stage.clients[0] ?? '');
@@ -104,8 +111,8 @@ export const lives: Record<string, Life> = {
     (stage) => stage.direct.config('SET', 'maxmemory', '0'),
     240,
   ),
-  'Redis slow, 9 minutes': during(
-    600,
+  'Redis slow, 7 minutes': during(
+    480,
     ({ proxy }) => proxy.slow({ latencyMs: 400 }),
     ({ proxy }) => proxy.slow({}),
     240,
@@ -132,14 +139,19 @@ export const lives: Record<string, Life> = {
     (stage) => stage.startTemporal(),
     300,
   ),
-  'a wrong key, 4 minutes': during(
+  'a signing secret that is gone, 4 minutes': during(
     300,
-    (stage) => replaceKey(stage, { SECRETS_KEY: `k1:${'A'.repeat(43)}=` }),
-    (stage) => replaceKey(stage, {}),
+    async (stage) => {
+      await stage.direct.del(stage.keysOf(stage.clients[0] ?? '').signingSecrets);
+      // A process remembers the secrets that it has used.
+      await restarted(stage, 'a');
+    },
+    ({ publisher, clients: [client_token = ''] }) =>
+      publisher.call('POST', 'push_notifications/signing_secret', { client_token }),
     240,
   ),
   'a crash loop': {
-    seconds: 600,
+    seconds: 480,
     async act(stage, at) {
       for (let i = 0; i < 5; i++) {
         await at(60 + 12 * i);
@@ -159,7 +171,7 @@ export const lives: Record<string, Life> = {
       360,
       (stage) => stage.processOf('b').stop(),
       (stage) => stage.start('b'),
-      240,
+      120,
     ),
     roles: { a: 'api', b: 'worker' },
   },
@@ -170,7 +182,7 @@ export const lives: Record<string, Life> = {
       await direct.lpush(keysOf(client).registration, 'x');
     },
     ({ direct, keysOf, clients: [client = ''] }) => direct.rename('kept', keysOf(client).registration),
-    420,
+    360,
   ),
   'a wrong token, 3 calls a second': {
     seconds: 420,
@@ -186,16 +198,8 @@ export const lives: Record<string, Life> = {
   },
   'a clock behind': during(
     300,
-    (stage) =>
-      stage
-        .processOf('b')
-        .stop()
-        .then(() => stage.start('b', ahead(-90))),
-    (stage) =>
-      stage
-        .processOf('b')
-        .stop()
-        .then(() => stage.start('b')),
+    (stage) => restarted(stage, 'b', behind(90)),
+    (stage) => restarted(stage, 'b'),
   ),
   'all data lost': {
     seconds: 240,

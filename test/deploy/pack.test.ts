@@ -8,8 +8,7 @@ import { openapi } from '../../src/api/reference/openapi.js';
 import { userAgent } from '../../src/outgoing/notification.js';
 import { allExamples } from '../examples/examples.js';
 import { startService } from '../program.js';
-import { newPublisher } from '../publisher.js';
-import { startReceiver, until } from '../receiver.js';
+import { newPublisher, publishOne } from '../publisher.js';
 import { newFolder, opened } from '../servers.js';
 import { run } from '../tools.js';
 
@@ -19,28 +18,55 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const expected =
   /^(dist\/(src|activities|workflows|clients)\/.+|dist\/examples\/\w+\/[Rr]eceiver\.\w+|dist\/workflow-bundle\.js|deploy\/(grafana|haproxy|temporal)\/.+|deploy\/healthcheck\.mjs|deploy\/prometheus\/alerts\.yml|docs\/[^/]+\.md|docs\/(guides|reference)\/.+|(CHANGELOG|README|SECURITY)\.md|LICENSE|package\.json)$/;
 
-describe('The tarball of npm pack', () => {
+describe('The files of a release', () => {
+  let out: string;
+  let said: string;
   let folder: string;
   let files: string[];
 
-  before(async () => {
+  before(async function () {
+    this.timeout(120_000);
     const dir = await newFolder();
-    // Without prepack: other tests use dist meanwhile, and it is built already.
-    const { stdout } = await run(
-      'npm',
-      ['pack', '--ignore-scripts', '--offline', '--json', '--pack-destination', dir],
-      { cwd: root },
-    );
-    const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[];
-    files = packed?.files.map(({ path }) => path) ?? [];
-    await run('tar', ['xzf', join(dir, packed?.filename ?? ''), '-C', dir]);
+    // Without programs that a machine may lack.
+    const bin = join(dir, 'bin');
+    await mkdir(bin);
+    for (const program of ['sh', 'env', 'tar', 'gzip', 'node', 'npm'])
+      await symlink(findOnPath(program) ?? '', join(bin, program));
+    const env = { ...process.env, PATH: bin };
+    out = join(dir, 'out');
+    const args = ['.ci/release.mjs', '--dry-run', '--out', out];
+    ({ stdout: said } = await run(process.execPath, args, { cwd: root, env }));
+    const tarball = join(out, `${manifest.name}-${manifest.version}.tgz`);
+    const { stdout: list } = await run('tar', ['tzf', tarball]);
+    files = list
+      .trim()
+      .replaceAll(/^package\//gm, '')
+      .split('\n');
+    await run('tar', ['xzf', tarball, '-C', dir]);
     folder = join(dir, 'package');
     // As docs/releases.md says: the lock file of the release lies beside the tarball.
-    await copyFile(join(root, 'package-lock.json'), join(folder, 'package-lock.json'));
+    await copyFile(join(out, 'package-lock.json'), join(folder, 'package-lock.json'));
     await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   });
 
-  it('has what runs the service, and no test, benchmark, source, data or secret', async () => {
+  it('a dry run makes them, and names what it leaves out, and their checksums hold', async () => {
+    assert.match(said, /left out: .* docker/);
+    const made = await readdir(out);
+    for (const name of ['service', 'client', 'listen']
+      .map((one) => `asset-update-${one}`)
+      .concat('asset-update'))
+      assert.ok(made.includes(`${name}-${manifest.version}.tgz`), `${name} in ${made}`);
+    assert.match(await readFile(join(out, 'NOTES.md'), 'utf8'), /### Added/);
+    await run('sha256sum', ['--check', '--strict', 'SHA256SUMS'], { cwd: out });
+    const chart = (await run('tar', ['-tzf', join(out, `asset-update-${manifest.version}.tgz`)])).stdout;
+    assert.match(chart, /^asset-update\/Chart\.yaml$/m);
+    assert.doesNotMatch(chart, /examples/);
+    const client = (await run('tar', ['-tzf', join(out, `asset-update-client-${manifest.version}.tgz`)]))
+      .stdout;
+    assert.match(client, /^package\/dist\/client\.js$/m);
+  });
+
+  it('the tarball has what runs the service, and no test, benchmark, source, data or secret', async () => {
     const unexpected = files.filter((file) => !expected.test(file));
     assert.deepEqual(unexpected, []);
     const superfluous = files.filter((file) =>
@@ -55,26 +81,34 @@ describe('The tarball of npm pack', () => {
     }
   });
 
-  it('is built before it is packed', () => {
+  it('the tarball is built before it is packed', () => {
     assert.equal(manifest.scripts.prepack, manifest.scripts.build);
   });
 
-  it('runs the operator commands', async () => {
+  it('the tarball has the same workflow bundle wherever it is built: its map knows neither the folder nor the length of its name', async () => {
+    const code = await readFile(join(folder, 'dist/workflow-bundle.js'), 'utf8');
+    const [, encoded = ''] =
+      /sourceMappingURL=data:application\/json;charset=utf-8;base64,(\S+)/.exec(code) ?? [];
+    const map = JSON.parse(Buffer.from(encoded, 'base64').toString());
+    assert.equal(map.file, 'workflow-bundle.js');
+    assert.deepEqual(
+      map.sources.filter((source: string) => source.startsWith('/')),
+      [],
+    );
+    assert.ok(!map.mappings.includes(','), 'a line has columns');
+  });
+
+  it('the tarball runs the operator commands', async () => {
     const { stdout } = await run(process.execPath, ['dist/src/operator/main.js', '--help'], { cwd: folder });
     assert.match(stdout, /^Usage: /);
   });
 
-  it('runs the API with its pages, and a worker that delivers an event', async () => {
-    const receiver = await startReceiver();
+  it('the tarball runs the API with its pages, and a worker that delivers an event', async () => {
     const service = opened(await startService({}, 'all', folder));
-    const publisher = await newPublisher(service);
     for (const path of ['/docs', '/docs/swagger-ui-bundle.js', '/console', '/console/assets/console.css']) {
       assert.equal((await fetch(`${service.url}${path}`)).status, 200, path);
     }
-    const client = await publisher.newClient();
-    await publisher.register(client, receiver.url);
-    await publisher.publish(client, 'video-1');
-    await until('the event is delivered', () => receiver.received.length === 1);
+    await publishOne(await newPublisher(service));
   });
 });
 
@@ -103,30 +137,3 @@ describe('the version of package.json', () => {
     assert.equal(userAgent, `${manifest.name}/${manifest.version}`);
   });
 });
-
-/** `npm run release -- --dry-run`, without programs that a machine may lack. */
-it('a dry run makes the files of a release, names what it leaves out, and its checksums hold', async () => {
-  const dir = await newFolder();
-  const bin = join(dir, 'bin');
-  await mkdir(bin);
-  for (const program of ['sh', 'env', 'tar', 'gzip', 'node', 'npm'])
-    await symlink(findOnPath(program) ?? '', join(bin, program));
-  const env = { ...process.env, PATH: bin };
-  const out = join(dir, 'out');
-  const args = ['.ci/release.mjs', '--dry-run', '--out', out];
-  const { stdout } = await run(process.execPath, args, { cwd: root, env });
-  assert.match(stdout, /left out: .* docker/);
-  const files = await readdir(out);
-  for (const name of ['service', 'client', 'listen']
-    .map((one) => `asset-update-${one}`)
-    .concat('asset-update'))
-    assert.ok(files.includes(`${name}-${manifest.version}.tgz`), `${name} in ${files}`);
-  assert.match(await readFile(join(out, 'NOTES.md'), 'utf8'), /### Added/);
-  await run('sha256sum', ['--check', '--strict', 'SHA256SUMS'], { cwd: out });
-  const chart = (await run('tar', ['-tzf', join(out, `asset-update-${manifest.version}.tgz`)])).stdout;
-  assert.match(chart, /^asset-update\/Chart\.yaml$/m);
-  assert.doesNotMatch(chart, /examples/);
-  const client = (await run('tar', ['-tzf', join(out, `asset-update-client-${manifest.version}.tgz`)]))
-    .stdout;
-  assert.match(client, /^package\/dist\/client\.js$/m);
-}).timeout(120_000);

@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { startProgram, startService } from '../program.js';
+import { startService } from '../program.js';
 import { until } from '../receiver.js';
 import { newFolder, opened, openForSuite } from '../servers.js';
+import { startPrometheus } from './prometheus.js';
 
 const read = (file: string): string => readFileSync(join(projectDir, 'deploy', file), 'utf8');
 
@@ -47,15 +46,6 @@ describe('GET /metrics of a running service', () => {
     assert.deepEqual(missing, []);
     assert.equal(new Set(names).size, names.length, 'none twice');
   });
-
-  it('has the metrics of the service that docs/reference/metrics.md names, and no other', async () => {
-    const page = readFileSync(join(projectDir, 'docs/reference/metrics.md'), 'utf8');
-    const rows = page.split('\n').filter((line) => line.startsWith('| `'));
-    const named = rows.flatMap((row) => row.split(' | ')[0]?.match(/\basset_update_\w+/g) ?? []);
-    const text = await (await fetch(`${service.adminUrl}/metrics`)).text();
-    const served = [...text.matchAll(/^# TYPE (asset_update_\w+) /gm)].map(([, name]) => name);
-    assert.deepEqual(named.toSorted(), served.toSorted());
-  });
 });
 
 describe('Prometheus', () => {
@@ -81,30 +71,13 @@ describe('Prometheus', () => {
     if (!isThere('prometheus')) this.skip();
     this.timeout(120_000);
     const service = opened(await startService());
-    const url = `http://127.0.0.1:${await freePort()}`;
-    await startPrometheus(await newFolder(), url, service.adminUrl);
+    const { url } = opened(await startPrometheus(await newFolder(), [service.adminUrl]));
     const queries = [...ofDashboards, ...ofAlerts.flatMap(askedBy)];
     for (const query of new Set(queries)) {
       await until(`an answer to ${query}`, () => hasAnswer(url, query), 90_000);
     }
   });
 });
-
-async function startPrometheus(dir: string, url: string, target: string): Promise<void> {
-  const config = {
-    global: { scrape_interval: '1s' },
-    scrape_configs: [{ job_name: 'asset-update', static_configs: [{ targets: [new URL(target).host] }] }],
-  };
-  // JSON is YAML, too.
-  await writeFile(join(dir, 'prometheus.yml'), JSON.stringify(config));
-  const args = [
-    `--config.file=${join(dir, 'prometheus.yml')}`,
-    `--storage.tsdb.path=${join(dir, 'data')}`,
-    `--web.listen-address=${new URL(url).host}`,
-  ];
-  opened(startProgram('prometheus', args));
-  await until('Prometheus is ready', async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.ok);
-}
 
 /** Returns the metrics that a rule reads, with their labels, but for any status: a service that works refuses no call. */
 function askedBy(expr: string): string[] {

@@ -1,8 +1,11 @@
 /**
- * Records what the service writes while a fault is made: `npx tsx test/deploy/recordLife.ts NAME...`, or without a name all lives, one
- * after the other (two hours). Each is a file of test/deploy/life: the series of two processes and `up`, scraped every 15 s, in the
- * notation of promtool. Times of the epoch are written as if the recording had begun at 0. `npm run build` comes before.
+ * Records what the service writes while a fault is made: `npx tsx test/deploy/recordLife.ts NAME...`, or without a name all lives, six side
+ * by side, which takes half of a core, and an hour. Each is a file of test/deploy/life: `up`, and the series of
+ * two processes that the rules read, scraped every 15 s, in the notation of promtool. Times of the epoch are written as if the recording
+ * had begun at 0. `npm run build` comes before. With `--prometheus` nothing is written: a real Prometheus has the rules as they are, and what
+ * it fires is printed.
  */
+import { readFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -13,17 +16,18 @@ import { startTemporal } from '../../local/temporal.js';
 import type { Role } from '../../src/compose.js';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { clientKeys } from '../../src/redis/connection/keys.js';
-import { type Service, startService } from '../program.js';
+import { beginService, type Service } from '../program.js';
 import { startProxy } from '../proxy.js';
 import { newPublisher } from '../publisher.js';
-import { type Receiver, startReceiver } from '../receiver.js';
+import { type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { callApi } from '../service.js';
 import { everySeconds, fileOf, lives } from './lives.js';
+import { firingIn, startPrometheus } from './prometheus.js';
 
 export type Stage = Awaited<ReturnType<typeof setStage>>;
 type Instance = 'a' | 'b';
 
-/** Sets up Redis behind a proxy, Temporal, two processes, and three customers with an event a second each. */
+/** Sets up Redis behind a proxy, Temporal, two processes, and three customers with an event each two seconds. */
 async function setStage(name: string) {
   const parent = join(projectDir, '.data');
   await mkdir(parent, { recursive: true });
@@ -39,13 +43,24 @@ async function setStage(name: string) {
   let temporal = await startOwnTemporal();
   const proxy = await startProxy(redis.url);
   process.env.TEST_SERVERS = JSON.stringify({ redisUrl: redis.url, temporalAddress: temporal.address });
-  const env: Record<string, string> = { REDIS_URL: `redis://127.0.0.1:${proxy.port}`, KEY_PREFIX: 'life:' };
   const life = lives[name];
-  if (life === undefined) throw new Error(`there is no life ${name}`);
+  if (life === undefined) throw new Error(`there is no life ${name}: ${Object.keys(lives).join(', ')}`);
+  const env: Record<string, string> = {
+    REDIS_URL: `redis://127.0.0.1:${proxy.port}`,
+    TEMPORAL_ADDRESS: temporal.address,
+    KEY_PREFIX: 'life:',
+  };
   const roles: Record<Instance, Role> = life.roles ?? { a: 'all', b: 'all' };
   const processes = new Map<Instance, Service>();
   const start = async (one: Instance, more: Record<string, string> = {}) => {
-    const service = await startService({ ...env, ...more }, roles[one], dir);
+    const service = await beginService({ ...env, ...more }, roles[one], dir);
+    const at = roles[one] === 'worker' ? service.adminUrl : service.url;
+    const isReady = () =>
+      fetch(`${at}/readyz`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await until(`${name}: ${one} is ready: ${service.said()}`, isReady, 300_000);
     env.SECRETS_KEY ??= `k1:${service.secretsKey}`;
     Object.assign(ports[one], {
       PORT: new URL(service.url).port,
@@ -63,6 +78,7 @@ async function setStage(name: string) {
   const adminUrl = (one: Instance) => `http://127.0.0.1:${ports[one].ADMIN_PORT}`;
   const stage = {
     dir,
+    life,
     publisher,
     receivers,
     clients,
@@ -97,7 +113,7 @@ async function setStage(name: string) {
       receivers[i] = await startReceiver(Number(new URL(receivers[i]?.url ?? '').port));
     },
     /** So many events each second for each client. */
-    eventsPerSecond: 1,
+    eventsPerSecond: 0.5,
     async stop() {
       for (const service of processes.values()) await service.stop();
       stage.direct.disconnect();
@@ -111,11 +127,13 @@ async function setStage(name: string) {
     receivers.push(receiver);
     const client = await publisher.newClient();
     clients.push(client);
-    await publisher.register(client, receiver.url);
+    await until('its URL is registered', () => succeeds(publisher.register(client, receiver.url)), 60_000);
   }
   return stage;
 }
 
+const asksPrometheus = process.argv[2] === '--prometheus';
+const names = process.argv.slice(asksPrometheus ? 3 : 2);
 let assets = 0;
 
 /** Sends each customer's events, until told to end. */
@@ -132,21 +150,33 @@ async function publish(stage: Stage, ended: () => boolean): Promise<void> {
   }
 }
 
-/** What the rules read; of histograms the borders that they read. */
-const kept =
-  /^(asset_update_(?!temporal_certificates|http_request_duration_seconds_(bucket|sum)|attempt_failures|temporal_call|group_events|accept_to_delivered|accept_to_first_attempt_seconds_sum)|process_start_time|nodejs_eventloop_lag_p99)/;
-const border = /_bucket\{.*le="([^"]+)"/;
-const borders = {
-  accept_to_first_attempt: ['1', '+Inf'],
-  attempt_duration: ['5', '+Inf'],
-};
-function isKept(series: string): boolean {
-  if (!kept.test(series)) return false;
-  const le = border.exec(series)?.[1];
-  const read = Object.entries(borders).find(([name]) => series.includes(name))?.[1];
-  if (le !== undefined && read !== undefined) return read.includes(le);
-  return !/_sum\b/.test(series);
+/** What the rules ask for: a metric, and what its labels must be. */
+const asked = [
+  ...readFileSync(join(projectDir, 'deploy/prometheus/alerts.yml'), 'utf8').matchAll(
+    /\b((?:asset_update|process|nodejs)_\w+)(?:\{(.*?)\})?/g,
+  ),
+].map(([, metric, matchers = '']) => ({
+  metric,
+  labels: [...matchers.matchAll(/(\w+)(=|!~|=~)"([^"]*)"/g)].filter(([, label]) => label !== 'job'),
+}));
+
+/** Whether a rule reads a series. */
+function isRead(name: string, labels: string): boolean {
+  const labelOf = (label = '') => new RegExp(`\\b${label}="([^"]*)"`).exec(labels)?.[1] ?? '';
+  return asked.some(
+    ({ metric, labels: wanted }) =>
+      metric === name &&
+      wanted.every(
+        ([, label, how, value]) => new RegExp(`^(${value})$`).test(labelOf(label)) === (how !== '!~'),
+      ),
+  );
 }
+
+/** Whether a rule misses nothing without a series: one of several that stayed 0, or a time that never comes. */
+const saysNothing = (series: string, values: readonly string[]): boolean =>
+  /_certificates_end_/.test(series) ||
+  (/\b(error|reason|cause|status|result)=/.test(series) &&
+    values.every((value) => value === '0' || value === '_'));
 
 const ofTheEpoch = /_timestamp_seconds|clock_seconds|process_start_time/;
 
@@ -182,16 +212,21 @@ async function scrapeOne(
   note(`up{${own}}`, text === undefined ? '0' : '1');
   for (const line of text?.split('\n') ?? []) {
     const [, name = '', labels = '', value = ''] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
-    const full = `${name}{${labels === '' ? own : `${labels},${own}`}}`;
-    if (!isKept(full)) continue;
+    if (!isRead(name, labels)) continue;
     const number = Number(value);
     const shown = ofTheEpoch.test(name) && Number.isFinite(number) ? number - beganMs / 1000 : number;
-    note(full, Number.isFinite(shown) ? String(Number(shown.toFixed(4))) : value);
+    note(
+      `${name}{${labels === '' ? own : `${labels},${own}`}}`,
+      Number.isFinite(shown) ? String(Number(shown.toFixed(4))) : value,
+    );
   }
 }
 
-/** Writes values in the notation of promtool: a value, and how often the same or none follows. */
-function pack(values: readonly string[]): string {
+/** Writes values in the notation of promtool: a value, and how often the same or none follows. A series that is gone is stale at once. */
+function pack(scraped: readonly string[]): string {
+  const values = scraped.map((value, i) =>
+    value === '_' && (scraped[i - 1] ?? '_') !== '_' ? 'stale' : value,
+  );
   const packed: string[] = [];
   for (let at = 0; at < values.length; ) {
     const value = values[at] as string;
@@ -204,31 +239,48 @@ function pack(values: readonly string[]): string {
   return packed.join(' ');
 }
 
-async function record(name: string): Promise<void> {
-  const life = lives[name];
-  if (life === undefined) throw new Error(`there is no life ${name}: ${Object.keys(lives).join(', ')}`);
+/** Sets a stage. @returns what resolves when the life there is over */
+async function begin(name: string): Promise<{ life: Promise<void> }> {
   const stage = await setStage(name);
+  return { life: record(name, stage).finally(() => stage.stop()) };
+}
+
+async function record(name: string, stage: Stage): Promise<void> {
+  const targets = [stage.adminUrl('a'), stage.adminUrl('b')];
+  const prometheus = asksPrometheus && (await startPrometheus(join(stage.dir, 'prometheus'), targets, true));
   let isOver = false;
+  const publishing = publish(stage, () => isOver);
   try {
-    const publishing = publish(stage, () => isOver);
     // The first sweeps have counted, and the first attempts are made.
     await pause(70_000);
     const beganMs = Date.now();
-    const acting = life.act(stage, (second) => pause(Math.max(0, beganMs + second * 1000 - Date.now())));
-    const series = await scrape(stage, life.seconds, beganMs);
-    await acting;
-    isOver = true;
-    await publishing;
-    const lines = [...series].map(
-      ([one, values]) => `${JSON.stringify(one)}: ${JSON.stringify(pack(values))}`,
+    console.info(`${new Date().toISOString()} ${name}: begins`);
+    const acting = stage.life.act(stage, (second) =>
+      pause(Math.max(0, beganMs + second * 1000 - Date.now())),
     );
-    await writeFile(join(import.meta.dirname, `life/${fileOf(name)}`), `{\n${lines.sort().join(',\n')}\n}\n`);
-    console.info(`${name}: ${series.size} series`);
+    const series = await scrape(stage, stage.life.seconds, beganMs);
+    await acting;
+    if (prometheus) return console.info(`${name}: ${await firingIn(prometheus, beganMs)}`);
+    const read = [...series].filter(([one, values]) => !saysNothing(one, values)).sort();
+    const packed = Object.fromEntries(read.map(([one, values]) => [one, pack(values)]));
+    await writeFile(join(import.meta.dirname, `life/${fileOf(name)}`), `${JSON.stringify(packed)}\n`);
+    console.info(`${name}: ${read.length} series`);
   } finally {
     isOver = true;
-    await stage.stop();
+    await publishing;
   }
 }
 
-for (const name of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(lives)) await record(name);
+const sideBySide = 6;
+const wanted = names.length > 0 ? names : Object.keys(lives);
+while (wanted.length > 0) {
+  const begun: Promise<unknown>[] = [];
+  // One stage after the other: the start of a process takes a core for seconds.
+  for (const name of wanted.splice(0, sideBySide)) {
+    const failed = (err: unknown) => console.error(`${name}:`, err);
+    const { life } = (await begin(name).catch(failed)) ?? {};
+    begun.push(life?.catch(failed) ?? Promise.resolve());
+  }
+  await Promise.all(begun);
+}
 process.exit();

@@ -72,6 +72,19 @@ ${blocks.join('')}{{- end }}
 `;
 }
 
+/** Finds the greatest number that a setting takes, if it takes numbers up to one. */
+function mostOf(takes: (text: string) => boolean): { maximum?: number } {
+  const least = [1, 40].find((one) => takes(String(one)) && !takes('true') && !takes('x'));
+  let [most, over] = [least ?? 0, 1e9];
+  if (least === undefined || takes(String(over))) return {};
+  while (over - most > 1) {
+    const middle = Math.floor((most + over) / 2);
+    if (takes(String(middle))) most = middle;
+    else over = middle;
+  }
+  return { maximum: most };
+}
+
 /** Returns the schema of the values, with every setting of the service in `config`, numbers and flags as such. */
 export function valuesSchema(): object {
   const schema = JSON.parse(readFileSync(schemaFile, 'utf8'));
@@ -83,9 +96,13 @@ export function valuesSchema(): object {
       : takes('1') && takes('true')
         ? { enum: [true, false, 'true', 'false', '1', '0', ''] }
         : takes('1') || takes('40')
-          ? { type: ['number', 'string'], pattern: takes('40,50') ? '^[0-9., ]*$' : '^[0-9.]*$' }
+          ? {
+              type: ['number', 'string'],
+              pattern: takes('40,50') ? '^[0-9., ]*$' : '^[0-9.]*$',
+              ...mostOf(takes),
+            }
           : { type: ['string', 'number'] };
-    return [name, config.properties[name] ?? type] as const;
+    return [name, { ...type, ...config.properties[name], ...mostOf(takes) }] as const;
   });
   config.properties = Object.fromEntries(named);
   const others = '^(TEMPORAL_(TLS|GRPC_META)[A-Z0-9_]*|TEMPORAL_(PROFILE|CONFIG_FILE)|OTEL_[A-Z0-9_]+)$';

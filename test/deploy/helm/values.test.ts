@@ -15,7 +15,7 @@ interface Values {
 
 const read = (file: string): string => readFileSync(join(chartDir, file), 'utf8');
 const examples = readdirSync(join(chartDir, 'examples'));
-const generate = 'npx tsx test/deploy/helm/generated.ts';
+const generate = 'npx tsx test/deploy/helm/generated.ts && npx biome format --write deploy';
 const files = ['values.yaml', ...examples.map((file) => `examples/${file}`)];
 
 describe('the values of the Helm chart', () => {
@@ -42,6 +42,23 @@ describe('the values of the Helm chart', () => {
       const validate = new Ajv({ strict: false }).compile(config.properties[name]);
       const refused = taken.filter((text) => !validate(text));
       assert.deepEqual(refused, [], name);
+      const { maximum } = config.properties[name] as { maximum?: number };
+      if (maximum === undefined) continue;
+      assert.ok(of.safeParse(String(maximum)).success && !of.safeParse(String(maximum + 1)).success, name);
+      assert.ok(validate(maximum) && !validate(maximum + 1), name);
+    }
+  });
+
+  it('put a process on no loopback address', () => {
+    const { config } = JSON.parse(read('values.schema.json')).properties;
+    for (const name of ['HOST', 'ADMIN_HOST']) {
+      const validate = new Ajv({ strict: false }).compile(config.properties[name]);
+      const hosts = ['127.0.0.1', '127.1', 'localhost', '::1', '0.0.0.0', '::', '10.0.0.1'];
+      assert.deepEqual(
+        hosts.filter((host) => validate(host)),
+        ['0.0.0.0', '::', '10.0.0.1'],
+        name,
+      );
     }
   });
 

@@ -4,6 +4,7 @@
 {{- end }}
 
 {{- define "asset-update.env" -}}
+{{- if eq (int .Values.config.PORT) (int .Values.config.ADMIN_PORT) }}{{ fail "config.PORT and config.ADMIN_PORT are the same" }}{{ end }}
 {{- range $name, $value := .Values.config }}
 {{- if hasKey $.Values.secretEnv $name }}{{ fail (printf "%s is in config and in secretEnv" $name) }}{{ end }}
 {{- if not (kindIs "invalid" $value) }}
