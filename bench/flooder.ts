@@ -1,4 +1,5 @@
-/** A process: sends one request over many connections, again and again, until it is told to stop. */
+/** A process: sends one request over many connections, again and again, until it is told to stop. It yields the cores to the service. */
+import { constants, setPriority } from 'node:os';
 import { type Dispatcher, Pool } from 'undici';
 
 export interface Flood {
@@ -13,6 +14,7 @@ export type ToFlooder = { kind: 'flood'; flood: Flood } | { kind: 'end' };
 export type FromFlooder = { kind: 'ready' } | { kind: 'ended'; statuses: Record<number, number> };
 
 let isOver = false;
+setPriority(constants.priority.PRIORITY_LOW);
 process.on('message', (message: ToFlooder) => {
   if (message.kind === 'flood') void flood(message.flood);
   else isOver = true;

@@ -1,6 +1,7 @@
 /**
- * A process: the floor for events, the least that any design of the service pays. Koa reads JSON, Redis takes a durable
- * write of two commands, the answer is 202; then one POST by undici to the receiver, and another write of two commands.
+ * A process: the floor for events, the least that a design of the service pays. Koa reads JSON, Redis takes a durable
+ * write of two commands for each event of the request, the answer is 202; then one POST by undici to the receiver for each event, and
+ * another write of two commands.
  * There is no token, signature, lease, log, metric, retry or Temporal.
  */
 import { randomUUID } from 'node:crypto';
@@ -17,22 +18,27 @@ interface FloorEvent {
 }
 
 const redis = new Redis(process.env.REDIS_URL ?? '');
-const receiver = new Pool(process.env.RECEIVER_URL ?? '');
+// As many as callers in the load with most of them: a batch opens no more.
+const receiver = new Pool(process.env.RECEIVER_URL ?? '', { connections: 256 });
 const recordForSeconds = 3600;
 
 const app = new Koa();
 app.use(async (ctx) => {
-  const event = (await readJson(ctx.req)) as FloorEvent;
-  const id = randomUUID();
-  await write(
-    redis
-      .pipeline()
+  const given = (await readJson(ctx.req)) as FloorEvent | { events: FloorEvent[] };
+  const taken = ('events' in given ? given.events : [given]).map((event) => ({ event, id: randomUUID() }));
+  const commands = redis.pipeline();
+  for (const { event, id } of taken)
+    commands
       .hset(owedKey(event), event.platform_id, id)
-      .set(recordKey(id), JSON.stringify(event), 'EX', recordForSeconds),
-  );
+      .set(recordKey(id), JSON.stringify(event), 'EX', recordForSeconds);
+  await write(commands);
+  const results = taken.map(({ event, id }) => {
+    return { event_id: event.event_id, notification: 'queued', notification_id: id };
+  });
   ctx.status = 202;
-  ctx.body = { event_id: event.event_id, notification: 'queued', notification_id: id };
-  deliver(event, id).catch((err) => console.error('floor: not delivered:', err));
+  ctx.body = 'events' in given ? { results } : results[0];
+  for (const { event, id } of taken)
+    deliver(event, id).catch((err) => console.error('floor: not delivered:', err));
 });
 
 async function deliver(event: FloorEvent, id: string): Promise<void> {

@@ -61,12 +61,15 @@ export interface ReceiverBehaviour {
   closesConnections: boolean;
   /** The first POST of one in ten ids is answered 503. */
   refusesOneInTen: boolean;
+  /** Nothing listens. */
+  isDown: boolean;
 }
 
 export const usualBehaviour: ReceiverBehaviour = {
   latencyMs: 0,
   closesConnections: false,
   refusesOneInTen: false,
+  isDown: false,
 };
 
 /** `collect` returns the POSTs answered with 204 since the last `collect`. */

@@ -15,8 +15,6 @@ export interface Load {
   /** Every event brings only segments that are known: the service answers `none` and sends nothing. */
   isKnown?: true;
   receiver?: Partial<ReceiverBehaviour>;
-  /** The pace of the floor, which takes single events only; by default the same. */
-  floorPace?: Pace;
 }
 
 export const callers = (publishers: number): Pace => ({ kind: 'concurrency', publishers });
@@ -32,26 +30,24 @@ const burst = (latencyMs: number): Load => ({
   clients: 1,
   total: 500,
   receiver: { latencyMs },
-  floorPace: callers(64),
 });
 
 /** All loads, in the order of the tables. */
 export const loads: readonly Load[] = [
   singleEvents(64),
   singleEvents(256),
-  { name: 'batch-100', pace: callers(8), batchSize: 100, floorPace: callers(256) },
+  { name: 'batch-100', pace: callers(8), batchSize: 100 },
   {
     name: 'client-batch-100',
     pace: callers(16),
     batchSize: 100,
     eventsPerTurn: 100,
-    floorPace: callers(256),
   },
   ...[10, 40, 100, 130, 400, 800].map(rate),
   burst(0),
   burst(50),
   { name: 'known-64', pace: callers(64), isKnown: true },
-  { name: 'known-batch-100', pace: callers(16), batchSize: 100, isKnown: true, floorPace: callers(64) },
+  { name: 'known-batch-100', pace: callers(16), batchSize: 100, isKnown: true },
   { name: 'slow-64', pace: callers(64), clients: 60, receiver: { latencyMs: 200 } },
   { name: 'slow-256', pace: callers(256), clients: 60, receiver: { latencyMs: 200 } },
   { name: 'refusing-64', pace: callers(64), receiver: { refusesOneInTen: true } },

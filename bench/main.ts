@@ -6,6 +6,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { projectDir } from '../src/operator/npmStart.js';
+import { contestCommand } from './contest/command.js';
+import { growthCommand } from './growth.js';
 import { callers, describe, type Load, loads, perSecond } from './loads.js';
 import { neighboursCommand } from './neighbours.js';
 import type { Pids } from './processUsage.js';
@@ -56,6 +58,8 @@ const program = new Command('bench')
   .option('--out <folder>', 'for results.json and results.md')
   .enablePositionalOptions()
   .addCommand(neighboursCommand(positive))
+  .addCommand(growthCommand(positive))
+  .addCommand(contestCommand(positive))
   .action(run);
 
 await program.parseAsync();

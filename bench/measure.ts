@@ -111,7 +111,7 @@ function countBetween(times: readonly number[], from: number, to: number): numbe
   return times.reduce((n, at) => (at >= from && at < to ? n + 1 : n), 0);
 }
 
-function latency(values: readonly number[]): Latency {
+export function latency(values: readonly number[]): Latency {
   const sorted = [...values].sort((a, b) => a - b);
   return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99), max: percentile(sorted, 1) };
 }

@@ -1,17 +1,23 @@
-/** `npm run bench -- neighbours`: the time of POST /enrichments beside a flood of each call of the API, by one account or by strangers. */
+/**
+ * `npm run bench -- neighbours`: the time of POST /enrichments, and of delivery, beside a flood of each call of the API, by one account
+ * or by strangers. With `--search` beside several at once that a seed draws, the worst of them five times.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type Dispatcher, request } from 'undici';
 import { startChild } from './child.js';
 import type { Flood, FromFlooder, ToFlooder } from './flooder.js';
 import { perSecond } from './loads.js';
-import { type Latency, measure } from './measure.js';
+import { measure, type Round } from './measure.js';
+import { spread } from './report.js';
 import { startTheatre, type Theatre } from './theatre.js';
 
 interface Options {
   duration: number;
   rate: number;
   connections: number;
+  search?: number;
+  seed: number;
 }
 
 export const neighboursCommand = (positive: (text: string) => number) =>
@@ -21,33 +27,54 @@ export const neighboursCommand = (positive: (text: string) => number) =>
     .option('--duration <seconds>', 'of each flood', positive, 10)
     .option('--rate <n>', 'events per second', positive, 50)
     .option('--connections <n>', 'of the flood', positive, 128)
+    .option('--search <minutes>', 'draws calls, sizes and connections, and repeats the worst', positive)
+    .option('--seed <n>', 'of the search', positive, 1)
     .action(run);
 
 async function run(named: string[], options: Options): Promise<void> {
   const theatre = await startTheatre({ split: false, givenPids: {}, defaultLimits: true });
   try {
     const clients = await theatre.service.newClients(20);
-    const print = (name: string, { p50, p99 }: Latency, quietP99?: number, statuses: object = {}) => {
+    const print = (
+      name: string,
+      { answer: { p50, p99 } }: Round,
+      quietP99?: number,
+      statuses: object = {},
+    ) => {
       const beside = quietP99 === undefined ? '' : (p99 / quietP99).toFixed(1);
       const answered = Object.entries(statuses).map(([status, count]) => `${status}: ${count}`);
       console.log(`| ${name} | ${p50.toFixed(1)} | ${p99.toFixed(1)} | ${beside} | ${answered.join(', ')} |`);
       return p99;
     };
     const answers = () => answersAtRate(theatre, clients, options);
+    const beside = async (some: readonly Flood[]) => {
+      const children = await Promise.all(some.map(() => startChild<ToFlooder, FromFlooder>('flooder')));
+      for (const [i, flood] of some.entries()) children[i]?.child.send({ kind: 'flood', flood });
+      await sleep(1000);
+      const round = await answers();
+      const statuses: Record<string, number> = {};
+      for (const { child } of children) {
+        child.send({ kind: 'end' });
+        for (const [status, count] of Object.entries((await child.next('ended')).statuses))
+          statuses[status] = (statuses[status] ?? 0) + count;
+        await child.stop();
+      }
+      return { round, statuses };
+    };
     await answers();
+    if (options.search) {
+      const floods = await floodsOf(theatre, clients[0] ?? '', options);
+      await search(floods, async (some) => (await beside(some)).round, options.search, options.seed);
+      return;
+    }
     console.log(
       '| beside | p50 ms | p99 ms | p99 to the quiet one | answers of the flood |\n|---|---|---|---|---|',
     );
     const quiet = (print('nothing', await answers()) + print('nothing', await answers())) / 2;
     const floods = await floodsOf(theatre, clients[0] ?? '', options);
     for (const flood of floods.filter(({ name }) => named.every((part) => name.includes(part)))) {
-      const { child } = await startChild<ToFlooder, FromFlooder>('flooder');
-      child.send({ kind: 'flood', flood });
-      await sleep(1000);
-      const measured = await answers();
-      child.send({ kind: 'end' });
-      print(flood.name, measured, quiet, (await child.next('ended')).statuses);
-      await child.stop();
+      const { round, statuses } = await beside([flood]);
+      print(flood.name, round, quiet, statuses);
     }
     print('nothing', await answers());
   } finally {
@@ -55,13 +82,87 @@ async function run(named: string[], options: Options): Promise<void> {
   }
 }
 
-/** Publishes at a fixed rate. Returns how long each answer took since its event was due. @throws if an event is refused */
+const repeats = 5;
+
+/**
+ * Draws one to three floods at a time for some minutes, and measures the worst again, in turn with nothing: what the machine does
+ * otherwise is in both. Exit status 1 if one is beyond the bound.
+ */
+async function search(
+  floods: readonly Flood[],
+  beside: (some: readonly Flood[]) => Promise<Round>,
+  minutes: number,
+  seed: number,
+): Promise<void> {
+  const medians = async (...each: (readonly Flood[])[]) => {
+    const rounds = each.map((): Round[] => []);
+    for (let i = 0; i < repeats; i++)
+      for (const [at, some] of each.entries()) rounds[at]?.push(await beside(some));
+    return rounds.map((own) => {
+      const of = (figure: (round: Round) => number) => spread(own.map(figure)).median;
+      return { answer: of((round) => round.answer.p99), delivery: of((round) => round.delivery.p99) };
+    });
+  };
+  type P99 = Record<'answer' | 'delivery', number>;
+  const none = { answer: 0, delivery: 0 };
+  const [first = none] = await medians([]);
+  /** Above 1: over 1.3 times the quiet p99, and over 10 ms above it. */
+  const excess = (p99: P99, quiet: P99) =>
+    Math.max(
+      ...(['answer', 'delivery'] as const).map((of) => p99[of] / Math.max(quiet[of] * 1.3, quiet[of] + 10)),
+    );
+  const one = drawsWith(seed);
+  const draw = (): Flood => {
+    const [flood, connections, padding] = [
+      one(floods),
+      one([1, 8, 32, 128, 512]),
+      one([0, 0, 10_000, 100_000]),
+    ];
+    const { body } = flood.request;
+    const isPadded = typeof body === 'string' && body.startsWith('{');
+    const request = isPadded ? { ...flood.request, body: body + ' '.repeat(padding) } : flood.request;
+    const name = `${flood.name}, ${connections} connections${isPadded ? `, ${padding} bytes more` : ''}`;
+    return { ...flood, name, connections, request };
+  };
+  const tried: { some: Flood[]; excess: number }[] = [];
+  for (const end = Date.now() + minutes * 60_000; Date.now() < end; ) {
+    const some = Array.from({ length: one([1, 2, 3]) }, draw);
+    const { answer, delivery } = await beside(some);
+    tried.push({ some, excess: excess({ answer: answer.p99, delivery: delivery.p99 }, first) });
+  }
+  console.log(`\nSeed ${seed}, ${tried.length} drawn; medians of ${repeats}.\n`);
+  console.log(
+    '| beside | answer p99 ms | in turn with nothing | delivery p99 ms | in turn with nothing | of the bound |',
+  );
+  console.log('|---|---|---|---|---|---|');
+  for (const { some } of tried.sort((a, b) => b.excess - a.excess).slice(0, 2)) {
+    const [quiet = none, p99 = none] = await medians([], some);
+    const beyond = excess(p99, quiet);
+    if (beyond > 1) process.exitCode = 1;
+    const figures = [p99.answer, quiet.answer, p99.delivery, quiet.delivery].map((ms) => ms.toFixed(1));
+    const names = some.map(({ name }) => name).join('; ');
+    console.log(`| ${[names, ...figures, beyond.toFixed(2)].join(' | ')} |`);
+  }
+}
+
+/** Draws one of some, the same for the same seed (mulberry32). */
+function drawsWith(seed: number): <T>(of: readonly T[]) => T {
+  let state = seed >>> 0;
+  return (of) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return of[((t ^ (t >>> 14)) >>> 0) % of.length] as (typeof of)[number];
+  };
+}
+
+/** Publishes at a fixed rate. Returns how long each answer took since its event was due, and each delivery. @throws if an event is refused */
 async function answersAtRate(
   { service, publisher, receiver }: Theatre,
   clientTokens: string[],
   { duration, rate }: Options,
-): Promise<Latency> {
-  const { answer, givenUp, oddity } = await measure(
+): Promise<Round> {
+  const round = await measure(
     {
       baseUrls: service.baseUrls,
       accessToken: service.platformToken,
@@ -78,8 +179,8 @@ async function answersAtRate(
     receiver,
     {},
   );
-  if (givenUp > 0) throw new Error(`an event was refused: ${oddity}`);
-  return answer;
+  if (round.givenUp > 0) throw new Error(`an event was refused: ${round.oddity}`);
+  return round;
 }
 
 interface Described {

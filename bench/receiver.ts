@@ -4,7 +4,13 @@
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type FromReceiver, noNotifications, type ToReceiver, usualBehaviour } from './jobs.js';
+import {
+  type FromReceiver,
+  noNotifications,
+  type ReceiverBehaviour,
+  type ToReceiver,
+  usualBehaviour,
+} from './jobs.js';
 import { monotonicMs } from './processUsage.js';
 
 let behaviour = usualBehaviour;
@@ -36,19 +42,30 @@ const server = createServer({ keepAliveTimeout: 120_000 }, (req, res) => {
 });
 server.maxRequestsPerSocket = 0;
 
+let port = 0;
 server.listen(0, '127.0.0.1', () => {
-  tell({ kind: 'ready', port: (server.address() as AddressInfo).port });
+  port = (server.address() as AddressInfo).port;
+  tell({ kind: 'ready', port });
 });
 
 process.on('message', (message: ToReceiver) => {
   if (message.kind === 'behave') {
-    behaviour = message.behaviour;
+    behave(message.behaviour);
     return;
   }
   tell({ kind: 'collected', arrivals });
   arrivals = noNotifications();
 });
 process.on('disconnect', () => process.exit());
+
+function behave(next: ReceiverBehaviour): void {
+  if (next.isDown && !behaviour.isDown) {
+    server.close();
+    server.closeAllConnections();
+  }
+  if (!next.isDown && behaviour.isDown) server.listen(port, '127.0.0.1');
+  behaviour = next;
+}
 
 function answer(post: Post, res: ServerResponse): void {
   const refuses = behaviour.refusesOneInTen && isOneInTen(post.id) && !refused.has(post.id);

@@ -87,7 +87,8 @@ function refusals(rounds: readonly Round[]): string {
   return [...sums].map(([what, n]) => `${n} × ${what}`).join(', ') || '0';
 }
 
-function over(values: readonly number[]): string {
+/** Writes minimum, median and maximum of a figure over the rounds; nothing if there is none. */
+export function over(values: readonly number[]): string {
   const { min, median, max } = spread(values);
   if (!Number.isFinite(median)) return '';
   return values.length === 1 ? short(median) : `${short(min)} / **${short(median)}** / ${short(max)}`;

@@ -30,7 +30,7 @@ const usualClients = 50;
 export async function runLoad(load: Load, theatre: Theatre, options: RoundOptions): Promise<LoadResult> {
   const { service, floor, publisher, receiver } = theatre;
   receiver.send({ kind: 'behave', behaviour: { ...usualBehaviour, ...load.receiver } });
-  const { total, floorPace = load.pace } = load;
+  const { total } = load;
   const clientTokens = await service.newClients(load.clients ?? usualClients);
   const job: Omit<Job, 'baseUrls' | 'accessToken' | 'round'> = {
     pace: load.pace,
@@ -43,7 +43,7 @@ export async function runLoad(load: Load, theatre: Theatre, options: RoundOption
     isKnown: load.isKnown ?? false,
   };
   if (load.isKnown) await makeKnown(service, { ...job, round: 'known' }, clientTokens.length * knownAssets);
-  const floorJob = { ...job, pace: floorPace, batchSize: 1, eventsPerTurn: 1, isKnown: false };
+  const floorJob = { ...job, isKnown: false };
   const round = ({ baseUrls, platformToken, pids }: Target, what: typeof job, label: string) =>
     measure({ ...what, baseUrls, accessToken: platformToken, round: label }, publisher, receiver, pids);
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { answersOk, startChild, waitUntilReady } from '../local/child.js';
+import { answersOk, type Child, startChild, waitUntilReady } from '../local/child.js';
 import { nodeFlags } from '../local/nodeFlags.js';
 import { freePort } from '../local/ports.js';
 import { startRedis } from '../local/redis.js';
@@ -25,6 +25,10 @@ export interface StackOptions {
   profileDir?: string;
   /** The limits on calls as they are by default; else none is reached. */
   defaultLimits?: boolean;
+  /** Starts each process, by default once; `start` may be called again after its end. */
+  run?: (name: string, start: () => Promise<Child>) => Promise<Child>;
+  /** Settings of the service beside those of a benchmark. */
+  env?: Record<string, string>;
   /** Process ids of the servers of REDIS_URL and TEMPORAL_ADDRESS, whose usage is counted too. */
   givenPids: Pids;
 }
@@ -33,6 +37,8 @@ export interface StackOptions {
 export interface Stack {
   /** The URL of the first process that answers requests. */
   baseUrl: string;
+  /** The operators' port of the same process. */
+  adminUrl: string;
   /** The URLs of all of them. */
   baseUrls: string[];
   redisUrl: string;
@@ -57,21 +63,27 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const stop = async () => {
     for (const one of stops.splice(0).reverse()) await one();
   };
+  const pids: Record<string, number> = { ...options.givenPids };
+  const run = async (name: string, start: () => Promise<Child>, graceMs?: number) => {
+    const child = await (options.run ?? ((_, once) => once()))(name, start);
+    stops.push(() => child.stop(graceMs));
+    pids[name] = child.pid;
+  };
   try {
-    const redis = process.env.REDIS_URL ? undefined : await startRedis({ dir: join(dir, 'redis') });
-    if (redis) stops.push(() => redis.stop());
+    const redis = process.env.REDIS_URL ? undefined : { dir: join(dir, 'redis'), port: await freePort() };
+    if (redis) await run('redis', async () => (await startRedis(redis)).child);
     const temporal = process.env.TEMPORAL_ADDRESS
       ? undefined
-      : await startTemporal({ dir: join(dir, 'temporal') });
-    if (temporal) stops.push(() => temporal.stop());
+      : { dir: join(dir, 'temporal'), port: await freePort() };
+    if (temporal) await run('temporal', async () => (await startTemporal(temporal)).child);
 
     const services = await planServices(options);
     const ports = services.flatMap(({ port, adminPort }) => (port ? [port, adminPort] : [adminPort]));
     const env = {
       ...process.env,
       NODE_ENV: 'production',
-      REDIS_URL: redis?.url ?? process.env.REDIS_URL,
-      TEMPORAL_ADDRESS: temporal?.address ?? process.env.TEMPORAL_ADDRESS,
+      REDIS_URL: redis ? `redis://127.0.0.1:${redis.port}` : process.env.REDIS_URL,
+      TEMPORAL_ADDRESS: temporal ? `127.0.0.1:${temporal.port}` : process.env.TEMPORAL_ADDRESS,
       KEY_PREFIX: redis ? '' : `bench-${randomBytes(4).toString('hex')}:`,
       TASK_QUEUE: temporal ? 'notifications' : `bench-${randomBytes(4).toString('hex')}`,
       SECRETS_KEY: `bench:${randomBytes(32).toString('base64')}`,
@@ -80,6 +92,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       OWN_PORTS: [...ports, redis?.port, temporal?.port].filter(Boolean).join(','),
       // Each request is still checked against the limits.
       ...(!options.defaultLimits && { TOKEN_RATE_PER_SECOND: '1000000', ACCOUNT_RATE_PER_SECOND: '1000000' }),
+      ...options.env,
     };
     const config = readConfig(env);
     const log = createLogger('warn', 'bench');
@@ -87,27 +100,36 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     stops.push(() => db.redis.quit());
     await waitForRedis(db, 10_000);
 
-    const pids: Record<string, number> = { ...options.givenPids };
     const { profileDir } = options;
     const profiling = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
     for (const { name, role, port, adminPort } of services) {
-      const child = await startChild({
-        name,
-        command: process.execPath,
-        args: [...nodeFlags, ...profiling, main, role],
-        logFile: join(dir, `${name}.log`),
-        env: { ...env, ADMIN_PORT: String(adminPort), ...(port && { PORT: String(port) }) },
-        cwd: projectDir,
-      });
-      stops.push(() => child.stop(60_000));
-      pids[name] = child.pid;
-      await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${adminPort}/readyz`), 30_000);
+      const start = async () => {
+        const child = await startChild({
+          name,
+          command: process.execPath,
+          args: [...nodeFlags, ...profiling, main, role],
+          logFile: join(dir, `${name}.log`),
+          env: { ...env, ADMIN_PORT: String(adminPort), ...(port && { PORT: String(port) }) },
+          cwd: projectDir,
+        });
+        await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${adminPort}/readyz`), 30_000);
+        return child;
+      };
+      await run(name, start, 60_000);
     }
-    if (temporal) pids.temporal = temporal.pid;
-    if (redis) pids.redis = redis.pid;
     const baseUrls = services.flatMap(({ port }) => (port ? [`http://127.0.0.1:${port}`] : []));
     const secretBox = createSecretBox(config.SECRETS_KEY);
-    return { baseUrl: baseUrls[0] ?? '', baseUrls, redisUrl: config.REDIS_URL, db, secretBox, pids, stop };
+    const adminUrl = `http://127.0.0.1:${services.find(({ port }) => port)?.adminPort}`;
+    return {
+      baseUrl: baseUrls[0] ?? '',
+      adminUrl,
+      baseUrls,
+      redisUrl: config.REDIS_URL,
+      db,
+      secretBox,
+      pids,
+      stop,
+    };
   } catch (err) {
     await stop();
     throw err;

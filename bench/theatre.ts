@@ -80,8 +80,8 @@ export async function startTheatre(options: StackOptions & { floor?: boolean }):
 }
 
 /** Makes the accounts of a run: a publisher with its clients, and the platform. */
-async function castIn(
-  stack: Stack,
+export async function castIn(
+  stack: Pick<Stack, 'db' | 'secretBox' | 'baseUrl' | 'baseUrls'>,
   receiverUrl: string,
   pids: Pids,
 ): Promise<Pick<Theatre, 'service' | 'account'>> {
@@ -137,9 +137,9 @@ export async function makeKnown(
 }
 
 /** POSTs, and returns the answer's JSON. @throws if the answer is not a success */
-async function call(
+export async function call(
   url: string,
-  options: { headers: Record<string, string>; body?: string },
+  options: { headers: Record<string, string>; body?: string; method?: 'PUT' },
 ): Promise<unknown> {
   const { statusCode, body } = await request(url, { method: 'POST', ...options });
   const text = await body.text();
