@@ -16,6 +16,9 @@ const isDry = values['dry-run'] === true;
 const out = resolve(values.out ?? `release-${version}`);
 const fileOf = (ending) => join(out, `${name}-${version}${ending}`);
 
+// Who makes the files of this commit makes the same bytes: what writes a time into a file takes the commit's.
+const committedAt = spawnSync('git', ['log', '-1', '--format=%ct']).stdout?.toString().trim();
+process.env.SOURCE_DATE_EPOCH = committedAt || String(Math.floor(Date.now() / 1000));
 const changes = changesOf(isDry ? 'Unreleased' : version);
 if (!isDry) checkTree();
 mkdirSync(out);
@@ -25,7 +28,15 @@ if (isThere('python3', '-m', 'pip', '--version'))
   run('python3', ['-m', 'pip', 'wheel', '--quiet', '--no-deps', '--wheel-dir', out, './clients/python']);
 // The form of `helm package`.
 const chart = ['--exclude=asset-update/examples', '-C', 'deploy/helm', 'asset-update'];
-run('tar', ['-czf', join(out, `asset-update-${version}.tgz`), ...chart]);
+const asIs = [
+  '--sort=name',
+  `--mtime=@${process.env.SOURCE_DATE_EPOCH}`,
+  '--owner=0',
+  '--group=0',
+  '--numeric-owner',
+  '--mode=go=rX',
+];
+run('tar', [...asIs, '-I', 'gzip -n', '-cf', join(out, `asset-update-${version}.tgz`), ...chart]);
 writeFileSync(join(out, 'package-lock.json'), readFileSync('package-lock.json'));
 const sbom = JSON.parse(run('node', ['.ci/sbom.mjs']));
 writeFileSync(fileOf('.cdx.json'), JSON.stringify(sbom, null, 2));

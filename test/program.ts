@@ -106,7 +106,7 @@ export async function beginService(
   folder = join(import.meta.dirname, '..'),
 ): Promise<Service> {
   const { KEY_PREFIX: prefix = uniquePrefix(), TASK_QUEUE: taskQueue = `${prefix}queue` } = env;
-  const [port, adminPort] = await Promise.all([freePort(), freePort()]);
+  const { PORT: port = await freePort(), ADMIN_PORT: adminPort = await freePort() } = env;
   const program = startProgram(process.execPath, ['dist/src/main.js', role], {
     cwd: folder,
     env: {

@@ -1,6 +1,7 @@
 /** A publisher of a service in a process of its own, who may also publish events. */
 import assert from 'node:assert/strict';
 import { createClient } from '../src/redis/records/clients.js';
+import { startReceiver, until } from './receiver.js';
 import { atEnd, connectDb, servers } from './servers.js';
 import { newCustomer } from './service.js';
 
@@ -38,4 +39,13 @@ export async function newPublisher(
       return String((await call('POST', 'enrichments', {}, event)).notification_id);
     },
   };
+}
+
+/** Publishes one event of a new client, and waits until it is delivered. */
+export async function publishOne(publisher: Publisher): Promise<void> {
+  const receiver = await startReceiver();
+  const client = await publisher.newClient();
+  await publisher.register(client, receiver.url);
+  await publisher.publish(client, 'video-1');
+  await until('it is delivered', () => receiver.received.length === 1);
 }

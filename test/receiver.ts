@@ -126,9 +126,12 @@ export async function until<T>(
 ): Promise<T> {
   const end = Date.now() + ms;
   for (;;) {
+    const from = Date.now();
     const found = await look();
     if (found !== undefined && found !== false) return found;
-    if (Date.now() > end) throw new Error(`did not come about in ${ms} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 25));
+    const now = Date.now();
+    if (now > end) throw new Error(`did not come about in ${ms} ms: ${what}`);
+    // A look that works for long is no reason to work without a pause.
+    await new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(25, now - from), 250)));
   }
 }

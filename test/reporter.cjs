@@ -1,10 +1,11 @@
 /**
- * mocha's `spec` reporter, followed by the ten slowest files. It writes the counts, and which tests failed or were skipped, as
+ * mocha's `spec` reporter, followed by why tests were skipped and the ten slowest files. It writes the counts, and which tests failed or were skipped, as
  * JSON to the file named by TEST_COUNTS (see .ci/sum.mjs).
  */
 const { writeFileSync } = require('node:fs');
 const { relative } = require('node:path');
 const { reporters } = require('mocha');
+const reasons = require('./skips.json');
 
 module.exports = class extends reporters.Spec {
   constructor(runner, options) {
@@ -20,6 +21,8 @@ module.exports = class extends reporters.Spec {
     runner.on('test end', add);
     runner.on('hook end', add);
     runner.once('end', () => {
+      for (const { tests, reason } of reasons)
+        if (skipped.some((title) => title.startsWith(tests))) console.log(`  skipped: ${reason}`);
       const slowest = [...msByFile].sort(([, a], [, b]) => b - a).slice(0, 10);
       for (const [file, ms] of slowest) console.log(`${(ms / 1000).toFixed(1).padStart(7)} s  ${relative('', file)}`);
       const { passes, failures: failed } = this.stats;

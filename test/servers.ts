@@ -8,7 +8,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
-import { Runtime } from '@temporalio/worker';
 import fc from 'fast-check';
 import { timeSkippingServerBinary } from '../local/binaries.js';
 import { startRedis } from '../local/redis.js';
@@ -137,9 +136,6 @@ export async function mochaGlobalSetup(): Promise<void> {
 export async function mochaGlobalTeardown(): Promise<void> {
   for (const end of run.endings ?? []) await end();
   await run.stop?.();
-  // A handle of the runtime would keep the process for ten seconds more.
-  if (run.hasRuntime) await Runtime.instance().shutdown();
-  endEvenWithOpenHandles();
 }
 
 /** Has this done after the last test of a run in one process. */
@@ -255,12 +251,4 @@ export async function startServers(temporalArgs: readonly string[] = []) {
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-/** Reports handles that a test left open, which must not delay the run. */
-function endEvenWithOpenHandles(): void {
-  setTimeout(() => {
-    console.error(`open handles 10 s after the last test: ${process.getActiveResourcesInfo().join(', ')}`);
-    process.exit();
-  }, 10_000).unref();
 }

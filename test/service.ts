@@ -139,9 +139,10 @@ export async function newCustomer(service: Pick<Harness, 'url' | 'db'>, scopes =
       const { status } = await customer.call('POST', `/register_push_notifications?${query}`);
       if (status !== 200) throw new Error(`the registration was answered ${status}`);
     },
-    /** Forgets the calls that sent something: the next five are within the limit. */
+    /** Forgets the calls that sent or set something: the next eight are within the limit. */
     async forgetSends(): Promise<void> {
-      await service.db.redis.del(service.db.client(customer.client_token).sendRate);
+      const { callRate } = service.db.client(customer.client_token);
+      await service.db.redis.del(callRate('sends'), callRate('settings'));
     },
   };
   return customer;

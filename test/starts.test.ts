@@ -1,39 +1,22 @@
 /** Processes that start on servers as others have them. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
-import { Connection } from '@temporalio/client';
 import { Redis } from 'ioredis';
 import { freePort } from '../local/ports.js';
-import { startTemporal } from '../local/temporal.js';
 import { projectDir } from '../src/operator/npmStart.js';
-import { getNotification } from '../src/redis/notifications/notifications.js';
-import { startGrpcProxy, status } from './grpcProxy.js';
 import { openCli } from './operator/cli.js';
 import { startOwnCluster, startOwnRedis } from './ownRedis.js';
-import { beginService, type Service, startProgram, startService, whileStopped } from './program.js';
-import { startProxy } from './proxy.js';
-import { newPublisher, type Publisher } from './publisher.js';
-import { startReceiver, until } from './receiver.js';
+import { beginService, startProgram, startService } from './program.js';
+import { newPublisher, publishOne } from './publisher.js';
 import { startSentinel } from './redisSentinels.js';
 import { startRespProxy } from './respProxy.js';
-import { forSuite, newFolder, opened, servers, uniquePrefix, useOpened } from './servers.js';
-import type { Json } from './service.js';
+import { forSuite, opened, servers, uniquePrefix, useOpened } from './servers.js';
 
 type OwnRedis = Awaited<ReturnType<typeof startOwnRedis>>;
-
-async function publishOne(publisher: Publisher): Promise<void> {
-  const receiver = await startReceiver();
-  const client = await publisher.newClient();
-  await publisher.register(client, String(receiver.url));
-  await publisher.publish(client, 'vid-1');
-  await until('it is delivered', async () => receiver.received.length === 1);
-}
 
 describe('A process whose store cannot serve', () => {
   const ofSuite = useOpened();
@@ -287,116 +270,4 @@ describe('A process that npm started', () => {
       assert.match(npm.stdout, /"ended"/);
     });
   }
-});
-
-describe('A process whose Temporal', () => {
-  const untilItWorks = ({ adminUrl }: Service) =>
-    until('a worker runs', async () =>
-      (await (await fetch(`${adminUrl}/metrics`)).text()).includes('asset_update_upkeep_under_way'),
-    );
-
-  it('is away when it starts serves and delivers, and works once Temporal comes', async () => {
-    const port = await freePort();
-    const service = await startService({ TEMPORAL_ADDRESS: `127.0.0.1:${port}` });
-    await service.says(/waiting for Temporal: Temporal does not answer \(ECONNREFUSED\)/);
-    await publishOne(await newPublisher(service));
-    // Temporal comes.
-    opened(await startProxy(`tcp://${servers().temporalAddress}`, port));
-    await untilItWorks(service);
-    assert.equal(await service.stop(), 0);
-  });
-
-  it('has no such namespace serves and delivers, and works once it is created', async () => {
-    const namespace = `late-${randomUUID()}`;
-    const service = await startService({ TEMPORAL_NAMESPACE: namespace });
-    await service.says(/waiting alone does not cure: Temporal has no such namespace/);
-    await publishOne(await newPublisher(service));
-    const connection = await Connection.connect({ address: servers().temporalAddress });
-    const workflowExecutionRetentionPeriod = { seconds: 86_400 as never };
-    await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod });
-    await connection.close();
-    await untilItWorks(service);
-    assert.equal(await service.stop(), 0);
-  });
-
-  for (const [code, reason] of [
-    [16, /waiting alone does not cure: .*UNAUTHENTICATED/],
-    [7, /waiting alone does not cure: .*PERMISSION_DENIED/],
-    [8, /waiting for Temporal: .*RESOURCE_EXHAUSTED/],
-  ] as const) {
-    it(`answers ${code}: the process serves, says so, and whether waiting cures it, and ends at SIGTERM`, async () => {
-      const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-      proxy.answer = () => code;
-      const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
-      await service.says(reason);
-      const cli = await openCli({ TEMPORAL_ADDRESS: proxy.address, KEY_PREFIX: service.prefix });
-      const words = reason.source.split('.*')[1] ?? '';
-      for (const command of ['status', 'doctor']) {
-        assert.match((await cli.run([command])).stdout, new RegExp(words), command);
-      }
-      assert.equal(await service.stop(), 0);
-    });
-  }
-
-  it('meets a limit later: what the SDK says of it is a record of the log', async () => {
-    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-    const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
-    await untilItWorks(service);
-    proxy.answer = () => status.resourceExhausted;
-    await service.until('the SDK says so', async () => {
-      await fetch(`${service.url}/readyz`);
-      return /gRPC call .* retried/.test(service.stdout);
-    });
-    proxy.answer = () => status.ok;
-    assert.equal(await service.stop(), 0);
-    for (const line of service.stdout.trim().split('\n')) JSON.parse(line);
-  });
-
-  it('is silent: a process ends at SIGTERM without its answer, and says so', async () => {
-    const temporal = opened(await startTemporal({ dir: await newFolder() }));
-    const service = await startService({ TEMPORAL_ADDRESS: temporal.address });
-    await untilItWorks(service);
-    assert.equal(await whileStopped(temporal.pid, () => service.stop()), 0);
-    assert.match(service.stdout, /Temporal did not take the last results in time/);
-  });
-
-  it('begins to refuse a process: /readyz says so, and a worker that fails names the reason, and attempts under way end first', async () => {
-    const proxy = opened(await startGrpcProxy(servers().temporalAddress));
-    let code = status.ok;
-    // A server tells its version to everybody. The library repeats a call that finds the server unavailable.
-    proxy.answer = (path) =>
-      ({ GetSystemInfo: 0, PollActivityTaskQueue: 14 })[path.replace(/.*\//, '')] ?? code;
-    const service = await startService({ TEMPORAL_ADDRESS: proxy.address, ATTEMPT_TIMEOUT_SECONDS: '60' });
-    const publisher = await newPublisher(service);
-    const client = await publisher.newClient();
-    const receiver = await startReceiver();
-    const hasFailed = () => /the worker failed/.test(service.stdout);
-    receiver.answer = async () => {
-      for (let i = 0; i < 200 && !hasFailed(); i++) await pause(100);
-      return 200;
-    };
-    await publisher.register(client, receiver.url);
-    const isServed = async () => ((await (await fetch(`${service.url}/readyz`)).json()) as Json).temporal;
-    for (const refusal of [5, 8, 16, 7]) {
-      code = status.ok;
-      await service.until('it is served', isServed);
-      code = refusal;
-      await service.until(`it is refused: gRPC ${code}`, async () => !(await isServed()));
-    }
-    await service.says(/does not serve the worker/);
-    code = status.ok;
-    await service.says(/serves the worker again/);
-    code = status.permissionDenied;
-    let id = '';
-    // The library asks for tasks for a minute although it is refused.
-    for (let i = 0; !hasFailed(); i++, await pause(5000)) id = await publisher.publish(client, `vid-${i}`);
-    assert.equal(await service.ended, 1);
-    assert.equal((await getNotification(publisher.db, client, id))?.state, 'delivered');
-    const retries = [...service.stdout.matchAll(/retried (\d+) times/g)].map(([, count]) => Number(count));
-    assert.equal(Math.max(...retries), 6, 'the library repeats a call in vain, and says so');
-    assert.match(service.stdout, /PERMISSION_DENIED.*does not serve the worker".*the worker failed/s);
-    assert.doesNotMatch(service.said(), /refused by the test/, 'words of a stranger');
-    const says = 'cannot serve: Temporal refuses this caller the call (PERMISSION_DENIED). Give it rights';
-    assert.ok(service.stderr.startsWith(`Temporal at ${proxy.address} ${says}`), service.stderr);
-  }).timeout(240_000);
 });

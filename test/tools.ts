@@ -10,10 +10,14 @@ import { pip } from '../local/wheel.js';
 /** Runs a program to its end. @throws Error with its output where it fails */
 export const run = promisify(execFile);
 
+/** For a JVM that ends soon: its second compiler and its threads that collect garbage would cost more than they gain. */
+export const briefJava = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
+
 /** Makes a virtual environment in a folder, with the packages of a file. */
 export async function makeVenv(home: string, requirements: string): Promise<void> {
-  await run('python3', ['-m', 'venv', home]);
-  await pip(`${home}/bin/python3`, ['install'], requirements);
+  // A pip of its own would take longer to install than the packages.
+  await run('python3', ['-m', 'venv', '--without-pip', home]);
+  await pip('python3', ['--python', `${home}/bin/python3`, 'install'], requirements);
 }
 
 /** Returns a folder with copies of these files and with what `install` adds, made once for each content. */

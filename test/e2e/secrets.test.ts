@@ -15,7 +15,7 @@ describe('No secret, token or signing key is ever visible', () => {
     ofSuite(
       await startService({
         LOG_LEVEL: 'trace',
-        RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5',
+        RETRY_SCHEDULE_SECONDS: '0.2',
         OTEL_TRACES_EXPORTER: 'otlp',
         OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       }),

@@ -7,7 +7,7 @@ import { demoAccount } from '../../local/demoAccount.js';
 import { freePort, PortPlan } from '../../local/ports.js';
 import { startProgram } from '../program.js';
 import { until } from '../receiver.js';
-import { afterTest, opened } from '../servers.js';
+import { afterTest, opened, servers, uniquePrefix } from '../servers.js';
 import { run } from '../tools.js';
 import { newProject, ownPorts } from './startedProject.js';
 
@@ -41,7 +41,7 @@ describe('npm start', () => {
     for (const says of [
       /\/register_push_notifications\n {3}200 http:\/\/127\.0\.0\.1:\d+\/notifications$/m,
       /\/enrichments\n {3}202 \{.*"notification":"queued"/,
-      /^ {3}webhook-signature: v1,\S+\n.*\n {3}\{"event":"asset-update","platform_id":"video-1"\}\n7\. .*it matches\.$/m,
+      /^ {3}webhook-signature: v1,\S+\n(?: {3}webhook-.*\n)+ {3}\{"event":"asset-update",.*\}\n7\. .*it matches\.$/m,
     ])
       assert.match(played, says);
     const next = [...played.matchAll(/^ {2}npm run -s operator -- (.*)$/gm)].map(([, words]) => `${words}`);
@@ -159,12 +159,13 @@ describe('npm start', () => {
   });
 
   it('says what it waits for, and why it cannot listen', async () => {
+    const { redisUrl: REDIS_URL, temporalAddress: TEMPORAL_ADDRESS } = servers();
     for (const [env, says] of [
       [{ REDIS_URL: 'redis://127.0.0.1:1' }, /Redis does not answer.* correct REDIS_URL/],
       [{ TEMPORAL_ADDRESS: '127.0.0.1:1' }, /Temporal does not serve yet/],
       [{ HOST: 'nosuch.invalid' }, /cannot listen on nosuch\.invalid.* the name cannot be looked up/],
     ] as const) {
-      const project = await open(env);
+      const project = await open({ REDIS_URL, TEMPORAL_ADDRESS, KEY_PREFIX: uniquePrefix(), ...env });
       const program = project.launch();
       await until('it says so', () => says.test(program.said()));
       await program.stop();
