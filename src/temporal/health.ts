@@ -12,6 +12,12 @@ const mayPassMs = 9000;
 const givenUpAfter = 5;
 const failure =
   /^temporal_(?:long_)?request_failure_total\{(?=.*\boperation="(\w+)")(?=.*\bstatus_code="(\w+)").*\} (\d+)$/gm;
+/** So Temporal also answers where a signal came while a workflow ended: the task is done once more, and nothing is wrong. */
+const passing = {
+  call: 'RespondWorkflowTaskCompleted',
+  name: 'RespondWorkflowTaskCompleted INVALID_ARGUMENT',
+};
+const attempt = new RegExp(`^temporal_request_total\\{.*\\boperation="${passing.call}".*\\} (\\d+)$`, 'gm');
 
 export class TemporalHealth {
   /** Why and when each call was refused last (`performance.now()`), by its name. */
@@ -19,6 +25,7 @@ export class TemporalHealth {
   /** How often each call of Temporal's library has failed, by its name and its code; since when such a count rises. */
   #failures = new Map<string, number>();
   readonly #rising = new Map<string, { sinceMs: number; atMs: number }>();
+  #attempts = 0;
   /** Counts a refusal for the other processes. */
   count: (field: `${typeof refusedCalls}${string}`) => unknown = () => undefined;
 
@@ -68,8 +75,11 @@ export class TemporalHealth {
       const name = `${call} ${code}`;
       if (workerCalls.test(call)) this.#failures.set(name, (this.#failures.get(name) ?? 0) + Number(times));
     }
+    const attemptsBefore = this.#attempts;
+    this.#attempts = [...metrics.matchAll(attempt)].reduce((sum, [, times]) => sum + Number(times), 0);
     for (const [name, times] of this.#failures) {
       const rise = times - (before.get(name) ?? 0);
+      if (name === passing.name && rise < this.#attempts - attemptsBefore) continue;
       const [call = '', code = ''] = name.split(' ');
       const reason = reasonNamed(code);
       if (rise === 0 || reason === undefined) continue;
@@ -80,7 +90,8 @@ export class TemporalHealth {
       // All pollers of a worker fail together.
       const isGivenUp = rise >= givenUpAfter && !call.startsWith('Poll');
       const lasts = isGivenUp || nowMs - sinceMs > mayPassMs;
-      if (lasts || !['away', 'limit'].includes(reason)) this.refused(call, reason, true);
+      if (lasts || !(name === passing.name || ['away', 'limit'].includes(reason)))
+        this.refused(call, reason, true);
     }
   }
 
