@@ -97,7 +97,7 @@ async function look(operator: Operator) {
     .sort((a, b) => rank(a) - rank(b) || b.endpoint.owed - a.endpoint.owed);
   const worst = amiss.slice(0, maxNamed);
   const facts = {
-    redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', refuses writes' : ''}`,
+    redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', calls of publishers fail' : ''}`,
     temporal: temporal.problem ?? `answers in ${span(temporal.answerMs ?? 0)}`,
     workers: temporal.workers ?? 'unknown',
     owed: `${owed === 0 ? 'nothing' : `${owed} to ${count(owing.length, 'client')}`}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
@@ -180,7 +180,7 @@ function describeFailures({ total = 0, failed = 0, starts: _, ...own }: Record<s
   const lately = `of the last ${minutesRead} minutes`;
   const share = `${Math.ceil((failed / total) * 100)} % of the calls ${lately}`;
   const says = failed * 100 > total ? [`${share} failed by us (${failed} of ${total} with 500 or 503).`] : [];
-  if (own.outside) says.push('Nothing outside is reached.');
+  if (own.outside) says.push(`Nothing outside was reached during some ${lately}.`);
   const causes = Object.entries(own).flatMap(([cause, times]) =>
     cause.includes(':') ? [] : `${cause}: ${times}`,
   );

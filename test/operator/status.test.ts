@@ -226,6 +226,10 @@ describe('operator status: us or them', () => {
       const says = /^Attempts of the last 3 minutes could not be made \(secrets: \d+\)\.$/;
       assert.match(status.because, says);
       assert.equal(status.worst.length, 0);
+      // It may be over meanwhile.
+      await h.db.redis.hincrby(h.db.global.calls(Math.floor(Date.now() / 60_000)), 'outside', 1);
+      const { because } = await cli.json('status');
+      assert.match(because, /^Nothing outside was reached during some of the last 3 minutes\. Attempts of /);
     });
 
     it('a process cannot start workflows, although Temporal serves this command', async () => {
