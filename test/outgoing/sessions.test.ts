@@ -4,6 +4,8 @@ import type { TLSSocket } from 'node:tls';
 import { portOf } from '../receiver.js';
 import { noContent, ownKey, requestTo, useNetwork } from './rawReceiver.js';
 
+const handshake = 22;
+
 /** Whether a ClientHello (RFC 8446, section 4.1.2) offers a session: `pre_shared_key`, or a `session_ticket` that is not empty. */
 function offersSession(hello: Buffer): boolean {
   let at = 9 + 2 + 32;
@@ -40,6 +42,8 @@ describe('a receiver that refuses to resume a TLS session', () => {
     const server = createServer((socket) => {
       socket.on('error', () => undefined);
       socket.once('data', (hello) => {
+        // Whoever asks for a server that had this port before.
+        if (hello[0] !== handshake) return socket.destroy();
         if (offersSession(hello)) {
           front.refused++;
           return does(socket);
