@@ -98,7 +98,7 @@ async function look(operator: Operator) {
   const worst = amiss.slice(0, maxNamed);
   const facts = {
     redis: `answers in ${span(redis.answerMs)}${redis.refuses ? ', calls of publishers fail' : ''}`,
-    temporal: temporal.problem ?? `answers in ${span(temporal.answerMs ?? 0)}`,
+    temporal: temporal.says,
     workers: temporal.workers ?? 'unknown',
     owed: `${owed === 0 ? 'nothing' : `${owed} to ${count(owing.length, 'client')}`}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
   };

@@ -15,27 +15,28 @@ const allWithinMs = 10_000;
 /** Bounds the call to Temporal, because a person waits. */
 export const temporalWithinMs = 5000;
 
-/** Returns how many workers ask for work and after which time Temporal has answered, or the problem. */
+/** Returns how many workers ask for work, and how Temporal answers. */
 export async function askTemporal(
   operator: Operator,
-): Promise<{ workers?: number | undefined; answerMs?: number; problem?: string }> {
+): Promise<{ workers?: number | undefined; says: string; problem?: string }> {
   try {
     const temporal = await operator.temporal();
     const { askNamespace } = await import('../temporal/connection.js');
     await askNamespace(temporal, temporalWithinMs);
     const askedAt = performance.now();
-    let answerMs = temporalWithinMs;
+    let says = 'does not say who asks for work';
     const counting = temporal.connection.withDeadline(Date.now() + temporalWithinMs, async () => {
       const queue = await askQueue(operator);
-      answerMs = performance.now() - askedAt;
+      if (queue.refused === undefined) says = `answers in ${span(performance.now() - askedAt)}`;
       return countWorkers(operator, queue);
     });
     // Only commands ask this: deliveries may go on.
-    return { workers: await counting.catch(() => undefined), answerMs };
+    return { workers: await counting.catch(() => undefined), says };
   } catch (err) {
-    if (err instanceof Refused) return { problem: err.message };
+    if (err instanceof Refused) return { says: err.message, problem: err.message };
     const { explainTemporal } = await import('../temporal/refusal.js');
-    return { problem: (await explainTemporal(err, operator.config().temporalConnection)).says };
+    const { says } = await explainTemporal(err, operator.config().temporalConnection);
+    return { says, problem: says };
   }
 }
 

@@ -219,6 +219,8 @@ describe('operator doctor', () => {
       const { level, found: said = '' } = finding('temporal workers') ?? {};
       assert.deepEqual([ran.status, level], [0, 'warn']);
       assert.match(said, found);
+      const { stdout } = await cli.run(['status'], { env: { TEMPORAL_ADDRESS: proxy.address } });
+      assert.match(stdout, /^temporal +does not say who asks for work$/m);
     });
   }
 
