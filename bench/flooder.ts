@@ -1,4 +1,5 @@
 /** A process: sends one request over many connections, again and again, until it is told to stop. It yields the cores to the service. */
+import { existsSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import { type Dispatcher, Pool } from 'undici';
 
@@ -15,6 +16,9 @@ export type FromFlooder = { kind: 'ready' } | { kind: 'ended'; statuses: Record<
 
 let isOver = false;
 setPriority(constants.priority.PRIORITY_LOW);
+// Where Linux groups processes by session (sched(7), autogroup), the priority holds within the group, which has one of its own.
+const group = '/proc/self/autogroup';
+if (existsSync(group)) writeFileSync(group, String(constants.priority.PRIORITY_LOW));
 process.on('message', (message: ToFlooder) => {
   if (message.kind === 'flood') void flood(message.flood);
   else isOver = true;

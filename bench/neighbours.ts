@@ -34,7 +34,7 @@ export const neighboursCommand = (positive: (text: string) => number) =>
 async function run(named: string[], options: Options): Promise<void> {
   const theatre = await startTheatre({ split: false, givenPids: {}, defaultLimits: true });
   try {
-    const clients = await theatre.service.newClients(20);
+    const [flooded = '', ...clients] = await theatre.service.newClients(21);
     const print = (
       name: string,
       { answer: { p50, p99 } }: Round,
@@ -46,7 +46,7 @@ async function run(named: string[], options: Options): Promise<void> {
       console.log(`| ${name} | ${p50.toFixed(1)} | ${p99.toFixed(1)} | ${beside} | ${answered.join(', ')} |`);
       return p99;
     };
-    const answers = () => answersAtRate(theatre, clients, options);
+    const answers = (of = clients) => answersAtRate(theatre, of, options);
     const beside = async (some: readonly Flood[]) => {
       const children = await Promise.all(some.map(() => startChild<ToFlooder, FromFlooder>('flooder')));
       for (const [i, flood] of some.entries()) children[i]?.child.send({ kind: 'flood', flood });
@@ -61,9 +61,10 @@ async function run(named: string[], options: Options): Promise<void> {
       }
       return { round, statuses };
     };
-    await answers();
+    // The floods act upon a client of their own, with notifications to list and to send again.
+    await answers([flooded]);
+    const floods = await floodsOf(theatre, flooded, options);
     if (options.search) {
-      const floods = await floodsOf(theatre, clients[0] ?? '', options);
       await search(floods, async (some) => (await beside(some)).round, options.search, options.seed);
       return;
     }
@@ -71,7 +72,6 @@ async function run(named: string[], options: Options): Promise<void> {
       '| beside | p50 ms | p99 ms | p99 to the quiet one | answers of the flood |\n|---|---|---|---|---|',
     );
     const quiet = (print('nothing', await answers()) + print('nothing', await answers())) / 2;
-    const floods = await floodsOf(theatre, clients[0] ?? '', options);
     for (const flood of floods.filter(({ name }) => named.every((part) => name.includes(part)))) {
       const { round, statuses } = await beside([flood]);
       print(flood.name, round, quiet, statuses);

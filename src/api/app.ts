@@ -21,7 +21,7 @@ import { mountConsole } from './console/mount.js';
 import type { ApiDeps, Services } from './deps.js';
 import { docsFiles } from './reference/docs.js';
 import { openapiCall } from './reference/openapi.js';
-import { createLines, healthPaths, holdRefusal, oneByOne } from './steps/pace.js';
+import { createLines, healthPaths, holdRefusals, oneByOne } from './steps/pace.js';
 import { bearerToken, tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its call, and the middlewares around them. */
@@ -100,10 +100,11 @@ export function createEdge(
   paths: readonly string[] = [],
 ): Koa {
   const app = new Koa();
+  const holdRefusal = holdRefusals(heldRefusalMs);
   app.use(nameRequest);
   app.use(async (ctx, next) => {
     await next();
-    if (ctx.status === 429) await holdRefusal(ctx, heldRefusalMs);
+    if (ctx.status === 429) await holdRefusal(ctx);
     if (ctx.status === 413 || ctx.status === 408) readOn(ctx);
   });
   app.use(observe(log, metrics, trustedProxies, count));

@@ -5,6 +5,7 @@ import type { accountLimits, createFailureLimits } from '../http/limits.js';
 import type { Remembered } from '../http/rates.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
+import type { Paced } from './steps/pace.js';
 import type { tokenFinder } from './steps/publisher.js';
 
 /** The service's parts that the API needs. */
@@ -22,7 +23,7 @@ export interface Services extends StartedParts {
 export interface ApiDeps extends Services, ReturnType<typeof accountLimits> {
   findToken: ReturnType<typeof tokenFinder>;
   /** Counts a call with an account's credentials in this process. @throws ApiError 429 */
-  paceAccount: (ctx: Pick<ApiContext, 'req'>, accountId: string) => Promise<void>;
+  paceAccount: (ctx: Paced, accountId: string) => Promise<void>;
   /** Carries out the long calls of one line one after another. @throws ApiError 429 */
   inTurn: <T>(ctx: Pick<ApiContext, 'state'>, line: string, work: () => Promise<T>) => Promise<T>;
   failures: ReturnType<typeof createFailureLimits>;

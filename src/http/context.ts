@@ -3,6 +3,8 @@ import type { ApiError } from './apiError.js';
 
 interface ApiState {
   requestId: string;
+  /** The account or network by which the call is paced. */
+  line?: string;
   /** For how long the call waited because its caller asked for that. */
   waitedMs?: number;
   /** True if the service, or what it stands on, made the call fail. */

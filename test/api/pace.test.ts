@@ -158,4 +158,22 @@ describe('the pace of calls in one process', () => {
     assert.equal((await customer.call('GET', '/clients')).status, 429);
     assert.ok(performance.now() - begun >= 199);
   });
+
+  it('answers refusals of one account slowly, over however many connections it asks, and those of others meanwhile', async () => {
+    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 500, ACCOUNT_RATE_PER_SECOND: '0.1' };
+    const slow = opened(await startHarness(settings, 'api'));
+    const [flooding, other] = [await newCustomer(slow), await newCustomer(slow)];
+    for (const one of [flooding, other]) await one.call('GET', '/clients');
+    const end = new AbortController();
+    const init = { headers: bearer(flooding.token), signal: end.signal };
+    let answered = 0;
+    const asked = Array.from({ length: 600 }, async () => {
+      await (await fetch(`${slow.url}/clients`, init)).arrayBuffer();
+      answered++;
+    });
+    for (let i = 0; i < 3; i++) assert.equal((await other.call('GET', '/clients')).status, 429);
+    assert.ok(answered < asked.length, 'all were answered');
+    end.abort();
+    await Promise.allSettled(asked);
+  });
 });

@@ -45,6 +45,7 @@ function createLine(perSecond: number, isRefused = true) {
 }
 
 type Line = ReturnType<typeof createLine>;
+export type Paced = Pick<ApiContext, 'req' | 'state'>;
 
 /** Lines for the calls of a process. */
 export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log: Logger) {
@@ -55,7 +56,8 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
   const proxies = [...trusted, ...internal];
   let isTold = false;
 
-  async function join(ctx: Pick<ApiContext, 'req'>, line: Line, key: string, weight = 1): Promise<void> {
+  async function join(ctx: Paced, line: Line, key: string, weight = 1): Promise<void> {
+    ctx.state.line = key;
     const { waitMs } = line.rate.count(key, weight, maxWaitMs);
     if (waitMs > maxWaitMs && line.isRefused) throw tooMany('Too many calls', line.quota, waitMs);
     if (waitMs > 0) await hold(ctx, Math.min(waitMs, maxWaitMs));
@@ -97,7 +99,7 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
       };
     },
     /** Counts a call with the credentials of an account. @throws ApiError 429 */
-    account: (ctx: Pick<ApiContext, 'req'>, accountId: string) => join(ctx, accounts, accountId),
+    account: (ctx: Paced, accountId: string) => join(ctx, accounts, accountId),
     /** Paces every call. @param known the tokens found lately */
     pace:
       ({ findToken: { known } }: Pick<ApiDeps, 'findToken'>): Step =>
@@ -153,16 +155,34 @@ export function oneByOne({ longestTurnMs }: Pick<Config, 'longestTurnMs'>) {
 
 const queryToken = (query: string): string | undefined => /(?:^|&)access_token=([\w-]+)/.exec(query)?.[1];
 
+/** Refused calls of one line that are answered in a second: each takes a third of a millisecond of the event loop. */
+const refusalsPerSecond = 100;
+/** The rest of a longer line waits for less: aborted calls, held as long, could take all connections of the process. */
+const refusalLine = { atMost: 1500, restTimes: 5 };
+
 /**
- * Holds a 429 for about a second. Callers who repeat a refused call at once would otherwise take the event loop with refusals.
- * Random, so that they do not all come again together.
+ * Returns a function that holds a 429 for about a second, or for as long as the refusals of its line need at their rate. Callers who
+ * repeat a refused call at once, over any number of connections, would otherwise take the event loop with refusals. Random, so that
+ * they do not all come again together.
  */
-export async function holdRefusal(ctx: Pick<ApiContext, 'req'>, heldMs: number): Promise<void> {
-  if (heldMs > 0) await hold(ctx, heldMs * (0.5 + Math.random()));
+export function holdRefusals(heldMs: number) {
+  const held = new Map<string, number>();
+  return async (ctx: Paced): Promise<void> => {
+    if (heldMs === 0) return;
+    const { line = '' } = ctx.state;
+    const count = (held.get(line) ?? 0) + 1;
+    held.set(line, count);
+    const { atMost, restTimes } = refusalLine;
+    const times = count > atMost ? restTimes : Math.max(1, count / refusalsPerSecond);
+    await hold(ctx, heldMs * times * (0.5 + Math.random()));
+    const left = (held.get(line) ?? 1) - 1;
+    if (left > 0) held.set(line, left);
+    else held.delete(line);
+  };
 }
 
 /** Meanwhile nothing more is read from the connection, or a caller who sends requests without waiting would fill our memory. */
-async function hold({ req }: Pick<ApiContext, 'req'>, ms: number): Promise<void> {
+async function hold({ req }: Paced, ms: number): Promise<void> {
   req.socket.pause();
   await sleep(ms);
   req.socket.resume();
