@@ -58,7 +58,6 @@ export function createActivities(deps: ActivityDeps) {
       return withHeartbeat(() => drainClient(deps, clientToken));
     },
 
-    /** Finds owed assets that nothing works on. */
     sweepOwedClients(): Promise<Swept> {
       const counts = { looked: 0, woken: 0, replaced: 0 };
       return withHeartbeat(

@@ -19,7 +19,6 @@ import type { Tracing } from './tracing.js';
 
 export type Role = 'api' | 'worker' | 'all';
 
-/** The parts of a process that do not depend on others. */
 export interface Parts {
   role: Role;
   config: Config;

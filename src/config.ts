@@ -263,7 +263,6 @@ export function deliverySettings(config: Config) {
     suspendAfterMs: config.suspendAfterMs,
     suspendMinimumAttempts: config.suspendMinimumAttempts,
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
-    /** How long an attempt holds its asset. */
     leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + shared.besideAttemptMs,
     retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,
     /** Attempts in flight of a client without a bound of its own. */

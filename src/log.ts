@@ -66,5 +66,4 @@ export function createLogger(level: string, role: string): Logger {
   return log;
 }
 
-/** Returns the text of anything that was thrown. */
 export const messageOf = (err: unknown): string => (err instanceof Error ? err.message : String(err));

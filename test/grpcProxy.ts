@@ -22,8 +22,6 @@ export const status = {
   unavailable: 14,
 };
 
-export type GrpcProxy = Awaited<ReturnType<typeof startGrpcProxy>>;
-
 /** @param tls with the certificate of test/temporal/certificate */
 export async function startGrpcProxy(target: string, tls = false) {
   const folder = join(import.meta.dirname, 'temporal/certificate');

@@ -1,6 +1,5 @@
 import type { Db } from '../src/redis/connection/db.js';
 
-/** Returns the keys that match a pattern, of all nodes. */
 export async function keysMatching({ nodes }: Db, pattern: string): Promise<string[]> {
   return (await Promise.all(nodes.primaries().map((server) => server.keys(pattern)))).flat();
 }

@@ -13,7 +13,6 @@ export async function startOwnRedis(
   return { ...(await startRedis({ dir, binary, args, port })), dir };
 }
 
-/** Starts a Redis Cluster of three primaries. */
 export async function startOwnCluster(nodeTimeoutMs = quiet.nodeTimeoutMs): Promise<RedisCluster> {
   const { redisServerBinary: binary } = servers();
   return await startCluster({ dir: await newFolder(), binary, replicasOfEach: 0, nodeTimeoutMs });

@@ -42,9 +42,7 @@ export function startProgram(
   const program = {
     stdout: '',
     stderr: '',
-    /** Everything on stdout and stderr so far. */
     said: () => said,
-    /** Resolves with the exit code. */
     ended: new Promise<number | null>((resolve) => child.once('close', resolve)),
     /** Ends it as an orchestrator does, or by Ctrl-C. Resolves with its exit code. */
     stop(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL' = 'SIGTERM'): Promise<number | null> {

@@ -94,7 +94,6 @@ export async function startProxy(targetUrl: string, at?: number) {
     hang(): void {
       hanging = true;
     },
-    /** Lets through what was kept, and all that follows. */
     release(): void {
       hanging = false;
       for (const write of kept) write();

@@ -57,9 +57,7 @@ export async function startReceiver(port?: number) {
     onHeaders: (_request: IncomingMessage, _response: ServerResponse): void => undefined,
     /** The answers to the next requests; `hang` is never answered, `cut` loses its connection. */
     answer: (_request: Received): Answer | Promise<Answer> => 200,
-    /** Each answer is given so much later. */
     delayMs: 0,
-    /** Requests without an answer at one time, at most. */
     mostInFlight: 0,
     idsOf: (platformId: string): string[] =>
       receiver.received
@@ -111,14 +109,12 @@ export function startGate(): { closed: Promise<void>; open(): void } {
   return { closed, open };
 }
 
-/** Whether it is fulfilled. */
 export const succeeds = (what: Promise<unknown>): Promise<boolean> =>
   what.then(
     () => true,
     () => false,
   );
 
-/** Waits for a fact, and says which one did not come about. */
 export async function until<T>(
   what: string,
   look: () => Promise<T | undefined | false> | T | undefined | false,

@@ -22,9 +22,7 @@ export async function startSentinels(dir: string, binary: string) {
   for (const sentinel of asked) sentinel.on('error', () => undefined);
   await untilAllKnown(asked);
   return {
-    /** Names the Sentinels. */
     url: `redis+sentinel://${ports.map((port) => `127.0.0.1:${port}`).join()}/${name}`,
-    /** Kills whatever server is the primary now. */
     async killPrimary(): Promise<void> {
       const [first] = asked as [Redis];
       const [, port] = (await first.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)) as string[];

@@ -2,8 +2,6 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { portOf } from './receiver.js';
 
-export type RespProxy = Awaited<ReturnType<typeof startRespProxy>>;
-
 /** An answer in the place of the server's: an error's text, or an empty array. */
 export type Words = string | [];
 

@@ -31,7 +31,6 @@ interface Run {
   endings?: (() => Promise<void>)[];
   /** What ends what the running test has opened. */
   ofTest: (() => unknown)[];
-  /** Those of `newFolder`. */
   folders: string[];
   timeSkipping?: Promise<TestWorkflowEnvironment>;
 }
@@ -58,7 +57,6 @@ export function servers(): Servers {
 /** The one key of SECRETS_KEY of services and commands: those of one prefix are one installation. */
 export const secretsKey = Buffer.alloc(32, 7).toString('base64');
 
-/** The default settings of `Db`. */
 export const { settings } = redisOptions(readConfig({}));
 
 /**
@@ -89,7 +87,6 @@ export function itWithOneRedis(title: string, test: (this: Mocha.Context) => Pro
   if (!isCluster) it(title, test);
 }
 
-/** Declares a suite of such tests. */
 export function describeWithOneRedis(title: string, suite: (this: Mocha.Suite) => void): void {
   if (!isCluster) describe(title, suite);
 }

@@ -1,5 +1,4 @@
 /** The service in a test's own process, on the servers of the run, with a key prefix and a task queue of its own. */
-
 import { randomUUID } from 'node:crypto';
 import type { WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
@@ -110,7 +109,6 @@ export async function callApi(token: string, method: string, url: string | URL, 
   return { status: answer.status, headers: answer.headers, text, body: JSON.parse(text) as Json };
 }
 
-/** Calls that are about no client. */
 const ofAccount = /^\/(clients|notices|console_sessions|enrichments|nowhere)/;
 
 export type Customer = Awaited<ReturnType<typeof newCustomer>>;
@@ -160,7 +158,6 @@ export async function startWithWorker(
   return harness;
 }
 
-/** What each test of a suite has. */
 export interface HarnessScene {
   h: Harness;
   receiver: Receiver;
@@ -278,7 +275,6 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       if (stored.outcome !== 'stored') throw new Error('it has a URL already');
       await markAnswered(db, clientToken, stored.nonce);
     },
-    /** Accepts an event as the API does. */
     async publish({ client, asset, ...given }: Pick<EventGiven, 'client' | 'asset'> & Partial<EventGiven>) {
       const event = readEnrichmentEvent(
         {
@@ -305,7 +301,6 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
           return id;
         }),
       ),
-    /** Undefined until it is claimed. */
     notification: (client: string, id: string) => getNotification(db, client, id),
     reaches: (client: string, id: string, state: NotificationRecord['state']) =>
       until(`${id} is ${state}`, async () => {
@@ -319,12 +314,10 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       const isDone = async () => (await getEndpoint(db, client).catch(() => undefined))?.owed === 0;
       await until('nothing is owed', isDone, 60_000);
     },
-    /** Has catch-up look at what the client is owed. */
     async wake(client: string): Promise<void> {
       await catchUps.wake(client);
     },
     catchUp: (client: string): WorkflowHandle => temporal.workflow.getHandle(ids.catchUp(client)),
-    /** What catch-up shows; undefined while there is none. */
     memo: async (client: string): Promise<Json | undefined> => (await harness.catchUpRun(client))?.memo,
     catchUpRun: (client: string) => harness.catchUp(client).describe().catch(none),
     /** The workflow that an event is in, alone or with others, once it is started. */
@@ -343,7 +336,6 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       await running?.ended;
       running = undefined;
     },
-    /** One run of the sweep, to its end. */
     async sweep(): Promise<void> {
       await temporal.workflow.execute('sweep', {
         workflowId: `sweep-${config.TASK_QUEUE}`,

@@ -7,7 +7,6 @@ import { workflowIds } from '../src/temporal/workflowIds.js';
 
 const countEvents = ({ delivered, rest }: Report): number => delivered + rest.length;
 
-/** Says how many events wait, and why. */
 export function describeWaiting(report: Report): string {
   const reasons = report.rest.flatMap(({ outcome }) => (outcome.state === 'waiting' ? [outcome.reason] : []));
   const counts = new Map<string, number>();

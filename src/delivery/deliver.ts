@@ -47,7 +47,6 @@ export async function deliverEvents(
   return events.map(({ notificationId }) => outcomes.get(notificationId) ?? waiting('in_flight', undefined));
 }
 
-/** Waits for the outcomes of one client's events. */
 class ClientEvents {
   readonly left = new Map<string, ClaimedEvent>();
 

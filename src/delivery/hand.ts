@@ -18,18 +18,15 @@ const callMs = 1500;
 
 interface Made {
   nonce: string;
-  /** How many assets it may take. */
   most: number;
   madeAt: number;
 }
 
-/** Claims events and takes. */
 export interface ClaimCall<Event> extends Made {
   kind: 'claim';
   events: Event[];
 }
 
-/** Settles what has ended and takes. */
 export interface TurnCall extends Made, Required<Pick<Turn, 'verdicts' | 'givenBack' | 'lost'>> {
   kind: 'turn';
 }
@@ -57,7 +54,6 @@ export class Hand<Event> {
   readonly #held = new Map<Taken, number>();
   /** Calls whose answers were lost, with their times. Redis may run them late, so turns name them until a second has passed. */
   readonly #lost = new Map<string, number>();
-  /** Attempts under way. */
   #posts = 0;
   #isAsked = false;
   #claimedLast = false;
@@ -76,12 +72,10 @@ export class Hand<Event> {
     this.#arrivals.push(event);
   }
 
-  /** Something may be due. */
   poke(): void {
     this.#isAsked = true;
   }
 
-  /** Takes nothing more. */
   close(now: number): void {
     this.#closedAt = Math.min(this.#closedAt, now);
   }

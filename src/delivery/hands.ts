@@ -46,7 +46,6 @@ interface Client {
   clientToken: string;
   hand: Hand<Arrival>;
   timer?: NodeJS.Timeout | undefined;
-  /** Why the last attempt could not be made. */
   pausedBy?: OwnFailureCause | undefined;
   onIdle: Set<(isIdle: boolean) => void>;
 }
@@ -91,7 +90,6 @@ export class Hands {
     for (const { pausedBy } of this.#clients.values()) if (pausedBy !== undefined) yield pausedBy;
   }
 
-  /** Returns how many events wait for Redis. */
   underWay(): number {
     return this.#underWay;
   }

@@ -42,7 +42,6 @@ const closePollMs = 50;
 /** While starts fail or wait, groups wait at least so long. */
 const restMs = 100;
 
-/** The events of a workflow before its start. */
 class Collected {
   readonly events: ClaimedEvent[] = [];
   /** What was delivered before the start, by notification. */
@@ -112,7 +111,6 @@ export class Outbox {
     this.#startIfComplete(collected);
   }
 
-  /** Returns how many events wait for their workflow. */
   waiting(): number {
     return this.#queuedEvents;
   }
@@ -228,7 +226,6 @@ export class Outbox {
   }
 }
 
-/** Returns an upper bound for the payload of an event. */
 function estimateBytes(event: Pick<ArrivedEvent, 'platformId' | 'segments'>): number {
   return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
 }

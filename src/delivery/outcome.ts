@@ -12,7 +12,6 @@ export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
   );
 }
 
-/** Returns whether the notification waits only for its turn. */
 export function isCrowded(outcome: Outcome): boolean {
   if (outcome.state !== 'waiting' || outcome.reason === 'own_failure') return false;
   return waits[outcome.reason].endsBy === 'place';
@@ -21,7 +20,6 @@ export function isCrowded(outcome: Outcome): boolean {
 /** The outcomes of a workflow's events, short enough for its history: delivered events are counted, the others listed. */
 export interface Report {
   delivered: number;
-  /** The highest status of the delivered events. */
   status?: number;
   /** Duration of the slowest attempt of the delivered events. */
   milliseconds?: number;
@@ -29,14 +27,12 @@ export interface Report {
   rest: { index: number; outcome: Outcome }[];
 }
 
-/** Of the workflow `enrichment`. */
 export interface EnrichmentInput {
   /** Those that were not delivered before its start. */
   events: ClaimedEvent[];
   before: Report;
 }
 
-/** Sums up the outcomes of a workflow's events, in their order. */
 export function sumUp(outcomes: readonly Outcome[]): Report {
   const report: Report = { delivered: 0, rest: [] };
   outcomes.forEach((outcome, index) => {

@@ -1,5 +1,4 @@
 /** One attempt: waits for a connection, signs, POSTs, and makes the verdict. */
-
 import type { Logger } from '../log.js';
 import type { Metrics, OwnFailureCause } from '../metrics.js';
 import type { Notices } from '../notices/notices.js';
@@ -22,7 +21,6 @@ export interface SendDeps {
   secretBox: SecretBox;
   log: Logger;
   metrics: DeliveryMetrics;
-  /** The counts behind the console's plots. */
   history: Pick<AttemptHistory, 'count'>;
   catchUps: Pick<CatchUps, 'alarm' | 'wake'>;
   notices: Pick<Notices, 'claimSoon'>;

@@ -65,7 +65,6 @@ function describeUnknown(keys: readonly string[], places: Places): string {
   return `the member ${elsewhere.join(', ')}`;
 }
 
-/** Says whether the member at a path may be absent. */
 function isOptional(schema: z.ZodType, path: readonly PropertyKey[] = []): boolean {
   const [name, ...rest] = path;
   const member: unknown = schema instanceof z.ZodObject && schema.shape[String(name)];

@@ -182,7 +182,6 @@ export const errors = Object.fromEntries(
   ),
 ) as Record<ErrorCode, { status: number; meaning: string; remedy: string; audience?: 'operators' }>;
 
-/** Returns what a code means and what to do, as a message. */
 export function wordsOf(code: ErrorCode): string {
   const { meaning, remedy } = errors[code];
   return asMessage([meaning, remedy]);

@@ -52,7 +52,6 @@ export class OwnRate {
     return { waitMs, fullInMs: fullAt - nowMs };
   }
 
-  /** Gives a counted call back. */
   giveBack(key: string): void {
     const fullAt = this.#fullAt.recall(key);
     if (fullAt !== undefined) this.#fullAt.remember(key, fullAt - this.#everyMs, fullAt - this.#everyMs);

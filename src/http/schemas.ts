@@ -114,7 +114,6 @@ export function opened<Json>(json: Json): Json {
   return ('properties' in json ? { additionalProperties: true, ...inner } : inner) as Json;
 }
 
-/** Converts a schema with those that it names. */
 export function converted(schema: z.ZodType): Schema {
   const json = JSON.stringify(z.toJSONSchema(schema, { io: 'input' }));
   return JSON.parse(json.replaceAll('"#/$defs/', '"#/components/schemas/')) as Schema;
@@ -147,7 +146,6 @@ export const attemptRemarks = z
   .array(oneOfMany(allRemarks, 'What it showed beside its end.').meta({ id: 'AttemptRemark' }))
   .optional();
 
-/** Until when all has arrived, and what that leaves out. */
 export const reachMembers = {
   delivered_until: time(
     'Each update claimed before this time and after `registered_at` has arrived, or was replaced by one that has, or ended as failed or cancelled; null without a URL.',
@@ -161,7 +159,6 @@ export const reachMembers = {
   registered_at: time('Since when the URL is registered; null without one.').nullable(),
 };
 
-/** How far the last replay is. */
 export const replayShown = z.object({
   since: time(),
   until: time(),
@@ -196,7 +193,6 @@ export const answeredRequest = z.object({
   remarks: attemptRemarks,
 });
 
-/** A whole number in a query. */
 export function numberFrom(least: number, most: number, absent: number, description: string) {
   const message = `must be a whole number from ${least} to ${most}`;
   const meta = { description, default: absent, examples: [absent] };
@@ -210,7 +206,6 @@ export function numberFrom(least: number, most: number, absent: number, descript
 
 export const limitNumber = numberFrom(1, 200, 50, 'The most entries of a page.');
 
-/** How far an answer reaches. */
 export const completeSince = time(
   'From when the answer is complete: what is older may be missing; null if it is complete at any age.',
 ).nullable();

@@ -94,7 +94,6 @@ async function claimNotice(
   await catchUps.alarm(recipient);
 }
 
-/** Returns the body of a notice (contract, section 5b). */
 export function noticeBody(
   { kind, at, reason, since, attempts_failed }: Omit<Notice, 'field' | 'stored' | 'number'>,
   client: { accountId: string; clientToken: string } & Pick<Endpoint, 'owed' | 'failed' | 'failedSince'>,

@@ -6,7 +6,6 @@ import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 
 export interface Drained extends Omit<Plan, 'expired'> {
-  /** For how long this call ran. */
   tookMs: number;
   lastError?: string;
 }

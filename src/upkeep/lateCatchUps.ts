@@ -11,7 +11,7 @@ import { getAccount } from '../redis/records/accounts.js';
 import { noteOwed } from '../redis/records/attemptHistory.js';
 import { getClient } from '../redis/records/clients.js';
 import { noteCounts } from '../redis/records/counts.js';
-import { type Endpoint, getEndpoint, holdOf, setHeld } from '../redis/records/endpoint.js';
+import { type Endpoint, getEndpoint, holdOf, isAmiss, setHeld } from '../redis/records/endpoint.js';
 import type { SweepRound } from './sweepRound.js';
 
 /** The process that sends, or catch-up, may be this late. */
@@ -58,8 +58,7 @@ export async function wakeLateCatchUps(
     if (!endpoint.isConsistent)
       round.noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
     if (endpoint.owed === 0 && !endpoint.replay?.runs) {
-      const isAmiss = endpoint.failed > 0 || endpoint.state !== 'active' || endpoint.held;
-      if (isAmiss) await db.redis.sadd(db.global.amissClients, clientToken);
+      if (isAmiss(endpoint)) await db.redis.sadd(db.global.amissClients, clientToken);
       return await setAside(db, clientToken, steadyMs);
     }
     const { owed, catchUpLateMs } = endpoint;

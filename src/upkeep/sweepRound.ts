@@ -36,7 +36,6 @@ export class SweepRound {
     );
   }
 
-  /** Counts a client with broken keys, and logs it. */
   noteBroken(clientToken: string, because: { err: unknown } | { problem: string }): void {
     if (this.broken.has(clientToken)) return;
     this.broken.add(clientToken);

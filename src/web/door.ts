@@ -24,7 +24,6 @@ import {
   type PageContext,
 } from './page.js';
 
-/** A request of a session. */
 export interface Visit<Session> {
   ctx: PageContext;
   session: Session;
@@ -32,16 +31,13 @@ export interface Visit<Session> {
   formToken: string;
 }
 
-/** What a page of this session sent. */
 export interface Sent {
   form: Parameters;
 }
 
 interface Door<Session> {
   db: Db;
-  /** The address of its first page. */
   path: '/console' | '/desk';
-  /** What stands around its pages. */
   frame: Frame;
   reached: Reached;
   sessions: Omit<Sessions<never, Session>, 'createLink'>;
@@ -201,7 +197,6 @@ const isPart = (ctx: PageContext): boolean => ctx.get('HX-Request') === 'true';
 /** What people write themselves; the rest of a form is chosen, or given by its page. */
 const written: Readonly<Record<string, string>> = { url: 'URL', reason: 'Why', q: 'What to find' };
 
-/** Shows what a form has sent, and a form that sends it again. */
 function formAgain(action: string, formToken: string, form: Parameters): Piece {
   const sent = [...form].filter(([name]) => name !== 'form_token');
   const given = sent.filter(([name]) => written[name] === undefined);

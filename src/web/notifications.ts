@@ -1,5 +1,4 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
-
 import { notificationsQuery, readPage } from '../acts/notifications.js';
 import { isOfFailure } from '../acts/resend.js';
 import { requireNotification } from '../acts/subjects.js';
@@ -36,7 +35,6 @@ import {
 /** Fields of a browser have no zone: times of these pages are UTC. */
 const inUtc = (time: string | undefined) => (time && /T[\d:]+$/.test(time) ? `${time}Z` : time);
 
-/** Returns the filters of the list that are given. */
 export function filtersOf({ ctx }: Pick<Site, 'ctx'>) {
   const [state, failure, since, until] = ['state', 'failure', 'since', 'until'].map((name) =>
     given(ctx, name),
@@ -205,7 +203,6 @@ async function assetsWith({ client: { clientToken }, countPiece }: Site, db: Pag
   return { ids: [...ids], isCut: false };
 }
 
-/** Finds the asset that is asked for. */
 async function askedAsset({ ctx, client }: Site, db: PageDeps['db']) {
   const asked = parseParameters(ctx.querystring).get('platform_id') ?? '';
   const ids = readingsOf(asked);
@@ -243,7 +240,6 @@ ${
 const notice = (tone: 'good' | 'warn', says: Piece): Html =>
   html`<div class="notice ${tone}" role="status"><p class="lead">${says}</p></div>`;
 
-/** Says what became of a notification, for a first line. */
 function outcome(n: NotificationRecord, { gotIt, tell }: Reader): Html {
   const last = n.attempts.at(-1);
   const why = stateSentence(n);

@@ -1,5 +1,4 @@
 /** The first page of a site: how it stands, now and over the last day. */
-
 import { type AttemptError, attemptErrors } from '../outgoing/details.js';
 import { getNotification } from '../redis/notifications/notifications.js';
 import {
@@ -52,7 +51,6 @@ ${health.replay && html`<dt>Replay</dt><dd>${replayInWords(health.replay)}</dd>`
   ];
 };
 
-/** Says how far a replay is. */
 const replayInWords = ({ since, untilMs, runs, at, count: found }: NonNullable<Endpoint['replay']>): Piece =>
   html`${exactly(since)} to ${exactly(untilMs)}: ${count(found, 'video', 'videos')} sent again${runs ? html` so far, up to updates of ${exactly(Math.min(at, untilMs))}` : ', ended'}`;
 

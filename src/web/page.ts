@@ -119,7 +119,6 @@ export const actionForm = (
   html`<form class="row" method="post" action="${action}" hx-post="${action}" hx-target="#result" hx-select="#result" hx-swap="outerHTML" hx-sync="drop">
 ${formTokenField(formToken)}${fields}<button ${isFinal && html`class="danger"`}>${label}</button></form>`;
 
-/** Builds the card of an action. @param text what follows from it */
 export const card = (title: string, text: Piece, forms: Piece, id?: string): Html =>
   html`<section class="card" ${id && html`id="${id}"`}><h2>${title}</h2><p>${text}</p>${forms}</section>`;
 

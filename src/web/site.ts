@@ -14,7 +14,6 @@ import { type Html, html, type Piece } from './html.js';
 import type { Link, Page } from './page.js';
 import { exactly, failedNotice, healthNotice, type Reader } from './words.js';
 
-/** What pages read. */
 export interface PageDeps {
   db: Db;
   config: Config;
@@ -23,13 +22,11 @@ export interface PageDeps {
 /** What a page about one endpoint is made of: of a site, or of the account's notices. */
 export interface Site extends Pick<Visit<unknown>, 'ctx' | 'formToken'> {
   client: Subject & { name?: string };
-  /** The address of the site's pages. */
   here: string;
   reader: Reader;
   access: ConsoleSession['access'];
   health: Endpoint;
   registration?: Registration;
-  /** Counts a piece of a list that the page has read. */
   countPiece?(): void;
 }
 

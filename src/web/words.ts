@@ -57,13 +57,11 @@ export const stateField = (states: readonly string[], chosen: string | undefined
 export const choiceField = (id: string, label: string, choices: readonly string[], chosen?: string): Html =>
   html`<div><label for="${id}">${label}</label><select id="${id}" name="${id}"><option value="">any</option>${choices.map((name) => html`<option value="${name}" ${name === chosen && html`selected`}>${stateInWords(name)}</option>`)}</select></div>`;
 
-/** To whom the pages of a site speak. */
 export interface Reader {
   /** The receiver's owner, at the beginning of a sentence. */
   whose: string;
   /** Whom the receiver's owner asks for what only an operator does. */
   contact: string;
-  /** Who ends a pause. */
   endPause: string;
   endAccountPause: string;
   /** Before advice for the receiver's owner. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createFailureLimits } from '../../src/http/limits.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
-import { setDisabled } from '../../src/redis/records/accounts.js';
+import { setStopped } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
@@ -275,16 +275,17 @@ describe('POST /oauth/access_token', () => {
     const inThatMoment: Promise<string | undefined>[] = [];
     for (let i = 0; i < 20; i++) {
       inThatMoment.push(mintToken(h.db, customer, ['push_notifications']));
-      if (i === 10) inThatMoment.push(setDisabled(h.db, customer.account_id, true).then(() => undefined));
+      if (i === 10)
+        inThatMoment.push(setStopped(h.db, customer.account_id, 'disabled', true).then(() => undefined));
     }
     const tokens = [customer.token, ...(await Promise.all(inThatMoment))].filter((t) => t !== undefined);
     assert.ok(tokens.length > 1);
     const found = () => Promise.all(tokens.map((t) => findAccessToken(h.db, t)));
     assert.ok((await found()).every((t) => t === undefined));
-    await setDisabled(h.db, customer.account_id, false);
+    await setStopped(h.db, customer.account_id, 'disabled', false);
     assert.ok((await found()).every((t) => t === undefined));
     const token = await newToken(h, customer);
-    await setDisabled(h.db, customer.account_id, false);
+    await setStopped(h.db, customer.account_id, 'disabled', false);
     assert.ok(await findAccessToken(h.db, token));
   });
 

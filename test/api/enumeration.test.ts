@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { syncBuiltinESMExports } from 'node:module';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
-import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { createAccount, rotateSecret, setStopped } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { describeWithOneRedis, servers, uniquePrefix } from '../servers.js';
@@ -75,7 +75,7 @@ describeWithOneRedis('the same work is done for', () => {
     const { db } = h;
     const account = await newCustomer(h);
     const disabled = await newCustomer(h);
-    await setDisabled(db, disabled.account_id, true);
+    await setStopped(db, disabled.account_id, 'disabled', true);
     const rotated = await createAccount(db, { name: 'Rotated', scopes: ['a', 'b', 'c'] });
     for (let i = 0; i < 3; i++) await rotateSecret(db, rotated.account_id);
     const right = tokenFields(account);

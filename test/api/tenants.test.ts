@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import type { Schema } from '../../src/http/schemas.js';
-import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { rotateSecret, setStopped } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
@@ -59,8 +59,9 @@ describe('every call', () => {
   async function invalidTokens(): Promise<Record<string, string>> {
     const [disabled, enabledAgain] = [await newCustomer(h), await newCustomer(h)];
     const rotated = await newCustomer(h);
-    for (const { account_id } of [disabled, enabledAgain]) await setDisabled(h.db, account_id, true);
-    await setDisabled(h.db, enabledAgain.account_id, false);
+    for (const { account_id } of [disabled, enabledAgain])
+      await setStopped(h.db, account_id, 'disabled', true);
+    await setStopped(h.db, enabledAgain.account_id, 'disabled', false);
     await rotateSecret(h.db, rotated.account_id, { now: true });
     const expired = String(await mintToken(h.db, owner, ['push_notifications'], 0.05));
     const statusOf = async () => (await ask('GET /clients', mine, bearer(expired))).status;

@@ -272,7 +272,6 @@ interface Listen extends Program {
 const start = (args: readonly string[], env: NodeJS.ProcessEnv = {}): Program =>
   startProgram(process.execPath, [bin, ...args], { env });
 
-/** Starts it on a free port. */
 async function startListen(args: readonly string[], secrets: string): Promise<Listen> {
   const program = start(['--port', '0', ...args], { SIGNING_SECRETS: secrets });
   const urlOf = () => /Listening at (\S+),/.exec(program.stderr)?.[1] ?? '';

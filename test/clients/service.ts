@@ -5,8 +5,6 @@ import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { newCustomer, startHarness } from '../service.js';
 
-export type PublishedTo = Awaited<ReturnType<typeof startPublishedTo>>;
-
 export async function startPublishedTo() {
   const redis = await startProxy(servers().redisUrl);
   const api = await startHarness({ REDIS_URL: redis.url, ACCOUNT_RATE_PER_SECOND: '10000' }, 'api');
@@ -23,7 +21,6 @@ export async function startPublishedTo() {
     account,
     event,
     events: (count: number) => Array.from({ length: count }, (_, n) => event(n)),
-    /** Asserts that the client has notifications of so many assets, one of each. */
     async assertEachOnce(assets: number): Promise<void> {
       const found: unknown[] = [];
       for (let query = 'limit=200'; ; ) {

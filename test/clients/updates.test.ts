@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type UpdatePage, UpdatesClient } from '../../clients/node/src/client.js';
 import { waitForRedis } from '../../src/redis/connection/db.js';
-import { setDisabled } from '../../src/redis/records/accounts.js';
+import { setStopped } from '../../src/redis/records/accounts.js';
 import { until } from '../receiver.js';
 import { forTest, opened } from '../servers.js';
 import { startPublishedTo } from './service.js';
@@ -87,7 +87,8 @@ describe('clients/node: updates', () => {
     assert.deepEqual(assetsOf([(await pages.next()).value as UpdatePage]), ['vid-0']);
     assert.ok(performance.now() - beganAt > 100 + 200 + 400 + 800);
     assert.match(told.join(), /200 without access_token.*status 503.*200 without updates.*status 503/);
-    for (const disabled of [true, false]) await setDisabled(to.api.db, to.account.account_id, disabled);
+    for (const disabled of [true, false])
+      await setStopped(to.api.db, to.account.account_id, 'disabled', disabled);
     await publish(1);
     assert.deepEqual(assetsOf([(await pages.next()).value as UpdatePage]), ['vid-1']);
     assert.ok(statuses.includes(401));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
-import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { rotateSecret, setStopped } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/audit.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { callRaw } from '../api/rawCaller.js';
@@ -86,7 +86,7 @@ describe('console: links and sessions', () => {
 
   it('ends links and sessions when the account is disabled or all its tokens end', async () => {
     for (const end of [
-      () => setDisabled(h.db, customer.account_id, true),
+      () => setStopped(h.db, customer.account_id, 'disabled', true),
       () => rotateSecret(h.db, customer.account_id, { now: true }),
     ]) {
       const fresh = await newToken(h, customer);
@@ -94,7 +94,7 @@ describe('console: links and sessions', () => {
       await end();
       assert.equal((await new Visitor(h.url).open(link)).status, 401);
       await assertSignedOut(visitor);
-      await setDisabled(h.db, customer.account_id, false);
+      await setStopped(h.db, customer.account_id, 'disabled', false);
     }
   });
 

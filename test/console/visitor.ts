@@ -37,7 +37,6 @@ export class Visitor {
     return this.post(action, { ...given, ...fields });
   }
 
-  /** The secret of the session. */
   get secret(): string {
     return this.cookie.split('=')[1] ?? '';
   }

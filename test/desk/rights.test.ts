@@ -41,7 +41,6 @@ interface Place {
   owner: Customer;
   /** Their tokens: for general use, and with every scope of the account. */
   tokens: { general: string; full: string };
-  /** The walker's own. */
   mine: Receiver;
   look(door: string, text: string): void;
 }

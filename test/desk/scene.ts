@@ -1,5 +1,4 @@
 /** The operators' door of a service, and customers to try operations on. */
-
 import type { Constants } from '../../src/constants.js';
 import { createDesk } from '../../src/desk/desk.js';
 import { listen } from '../../src/http/server.js';

@@ -25,7 +25,6 @@ const dayMs = 86_400_000;
 describe('a request for another URL', () => {
   const scene = openForSuite(() => startDesk());
 
-  /** A customer with a URL, and what is done about it. */
   async function site() {
     const customer = await newCustomer(scene.h);
     await customer.register(present);

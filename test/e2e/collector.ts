@@ -54,9 +54,7 @@ export type Collector = Awaited<ReturnType<typeof startCollector>>;
 export async function startCollector() {
   const collector = {
     spans: [] as Span[],
-    /** Every body as it came, unpacked. */
     bodies: [] as Buffer[],
-    /** Headers of the last call. */
     headers: {} as Record<string, unknown>,
   };
   const server = createServer((req, res) => {

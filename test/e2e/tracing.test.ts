@@ -153,7 +153,6 @@ describe('Tracing', function () {
   const start = async (more: Record<string, string> = {}, role: Role = 'all') =>
     ofSuite(await startService({ ...env, ...more }, role));
 
-  /** Creates a registered client and its publisher. */
   async function setUp(service: Service) {
     const publisher = await newPublisher(service);
     const client = await publisher.newClient();
@@ -183,7 +182,6 @@ describe('Tracing', function () {
     return collector.spans.filter((one) => one.name === name);
   }
 
-  /** Returns the first span of this name, once it is exported. */
   function span(name: string): Promise<Span> {
     return until(`${name} is exported`, () => named(name)[0]);
   }

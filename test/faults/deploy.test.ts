@@ -2,7 +2,6 @@
  * A rolling restart under load: two APIs behind a balancer and two workers, ended by SIGTERM one after the other; and one from another
  * release to this one and back (docs/reliability.md#two-releases).
  */
-
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';

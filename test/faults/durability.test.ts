@@ -1,5 +1,4 @@
 /** What survives when Redis and Temporal are killed, cut off or lost, and how the rest is restored (docs/guides/disaster.md). */
-
 import assert from 'node:assert/strict';
 import { cp, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -2,7 +2,6 @@
  * Breaks every part of the running service at random moments under load, again and again, and accounts for every
  * acknowledged event at the receiver, for every token and for every registration.
  */
-
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';

@@ -2,7 +2,6 @@
  * Mixed load with nothing broken: events, tokens, registrations and look-ups. The memory and the open files of API,
  * worker and Redis stay what they are once all is warm, and nothing is lost.
  */
-
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';

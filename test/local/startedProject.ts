@@ -14,8 +14,6 @@ export async function ownPorts(): Promise<NodeJS.ProcessEnv> {
   return Object.fromEntries(await Promise.all(names.map(async (name) => [name, `${await freePort()}`])));
 }
 
-export type Project = Awaited<ReturnType<typeof newProject>>;
-
 export async function newProject(ports: NodeJS.ProcessEnv = {}) {
   const dir = await newFolder();
   const port = await freePort();
@@ -45,7 +43,6 @@ export async function newProject(ports: NodeJS.ProcessEnv = {}) {
       seen.push(state.supervisor, ...state.children);
       return { ...state, program };
     },
-    /** Of every process of every start so far. */
     stillRunning: () => seen.filter(isSameProcess),
     async remove(): Promise<void> {
       await Promise.all(programs.map((program) => program.stop()));

@@ -13,9 +13,7 @@ import type { Harness } from '../service.js';
 export interface Site {
   accountId: string;
   client: string;
-  /** The client that gets its account's notices. */
   notices: string;
-  /** Of its account's notices. */
   secret: string;
 }
 
@@ -25,7 +23,6 @@ export const box = createSecretBox(undefined);
 
 export async function startScene(h: Harness) {
   const [hooks, told] = [await startReceiver(), await startReceiver()];
-  /** The answers of the sites' endpoints. */
   const down = new Map<string, number>();
   /** The answers to a client wait for this. */
   const held = new Map<string, Promise<void>>();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
-import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
+import { createAccount, setStopped } from '../../src/redis/records/accounts.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { mintToken } from '../api/credentials.js';
 import { keysMatching } from '../keysMatching.js';
@@ -101,15 +101,15 @@ describe('operator: account', () => {
     it(`holds the clients by the last of two operators, who ${disabled ? 'disables' : 'enables'} it while another does the opposite`, async () => {
       const { account_id } = await cli.json('account', 'create', '--name', 'H');
       const site = await registeredClient(cli, account_id, `HELD-${disabled}`, 'http://127.0.0.1:4999/hook');
-      await setDisabled(cli.db, account_id, disabled);
+      await setStopped(cli.db, account_id, 'disabled', disabled);
       const redis = Object.create(cli.db.redis);
       redis.call = async (...args: [string, string[]]) => {
         // The first has changed the account, and is about to hold the client.
         if (args[1]?.[0]?.startsWith('stopEndpoint') && delete redis.call)
-          await setDisabled(cli.db, account_id, disabled);
+          await setStopped(cli.db, account_id, 'disabled', disabled);
         return await cli.db.redis.call(...args);
       };
-      await setDisabled({ ...cli.db, redis }, account_id, !disabled);
+      await setStopped({ ...cli.db, redis }, account_id, 'disabled', !disabled);
       assert.equal((await getEndpoint(cli.db, site)).held, disabled);
     });
 

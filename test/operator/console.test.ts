@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { userInfo } from 'node:os';
-import { setDisabled } from '../../src/redis/records/accounts.js';
+import { setStopped } from '../../src/redis/records/accounts.js';
 import { newLink, Visitor } from '../console/visitor.js';
 import { forSuite } from '../servers.js';
 import { newCustomer, useShared } from '../service.js';
@@ -82,7 +82,7 @@ describe('operator: console', () => {
     const customer = await newCustomer(h);
     const none = 'There is no account and no client SITE-of-nobody.\n';
     assert.equal(await cli.refused('console', 'SITE-of-nobody'), none);
-    await setDisabled(h.db, customer.account_id, true);
+    await setStopped(h.db, customer.account_id, 'disabled', true);
     assert.equal(await cli.refused('console', customer.account_id), 'The account is disabled.\n');
   });
 });

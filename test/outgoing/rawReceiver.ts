@@ -16,8 +16,6 @@ export const ownKey = { key, cert: certificate };
 /** Loopback receivers over http and https. */
 export const loopbackPolicy: TargetPolicy = { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] };
 
-export type RawReceiver = Awaited<ReturnType<typeof startRawReceiver>>;
-
 /**
  * A receiver on 127.0.0.1 that answers with any bytes that a test gives.
  * @param answer called once for each complete request (they all have a short body)
@@ -64,13 +62,10 @@ export async function startRawReceiver(opts: {
   return {
     port,
     url: `${opts.tls ? 'https' : 'http'}://127.0.0.1:${port}/hook?key=hidden-in-query`,
-    /** How many connections were accepted so far. */
     accepted: () => accepted,
-    /** How many of them are open. */
     open: () => sockets.size,
     /** Everything that was received, over all connections, without the TLS. */
     received: () => received,
-    /** Stops listening and cuts what is open. */
     close: () =>
       new Promise<void>((resolve) => {
         server.close(() => resolve());
@@ -81,7 +76,6 @@ export async function startRawReceiver(opts: {
 
 export const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
 
-/** A test's POST. */
 export const requestTo = (url: string, client = 'SITE0042') => ({
   url,
   client,
@@ -102,7 +96,6 @@ export function useNetwork() {
   const start = async (opts: Parameters<typeof startRawReceiver>[0]) => opened(await startRawReceiver(opts));
   return {
     start,
-    /** Answers 204. */
     startQuick: () => start({ answer: (s) => s.write(noContent) }),
     startDns: async (...how: Parameters<typeof startDnsServer>) => opened(await startDnsServer(...how)),
     sending: (settings: Partial<SenderSettings> = {}) =>

@@ -20,7 +20,6 @@ describe('A Redis Cluster', () => {
   const newClient = (): Promise<DeliveryClient> => newDeliveryClient({}, cluster.url);
   const slotOfClient = ({ db, clientToken }: DeliveryClient): number => slotOf(db.client(clientToken).base);
 
-  /** A client of each node. */
   async function clientOfEachNode(): Promise<{ client: DeliveryClient; node: ClusterNode }[]> {
     const found = new Map<string, { client: DeliveryClient; node: ClusterNode }>();
     while (found.size < 3) {

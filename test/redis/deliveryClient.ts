@@ -96,7 +96,6 @@ export async function newDeliveryClient(
     callersNow,
     /** The scripts' clock, ms. */
     now: (): number => client.callersNow() + aheadMs,
-    /** A new event, accepted now. */
     event(given: Partial<ArrivedEvent> & { platformId: string }): ArrivedEvent {
       const event = { eventId: `event-${++count}`, segments: [`segment-${count}`], clientToken, ...given };
       const acceptedAt = client.now();
@@ -112,7 +111,6 @@ export async function newDeliveryClient(
       events: readonly ArrivedEvent[],
       { nonce = newNonce(), most = 64 }: { nonce?: string; most?: number } = {},
     ): Promise<Claims> => claimEvents(db, clientToken, events, { nonce, most }),
-    /** Claims again an event whose claim may be lost. */
     async claimAgain({ notify: _, ...event }: ArrivedEvent, claim: number): Promise<Claim> {
       return (await claimAgain(db, clientToken, [{ ...event, claim }])).claims[0] as Claim;
     },
@@ -123,7 +121,6 @@ export async function newDeliveryClient(
       if (claim.kind !== 'claimed') throw new Error(`claim answered ${claim.kind}`);
       return { platformId, notificationId: event.notificationId, claim: claim.claim };
     },
-    /** Takes the oldest due, at most so many. */
     take: async (most = 64): Promise<Taken[]> => (await client.turn({ most })).taken,
     /** Takes and settles an asset. @throws if another one is taken */
     async attempt({ platformId }: { platformId: string }, answer: Answer): Promise<Settled> {
@@ -143,7 +140,6 @@ export async function newDeliveryClient(
     look: async (owed: Asked): Promise<Standing> =>
       (await readStandings(db, clientToken, [owed]))[0] as Standing,
     plan: (leastMs = 0): Promise<Plan> => planCatchUp(db, clientToken, leastMs),
-    /** Stores a URL where there is none. */
     async register(): Promise<void> {
       const url = `https://receiver.example/${++count}`;
       const stored = await register(db, box, clientToken, url);

@@ -14,7 +14,6 @@ describe('a durable write', () => {
   const start = async (args: readonly string[], port?: number) => opened(await startOwnRedis(args, port));
 
   async function open(server: RedisServer, durability: Partial<Durability> = {}) {
-    /** What the operator was told. */
     const said: string[] = [];
     const say = (...told: unknown[]) => said.push(String(told.at(-1)));
     const log = { warn: say, info: say } as unknown as Logger;

@@ -22,7 +22,6 @@ interface Notification {
   /** The endpoint's clock at the first of them. */
   failingSince?: number | undefined;
   acceptedAt: number;
-  /** An attempt was counted. */
   tried?: boolean;
   /** It was owed before: a late verdict of then does not deliver it. */
   again?: boolean;
@@ -30,7 +29,6 @@ interface Notification {
   reason?:
     | ('window' | 'expired' | 'asset_forgotten' | 'url_removed' | 'dismissed' | 'client_deleted')
     | undefined;
-  /** Of a notice. */
   body?: string | undefined;
 }
 
@@ -130,7 +128,6 @@ export interface Limits {
   quietMs?: number;
   /** For how long segments are known without an event; 0: for good. */
   keptDays?: number;
-  /** Its events are notices. */
   isOfNotices?: boolean;
 }
 
@@ -154,7 +151,6 @@ export type Process = ReturnType<typeof newProcess>;
 export const newProcess = () => ({
   hand: new Hand<ArrivedEvent>(leaseMs),
   closedAt: Number.POSITIVE_INFINITY,
-  /** Events without an answer. */
   waiting: 0,
   posts: [] as Taken[],
   names: new Map<Verdict, AnswerName>(),
@@ -181,7 +177,6 @@ export class Model {
   accepted: { event: ArrivedEvent; claim: number; renewed: Renewed }[] = [];
   /** What processes were told to send, whether they have answered or not. */
   attempts: Taken[] = [];
-  /** Calls whose answers were lost. */
   lost: { nonce: string; verdicts: Judged[] }[] = [];
   processes = [newProcess(), newProcess()];
   /** Calls that were given up and that Redis runs later. */

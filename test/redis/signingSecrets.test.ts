@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { setDisabled } from '../../src/redis/records/accounts.js';
+import { setStopped } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
@@ -102,12 +102,12 @@ describe('a client’s signing secrets', () => {
 describe('the clients of a disabled account', () => {
   it('are held, also one that is created meanwhile', async () => {
     const { db, account, clientToken } = await newDeliveryClient();
-    await setDisabled(db, account.account_id, true);
+    await setStopped(db, account.account_id, 'disabled', true);
     const during = await createClient(db, { accountId: account.account_id, name: 'A site' });
     const held = () =>
       Promise.all([clientToken, during.clientToken].map(async (one) => (await getEndpoint(db, one)).held));
     assert.deepEqual(await held(), [true, true]);
-    await setDisabled(db, account.account_id, false);
+    await setStopped(db, account.account_id, 'disabled', false);
     assert.deepEqual(await held(), [false, false]);
   });
 });

@@ -102,7 +102,6 @@ export async function prepareStack() {
       return await shell(`${bare}${more}`);
     },
     ran,
-    /** The ids of the notifications that arrived. */
     received: async () =>
       new Set((await (await fetch(`http://127.0.0.1:${ports.receiver}/`)).text()).split(' ').filter(Boolean)),
     /** The next `up` runs the service's image under this tag. */

@@ -61,7 +61,6 @@ const layouts = {
     status: 'text',
     error: 'text',
     retryAfterMs: 'number',
-    /** JSON of the attempt. */
     line: 'text',
     /** From 0 to 1. */
     random: 'number',
@@ -71,7 +70,6 @@ const layouts = {
     retentionMs: 'number',
     maxInFlight: 'text',
     drainPerSecond: 'number',
-    /** How long catch-up sleeps at least. */
     leastMs: 'number',
     leaseMs: 'number',
   },
@@ -120,7 +118,6 @@ const reads: Record<Kind, (at: string) => string> = {
   optional: (at) => `${at} ~= '' and ${at} or nil`,
 };
 
-/** The readers, as Lua. */
 export const readers = Object.entries(layouts).map(([layout, names]) => {
   const all = Object.entries(names).map(
     ([name, kind], i) => `${luaName(name)} = ${reads[kind](`ARGV[i + ${i}]`)}`,

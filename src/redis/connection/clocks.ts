@@ -63,7 +63,6 @@ export function watchClocks(db: Db, log: Logger): void {
   db.redis.once('end', () => clearInterval(timer));
 }
 
-/** Says that the store has become an older one. */
 export const explainOlder = (fromMs: number): string =>
   `the store is an older one: what was written after ${new Date(fromMs).toISOString()} is missing`;
 

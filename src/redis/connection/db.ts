@@ -127,6 +127,13 @@ export async function timeAt({ nodes, clockOffsetMs }: Db, key: string): Promise
   return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + clockOffsetMs();
 }
 
+/** Reads fields of a hash by their names, which have blanks between them. */
+export async function readFields({ redis }: Db, key: string, names: string) {
+  const values = await redis.hmget(key, ...names.split(' '));
+  const found = names.split(' ').map((name, i) => [name, values[i] ?? undefined]);
+  return Object.fromEntries(found) as Record<string, string | undefined>;
+}
+
 /** Returns the pairs of an answer in which names and values alternate. */
 export const toPairs = (flat: readonly string[]): [name: string, value: string][] =>
   flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] as string]] : []));

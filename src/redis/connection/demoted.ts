@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { ignore, isReadOnly } from './unavailable.js';
 
-/** The pause between two looks for a primary. */
 const lookAgainMs = 500;
 
 /**

@@ -21,7 +21,6 @@ interface Settings extends Durability {
   health: StoreHealth;
 }
 
-/** The answer of a write that promises something. */
 export interface Written<T> {
   /** The answer of Redis, which a crash may still undo. */
   answer: Promise<T>;
@@ -167,7 +166,6 @@ class DurableServer {
     });
   }
 
-  /** Sends all writes that wait, if a connection is free. */
   #send(): void {
     this.#isScheduled = false;
     const writes = this.#waiting.filter(({ endsAt }) => endsAt > performance.now());
@@ -246,5 +244,4 @@ const unconfirmed = (cause?: unknown): RedisUnavailable =>
 
 const keyOf = (command: Command): string => String(command.getKeys()[0] ?? '');
 
-/** Returns a key in the slot of the given one. */
 const markBeside = (mark: string, key: string): string => `${mark}:{${/\{([^}]+)\}/.exec(key)?.[1] ?? key}}`;

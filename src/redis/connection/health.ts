@@ -48,7 +48,6 @@ export type Refused = Refusal & { server: string };
 export class StoreHealth {
   #refused = new Map<string, Refused>();
   #learning: Promise<Refused[]> | undefined;
-  /** The connections that failed last, by their names. */
   readonly #away = new Map<string, Refusal>();
   /** From the last `INFO` of each server. */
   readonly facts = new Map<string, ServerFacts>();
@@ -147,7 +146,6 @@ export class StoreHealth {
     return [...this.#refused.values()];
   }
 
-  /** Returns the reasons why calls fail, and connections. */
   reasons(): RedisReason[] {
     const now = [...this.#away.values(), ...this.refused()].map(({ reason }) => reason);
     return [...new Set(this.isEmptied ? ['emptied' as const, ...now] : now)];

@@ -71,7 +71,6 @@ import { Command } from 'ioredis';
  */
 export function globalKeys(prefix: string) {
   const account = (id: string) => `${prefix}account:${id}`;
-  /** A key in the slot of the account. */
   const beside = (name: string, accountId: string) => `${prefix}${name}:{${account(accountId)}}`;
   return {
     // The mark of the installation, in a cluster one in each range of slots (mark.ts): version of this layout, id.

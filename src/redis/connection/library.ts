@@ -25,25 +25,9 @@ interface Store {
 
 /** Each file uses only those before it. */
 export const files = [
-  'client',
-  'notification',
-  'endpoint',
-  'take',
-  'known',
-  'updates',
-  'claim',
-  'failed',
-  'health',
-  'settle',
-  'plan',
-  'secrets',
-  'change',
-  'replay',
-  'lists',
-  'rates',
-  'account',
-  'installation',
-];
+  'client notification endpoint take known updates claim failed health settle',
+  'plan secrets change replay lists rates account installation',
+].flatMap((names) => names.split(' '));
 const folder = join(import.meta.dirname, '../scripts');
 const withoutComments = (text: string): string => text.replace(/^ *(--.*)?\n/gm, '').replace(/^ +/gm, '');
 const constants = Object.entries(shared)
@@ -57,7 +41,6 @@ const source = [
 const release = `_${createHash('sha256').update(source).digest('hex').slice(0, 12)}`;
 
 export const libraryName = `asset_update${release}`;
-/** The library as a server loads it. */
 export const library = `#!lua name=${libraryName}\nlocal RELEASE = '${release}'\n${source}`;
 
 /**

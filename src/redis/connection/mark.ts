@@ -18,7 +18,6 @@ const idIn = (mark: string): string => mark.split(' ')[1] ?? '';
 const marksOf = ({ nodes, global }: Db): string[] =>
   nodes.isCluster ? rangeTags.map(global.layoutBeside) : [global.layout];
 
-/** Returns a mark of each server. */
 const samplesOf = (db: Db): string[] =>
   db.nodes.primaries().flatMap((node) => marksOf(db).find((key) => db.nodes.ownerOf(key) === node) ?? []);
 

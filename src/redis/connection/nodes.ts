@@ -13,7 +13,6 @@ import { slotOf } from './keys.js';
 import { naming, openSentinels } from './sentinels.js';
 import { ignore, isLasting, isOfCommand, RedisUnavailable, refusalOf } from './unavailable.js';
 
-/** A certificate and its key, in PEM. */
 export type OwnCertificate = Record<'cert' | 'key', string>;
 
 export interface Nodes {
@@ -26,7 +25,6 @@ export interface Nodes {
   ownerOf(key: string): Redis | undefined;
   /** Resolves once a server takes what changes something, even if only to say that its user may not. @throws its refusal */
   greet(server: Redis): Promise<void>;
-  /** Reads again which server keeps which key. */
   refresh(): void;
   /** The last step back of each server's clock that this process knows of (clocks.ts). */
   turned: WeakMap<Redis, number>;
@@ -121,7 +119,6 @@ export function watchConnection(redis: Redis, greet: Nodes['greet'], told: (err?
   });
 }
 
-/** Returns the pause before the next try to connect, ms. */
 const retryStrategy = (times: number): number => Math.min(50 * times, 500);
 
 interface Way {

@@ -198,7 +198,6 @@ const hints: readonly (readonly [RedisReason, RegExp])[] = [
 const faults =
   /^WRONGTYPE|attempt to|wrong number of arguments|syntax error|is not an? (valid |integer|float)/i;
 
-/** Reads the reason of an error, or of its cause. */
 export function refusalOf(err: unknown): Refusal {
   const found = read(err);
   // A cluster hides the errors of its nodes, a Sentinel's connection and an unconfirmed write the reason behind theirs.
@@ -274,11 +273,8 @@ export const isRedisUnavailable = (err: unknown): boolean => refusalOf(err).reas
 
 const says = (words: RegExp) => (err: unknown) => err instanceof Error && words.test(err.message);
 
-/** True for a server that does not have the scripts yet. */
 export const isNotLoaded = says(/^ERR Function not found$|^NOSCRIPT /);
-/** True if the server has the library already. */
 export const isLoaded = says(/already exists/);
-/** True if another process has deleted the library. */
 export const isDeleted = says(/^ERR Library not found/);
 /** The answer of a demoted primary. A script's error has more before the word. */
 export const isReadOnly = says(/READONLY You can't write/);

@@ -45,18 +45,15 @@ async function failedNotification(db: Db, clientToken: string, platformId: strin
   return found && { ...found, attempts: [] };
 }
 
-/** Returns whether the service has any record of an asset. */
 export const isKnown = ({ lastEvent, knownSegments }: AssetExplanation): boolean =>
   lastEvent !== undefined || knownSegments > 0;
 
-/** Describes the decision about an asset's last event, for a person. */
 export function decisionInWords({ lastEvent }: AssetExplanation): string {
   if (lastEvent === undefined) return 'there was none in the last 14 days';
   if (lastEvent.decision === 'queued') return 'queued: it brought a segment that the asset did not have';
   return `sent nothing: ${whyNotSent[lastEvent.decision]}`;
 }
 
-/** The reasons why an event made no notification, for a person. */
 export const whyNotSent: Record<Exclude<Decision, 'queued'>, string> = {
   not_needed: 'another event brought the same segments first',
   no_new_segments: 'the asset already had its segments',

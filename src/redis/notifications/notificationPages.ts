@@ -1,5 +1,4 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
-
 import { shared } from '../../constants.js';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
@@ -26,11 +25,9 @@ const beginning: Position = { score: Number.MAX_SAFE_INTEGER, member: '' };
 export interface NotificationFilter {
   state?: NotificationState;
   platformId?: string;
-  /** Accepted then or later, ms. */
+  /** Accepted between these times, ms. */
   since?: number;
-  /** Accepted then or earlier, ms. */
   until?: number;
-  /** The end of the previous page. */
   behind?: Position;
   limit: number;
 }

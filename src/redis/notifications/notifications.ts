@@ -1,6 +1,6 @@
 /** Reads the records of notifications. */
 import { mapInPages } from '../../promises.js';
-import type { Db } from '../connection/db.js';
+import { type Db, readFields } from '../connection/db.js';
 import { type AttemptRecord, type NotificationState, readStandings } from '../owed/standing.js';
 import type { Priority } from '../owed/turn.js';
 import type { WaitReason } from '../owed/waitReasons.js';
@@ -91,32 +91,29 @@ export async function readRecords(
 }
 
 async function readRecord(db: Db, clientToken: string, id: string): Promise<ListedNotification | undefined> {
-  const fields = [
-    'asset',
-    'event',
-    'accepted_at',
-    'state',
-    'priority',
-    'group',
-    'by',
-    'reason',
-    'ended_at',
-    'updated_at',
-  ];
-  const read = await db.redis.hmget(db.client(clientToken).notification(id), ...fields);
-  const [asset, event, acceptedAt, state, priority, group, by, reason, endedAt, updatedAt] = read;
+  const key = db.client(clientToken).notification(id);
+  const names = 'asset event accepted_at state priority group by reason ended_at updated_at';
+  const {
+    asset,
+    event = '',
+    state = 'waiting',
+    group,
+    by,
+    reason,
+    ...read
+  } = await readFields(db, key, names);
   if (!asset) return undefined;
   return {
     notificationId: id,
     clientToken,
     platformId: asset,
-    eventId: event ?? '',
-    state: (state ?? 'waiting') as NotificationState,
-    priority: priority === 'backfill' ? 'backfill' : 'live',
-    acceptedAt: Number(acceptedAt),
+    eventId: event,
+    state: state as NotificationState,
+    priority: read.priority === 'backfill' ? 'backfill' : 'live',
+    acceptedAt: Number(read.accepted_at),
     ...(group && { group }),
-    ...(endedAt && { endedAt: Number(endedAt) }),
-    ...(updatedAt && { updatedAt }),
+    ...(read.ended_at && { endedAt: Number(read.ended_at) }),
+    ...(read.updated_at && { updatedAt: read.updated_at }),
     ...(by && { by }),
     ...(reason && { reason }),
   };

@@ -1,7 +1,7 @@
 /** Replays what was delivered in a span of time: catch-up moves a position over the feed, and keeps 5 s' worth of the drain rate waiting. */
 import { withSlots } from '../../ids.js';
 import { restsBetweenSteps } from '../../promises.js';
-import { type Db, timeAt, toPairs } from '../connection/db.js';
+import { type Db, readFields, timeAt, toPairs } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import type { OnPiece } from './notificationPages.js';
@@ -83,19 +83,20 @@ export async function beginReplay(db: Db, clientToken: string, { since, until, l
 export const stopReplay = async (db: Db, clientToken: string, { since, until }: Span) =>
   (await runScript(db, 'stopReplay', clientToken, [since, until ?? ''])) === 1;
 
+const replayFields = 'replay_end replay_at replay_since replay_until replay_leaves';
+
 /** Owes more of a replay that runs, until enough waits for 5 s of the drain rate. */
 export async function moveReplay(db: Db, clientToken: string): Promise<void> {
   const keys = db.client(clientToken);
   const enough = keptWaitingSeconds * db.settings.drainPerSecond;
   const rest = restsBetweenSteps();
   for (;;) {
-    const [end, at, since, until, leaves] = await db.redis.hmget(
-      keys.endpoint,
-      ...['replay_end', 'replay_at', 'replay_since', 'replay_until', 'replay_leaves'],
-    );
+    const replay = await readFields(db, keys.endpoint, replayFields);
+    const { replay_end: end = '', replay_at: at = '' } = replay;
     if (!Number(end) || (await db.redis.hlen(keys.owed)) >= enough) return;
-    const { assets, last, isEnd } = await nextAssets(db, clientToken, at ?? '0', end ?? '');
-    const args = [since ?? '', until ?? '', leaves ?? '', at ?? '', last, isEnd ? 1 : 0, ...assets];
+    const { assets, last, isEnd } = await nextAssets(db, clientToken, at || '0', end);
+    const given = [replay.replay_since, replay.replay_until, replay.replay_leaves].map((one) => one ?? '');
+    const args = [...given, at, last, isEnd ? 1 : 0, ...assets];
     await runScript(db, 'replaySome', clientToken, args);
     await rest();
   }

@@ -80,7 +80,6 @@ export function feedSince(db: Db): number | undefined {
   return kept === 0 ? undefined : nowOf(db) - kept * 1000;
 }
 
-/** Assets that one look of `trimUpdates` tries. */
 const triedAtOnce = 200;
 
 /** Tries some assets of the feed at random, and removes those of which nothing is known any more. */
@@ -152,7 +151,6 @@ export function createUpdateWaits(db: Db) {
   }
 
   return {
-    /** Returns how many callers wait. */
     waiting: (): number => [...waiting.values()].reduce((sum, callers) => sum + callers.size, 0),
     /** Ends every wait, also those that begin later. Node searches a signal's listeners one by one: thousands of callers add none. */
     end(): void {

@@ -1,5 +1,4 @@
 /** Claims events: decides once for each whether it makes a notification, and makes its asset owed. */
-
 import { shared } from '../../constants.js';
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import { inOrder } from '../connection/arguments.js';
@@ -22,7 +21,6 @@ export interface ArrivedEvent {
   acceptedAt: number;
   /** The name of the group's workflow; absent if the event has its own workflow. */
   group?: string;
-  /** The traceparent of its span, if tracing is on. */
   trace?: string;
   /** The body of a notice, sent instead of an asset-update's. */
   body?: string;
@@ -33,7 +31,6 @@ export const claimsPerScript = 100;
 
 /** An event whose asset is owed, as its workflow carries it. */
 export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
-  /** The asset's claim number for this event. */
   claim: number;
   /** How often the asset was forgotten before; absent: never. */
   forgets?: number;
@@ -61,7 +58,6 @@ export type Claim =
 export const idOfClaimed = ({ notificationId }: Pick<ArrivedEvent, 'notificationId'>, claim: Claim): string =>
   ('renewed' in claim && claim.renewed?.notificationId) || notificationId;
 
-/** `claims`: one for each event, in order. */
 export type Claims = Takes & { claims: Claim[] };
 
 /** An event that is claimed again: the claim number before the claim that Redis may have lost. */
@@ -121,7 +117,6 @@ export async function claimAgain(db: Db, clientToken: string, events: readonly C
   return claimOnly(db, clientToken, again);
 }
 
-/** Notes another group in the record of an event. */
 export async function noteGroup(db: Db, event: ClaimedEvent, group: string): Promise<void> {
   await runScript(db, 'noteGroup', event.clientToken, [event.notificationId, group]);
 }

@@ -40,14 +40,12 @@ export interface Ended {
   milliseconds?: number;
 }
 
-/** The notification is still owed. */
 export interface Waiting<Reason = WaitReason | 'own_failure'> {
   state: 'waiting';
   /** Why the notification is not sent now; `own_failure`: this process could not make the attempt, or keys of the client are broken. */
   reason: Reason;
   /** When the notification may be sent, ms by this machine's clock; absent while that depends on a change from outside or on the end of an attempt. */
   at?: number;
-  /** Failed attempts so far. */
   failures: number;
   status?: number;
   error?: string;
@@ -94,7 +92,6 @@ type Answer =
 /** Notifications in one call, which blocks Redis for less than 1 ms. */
 const perCall = 100;
 
-/** Reads how notifications of one client stand, in the order asked. */
 export async function readStandings(db: Db, clientToken: string, asked: readonly Asked[]) {
   const { maxInFlight, drainPerSecond } = db.settings;
   const found: Standing[] = [];

@@ -27,7 +27,6 @@ export interface Taken {
   /** Fields of the client's signing-secrets hash, as stored. */
   secrets: Record<string, string>;
   leaseEnds: Moment;
-  /** The traceparent of its event. */
   trace?: string;
   /** The body of a notice; undefined for an asset-update. */
   body?: string;
@@ -42,7 +41,6 @@ export interface Takes {
   taken: Taken[];
   /** In how many ms something may be sent next; undefined if nothing waits, or for a change or an attempt's end. */
   nextInMs?: number;
-  /** True if catch-up must be woken. */
   wakeCatchUp: boolean;
 }
 
@@ -61,9 +59,7 @@ export interface Settled {
   result: 'delivered' | 'retry' | 'failed' | 'gone';
   /** In how many ms the notification is due again; absent if it is no longer owed. */
   inMs?: number;
-  /** Failed attempts of this notification so far. */
   failures: number;
-  /** The change of the endpoint's state by this verdict. */
   change?: { from: EndpointHealth; to: EndpointHealth; why: string };
   /** When its event was accepted, ms; absent if its record is gone. */
   acceptedAt?: number;
@@ -71,11 +67,9 @@ export interface Settled {
   isTimed: boolean;
 }
 
-/** How a call takes. */
 export interface Taking {
   /** New for each call that takes something; a turn that names it as lost finds what the call has taken. */
   nonce: string;
-  /** How many assets to take at most. */
   most: number;
 }
 

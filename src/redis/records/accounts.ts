@@ -21,7 +21,6 @@ type NewAccount = { account_id: AccountId; name: string; client_id: string; scop
 const previousSecretMs = 24 * 3600 * 1000;
 
 export const defaultScopes: readonly string[] = ['push_notifications'];
-/** Allows publishing enrichment events. */
 export const platformScope = 'enrichments';
 /** If an account has this scope, only tokens with it read and rotate signing secrets, and set request headers. */
 export const signingSecretsScope = 'signing_secrets';
@@ -73,7 +72,6 @@ export async function getAccount(db: Db, accountId: string) {
   };
 }
 
-/** Lists the accounts whose name is meant, the oldest first. */
 export async function findAccounts(db: Db, isMeant: (name: string) => boolean) {
   const { accounts, accountIndex } = db.global;
   const nameIn = (entry: string) => entry.slice(entry.indexOf('\n') + 1);
@@ -104,14 +102,9 @@ export async function rotateSecret(db: Db, accountId: string, { now = false }: {
 }
 
 /**
- * Disables an account, which raises the generation and so ends every token for good, or enables it. Its clients' deliveries are held
- * while it is disabled.
- * @returns its clients @throws ChangeRefused
+ * Disables or pauses an account, or ends that. Both hold its clients' deliveries; a disabled account's generation is raised, which ends
+ * every token for good. @returns its clients @throws ChangeRefused
  */
-export const setDisabled = (db: Db, accountId: string, disabled: boolean): Promise<Client[]> =>
-  setStopped(db, accountId, 'disabled', disabled);
-
-/** Disables or pauses an account, or ends that. A pause holds its clients, and ends no token. @returns its clients @throws ChangeRefused */
 export async function setStopped(
   db: Db,
   accountId: string,
@@ -162,7 +155,6 @@ export async function areCredentials(db: Db, { clientId, clientSecret }: Credent
   return (current === given || isPrevious) && disabled !== '1';
 }
 
-/** Returns 256 random bits, base64url. */
 export const randomSecret = (): string => randomBytes(32).toString('base64url');
 
 /** SHA-256 is enough: the secret has 256 random bits and cannot be guessed. */

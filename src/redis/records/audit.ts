@@ -5,7 +5,6 @@ import { type Db, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 
 export interface Change {
-  /** The operator's name. */
   who: string;
   /** The command, such as `registration reset`. */
   what: string;
@@ -14,9 +13,7 @@ export interface Change {
   /** The values before and after; never a secret, of a URL only its scheme and host. */
   before: unknown;
   after: unknown;
-  /** The operator's reason. */
   why?: string;
-  /** How many notifications the change cancels. */
   cancels?: number;
   /** Of an operator who came in over HTTP, as reported by trusted proxies. */
   address?: string;
@@ -88,11 +85,9 @@ interface AuditedCall {
   accountId: string;
   /** Empty for a call about the account. */
   clientToken: string;
-  /** In words, such as `signing secret read`. */
   what: string;
   /** The caller's address, as reported by trusted proxies. */
   address: string;
-  /** The beginning of the access token's SHA-256. */
   tokenFingerprint: string;
   /** Of a session of the console: who made its link, an operator or a token. */
   by?: string;
@@ -136,7 +131,6 @@ export interface Recording {
 /** Equal: the same call with the same token from the same network. */
 export const lookOnceMs = 3_600_000;
 
-/** The bound of a day that refuses a call. */
 export type DailyBound = { calls: number; waitMs: number };
 
 /** Records a call. @param call.network the range of the caller's address @returns whether it is a new entry, or the bound that refuses it */

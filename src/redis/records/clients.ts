@@ -70,7 +70,6 @@ export async function getClient(db: Db, clientToken: string) {
   };
 }
 
-/** Lists the clients of one account, or all, by client token. */
 export const listClients = async (db: Db, accountId?: string): Promise<Client[]> =>
   readEach(await sortedTokens(db, accountId), (token) => getClient(db, token));
 
@@ -126,7 +125,6 @@ export const findClients = (db: Db, isMeant: (text: string) => boolean) =>
 /** Bounds how many records Redis is asked for at a time: other calls of this process wait for the answers. */
 const atOnce = 100;
 
-/** Reads the records that there are, in order. */
 export async function readEach<T>(ids: readonly string[], read: (id: string) => Promise<T | undefined>) {
   const found = await mapInPages(ids, atOnce, read, restsBetweenSteps());
   return found.filter((record) => record !== undefined);

@@ -1,5 +1,4 @@
 /** The counts of the last sweep, in one small hash, so that a reader of totals need not read every client. */
-
 import { unlessBroken } from '../connection/broken.js';
 import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
@@ -7,7 +6,7 @@ import { trimFailed } from '../notifications/redeliver.js';
 import { trimUpdates } from '../notifications/updates.js';
 import { noteAmiss } from '../owed/owedClients.js';
 import { clientTokens } from './clients.js';
-import type { EndpointState } from './endpoint.js';
+import { type EndpointState, isAmiss } from './endpoint.js';
 import { indexClient, isIndexed } from './nameIndex.js';
 import { noticeFields } from './notices.js';
 import { dropFormer } from './secrets.js';
@@ -24,7 +23,6 @@ export interface Counts {
     oldestOverdueMs: number;
     /** How far behind now the time is until which all has arrived, of the client furthest behind to which something may be sent, ms. */
     undeliveredMs: number;
-    /** Clients whose catch-up is known to run. */
     catchUps: number;
     /** Clients with a failing endpoint, by the class of its last failure; their accounts, and what they are owed. */
     failing: Record<string, number>;
@@ -110,13 +108,13 @@ export async function countEndpoints(
     const { keepFailedMs, keepSegmentsSeconds } = db.settings;
     if (Number(oldest) <= nowOf(db) - keepFailedMs) await trimFailed(db, clientToken);
     if (keepSegmentsSeconds > 0) await trimUpdates(db, clientToken);
-    if (oldest !== undefined) {
-      counts.failedAssets += await db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf');
-      counts.keptFailed += await db.redis.zcard(keys.failedAt);
-    }
+    const failed = oldest === undefined ? 0 : await db.redis.zcard(keys.failedAt);
+    counts.keptFailed += failed;
+    if (failed > 0) counts.failedAssets += await db.redis.zcount(keys.failedAt, nowOf(db) - dayMs, '+inf');
     const isPaused = paused === '1' || Boolean(held);
-    if (isPaused || (state ?? 'active') !== 'active' || oldest !== undefined) amiss.add(clientToken);
-    if (url !== null) counts[isPaused ? 'paused' : ((state ?? 'active') as EndpointState)]++;
+    const seen = isPaused ? 'paused' : ((state ?? 'active') as EndpointState);
+    if (isAmiss({ state: seen, held: Boolean(held), failed })) amiss.add(clientToken);
+    if (url !== null) counts[seen]++;
     if (url !== null && Math.max(Number(succeeded), Number(hasFailed)) > nowOf(db) - dayMs) {
       counts.attempted++;
       accounts.add(await db.redis.hget(keys.client, 'account_id'));

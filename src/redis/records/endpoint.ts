@@ -21,7 +21,6 @@ export interface Endpoint {
   accountPaused?: true;
   owed: number;
   inFlight: number;
-  /** Since when the oldest asset is owed. */
   owedSince?: number;
   /** Each update that was claimed before has arrived, or was replaced by one that has, or ended as failed or cancelled; absent without a URL. */
   deliveredUntil?: number;
@@ -48,14 +47,12 @@ export interface Endpoint {
   /** False if a waiting asset lacks an owed-since or due time, or an asset that does not wait has one. */
   isConsistent: boolean;
   failures: number;
-  /** The first of the failures in a row. */
   firstFailureAt?: number;
   lastSuccessAt?: number;
   lastFailureAt?: number;
   /** The notification of that attempt, whose record may be gone. */
   lastFailedId?: string;
   lastError?: string;
-  /** What went wrong, below the class. */
   lastDetail?: string;
   lastStatus?: number;
   /** The change that led to this state, while it is among the last 20 that are kept. */
@@ -77,6 +74,10 @@ export const siteFilters = [...siteStates, 'failed'] as const;
 export const siteStateOf = ({ state }: Endpoint, registration: Registration | undefined) =>
   registration ? state : 'not_registered';
 
+/** Returns whether an endpoint needs a look although nothing is owed. */
+export const isAmiss = ({ state, held, failed }: Pick<Endpoint, 'state' | 'held' | 'failed'>): boolean =>
+  failed > 0 || state !== 'active' || held;
+
 /** Reads a client with its endpoint and URL for a list. The broken keys of one client hide no other. */
 export async function readSite<T extends { clientToken: string }>(db: Db, client: T) {
   const [health, registration] = await Promise.all([
@@ -87,7 +88,6 @@ export async function readSite<T extends { clientToken: string }>(db: Db, client
   return { ...client, state, health, registration };
 }
 
-/** Bounds how much Redis is asked for at a time. */
 const concurrency = 100;
 
 /** Pauses all deliveries of a client, or ends the pause; the caller wakes catch-up. @returns whether that changed anything */

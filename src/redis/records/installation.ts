@@ -18,7 +18,6 @@ type SecretKeys = Config['SECRETS_KEY'];
 const write = (db: Db, fields: Record<string, string>) =>
   evaluate(db, 'noteInstallation', [db.global.installation], Object.entries(fields).flat());
 
-/** Returns the note of the first key. */
 const sealedKey = (box: SecretBox, [newest]: NonNullable<SecretKeys> = []): Record<string, string> =>
   newest === undefined ? {} : { [keyPrefix + newest.id]: box.seal(newest.id, owner) };
 
@@ -81,7 +80,6 @@ export async function noteNewestKey(db: Db, keys: SecretKeys, lost?: string): Pr
   await write(db, sealedKey(box, keys));
 }
 
-/** Compares settings with those of the process that started last. */
 export async function differingSettings(db: Db, config: Config) {
   const noted: Record<string, unknown> = JSON.parse(
     (await db.redis.hget(db.global.installation, 'settings')) ?? '{}',

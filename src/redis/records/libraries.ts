@@ -73,7 +73,6 @@ export async function countLibraries(db: Db, server: Redis): Promise<{ all: numb
   return { all: names.length, noted: names.filter((name) => noted.has(name)).length };
 }
 
-/** Returns the names of this service's libraries. */
 async function namesIn(server: Redis): Promise<string[]> {
   const found = (await server.call('FUNCTION', ['LIST', 'LIBRARYNAME', 'asset_update_*'])) as unknown[][];
   return found.map((fields) => String(fields[fields.indexOf('library_name') + 1]));

@@ -74,7 +74,6 @@ export const noticeFields = ['state_notice', 'secret_notice', 'failed_notice', '
  */
 export interface Notice {
   field: (typeof noticeFields)[number];
-  /** The stored JSON. */
   stored: string;
   kind: NoticeKind;
   /** Later notices about the client have greater numbers: Redis' time, ms, unless its clock was set back. */

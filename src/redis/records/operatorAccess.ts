@@ -75,7 +75,6 @@ export async function findOperatorToken(db: Db, token: string) {
   return { name, ...stored };
 }
 
-/** A person whom a link or the identity provider has let in. */
 export interface Person {
   name: string;
   role: Role;
@@ -94,7 +93,6 @@ export const personSessions = sessionsOf({
   read: async (db, { ends, ...person }) => (ends === (await endsBefore(db)) ? person : undefined),
 });
 
-/** Ends every session and unused link of people. */
 export async function endPersonSessions(db: Db): Promise<void> {
   await db.redis.incr(db.global.operatorEnds);
 }

@@ -32,7 +32,6 @@ export async function joinProcesses(
   return {
     /** Returns how many run, this one included: 1 or more. While Redis is unavailable, and just after, it does not sink. */
     count: (): number => running,
-    /** Says that this process is none of them any more. */
     async close(): Promise<void> {
       clearInterval(timer);
       await db.redis.zrem(key, id).catch(() => {});

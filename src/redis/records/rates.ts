@@ -7,7 +7,6 @@ export interface Rate {
   windowSeconds: number;
 }
 
-/** How a call stands to a rate. */
 export interface Counted {
   /** In how many ms the call may be made; 0: it was counted. */
   waitMs: number;

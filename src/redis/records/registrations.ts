@@ -66,7 +66,6 @@ export async function getRegistration(db: Db, clientToken: string) {
     registeredAtMs: Number(record.registered_at ?? 0),
     /** False while no caller has been answered 200 for it. */
     answered: record.answered === '1',
-    /** An operator has changed it or put it back. */
     isOperators: record.by === 'operator',
   };
 }

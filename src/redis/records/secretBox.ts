@@ -14,6 +14,11 @@ export class SecretUnreadable extends Error {
   override name = 'SecretUnreadable';
 }
 
+/** Catches that SECRETS_KEY is not that of the installation. */
+export const unlessUnreadable = (err: unknown): undefined => {
+  if (!(err instanceof SecretUnreadable)) throw err;
+};
+
 const nonceBytes = 12;
 const tagBytes = 16;
 

@@ -15,7 +15,6 @@ import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { isPlain, type SecretBox, SecretUnreadable } from './secretBox.js';
 
-/** How long a previous secret still signs. */
 export const previousSigningSecretMs = 24 * 3600 * 1000;
 
 /** A bound, because each secret adds a signature to the header of every notification. */
@@ -38,9 +37,7 @@ export type RequestHeaders = Readonly<Record<string, string>>;
 export interface Secrets {
   /** The current one, then the previous ones that still sign, newest first; empty before one was made. */
   signing: string[];
-  /** Those for the registered URL. */
   headers: RequestHeaders;
-  /** Those that wait for a URL. */
   waiting: RequestHeaders;
 }
 
@@ -146,7 +143,6 @@ const nameOf = (field: string): string => field.replace(ofHeader, '');
 export const ownerOf = (clientToken: string, field: string): string =>
   `${clientToken} ${/^(former|asked):/.exec(field)?.[1] ?? (ofHeader.test(field) ? headerPrefix + nameOf(field) : 'signing')}`;
 
-/** How long a URL is kept that an operator has changed or removed. */
 const formerMs = 90 * 86_400_000;
 
 /** Seals a URL that is about to be changed or removed. Without a key nothing is kept. @returns its reference for the audit, and where it is kept */

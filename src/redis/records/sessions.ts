@@ -69,7 +69,6 @@ export function sessionsOf<Grant, Stored extends object, Session>(kind: Kind<Gra
       if (stored !== undefined) await keepForSecret(db, keysOf(db).session, stored, sessionMs, secret);
       return stored !== undefined;
     },
-    /** Returns a session; undefined if it is unknown or has ended. */
     find: (db: Db, secret: string) => find(db, keysOf(db).session, secret),
     async end(db: Db, secret: string): Promise<void> {
       await db.redis.del(keysOf(db).session(secretHash(secret)));
@@ -111,7 +110,6 @@ export const consoleSessions = sessionsOf({
   },
 });
 
-/** Ends every link and session of an account. */
 export async function endConsoleSessions(db: Db, accountId: AccountId): Promise<void> {
   await db.redis.hincrby(db.global.account(accountId), 'console_generation', 1);
 }

@@ -24,7 +24,6 @@ interface Asked {
 
 export interface UrlRequest extends Asked {
   clientToken: string;
-  /** Its reference. */
   request: string;
   state: State;
   /** Until when it waits, or its answer is shown, ms. */
