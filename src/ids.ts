@@ -1,5 +1,4 @@
 /** Ids and fingerprints, and how each is derived. */
-
 import { hash, randomBytes } from 'node:crypto';
 import { shared } from './constants.js';
 

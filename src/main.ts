@@ -1,5 +1,4 @@
 /** Roles: `api`, `worker`, or `all`, which is both in one process (as `npm start` runs it). */
-
 import { ConfigError, readConfig } from './config.js';
 import { serve } from './service.js';
 

@@ -1,4 +1,5 @@
 /** Accounts: created, with other credentials or scopes, disabled and enabled, paused and resumed. */
+import type { Db } from '../redis/connection/db.js';
 import {
   type Account,
   createAccount as createRecord,
@@ -8,22 +9,33 @@ import {
   setScopes as setRecord,
   setStopped,
 } from '../redis/records/accounts.js';
+import { getClient } from '../redis/records/clients.js';
+import { readSite } from '../redis/records/endpoint.js';
+import { noticesRecipient } from '../redis/records/notices.js';
 import type { Role } from '../redis/records/operatorAccess.js';
 import { act } from './act.js';
+import { sayFarewell } from './registrations.js';
 
 interface About {
   account: Account;
 }
 
-type NewAccount = Parameters<typeof createRecord>[1];
+interface NewAccount {
+  name: string;
+  scope?: string[] | undefined;
+  /** Answers an account of this name that was there before. */
+  if_absent: boolean;
+}
 
-/** Creates an account; only this answer has its secret. With `ifAbsent` it answers an account of this name that was there before. */
+/** Creates an account; only this answer has its secret. */
 export const createAccount = act(
   'account create',
   { operator: 'admin' },
-  async (actor, wanted: NewAccount, title) => {
+  async (actor, { name, scope: scopes, if_absent: ifAbsent }: NewAccount, admit) => {
     const { isNew, namesake, client_secret, ...made } = await actor.change((db) =>
-      createRecord(db, wanted, ({ account_id: target, ...after }) => actor.admit(title, { target, after })),
+      createRecord(db, { name, scopes, ifAbsent }, ({ account_id: target, ...after }) =>
+        admit({ target, after }),
+      ),
     );
     if (!isNew) {
       const { scopes = [] } = (await getAccount(await actor.db(), made.account_id)) ?? {};
@@ -38,9 +50,9 @@ export const createAccount = act(
 export const rotateClientSecret = act(
   'account rotate-secret',
   { operator: 'admin' },
-  async (actor, { account, now }: About & { now: boolean }, title) => {
+  async (actor, { account, now }: About & { now: boolean }, admit) => {
     const { accountId: target, clientId: client_id } = account;
-    await actor.admit(title, { target, after: { old_one_ends: now ? 'now' : 'in 24 h' } });
+    await admit({ target, after: { old_one_ends: now ? 'now' : 'in 24 h' } });
     const made = await actor.change((db) => rotateSecret(db, target, { now }));
     return { account_id: target, client_id, ...made };
   },
@@ -50,21 +62,30 @@ export const rotateClientSecret = act(
 export const setScopes = act(
   'account set',
   { operator: 'admin' },
-  async (actor, { account, scopes }: About & { scopes: string[] }, title) => {
+  async (actor, { account, scope: scopes }: About & { scope: string[] }, admit) => {
     const { accountId: target, name, scopes: before } = account;
-    await actor.admit(title, { target, before: { scopes: before }, after: { scopes } });
+    const isOther = before.includes(platformScope) !== scopes.includes(platformScope);
+    const notices = isOther ? await noticesOf(await actor.db(), account) : undefined;
+    const cancels = notices?.health?.owed;
+    await admit({ target, before: { scopes: before }, after: { scopes }, cancels });
+    if (notices?.registration) await sayFarewell(actor, notices, notices.registration.url, null);
     await actor.change((db) => setRecord(db, target, scopes));
     const tokens_ended = before.some((had) => !scopes.includes(had));
-    const isOther = before.includes(platformScope) !== scopes.includes(platformScope);
     return { account_id: target, name, previous_scopes: before, scopes, tokens_ended, isOther };
   },
 );
 
+/** Finds the client that gets the notices of an account; that of the platform if this account has set its URL. */
+async function noticesOf(db: Db, account: Account) {
+  const client = await getClient(db, noticesRecipient(account));
+  return client?.accountId === account.accountId ? await readSite(db, client) : undefined;
+}
+
 const switching = (title: string, operator: Role, field: 'disabled' | 'paused', value: boolean) =>
-  act(title, { operator }, async (actor, { account }: About) => {
+  act(title, { operator }, async (actor, { account }: About, admit) => {
     const { accountId, name } = account;
     const before = { [field]: account[field] };
-    await actor.admit(title, { target: accountId, before, after: { [field]: value } });
+    await admit({ target: accountId, before, after: { [field]: value } });
     const clients = await actor.change((db) => setStopped(db, accountId, field, value));
     // One warning is enough: where Temporal does not answer, the sweep wakes all.
     for (const { clientToken } of clients) if (!(await actor.wake(clientToken))) break;

@@ -5,6 +5,7 @@
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
+import { originOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
 import type { Recording } from '../redis/records/audit.js';
 import type { StateChange } from '../redis/records/endpoint.js';
@@ -16,13 +17,11 @@ import type { Subject } from './subjects.js';
 export interface May {
   /** By an access token: with any scope of the client's account, also by the platform's, by it alone, or with `signing_secrets` if the account has it. */
   publisher?: 'any' | 'orPlatform' | 'platform' | 'signingSecrets';
-  /** The least role. */
   operator?: Role;
 }
 
-/** What the audit says of an act before it changes anything: no secret, of a URL its scheme and host. */
+/** What the audit says of an act before it changes anything: no secret; of a `url` it shows the scheme and host. */
 export interface Entry {
-  /** What the act changes. */
   target: string;
   before?: unknown;
   after?: unknown;
@@ -43,7 +42,6 @@ export interface Counting extends Recording {
 /** Who carries out an act, and what the act works with. */
 export interface Actor {
   by: Exclude<StateChange['by'], 'service'>;
-  /** The account that the actor acts for; absent for an operator. */
   accountId?: string;
   /** @throws ApiError 403, or 404 for a client that is not the actor's */
   permit(may: May, client?: Subject): Promise<void>;
@@ -59,7 +57,6 @@ export interface Actor {
   report(change: Omit<StateChange, 'at' | 'by'>): void;
   /** Counts notifications that the act has cancelled, where the sweep does not. */
   countCancelled(count: number): void;
-  /** Counts a piece of a list that a search has read. */
   countPiece(): void;
   /** Waits for work that sends something, but not beyond the beginning of the process' end. @throws ApiError 503 */
   unlessEnding<T>(work: Promise<T>): Promise<T>;
@@ -67,14 +64,12 @@ export interface Actor {
   checkUrl(url: string): Promise<void>;
   /** Returns a URL as the actor may see it: only its scheme and host, if the rest may hold a secret. */
   shownUrl(url: string): string;
-  /** Tells whoever acts something beside the answer. */
   warn(line: string): void;
   log: Logger;
   config(): Config;
   db(): Promise<Db>;
   /** Who it is, for the audit of what a link of the actor's lets others do. */
   name: string;
-  /** Returns whether the actor may see and change secrets. */
   maySeeSecrets(): Promise<boolean>;
   /** What reads and writes secrets. @throws SecretUnreadable if SECRETS_KEY is not that of the installation */
   secretBox(): Promise<SecretBox>;
@@ -86,22 +81,36 @@ export type Tone = 'good' | 'warn' | 'bad';
 
 export const toneOf = (answer: object): Tone => ('tone' in answer ? (answer.tone as Tone) : 'good');
 
+/** What an act takes is named as at its doors, in the contract's words; `client`: the client that it is about. */
 export interface Act<Input, Answer> {
   (actor: Actor, input: Input): Promise<Answer>;
-  /** Its name in the audit. */
   title: string;
   may: May;
 }
+
+/** Counts the act, and records it: `Actor.admit`. */
+export type Admit = (entry: Partial<Entry>, counting?: Counting) => Promise<void>;
 
 /** Declares an act: nobody carries it out who may not, whichever door is used. */
 export function act<Input extends object, Answer>(
   title: string,
   may: May,
-  carryOut: (actor: Actor, input: Input, title: string) => Promise<Answer>,
+  carryOut: (actor: Actor, input: Input, admit: Admit) => Promise<Answer>,
 ): Act<Input, Answer> {
   const permitted = async (actor: Actor, input: Input): Promise<Answer> => {
-    await actor.permit(may, 'client' in input ? (input.client as Subject) : undefined);
-    return carryOut(actor, input, title);
+    const { client } = input as { client?: Subject };
+    await actor.permit(may, client);
+    return carryOut(actor, input, admitted(actor, title, client));
   };
   return Object.assign(permitted, { title, may });
 }
+
+/** Returns what admits this act. Its target is the client, unless the entry names another. */
+export const admitted =
+  (actor: Actor, title: string, client?: Subject): Admit =>
+  (entry, counting) =>
+    actor.admit(title, hidden({ target: client?.clientToken ?? '', ...entry }), counting);
+
+/** Leaves of each URL in an entry its scheme and host: the rest may hold a secret. */
+const hidden = (entry: Entry): Entry =>
+  JSON.parse(JSON.stringify(entry, (name, value) => (name === 'url' && value ? originOf(value) : value)));

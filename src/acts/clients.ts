@@ -1,7 +1,6 @@
 /** The clients of accounts: listed, created, bounded, deleted. */
 import { ApiError } from '../http/apiError.js';
 import { isNoticesClient } from '../ids.js';
-import { originOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
 import { clientsToLookAt } from '../redis/owed/owedClients.js';
 import type { Account } from '../redis/records/accounts.js';
@@ -28,7 +27,6 @@ export interface SiteFilter {
   state?: string | undefined;
   /** With the clients that get notices. */
   withNotices?: boolean;
-  /** The last client token of the previous page. */
   after?: string | undefined;
   limit: number;
 }
@@ -88,24 +86,23 @@ export const listClients = act(
 interface NewClient {
   account: Account;
   name: string;
-  clientToken?: string;
+  token?: string | undefined;
   /** Answers a client of the account that has this token. */
-  ifAbsent: boolean;
+  if_absent: boolean;
 }
 
-/** Creates a client, with a signing secret. */
 export const createClient = act(
   'client create',
   { operator: 'admin' },
-  async (actor, { account: { accountId }, ...wanted }: NewClient, title) => {
-    const { clientToken = '', name, ifAbsent } = wanted;
+  async (actor, { account, name, token: clientToken, if_absent: ifAbsent }: NewClient, admit) => {
+    const { accountId } = account;
     const box = await actor.secretBox();
-    const found = ifAbsent ? await getClient(await actor.db(), clientToken) : undefined;
+    const found = ifAbsent && clientToken ? await getClient(await actor.db(), clientToken) : undefined;
     // One whose creation was cut off has no name yet.
     if (found?.accountId === accountId && found.name !== '') return presentClient(found);
     const made = await actor.change((db) =>
-      createRecord(db, { accountId, ...wanted }, (target) =>
-        actor.admit(title, { target, after: { account_id: accountId, name } }),
+      createRecord(db, { accountId, name, clientToken, ifAbsent }, (target) =>
+        admit({ target, after: { account_id: accountId, name } }),
       ),
     );
     await actor.change((db) => createSigningSecret(db, box, made.clientToken));
@@ -113,33 +110,33 @@ export const createClient = act(
   },
 );
 
+export const quietSecondsAtMost = 3600;
+
 type Bounds = Parameters<typeof setClient>[2];
 
 /** Changes the bounds of a client; null means the service's own. Only an operator changes others than the quiet period. */
 export const setBounds = act(
   'client set',
   { publisher: 'any', operator: 'support' },
-  async (actor, { client: { clientToken }, bounds }: { client: Subject; bounds: Bounds }, title) => {
+  async (actor, { client: { clientToken }, ...bounds }: { client: Subject } & Bounds, admit) => {
     if (actor.by === 'publisher' && Object.keys(bounds).some((name) => name !== 'quiet_seconds'))
       throw new ApiError('insufficient_scope', 'Only operators change the bounds of a client');
     const client = await getClient(await actor.db(), clientToken);
     const before = client && boundsOf(client);
-    await actor.admit(title, { target: clientToken, before, after: bounds }, { sets: true });
+    await admit({ before, after: bounds }, { sets: true });
     return presentClient(await actor.change((db) => setClient(db, clientToken, bounds)));
   },
 );
 
-/** Deletes a client for good, and cancels what it is owed. */
 export const deleteClient = act(
   'client delete',
   { operator: 'admin' },
-  async (actor, { client }: { client: Client }, title) => {
+  async (actor, { client }: { client: Client }, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
     const { registration, health } = await readSite(db, client);
-    const url = registration && originOf(registration.url);
-    const before = { ...presentClient(client), url, owed: health?.owed };
-    await actor.admit(title, { target: clientToken, before, cancels: health?.owed });
+    const before = { ...presentClient(client), url: registration?.url, owed: health?.owed };
+    await admit({ before, cancels: health?.owed });
     await actor.change((own) => deleteRecords(own, clientToken));
     // If this fails, the sweep finishes the deletion.
     const { cancelled } = await clearDeletedClient(db, clientToken);

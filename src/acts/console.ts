@@ -14,12 +14,12 @@ export const makeConsoleLink = act(
   async (
     actor,
     { disabled = false, origin, scopes, ...asked }: Asked & { disabled?: boolean; origin: string },
-    title,
+    admit,
   ) => {
     if (disabled) throw new ApiError('refused', 'The account is disabled');
     const { accountId, access } = asked;
     if (accountId !== (actor.accountId ?? accountId)) throw new ApiError('unknown_account');
-    await actor.admit(title, { target: accountId, after: { access } }, { security: 'look' });
+    await admit({ target: accountId, after: { access } }, { security: 'look' });
     // The scopes of a token decide for it. Every secret, and the platform's notices, are for the operators who may see secrets.
     const maySee = actor.by === 'publisher' || (await actor.maySeeSecrets());
     const allowed = scopes.filter((scope) => maySee || defaultScopes.includes(scope));
@@ -29,12 +29,11 @@ export const makeConsoleLink = act(
   },
 );
 
-/** Ends every session and unused link of an account. */
 export const endConsole = act(
   'console end',
   { operator: 'support' },
-  async (actor, { accountId }: { accountId: ConsoleGrant['accountId'] }, title) => {
-    await actor.admit(title, { target: accountId });
+  async (actor, { accountId }: { accountId: ConsoleGrant['accountId'] }, admit) => {
+    await admit({ target: accountId });
     await actor.change((db) => endConsoleSessions(db, accountId));
     return { account_id: accountId, ended: true };
   },

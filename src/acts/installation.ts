@@ -9,6 +9,7 @@ import {
   listOperatorTokens,
   type Person,
   personSessions,
+  type Role,
   revokeOperatorToken,
 } from '../redis/records/operatorAccess.js';
 import { reencryptSigningSecrets } from '../redis/records/secrets.js';
@@ -17,16 +18,15 @@ import { presentTime } from './present.js';
 
 const refused = (message: string) => new ApiError('refused', message);
 
-/** Makes a token with which a program signs in; only this answer has it. @param input.forMs how long it is valid */
+/** Makes a token with which a program signs in; only this answer has it. @param input.expires after how many ms it is no longer valid */
 export const createToken = act(
   'token create',
   { operator: 'admin' },
-  async (actor, wanted: Parameters<typeof createOperatorToken>[1], title) => {
-    const { name, role, forMs } = wanted;
+  async (actor, { name, role, expires: forMs }: { name: string; role: Role; expires?: number }, admit) => {
     const expires_at = presentTime(forMs && Date.now() + forMs);
     const token = await actor.change((db) =>
-      createOperatorToken(db, wanted, () =>
-        actor.admit(title, { target: name, after: { role, expires_at } }),
+      createOperatorToken(db, { name, role, forMs }, () =>
+        admit({ target: name, after: { role, expires_at } }),
       ),
     );
     if (token === undefined)
@@ -35,14 +35,13 @@ export const createToken = act(
   },
 );
 
-/** Ends a token immediately. */
 export const revokeToken = act(
   'token revoke',
   { operator: 'admin' },
-  async (actor, { name }: { name: string }, title) => {
+  async (actor, { name }: { name: string }, admit) => {
     const all = await listOperatorTokens(await actor.db());
     if (!all.some((token) => token.name === name)) throw refused(`There is no token ${name}`);
-    await actor.admit(title, { target: name, after: { revoked: true } });
+    await admit({ target: name, after: { revoked: true } });
     await actor.change((db) => revokeOperatorToken(db, name));
     return { name, revoked: true };
   },
@@ -52,8 +51,8 @@ export const revokeToken = act(
 export const makeDeskLink = act(
   'desk',
   { operator: 'admin' },
-  async (actor, { name, role }: Pick<Person, 'name' | 'role'>, title) => {
-    await actor.admit(title, { target: name, after: { role } });
+  async (actor, { name, role }: Pick<Person, 'name' | 'role'>, admit) => {
+    await admit({ target: name, after: { role } });
     const person = { name, role, how: 'link' as const };
     const { address, expiresAtMs } = await personSessions.createLink(await actor.db(), person);
     const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = actor.config();
@@ -62,9 +61,8 @@ export const makeDeskLink = act(
   },
 );
 
-/** Ends every session and unused link of people. */
-export const endDesk = act('desk end', { operator: 'admin' }, async (actor, _: object, title) => {
-  await actor.admit(title, { target: 'desk' });
+export const endDesk = act('desk end', { operator: 'admin' }, async (actor, _: object, admit) => {
+  await admit({ target: 'desk' });
   await actor.change(endPersonSessions);
   return { ended: true };
 });
@@ -76,17 +74,17 @@ export const endDesk = act('desk end', { operator: 'admin' }, async (actor, _: o
 export const reencrypt = act(
   'secrets reencrypt',
   { operator: 'admin' },
-  async (actor, { lost }: { lost?: string }, title) => {
+  async (actor, { lost }: { lost?: string | undefined }, admit) => {
     const keys = actor.config().SECRETS_KEY;
     const key_id = keys?.[0]?.id;
     if (key_id === undefined) throw refused('SECRETS_KEY is not set: there is no key to encrypt with');
     if (lost !== undefined) {
-      await actor.admit(title, { target: key_id, after: { lost } });
+      await admit({ target: key_id, after: { lost } });
       await actor.change((db) => noteNewestKey(db, keys, lost));
     }
     const counts = await reencryptSigningSecrets(await actor.db(), await actor.secretBox());
     const { reencrypted, unchanged, unreadable } = counts;
-    await actor.admit(title, { target: key_id, after: { reencrypted, unreadable } });
+    await admit({ target: key_id, after: { reencrypted, unreadable } });
     if (unreadable.length > 0)
       throw refused(
         `${reencrypted} are now encrypted with the key "${key_id}". SECRETS_KEY has no key for the secrets of: ${unreadable.join(', ')}`,
@@ -100,9 +98,9 @@ export const reencrypt = act(
 export const acceptEmpty = act(
   'store accept-empty',
   { operator: 'admin' },
-  async (actor, _: object, title) => {
+  async (actor, _: object, admit) => {
     if (!(await actor.change(acceptRecord))) throw refused('The store has not lost its data');
-    await actor.admit(title, { target: 'store' });
+    await admit({ target: 'store' });
     return { accepted: true };
   },
 );

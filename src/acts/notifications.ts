@@ -1,5 +1,4 @@
 /** Lists, shows, explains and cancels notifications. */
-
 import { z } from 'zod';
 import { shared } from '../constants.js';
 import { ApiError, badParameter } from '../http/apiError.js';
@@ -15,7 +14,11 @@ import {
 import { eventIdPattern, isNotificationId } from '../ids.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
-import { forgetAsset as forgetRecord, explainAsset as readAsset } from '../redis/notifications/decisions.js';
+import {
+  forgetAsset as forgetRecord,
+  isKnown,
+  explainAsset as readAsset,
+} from '../redis/notifications/decisions.js';
 import {
   completeSince,
   listNotifications as listRecords,
@@ -164,10 +167,9 @@ export async function workflowOf(
 
 interface One {
   client: Subject;
-  id: string | undefined;
+  id: string;
 }
 
-/** Shows a notification and its attempts. */
 export const showNotification = act(
   'notification show',
   { publisher: 'any', operator: 'look' },
@@ -181,7 +183,7 @@ export const showNotification = act(
 export const explainEvent = act(
   'explain event',
   { publisher: 'orPlatform', operator: 'look' },
-  async (actor, { client, eventId }: { client: Subject; eventId: string }) => {
+  async (actor, { client, event_id: eventId }: { client: Subject; event_id: string }) => {
     const isId = eventIdPattern.test(eventId);
     const find = async () =>
       notificationOfEvent(await actor.db(), client.clientToken, eventId, actor.countPiece);
@@ -192,14 +194,19 @@ export const explainEvent = act(
   },
 );
 
-/** Says why something was or was not sent about an asset. */
+interface Asset {
+  client: Subject;
+  platform_id: string;
+}
+
 export const explainAsset = act(
   'explain',
   { publisher: 'orPlatform', operator: 'look' },
-  async (actor, { client, platformId }: { client: Subject; platformId: string }) => {
+  async (actor, { client, platform_id: platformId }: Asset) => {
     const { clientToken } = client;
     const db = await actor.db();
     const why = await readAsset(db, clientToken, platformId);
+    if (actor.by === 'publisher' && !isKnown(why)) throw await unknownAsset(db, clientToken, platformId);
     const last = why.lastNotification;
     const endpoint = actor.by === 'operator' ? await getEndpoint(db, clientToken) : undefined;
     const isOwed = endpoint !== undefined && endpoint.owed > 0;
@@ -214,11 +221,40 @@ export const explainAsset = act(
   },
 );
 
-/** Cancels a waiting notification. */
+async function unknownAsset(db: Db, clientToken: string, given: string): Promise<ApiError> {
+  const hint = askWhetherEmpty(given) || (await sayNearest(db, clientToken, given));
+  return new ApiError('unknown_asset', wordsOf('unknown_asset') + hint);
+}
+
+/** Names a known asset whose id looks like the one given: both are compared byte for byte. */
+async function sayNearest(db: Db, clientToken: string, given: string): Promise<string> {
+  const bare = given
+    .replaceAll(/\p{Cf}/gu, '')
+    .replaceAll(/\p{Zs}/gu, ' ')
+    .trim();
+  const alike = [
+    bare,
+    given.normalize('NFC'),
+    given.normalize('NFD'),
+    `\ufeff${given}`,
+    `${given} `,
+    ` ${given}`,
+  ];
+  for (const one of new Set(alike)) {
+    if (one === given || one === '' || !isKnown(await readAsset(db, clientToken, one))) continue;
+    const shown = JSON.stringify(one).replaceAll(
+      /[^ -~]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+    return ` Ids are compared byte for byte: ${shown} is known, and differs in blanks, marks or its normal form.`;
+  }
+  return '';
+}
+
 export const cancelNotification = act(
   'notification cancel',
   { operator: 'support' },
-  async (actor, { client, id }: One, title) => {
+  async (actor, { client, id }: One, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
     const { notificationId, state, platformId } = await requireNotification(db, client, id);
@@ -227,7 +263,7 @@ export const cancelNotification = act(
     if (state !== 'waiting') throw noLongerWaits(state);
     const before = { client_token: clientToken, platform_id: platformId, state };
     const after = { state: 'cancelled' };
-    await actor.admit(title, { target: notificationId, before, after, cancels: 1 });
+    await admit({ target: notificationId, before, after, cancels: 1 });
     if (!(await actor.change((own) => cancelRecord(own, clientToken, notificationId))))
       throw noLongerWaits((await requireNotification(db, client, id)).state);
     return { notification_id: notificationId, client_token: clientToken, ...after };
@@ -238,11 +274,11 @@ export const cancelNotification = act(
 export const forgetAsset = act(
   'asset forget',
   { publisher: 'platform', operator: 'support' },
-  async (actor, { client, platformId }: { client: Subject; platformId: string }, title) => {
+  async (actor, { client, platform_id: platformId }: Asset, admit) => {
     const { clientToken } = client;
     const last = (await readAsset(await actor.db(), clientToken, platformId)).lastNotification;
     const cancels = last?.state === 'waiting' || last?.state === 'failed' ? 1 : 0;
-    await actor.admit(title, { target: clientToken, after: { platform_id: platformId }, cancels });
+    await admit({ after: { platform_id: platformId }, cancels });
     const found = await actor.change((db) => forgetRecord(db, clientToken, platformId));
     if (found.cancelled !== undefined) actor.countCancelled(1);
     return {

@@ -37,7 +37,6 @@ export const presentAsset = ({ platformId, knownSegments, lastEvent }: AssetExpl
   },
 });
 
-/** Shows how far the last replay is. */
 export const presentReplay = ({ replay }: Endpoint) =>
   replay === undefined
     ? null

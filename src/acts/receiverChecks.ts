@@ -8,10 +8,9 @@ import { defaultContact, explainFailure, explainRemarks } from '../outgoing/deta
 import { hidden } from '../outgoing/hidden.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
-import { originOf } from '../outgoing/target.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
-import { type Actor, act, type Tone } from './act.js';
+import { type Actor, type Admit, act, admitted, type Tone } from './act.js';
 import { requireRegistration, type Subject } from './subjects.js';
 
 interface Receiver {
@@ -24,8 +23,8 @@ interface Receiver {
 export const sendTest = act(
   'registration test',
   { publisher: 'any', operator: 'support' },
-  async (actor, receiver: Receiver, title) => {
-    const target = await findTarget(actor, receiver, title, 1);
+  async (actor, receiver: Receiver, admit) => {
+    const target = await findTarget(actor, receiver, admit, 1);
     const { request, result } = await sendOne(await actor.sender(), target);
     const tone: Tone = result.ok ? 'good' : 'bad';
     return { client_token: target.clientToken, ...presentAnswer(result), request, tone };
@@ -36,8 +35,8 @@ export const sendTest = act(
 export const checkReceiver = act(
   'registration check',
   { publisher: 'any', operator: 'support' },
-  async (actor, receiver: Receiver, title) => {
-    const target = await findTarget(actor, receiver, title, 5);
+  async (actor, receiver: Receiver, admit) => {
+    const target = await findTarget(actor, receiver, admit, 5);
     const slowMs = actor.config().ATTEMPT_TIMEOUT_SECONDS * 500;
     const all = await actor.unlessEnding(checkAll(await actor.sender(), target, slowMs));
     const checks = all.map((one) => ({ ...one, advice: told(actor, one.advice) }));
@@ -50,8 +49,7 @@ export const checkReceiver = act(
 /** Has a receiver prove that it verifies signatures, within 50 s: a server's default page does not. @throws ApiError 400, 503 */
 export async function verifyReceiver(actor: Actor, { client, url }: { client: Subject; url: string }) {
   const { clientToken } = client;
-  const about = { target: clientToken, after: { url: originOf(url) } };
-  await actor.admit('registration verify', about, { sends: 2 });
+  await admitted(actor, 'registration verify', client)({ after: { url } }, { sends: 2 });
   const target = await targetOf(actor, { url, clientToken });
   const sender = await actor.sender();
   const good = judgeTaken((await actor.unlessEnding(sendOne(sender, target))).result);
@@ -68,7 +66,7 @@ export async function verifyReceiver(actor: Actor, { client, url }: { client: Su
 }
 
 /** Finds where to send, once the act is counted and in the audit. @throws ApiError */
-async function findTarget(actor: Actor, { client, url: asked }: Receiver, title: string, sends: 1 | 5) {
+async function findTarget(actor: Actor, { client, url: asked }: Receiver, admit: Admit, sends: 1 | 5) {
   const { clientToken } = client;
   const db = await actor.db();
   const isNotices = asked === undefined && isNoticesClient(clientToken);
@@ -76,7 +74,7 @@ async function findTarget(actor: Actor, { client, url: asked }: Receiver, title:
   const url = asked ?? registered?.url;
   if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
   if (url !== registered?.url) await actor.checkUrl(url);
-  await actor.admit(title, { target: clientToken, after: { url: originOf(url) } }, { sends });
+  await admit({ after: { url } }, { sends });
   return targetOf(actor, { url, clientToken, registered: registered?.url });
 }
 

@@ -1,20 +1,23 @@
 /** The URL of a client, and the state of its endpoint. */
-
+import { randomBytes } from 'node:crypto';
 import { ApiError, unavailable } from '../http/apiError.js';
-import { originOf } from '../outgoing/target.js';
+import { idFromBytes, isNoticesClient } from '../ids.js';
+import { changedBody } from '../notices/notices.js';
+import { notificationRequest } from '../outgoing/notification.js';
 import { withTimeout } from '../promises.js';
-import type { Db } from '../redis/connection/db.js';
+import { nowOf } from '../redis/connection/db.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
 import {
   answerWithinMs,
   changeRegistration,
   getRegistration,
+  type Replacing,
   resetRegistration,
   register as storeUrl,
 } from '../redis/records/registrations.js';
-import { SecretUnreadable } from '../redis/records/secretBox.js';
-import { formerUrls, sealFormer } from '../redis/records/secrets.js';
-import { type Actor, act, type Tone } from './act.js';
+import { unlessUnreadable } from '../redis/records/secretBox.js';
+import { formerUrls, readSecrets, sealFormer } from '../redis/records/secrets.js';
+import { type Actor, type Admit, act, type Tone } from './act.js';
 import { presentRegistration, presentTime } from './present.js';
 import { verifyReceiver } from './receiverChecks.js';
 import { requireRegistration, type Subject } from './subjects.js';
@@ -23,7 +26,6 @@ interface About {
   client: Subject;
 }
 
-/** Shows a client's URL and the state of its endpoint. */
 export const showRegistration = act(
   'registration show',
   { publisher: 'any', operator: 'look' },
@@ -58,13 +60,12 @@ const alreadyRegistered = (actor: Actor): ApiError =>
 export const register = act(
   'registration',
   { publisher: 'any' },
-  async (actor, { client, url, verify }: About & { url: string; verify: boolean }, title) => {
+  async (actor, { client, url, verify }: About & { url: string; verify: boolean }, admit) => {
     const { clientToken } = client;
     await requireUnregistered(actor, { client, url });
     await actor.checkUrl(url);
     if (verify || actor.config().VERIFY_REGISTRATIONS) await verifyReceiver(actor, { client, url });
-    const after = { url: originOf(url) };
-    await actor.admit(title, { target: clientToken, after }, { security: 'change' });
+    await admit({ after: { url } }, { security: 'change' });
     const [box, maySetHeaders] = [await actor.secretBox(), await actor.maySeeSecrets()];
     const db = await actor.db();
     const stored = db.durably((own) => storeUrl(own, box, clientToken, url, { maySetHeaders }));
@@ -84,26 +85,26 @@ export const register = act(
 );
 
 /** Pauses all deliveries of a client; owed assets stay owed. */
-export const pause = act('registration pause', { operator: 'support' }, (actor, { client }: About, title) =>
-  switched(actor, client, title, { paused: true }),
+export const pause = act('registration pause', { operator: 'support' }, (actor, { client }: About, admit) =>
+  switched(actor, client, admit, { paused: true }),
 );
 
 /** Probes a suspended or failing endpoint now, and then drains. An operator ends a pause too. */
 export const resume = act(
   'registration resume',
   { publisher: 'any', operator: 'support' },
-  async (actor, { client }: About, title) => {
+  async (actor, { client }: About, admit) => {
     if (actor.by === 'publisher') await requireRegistration(await actor.db(), client);
-    return switched(actor, client, title, { paused: false });
+    return switched(actor, client, admit, { paused: false });
   },
 );
 
-async function switched(actor: Actor, { clientToken }: Subject, title: string, after: { paused: boolean }) {
+async function switched(actor: Actor, { clientToken }: Subject, admit: Admit, after: { paused: boolean }) {
   const { by } = actor;
   const db = await actor.db();
   const from = (await getEndpoint(db, clientToken)).state;
   const counted = { sends: 1 } as const;
-  await actor.admit(title, { target: clientToken, before: { state: from }, after, about: {} }, counted);
+  await admit({ before: { state: from }, after, about: {} }, counted);
   await actor.change(async (own) => {
     if (by === 'operator') await setPaused(own, clientToken, after.paused);
     if (!after.paused) await resumeEndpoint(own, clientToken, by);
@@ -121,26 +122,18 @@ async function switched(actor: Actor, { clientToken }: Subject, title: string, a
 export const reset = act(
   'registration reset',
   { operator: 'support' },
-  async (actor, { client }: About, title) => {
-    const { url } = await requireRegistration(await actor.db(), client);
-    const { before, replacing } = await keeping(actor, client, url);
-    await actor.admit(title, { target: client.clientToken, before, after: { url: null } });
-    return replaced(actor, client, (db) => resetRegistration(db, client.clientToken, replacing));
+  async (actor, { client }: About, admit) => {
+    const { url: present } = await requireRegistration(await actor.db(), client);
+    return replace(actor, client, admit, { present, url: null });
   },
 );
 
-/** Replaces a client's URL immediately, without a gap. */
 export const change = act(
   'registration change',
   { operator: 'support' },
-  async (actor, { client, url }: About & { url: string }, title) => {
+  async (actor, { client, url }: About & { url: string }, admit) => {
     const { url: present } = await requireRegistration(await actor.db(), client);
-    await actor.checkUrl(url);
-    const { before, replacing } = await keeping(actor, client, present);
-    await actor.admit(title, { target: client.clientToken, before, after: { url: originOf(url) } });
-    return replaced(actor, client, (db) =>
-      changeRegistration(db, client.clientToken, url, 'operator', replacing),
-    );
+    return replace(actor, client, admit, { present, url });
   },
 );
 
@@ -161,7 +154,7 @@ export const listFormer = act(
 export const restore = act(
   'registration restore',
   { operator: 'support' },
-  async (actor, { client, former }: About & { former?: string | undefined }, title) => {
+  async (actor, { client, former }: About & { former?: string | undefined }, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
     const kept = await formerUrls(db, await actor.secretBox(), clientToken);
@@ -174,39 +167,73 @@ export const restore = act(
     const present = await getRegistration(db, clientToken);
     if (present?.isOperators === false)
       throw new ApiError('refused', `${clientToken} has a URL that its publisher has registered since`);
-    await actor.checkUrl(wanted.url);
-    const { before, replacing } = await keeping(actor, client, present?.url);
-    const after = { url: originOf(wanted.url), former: wanted.former };
-    await actor.admit(title, { target: clientToken, before, after });
-    return replaced(actor, client, (own) =>
-      changeRegistration(own, clientToken, wanted.url, 'operator', { ...replacing, restored: wanted.field }),
-    );
+    const { url, field: restored } = wanted;
+    const as = { former: wanted.former };
+    return replace(actor, client, admit, { present: present?.url, url, as, restored });
   },
 );
 
-/** Prepares that a URL is kept, which is about to be changed or removed. `before`: for the audit, with the reference of what is kept. */
-export async function keeping(actor: Actor, { clientToken }: Subject, url?: string) {
-  if (url === undefined) return { before: { url: null }, replacing: { present: '' } };
-  const db = await actor.db();
-  const box = await actor.secretBox().catch((err: unknown) => {
-    if (!(err instanceof SecretUnreadable)) throw err;
-    return undefined;
-  });
-  const kept = box && sealFormer(db, box, clientToken, url);
-  if (kept === undefined) actor.warn('The former URL is not kept: that needs SECRETS_KEY.');
-  return { before: { url: originOf(url), former: kept?.former }, replacing: { present: url, kept } };
+interface Replacement extends Pick<Replacing, 'restored' | 'accepted'> {
+  present: string | undefined;
+  url: string | null;
+  /** What else the audit names. */
+  as?: Record<string, string>;
 }
 
-/** Makes the change, which tells the account. @throws ApiError if another has just changed or removed the URL */
-export async function replaced<Done>(
-  actor: Actor,
-  { clientToken }: Subject,
-  write: (db: Db) => Promise<Done | undefined>,
-) {
-  const done = await actor.change(write);
+/**
+ * Changes or removes the present URL, which tells the account, and keeps it.
+ * @throws ApiError if another has just changed or removed the URL
+ */
+export async function replace(actor: Actor, client: Subject, admit: Admit, given: Replacement) {
+  const { present, url, as, ...instead } = given;
+  const { clientToken } = client;
+  if (url !== null) await actor.checkUrl(url);
+  const kept = present === undefined ? undefined : await keep(actor, client, present);
+  await admit({ before: { url: present ?? null, former: kept?.former }, after: { url, ...as } });
+  if (present !== undefined) await sayFarewell(actor, client, present, url);
+  const seen = { present: present ?? '', kept, ...instead };
+  const done =
+    url === null
+      ? await actor.change((db) => resetRegistration(db, clientToken, seen))
+      : await actor.change((db) => changeRegistration(db, clientToken, url, 'operator', seen));
   if (done === undefined)
     throw new ApiError('refused', `The URL of ${clientToken} has just been changed: look again`);
   await actor.claimNotices(clientToken);
   await actor.wake(clientToken);
   return { client_token: clientToken, ...done };
+}
+
+async function keep(actor: Actor, { clientToken }: Subject, url: string) {
+  const [db, box] = [await actor.db(), await actor.secretBox().catch(unlessUnreadable)];
+  const kept = box && sealFormer(db, box, clientToken, url);
+  if (kept === undefined) actor.warn('The former URL is not kept: that needs SECRETS_KEY.');
+  return kept;
+}
+
+/**
+ * Sends a message to a URL that will get no more notices, once, without retries: a notice would go to the new URL. Somebody with a
+ * stolen token must not silence the notices unnoticed, so call it before the change, which may happen although the call ends in 503.
+ * Waits only until the message is signed: its secrets may be gone afterwards. An operator may lack their key.
+ */
+export async function sayFarewell(actor: Actor, client: Subject, url: string, next: string | null) {
+  const { clientToken, accountId } = client;
+  if (!isNoticesClient(clientToken) || url === next) return;
+  const change = next === null ? 'removed' : 'replaced';
+  const about = { client_token: clientToken, change };
+  const notTold = 'the previous URL for notices was not told';
+  const [db, sender] = [await actor.db(), await actor.sender()];
+  const read = async () => readSecrets(db, await actor.secretBox(), clientToken);
+  const secrets = await (actor.by === 'operator' ? read().catch(unlessUnreadable) : read());
+  if (secrets === undefined) return actor.warn(`Done, but ${notTold}: that needs SECRETS_KEY.`);
+  const notificationId = idFromBytes(randomBytes(16));
+  const body = changedBody(accountId, nowOf(db), change);
+  const notice = { notificationId, clientToken, platformId: '', body };
+  const request = notificationRequest(notice, secrets.signing, Date.now());
+  void sender.post({ url, client: clientToken, ...request }).then(
+    ({ ok, status, error, detail, ours, why }) => {
+      if (ok) actor.log.info({ ...about, status }, 'the previous URL for notices was told');
+      else actor.log.warn({ ...about, status, error, detail, ours, why }, notTold);
+    },
+    (err: unknown) => actor.log.error({ ...about, err }, notTold),
+  );
 }

@@ -18,11 +18,11 @@ interface Asked {
   client: Subject;
   state?: NotificationState | undefined;
   platform_id?: string | undefined;
-  /** Accepted in this time, ms. */
+  /** Accepted between these times, ms. */
   since?: number | undefined;
   until?: number | undefined;
   failure?: string | undefined;
-  dryRun?: boolean;
+  dry_run?: boolean;
 }
 
 const perPage = 200;
@@ -33,7 +33,7 @@ const pagesAtMost = 10;
 export const resend = act(
   'notification resend',
   { operator: 'support' },
-  async (actor, { client, failure, dryRun = false, ...filter }: Asked, title) => {
+  async (actor, { client, failure, dry_run = false, ...filter }: Asked, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
     await requireRegistration(db, client);
@@ -50,11 +50,11 @@ export const resend = act(
       cursor = page.cursor;
     }
     let count = newest.size;
-    if (!dryRun && count > 0) {
+    if (!dry_run && count > 0) {
       const { state, platform_id, since, until } = filter;
       const times = { since: presentTime(since), until: presentTime(until) };
       const after = { count, state, platform_id, failure, ...times };
-      await actor.admit(title, { target: clientToken, after });
+      await admit({ after });
       const due = await mapInPages([...newest.values()], 50, (id) =>
         actor.change((own) => redeliver(own, clientToken, id)),
       );
@@ -64,13 +64,6 @@ export const resend = act(
     }
     const tone: Tone = count > 0 ? 'good' : 'warn';
     const covered = { since: presentTime(filter.since), until: presentTime(filter.until ?? Date.now()) };
-    return {
-      tone,
-      client_token: clientToken,
-      dry_run: dryRun,
-      count,
-      ...covered,
-      has_more: cursor !== undefined,
-    };
+    return { tone, client_token: clientToken, dry_run, count, ...covered, has_more: cursor !== undefined };
   },
 );

@@ -17,10 +17,10 @@ import { requireRegistration, type Subject } from './subjects.js';
 export const showSigningSecret = act(
   'signing secret read',
   { publisher: 'signingSecrets' },
-  async (actor, { client }: { client: Subject }, title) => {
+  async (actor, { client }: { client: Subject }, admit) => {
     const { clientToken } = client;
     await requireOwner(actor, client);
-    await actor.admit(title, { target: clientToken }, { onceForMs: lookOnceMs, security: 'look' });
+    await admit({}, { onceForMs: lookOnceMs, security: 'look' });
     const box = await actor.secretBox();
     return { signing_secret: await actor.change((db) => createSigningSecret(db, box, clientToken)) };
   },
@@ -35,14 +35,14 @@ async function requireOwner(actor: Actor, client: Subject): Promise<void> {
 export const rotate = act(
   'secrets rotate',
   { publisher: 'signingSecrets', operator: 'admin' },
-  async (actor, { client, now = false }: { client: Subject; now?: boolean }, title) => {
+  async (actor, { client, now = false }: { client: Subject; now?: boolean }, admit) => {
     const { clientToken } = client;
     await requireOwner(actor, client);
     // Before the audit: a flood of refused calls must not displace the entries of carried out calls.
     const waitMs = now ? 0 : await rotationWaitMs(await actor.db(), clientToken);
     if (waitMs > 0) throw tooManyRotations(waitMs);
     const after = { old_ones_end: now ? 'now' : 'in 24 h' };
-    await actor.admit(title, { target: clientToken, after, about: {} }, { security: 'change' });
+    await admit({ after, about: {} }, { security: 'change' });
     const box = await actor.secretBox();
     const rotated = await actor.change((db) => rotateSigningSecret(db, box, clientToken, { now }));
     if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
@@ -72,12 +72,12 @@ export const isReservedHeader = (name: string): boolean => reserved.test(name.to
 export const setHeaders = act(
   'request headers set',
   { publisher: 'signingSecrets' },
-  async (actor, { client, headers: given }: { client: Subject; headers: RequestHeaders }, title) => {
+  async (actor, { client, headers: given }: { client: Subject; headers: RequestHeaders }, admit) => {
     const { clientToken } = client;
     const headers = readHeaders(given);
     const names = Object.keys(headers).sort();
     const after = { header_names: names };
-    await actor.admit(title, { target: clientToken, after }, { sets: true, security: 'change' });
+    await admit({ after }, { sets: true, security: 'change' });
     const box = await actor.secretBox();
     await actor.change((db) => setRequestHeaders(db, box, clientToken, headers));
     return after;

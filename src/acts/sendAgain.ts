@@ -10,7 +10,7 @@ import {
 import { beginReplay, countSpan, type Span, stopReplay } from '../redis/notifications/replay.js';
 import { feedSince } from '../redis/notifications/updates.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { type Actor, act, type Tone } from './act.js';
+import { type Actor, type Admit, act, type Tone } from './act.js';
 import { presentTime } from './present.js';
 import { requireNotification, requireRegistration, type Subject } from './subjects.js';
 
@@ -18,7 +18,7 @@ import { requireNotification, requireRegistration, type Subject } from './subjec
 export const redeliver = act(
   'notification redeliver',
   { publisher: 'any', operator: 'support' },
-  async (actor, { client, id }: { client: Subject; id: string | undefined }, title) => {
+  async (actor, { client, id }: { client: Subject; id: string }, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
     const { notificationId, state } = await requireNotification(db, client, id);
@@ -29,7 +29,7 @@ export const redeliver = act(
       after: { due: 'now' },
       about: { notification_id: notificationId },
     };
-    await actor.admit(title, entry, { sends: 1 });
+    await admit(entry, { sends: 1 });
     const dueId = await actor.change((own) => redeliverNotification(own, clientToken, notificationId));
     // Its record may have expired meanwhile.
     if (dueId === undefined) throw new ApiError('unknown_notification');
@@ -52,37 +52,44 @@ interface Range {
   /** Times are ms. */
   since: number;
   until?: number | undefined;
-  dryRun?: boolean | undefined;
+  dry_run?: boolean | undefined;
   /** A publisher's; an operator's is in each entry of the audit. */
   reason?: string;
 }
 
-/** Makes notifications that ended as failed in a span of time owed again: the oldest `atMost` of them. */
+/** What one act takes: of a publisher about 1 s of work for Redis, of an operator 30 s, before a connection without a byte is closed. */
+const failedAtMost = { publisher: 20_000, operator: 200_000 };
+
+/** Makes notifications that ended as failed in a span of time owed again, the oldest of them. */
 export const recover = act(
   'notification recover',
   { publisher: 'any', operator: 'support' },
-  async (actor, { atMost, ...range }: Range & { atMost: number }, title) => {
-    const { clientToken } = range.client;
-    const found = await inSpan(actor, range, title, (db, span) =>
-      recoverFailed(db, clientToken, span, atMost, (count) => {
-        if (count % 5000 === 0) actor.warn(`${count} are owed again so far.`);
-      }),
+  async (actor, range: Range, admit) => {
+    const told = (count: number) => {
+      if (count % 5000 === 0) actor.warn(`${count} are owed again so far.`);
+    };
+    return ofFailed(actor, range, admit, (db, span) =>
+      recoverFailed(db, range.client.clientToken, span, failedAtMost[actor.by], told),
     );
-    return { ...answerOf(range, { ...found, since: failedSince(await actor.db()) }), more: found.more };
   },
 );
 
-/** Lets notifications that ended as failed in a span of time go: the oldest `atMost` of them end as cancelled. */
+/** Lets notifications that ended as failed in a span of time go: the oldest of them end as cancelled. */
 export const dismiss = act(
   'notification dismiss',
   { publisher: 'any', operator: 'support' },
-  async (actor, { atMost, ...range }: Range & { atMost: number }, title) => {
-    const found = await inSpan(actor, range, title, (db, span) =>
-      dismissFailed(db, range.client.clientToken, span, atMost),
-    );
-    return { ...answerOf(range, { ...found, since: failedSince(await actor.db()) }), more: found.more };
-  },
+  (actor, range: Range, admit) =>
+    ofFailed(actor, range, admit, (db, span) =>
+      dismissFailed(db, range.client.clientToken, span, failedAtMost[actor.by]),
+    ),
 );
+
+async function ofFailed(actor: Actor, range: Range, admit: Admit, carryOut: InSpan<{ more: number }>) {
+  const found = await inSpan(actor, range, admit, carryOut);
+  const { keepFailedMs } = (await actor.db()).settings;
+  const since = nowOf(await actor.db()) - keepFailedMs;
+  return { ...answerOf(range, { ...found, since }), more: found.more };
+}
 
 /** A relative span, given again within this time, is that of the first; and an operator's replay leaves out what was owed again in it. */
 const samePurposeMs = 600_000;
@@ -102,18 +109,18 @@ interface Replayed extends Range {
 export const replay = act(
   'notification replay',
   { publisher: 'any', operator: 'support' },
-  async (actor, { stop = false, relative, again = false, ...given }: Replayed, title) => {
+  async (actor, { stop = false, relative, again = false, ...given }: Replayed, admit) => {
     const db = await actor.db();
     const now = nowOf(db);
     const { clientToken } = given.client;
     // A new span is no repeat of the one that began then.
-    const anew = { ...given, ...(again && { until: given.until ?? now }), ...(stop && { dryRun: false }) };
+    const anew = { ...given, ...(again && { until: given.until ?? now }), ...(stop && { dry_run: false }) };
     const range = relative === undefined || again ? anew : await asBefore(actor, anew, relative);
     // What is delivered between two repeats would be owed again by the second.
     if (range.until !== undefined && range.until > now)
       throw badParameter(`until must not be later than now, ${presentTime(now)}`);
     const leaves = actor.by === 'operator' && !again ? now - samePurposeMs : undefined;
-    const found = await inSpan(actor, range, title, async (own, asked) => {
+    const found = await inSpan(actor, range, admit, async (own, asked) => {
       const span = { ...asked, leaves };
       if (stop) return { ...nothing, ...(await stopped(own, clientToken, span)) };
       const counted = await countSpan(db, clientToken, span, actor.countPiece);
@@ -171,17 +178,14 @@ async function stopped(db: Db, clientToken: string, span: Span) {
   return { count: last?.count ?? 0, until: last?.untilMs ?? nowOf(db) };
 }
 
-/** From when all that failed is kept, ms. */
-const failedSince = (db: Db) => nowOf(db) - db.settings.keepFailedMs;
-
 /** Nobody asks for nothing: an answer of 0 is not what was wanted. */
 const answerOf = (
-  { client, dryRun = false, ...span }: Range,
+  { client, dry_run = false, ...span }: Range,
   { count, since }: { count: number; since: number | undefined },
 ) => ({
   tone: count > 0 ? 'good' : ('warn' as Tone),
   client_token: client.clientToken,
-  dry_run: dryRun,
+  dry_run,
   count,
   // What was covered.
   since: presentTime(span.since),
@@ -189,19 +193,20 @@ const answerOf = (
   complete_since: presentTime(since),
 });
 
-async function inSpan<Found extends { count: number }>(
+type InSpan<Found> = (db: Db, span: Span & { dryRun: boolean }) => Promise<Found & { count: number }>;
+
+async function inSpan<Found>(
   actor: Actor,
-  { client, since, until, dryRun = false, reason }: Range,
-  title: string,
-  carryOut: (db: Db, span: { since: number; until?: number | undefined; dryRun: boolean }) => Promise<Found>,
-): Promise<Found> {
-  const { clientToken } = client;
+  { client, since, until, dry_run: dryRun = false, reason }: Range,
+  admit: Admit,
+  carryOut: InSpan<Found>,
+) {
   if (since > (until ?? nowOf(await actor.db())))
     throw badParameter('since must not be later than until, or now');
   const after = { since: presentTime(since), until: presentTime(until) };
   const about = { since: after.since, until: until && after.until, reason };
-  if (!dryRun) await actor.admit(title, { target: clientToken, after, about }, { sends: 1 });
+  if (!dryRun) await admit({ after, about }, { sends: 1 });
   const found = await actor.change((db) => carryOut(db, { since, until, dryRun }));
-  if (found.count > 0 && !dryRun) await actor.wake(clientToken);
+  if (found.count > 0 && !dryRun) await actor.wake(client.clientToken);
   return found;
 }

@@ -9,7 +9,6 @@ import { getNotification } from '../redis/notifications/notifications.js';
 import { type Client, getClient } from '../redis/records/clients.js';
 import { getRegistration, type Registration } from '../redis/records/registrations.js';
 
-/** The client that an act is about. */
 export type Subject = Pick<Client, 'clientToken' | 'accountId'>;
 
 /**

@@ -1,9 +1,8 @@
 /** The requests of publishers for another URL, which only operators change. */
 import { ApiError, badParameter } from '../http/apiError.js';
-import { originOf } from '../outgoing/target.js';
 import { mapInPages } from '../promises.js';
 import { getClient } from '../redis/records/clients.js';
-import { changeRegistration, getRegistration } from '../redis/records/registrations.js';
+import { getRegistration } from '../redis/records/registrations.js';
 import {
   askForUrl,
   declineUrl as declineRequest,
@@ -13,7 +12,7 @@ import {
 } from '../redis/records/urlRequests.js';
 import { type Actor, act } from './act.js';
 import { presentTime } from './present.js';
-import { keeping, replaced } from './registrations.js';
+import { replace } from './registrations.js';
 import { requireRegistration, type Subject } from './subjects.js';
 
 interface About {
@@ -24,15 +23,14 @@ interface About {
 export const requestUrl = act(
   'registration request',
   { publisher: 'any' },
-  async (actor, { client, url, reason }: About & { url: string; reason: string }, title) => {
+  async (actor, { client, url, reason }: About & { url: string; reason: string }, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
     const { url: present } = await requireRegistration(db, client);
     if (url === present) throw badParameter('url: is the registered one');
     await actor.checkUrl(url);
     const box = await actor.secretBox();
-    const after = { url: originOf(url), reason };
-    await actor.admit(title, { target: clientToken, after }, { sets: true, security: 'change' });
+    await admit({ after: { url, reason } }, { sets: true, security: 'change' });
     const asked = { url, reason, by: actor.name };
     const request = await actor.change((own) => askForUrl(own, box, clientToken, asked));
     if (request === undefined) throw new ApiError('not_registered');
@@ -40,7 +38,6 @@ export const requestUrl = act(
   },
 );
 
-/** Shows the client's last request for another URL. */
 export const showUrlRequest = act(
   'registration requested',
   { publisher: 'any' },
@@ -87,21 +84,13 @@ type Answering = About & {
   request?: string | undefined;
 };
 
-/** Changes a client's URL as its publisher has asked. */
 export const acceptUrl = act(
   'registration accept',
   { operator: 'support' },
-  async (actor, { client, request }: Answering, title) => {
-    const asked = await requireRequest(actor, client, request);
+  async (actor, { client, request: wanted }: Answering, admit) => {
+    const { url, request } = await requireRequest(actor, client, wanted);
     const { url: present } = await requireRegistration(await actor.db(), client);
-    await actor.checkUrl(asked.url);
-    const { before, replacing } = await keeping(actor, client, present);
-    const after = { url: originOf(asked.url), request: asked.request };
-    await actor.admit(title, { target: client.clientToken, before, after });
-    const accepted = { ...replacing, accepted: asked.request };
-    return replaced(actor, client, (db) =>
-      changeRegistration(db, client.clientToken, asked.url, 'operator', accepted),
-    );
+    return replace(actor, client, admit, { present, url, as: { request }, accepted: request });
   },
 );
 
@@ -109,10 +98,10 @@ export const acceptUrl = act(
 export const declineUrl = act(
   'registration decline',
   { operator: 'support' },
-  async (actor, { client, request: wanted }: Answering, title) => {
+  async (actor, { client, request: wanted }: Answering, admit) => {
     const { clientToken } = client;
     const { request, url } = await requireRequest(actor, client, wanted);
-    await actor.admit(title, { target: clientToken, after: { declined: originOf(url), request } });
+    await admit({ after: { declined: true, url, request } });
     if (!(await actor.change((db) => declineRequest(db, clientToken, request))))
       throw notAsked(clientToken, request);
     return { client_token: clientToken, declined_url: url };

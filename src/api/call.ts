@@ -44,9 +44,7 @@ export interface Description {
   otherResults?: Record<number, Result>;
   /** The errors, without those that any call, any call with a token and any call with a body may answer. */
   codes?: readonly ErrorCode[];
-  /** The rate of the account that the call counts towards. */
   rate?: AccountRate;
-  /** The act that it carries out. */
   act?: Act<never, unknown>;
   /** The caller's next step after 503 or no answer, for a call that changes or sends something: one sentence after "After 503". */
   after503?: string;
@@ -128,31 +126,31 @@ const tokens: Record<NonNullable<May['publisher']>, string> = {
 };
 
 /** A request with a token. Its query and body are parsed by their schemas. */
-export interface TokenRequest<Query = unknown, Body = unknown> {
+interface TokenRequest<Query = unknown, Body = unknown> {
   ctx: ApiContext;
   token: AccessToken;
   query: Query;
   body: Body;
 }
 
-export type ClientRequest = TokenRequest & { client: Subject };
-
-interface Declared<About, Query extends z.ZodObject, Body extends z.ZodType, Input>
-  extends Omit<Description, 'description' | 'security' | 'act'> {
+interface Declared<Path, Query, Body extends z.ZodType>
+  extends Omit<Description, 'description' | 'security'> {
   description?: string;
   by?: NonNullable<May['publisher']>;
-  query?: Query;
+  inPath?: z.ZodObject & Path;
+  query?: z.ZodObject & Query;
   /** At most 16 KiB, unless it says more. */
   body?: Description['body'] & { schema: Body; atMostBytes?: number };
   /** Reads many records: such calls of an account are carried out one after another. */
   isLong?: true;
   /** Returns false for a call that does not count towards the rate. */
-  isCounted?: (request: TokenRequest<z.output<Query>, z.output<Body>>) => boolean;
-  /** With the act's input: instead of `answer`. */
-  act?: Act<Input, unknown>;
-  input?: (request: TokenRequest<z.output<Query>, z.output<Body>> & About) => Input;
-  answer?: (deps: ApiDeps, request: TokenRequest<z.output<Query>, z.output<Body>> & About) => unknown;
+  countsIf?: (given: z.output<Query> & z.output<Body>) => boolean;
 }
+
+/** `answer` carries out the act; without it the act takes what the call is about, and what path, query and body give. */
+type CarriedOut<Given, Request> =
+  | { act: Act<Given, unknown>; answer?: undefined }
+  | { answer: (deps: ApiDeps, request: Request) => unknown };
 
 /** Returns a function that declares calls with a token. `find` finds what such a call is about. */
 const tokenCall =
@@ -160,16 +158,19 @@ const tokenCall =
     find: (db: Db, request: CallRequest & { token: AccessToken; by: keyof typeof tokens }) => Promise<About>,
     { query: ownQuery = {}, codes: ownCodes = [] as ErrorCode[], whose = '' } = {},
   ) =>
-  <Query extends z.ZodObject, Body extends z.ZodType, Input>({
+  <Path extends z.ZodType, Query extends z.ZodType, Body extends z.ZodType>({
     act,
-    input = () => ({}) as Input,
     by = act?.may.publisher ?? 'any',
     isLong,
-    isCounted = () => true,
-    answer = (deps, request) => act?.(actorOf(deps, request), input(request)),
+    countsIf = () => true,
+    answer,
     ...of
-  }: Declared<About, Query, Body, Input>) => {
-    const { query, body, rate } = of;
+  }: Declared<Path, Query, Body> &
+    CarriedOut<
+      About & z.output<Path> & z.output<Query> & z.output<Body>,
+      About & TokenRequest<z.output<Query>, z.output<Body>>
+    >) => {
+    const { inPath, query, body, rate } = of;
     const pick = picks(of);
     const readJson = body && jsonReader(body.atMostBytes ?? 16 * 1024);
     const fullQuery = z.object({ ...ownQuery, ...query?.shape });
@@ -181,24 +182,23 @@ const tokenCall =
     ];
     const elsewhere = new Map([
       ...placesOf(fieldsOf(fullQuery), 'in the query'),
-      ...placesOf(fieldsOf(of.inPath), 'in the path'),
+      ...placesOf(fieldsOf(inPath), 'in the path'),
     ]);
     /** Carries the call out for a known caller; `query` and `body` are not parsed yet. */
-    const carryOut = async (deps: ApiDeps, given: TokenRequest & About): Promise<unknown> => {
-      const request = {
-        ...given,
-        query: query && checked(query, given.query),
-        body: body && checked(body.schema, given.body, elsewhere),
-      } as TokenRequest<z.output<Query>, z.output<Body>> & About;
-      if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, request.token);
-      if (rate && isCounted(request)) {
-        const { accountId, fingerprint } = request.token;
-        await deps.countCall(request.ctx, rate, rate === 'links' ? fingerprint : accountId);
-      }
-      const { ctx, token } = request;
-      if (isLong)
-        return deps.inTurn(ctx, `${token.accountId} ${of.route}`, async () => answer(deps, request));
-      return answer(deps, request);
+    const carryOut = async (deps: ApiDeps, request: TokenRequest & About): Promise<unknown> => {
+      const { ctx, token, query: inQuery, body: inBody, ...about } = request;
+      const parsed = {
+        ...request,
+        query: query && checked(query, inQuery),
+        body: body && checked(body.schema, inBody, elsewhere),
+      } as About & TokenRequest<z.output<Query>, z.output<Body>>;
+      const path = inPath && checked(inPath, ctx.params);
+      const given = Object.assign({}, about, path, parsed.query, parsed.body);
+      if (by === 'signingSecrets') await requireSigningSecretsScope(deps.db, token);
+      if (rate && countsIf(given))
+        await deps.countCall(ctx, rate, rate === 'links' ? token.fingerprint : token.accountId);
+      const work = async () => (answer ? answer(deps, parsed) : act?.(actorOf(deps, request), given));
+      return isLong ? deps.inTurn(ctx, `${token.accountId} ${of.route}`, work) : work();
     };
     return {
       ...declareCall({
@@ -216,7 +216,6 @@ const tokenCall =
           ctx.set('Cache-Control', 'no-store');
           const token = await deps.findToken(bearerToken(ctx));
           const about = await find(deps.db, { ctx, parameters, token, by });
-          if (of.inPath) checked(of.inPath, ctx.params);
           const json = await readJson?.(ctx.req);
           return carryOut(deps, { ctx, token, query: Object.fromEntries(parameters), body: json, ...about });
         },
@@ -242,7 +241,6 @@ export const clientCall = tokenCall<{ client: Subject }>(
   { query: { client_token: clientParameter }, codes: ['unknown_client'] },
 );
 
-/** Declares a call about the client that gets the account's notices. */
 export const noticesCall = tokenCall<{ client: Subject }>(
   async (db, { token }) => ({ client: await findNoticesClient(db, token) }),
   {

@@ -2,27 +2,24 @@
 import type { Call } from './call.js';
 import * as clientSettings from './calls/clientSettings.js';
 import * as clients from './calls/clients.js';
-import * as consoleSessions from './calls/consoleSessions.js';
 import * as enrichments from './calls/enrichments.js';
 import * as notices from './calls/notices.js';
 import * as notifications from './calls/notifications.js';
-import * as registration from './calls/registerPushNotifications.js';
+import * as registrations from './calls/registrations.js';
 import * as sendAgain from './calls/sendAgain.js';
 import * as service from './calls/service.js';
-import * as signingSecret from './calls/signingSecret.js';
 import * as testNotification from './calls/testNotification.js';
 import * as tokens from './calls/tokens.js';
 import * as updates from './calls/updates.js';
-import * as urlRequests from './calls/urlRequests.js';
 import * as docs from './reference/docs.js';
 
 /** The groups of calls, in the order of the description, and the files that export them. */
 const groups: Record<string, { says: string; files: Record<string, unknown>[] }> = {
   Tokens: { says: 'Exchange the credentials of an account for an access token.', files: [tokens] },
-  Registration: { says: 'The one URL of a client.', files: [registration, urlRequests] },
+  Registration: { says: 'The one URL of a client.', files: [registrations] },
   Endpoint: {
     says: 'Clients, the state of their endpoints, signing secrets, tests.',
-    files: [clients, consoleSessions, signingSecret, testNotification, clientSettings],
+    files: [clients, testNotification, clientSettings],
   },
   Notifications: {
     says: 'The notifications of a client: state, attempts, redelivery.',

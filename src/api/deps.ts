@@ -8,7 +8,6 @@ import type { Lookup } from '../outgoing/names.js';
 import type { Paced } from './steps/pace.js';
 import type { tokenFinder } from './steps/publisher.js';
 
-/** The service's parts that the API needs. */
 export interface Services extends StartedParts {
   targetPolicy: TargetPolicy;
   /** The answer of /readyz; not ready once the process was told to stop, so that a balancer sends no more. */

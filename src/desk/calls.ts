@@ -62,7 +62,6 @@ export const answerRefusals: Middleware = async ({ method }, next) => {
   }
 };
 
-/** @throws ApiError 403 that names the role */
 export function requireRole({ role: needed }: Pick<Operation, 'role'>, role: Role, who: string): void {
   if (!isAllowed(role, needed)) throw roleRefused(needed, role, who);
 }

@@ -1,5 +1,4 @@
 /** The pages of a customer and of its sites: what the publisher sees, and what an operator may do. */
-
 import { hasPart, pageOfSites } from '../acts/clients.js';
 import { workflowOf } from '../acts/notifications.js';
 import { presentTime } from '../acts/present.js';
@@ -7,17 +6,17 @@ import { listFormer } from '../acts/registrations.js';
 import { readEndpoint } from '../api/calls/clients.js';
 import type { Services } from '../api/deps.js';
 import { isNoticesClient } from '../ids.js';
-import { requireAccount } from '../operator/account.js';
 import { audit } from '../operator/audit.js';
 import { notificationCancel } from '../operator/notification.js';
-import { cutPage, leastRole, requireClient } from '../operator/operation.js';
+import { cutPage, leastRole } from '../operator/operation.js';
+import { requireAccount, requireClient } from '../operator/subjects.js';
 import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { findAccounts, getAccount } from '../redis/records/accounts.js';
 import { type Client, getClient, readEach } from '../redis/records/clients.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import { isAllowed } from '../redis/records/operatorAccess.js';
-import { SecretUnreadable } from '../redis/records/secretBox.js';
+import { unlessUnreadable } from '../redis/records/secretBox.js';
 import { html, type Piece } from '../web/html.js';
 import { explainedAsset, filtersOf, listedNotifications, pageOfNotification } from '../web/notifications.js';
 import { overview } from '../web/overview.js';
@@ -114,7 +113,6 @@ async function history({ operator }: DeskVisit, db: Db, of: string): Promise<Pie
 <p><a href="/desk/do/audit?of=${of}">All of it, in the audit</a></p>`;
 }
 
-/** `customer`: the name of its account. */
 type DeskSite = DeskVisit & Site & { client: Client; customer: string };
 
 const pages: SitePages<DeskSite> = {
@@ -231,12 +229,9 @@ async function actions(site: DeskSite, { config }: PageDeps): Promise<Piece> {
 
 /** Returns the former URLs that can be put back, by their references, the newest first. */
 async function formerOf({ operator, client }: DeskSite): Promise<Record<string, string>> {
-  const kept = await listFormer(operator(), { client }).catch((err: unknown) => {
-    if (!(err instanceof SecretUnreadable)) throw err;
-    return [];
-  });
+  const kept = await listFormer(operator(), { client }).catch(unlessUnreadable);
   return Object.fromEntries(
-    kept.map(({ former, url, given_up_at: at }) => [former, `${url}, until ${at.slice(0, 16)}`]),
+    (kept ?? []).map(({ former, url, given_up_at: at }) => [former, `${url}, until ${at.slice(0, 16)}`]),
   );
 }
 

@@ -118,17 +118,7 @@ function worstSites(worst: readonly Worst[], names: Names): Piece {
       ],
     };
   });
-  const columns = [
-    'Site',
-    'Customer',
-    'Situation',
-    'Waiting',
-    'Failed',
-    'Since',
-    'Next',
-    'Last failure',
-    'Do',
-  ];
+  const columns = 'Site,Customer,Situation,Waiting,Failed,Since,Next,Last failure,Do'.split(',');
   return [html`<h2>Sites to look at</h2>`, table('Sites to look at', columns, rows)];
 }
 

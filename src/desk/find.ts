@@ -1,5 +1,4 @@
 /** Finds whatever an operator was told, by one field. */
-
 import type { Services } from '../api/deps.js';
 import { parseParameters } from '../http/query.js';
 import { assetSlot, eventIdPattern, isClientToken, isNoticesClient } from '../ids.js';

@@ -16,13 +16,11 @@ import { csvOf } from './csv.js';
 import { shownParts, siteUrl } from './names.js';
 import { type DeskDoor, type DeskPage, type DeskVisit, whoIs } from './people.js';
 
-/** The address of the page of an operation. */
 export const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
 
 interface FormOptions {
   /** Values that the form does not ask for. */
   given?: Readonly<Record<string, string>>;
-  /** What the fields show. */
   typed?: Readonly<Record<string, string>>;
   /** Members that are chosen from a list, by what each value shows. */
   choices?: Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -30,12 +28,11 @@ interface FormOptions {
   isIdle?: boolean;
   /** What follows from it, said before it is done. */
   before?: Piece;
-  /** The member that was refused. */
   wrong?: string;
 }
 
 /** The desk counts first what such an operation would do. */
-const isCounted = ({ input }: Operation): boolean => 'dry_run' in input.shape;
+const countsFirst = ({ input }: Operation): boolean => 'dry_run' in input.shape;
 
 const buttonOf = (operation: Operation): string => operation.button ?? capital(nameOf(operation));
 
@@ -62,7 +59,7 @@ export function operationForm(
   });
   const action = pathOf(operation);
   const name = buttonOf(operation);
-  const button = isCounted(operation) ? 'Count' : name;
+  const button = countsFirst(operation) ? 'Count' : name;
   if (!operation.changes)
     return html`<form class="row" action="${action}">${fields}<button>${button}</button></form>`;
   const one = (member: string, label: string, attributes: Piece = '') =>
@@ -168,7 +165,6 @@ export const allOperations: DeskPage = ({ session }) => {
   return { title: 'All operations', body };
 };
 
-/** Mounts the page of each operation, and the answer to its form. */
 export function mountOperations(router: Router, door: DeskDoor): void {
   for (const operation of operations) {
     router.get(pathOf(operation), door.page(operationPage(operation)));
@@ -246,7 +242,7 @@ const operationAnswer =
     if (typed !== undefined && !Object.values(asked).includes(typed))
       throw badParameter('typed: is not the name of what is to be deleted');
     // What is stopped owes nothing.
-    const isOnlyCounted = isCounted(operation) && counted === undefined && asked.stop === undefined;
+    const isOnlyCounted = countsFirst(operation) && counted === undefined && asked.stop === undefined;
     const all = isOnlyCounted ? { ...asked, dry_run: 'true' } : asked;
     const input = checkedInput(operation, all);
     const done = await operation.run(operator(reason), input, unlimited);

@@ -17,10 +17,8 @@ export const isAccountId = (text: string): boolean => /^acc_[\w-]+$/.test(text);
 
 export const siteUrl = (clientToken: string): string => `/desk/clients/${clientToken}`;
 
-/** The address of what an id names: of an account or a client. */
 export const hrefOf = (id: string): string => (isAccountId(id) ? `/desk/accounts/${id}` : siteUrl(id));
 
-/** Bounds how much Redis is asked for at a time. */
 const concurrency = 100;
 
 /** Reads the names of these ids; what has none, such as what was deleted, is left out. */

@@ -35,11 +35,8 @@ const links = [
 export const whoIs = ({ name, how, subject }: Person): string =>
   `${name} (${how}${subject === undefined ? '' : ` as ${subject}`})`;
 
-/** A request of a person. */
 export interface DeskVisit extends Visit<Person> {
-  /** Warnings of what was done for this answer. */
   warnings: string[];
-  /** Returns what operations work with, for this person. */
   operator(reason?: string): Operator;
 }
 

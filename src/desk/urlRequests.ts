@@ -3,7 +3,7 @@ import { listUrlRequests } from '../acts/urlRequests.js';
 import { registrationAccept, registrationDecline, registrationRequests } from '../operator/registration.js';
 import type { Db } from '../redis/connection/db.js';
 import type { Client } from '../redis/records/clients.js';
-import { SecretUnreadable } from '../redis/records/secretBox.js';
+import { unlessUnreadable } from '../redis/records/secretBox.js';
 import { type Html, html, type Piece } from '../web/html.js';
 import { noResult, table } from '../web/page.js';
 import { count, fromNow } from '../web/words.js';
@@ -14,11 +14,8 @@ import type { DeskVisit } from './people.js';
 const shownAtMost = 20;
 
 /** Reads the requests that wait; none if this process may read no secret. */
-export const readRequests = ({ operator }: DeskVisit, client?: Client) =>
-  listUrlRequests(operator(), { client }).catch((err: unknown) => {
-    if (!(err instanceof SecretUnreadable)) throw err;
-    return [];
-  });
+export const readRequests = async ({ operator }: DeskVisit, client?: Client) =>
+  (await listUrlRequests(operator(), { client }).catch(unlessUnreadable)) ?? [];
 
 type Request = Awaited<ReturnType<typeof readRequests>>[number];
 
@@ -29,7 +26,6 @@ export const answering = ({ client_token, request, reason }: Request) => ({
   reason: `the publisher asks: ${reason}`.slice(0, 200),
 });
 
-/** Says which host changes to which. */
 export const changeOf = ({ present_url: present, url }: Request): Html =>
   html`${present && shownUrl(present)} → ${shownUrl(url)}`;
 

@@ -28,8 +28,6 @@ const described = z.object({
 
 export const tokenCreate = actOperation({
   act: createToken,
-  asked: (_, { expires: forMs, ...given }) => ({ ...given, forMs }),
-  command: 'token create',
   button: 'Create token',
   does: 'make a token with which a program signs in; it is shown only once',
   input: z.object({
@@ -64,7 +62,6 @@ export const tokenList = operation({
 
 export const tokenRevoke = actOperation({
   act: revokeToken,
-  asked: (_, given) => given,
   command: 'token revoke <name>',
   button: 'Revoke token',
   does: 'end a token immediately',

@@ -50,8 +50,6 @@ const shownOnce = 'The client_secret is shown only once: store it now.';
 
 export const accountCreate = actOperation({
   act: createAccount,
-  asked: (_, { scope: scopes, if_absent: ifAbsent, name }) => ({ name, scopes, ifAbsent }),
-  command: 'account create',
   button: 'Create customer',
   does: 'create an account; its secret is shown only once',
   input: z.object({
@@ -100,18 +98,8 @@ export const accountShow = operation({
   },
 });
 
-const ofAccount = async <Rest>(
-  operator: Operator,
-  { account_id, ...rest }: Rest & { account_id: string },
-) => ({
-  account: await requireAccount(operator, account_id),
-  ...rest,
-});
-
 export const accountRotateSecret = actOperation({
   act: rotateClientSecret,
-  asked: ofAccount,
-  command: 'account rotate-secret <id>',
   button: 'Replace client secret',
   group: 'Access',
   does: 'make a new client secret; the old one stays valid for 24 h',
@@ -125,8 +113,6 @@ export const accountRotateSecret = actOperation({
 
 export const accountSet = actOperation({
   act: setScopes,
-  asked: (operator, { account_id, scope: scopes }) => ofAccount(operator, { account_id, scopes }),
-  command: 'account set <id>',
   button: 'Change scopes',
   group: 'Access',
   does: 'replace the scopes of an account; removing one ends every token',
@@ -150,8 +136,6 @@ export const accountSet = actOperation({
 const switched = (act: typeof pauseAccount, button: string, does: string) =>
   actOperation({
     act,
-    asked: ofAccount,
-    command: `${act.title} <id>`,
     button,
     group: 'Delivery',
     does,
@@ -215,13 +199,6 @@ export const consoleLink = operation({
 const present = ({ accountId: account_id, name, clientId: client_id, scopes, disabled, paused }: Account) => {
   return { account_id, name, client_id, scopes, disabled, paused };
 };
-
-/** @throws Refused if there is no such account */
-export async function requireAccount(operator: Operator, id: string): Promise<Account> {
-  const account = await getAccount(await operator.db(), id);
-  if (account === undefined) throw new Refused(`There is no account ${id}.`, 'unknown_account');
-  return account;
-}
 
 /** Finds an account by its id, its client id or one of its clients. @throws Refused */
 async function findAccount(operator: Operator, named: string): Promise<Account> {

@@ -1,12 +1,18 @@
 /** Clients, their bounds, signing secrets and deletion. */
 import { z } from 'zod';
-import { createClient, deleteClient, listClients, presentClient, setBounds } from '../acts/clients.js';
+import {
+  createClient,
+  deleteClient,
+  listClients,
+  presentClient,
+  quietSecondsAtMost,
+  setBounds,
+} from '../acts/clients.js';
 import { reencrypt } from '../acts/installation.js';
 import { rotate } from '../acts/secrets.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import { isNoticesClient } from '../ids.js';
 import { siteFilters, siteStates } from '../redis/records/endpoint.js';
-import { requireAccount } from './account.js';
 import {
   accountId,
   anyClient,
@@ -19,7 +25,8 @@ import {
   newName,
   wholeNumber,
 } from './input.js';
-import { actOperation, answer, listed, notACursor, operation, requireClient } from './operation.js';
+import { actOperation, answer, listed, notACursor, operation } from './operation.js';
+import { requireAccount, requireClient } from './subjects.js';
 import { type Part, shownOf } from './terminal.js';
 
 const described = z.object({
@@ -33,13 +40,6 @@ const described = z.object({
 
 export const clientCreate = actOperation({
   act: createClient,
-  asked: async (operator, { account, name, token: clientToken, if_absent: ifAbsent }) => ({
-    account: await requireAccount(operator, account),
-    name,
-    clientToken,
-    ifAbsent,
-  }),
-  command: 'client create',
   button: 'Create site',
   group: 'Sites',
   does: 'create a client',
@@ -82,7 +82,6 @@ export const clientList = operation({
   },
 });
 
-/** Shows a client with the bounds in force. */
 function shownClient(client: z.output<typeof described>, byDefault?: number): Part[] {
   const { max_in_flight, max_per_second, ...rest } = client;
   const places = max_in_flight ?? (byDefault ? `${byDefault} (the default)` : 'the default');
@@ -106,15 +105,13 @@ export const clientShow = operation({
 const boundSays = 'Give a whole number of at least 1, or "default".';
 const bound = z.union([z.literal('default').transform(() => null), wholeNumber(boundSays)], boundSays);
 
-const quiet = wholeNumber('Give a whole number of seconds from 0 to 3600.', { from: 0, to: 3600 });
+const quiet = wholeNumber(`Give a whole number of seconds from 0 to ${quietSecondsAtMost}.`, {
+  from: 0,
+  to: quietSecondsAtMost,
+});
 
 export const clientSet = actOperation({
   act: setBounds,
-  asked: async (operator, { client_token, ...bounds }) => ({
-    client: await requireClient(operator, client_token),
-    bounds,
-  }),
-  command: 'client set <token>',
   button: 'Change bounds',
   group: 'Bounds',
   does: "change a client's bounds",
@@ -123,7 +120,7 @@ export const clientSet = actOperation({
       client_token: anyClient,
       max_in_flight: bound.optional().describe('attempts in flight, or "default"'),
       max_per_second: bound.optional().describe('attempts a second, or "default" (no limit)'),
-      quiet_seconds: quiet.optional().describe('the quiet period of its assets, 0 to 3600'),
+      quiet_seconds: quiet.optional().describe(`the quiet period of its assets, 0 to ${quietSecondsAtMost}`),
     })
     .refine(
       ({ client_token: _, ...bounds }) => Object.values(bounds).some((given) => given !== undefined),
@@ -135,7 +132,6 @@ export const clientSet = actOperation({
 
 export const clientDelete = actOperation({
   act: deleteClient,
-  asked: async (operator, { client_token }) => ({ client: await requireClient(operator, client_token) }),
   command: 'client delete <client-token>',
   button: 'Delete site',
   group: 'Delete',
@@ -154,8 +150,6 @@ export const clientDelete = actOperation({
 
 export const secretsReencrypt = actOperation({
   act: reencrypt,
-  asked: (_, given) => given,
-  command: 'secrets reencrypt',
   button: 'Encrypt again',
   does: 'encrypt all signing secrets and request headers with the first key of SECRETS_KEY',
   input: z.object({
@@ -172,11 +166,6 @@ export const secretsReencrypt = actOperation({
 
 export const secretsRotate = actOperation({
   act: rotate,
-  asked: async (operator, { client_token, now }) => ({
-    client: await requireClient(operator, client_token),
-    now,
-  }),
-  command: 'secrets rotate <token>',
   button: 'Rotate signing secret',
   group: 'Access',
   does: "replace a client's signing secret; the old one also signs for 24 h",

@@ -15,7 +15,7 @@ import { hostOf, parseUrl, portOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { count } from '../web/words.js';
-import { type Finding, finding, levels } from './findings.js';
+import { type Finding, finding, levels } from './installationChecks.js';
 import { actOperation, answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { checkRedis } from './redisChecks.js';
 import { readClients } from './situations.js';
@@ -210,8 +210,6 @@ async function checkRule(proxy: OutgoingProxy, { ADMIN_HOST, ADMIN_PORT }: Confi
 
 export const storeAcceptEmpty = actOperation({
   act: acceptEmpty,
-  asked: () => ({}),
-  command: 'store accept-empty',
   does: 'say that the store, which has lost its data, is meant to be empty',
   input: z.object({}),
   answers: z.object({ accepted: yesOrNo(true) }),

@@ -15,15 +15,8 @@ import type { NotificationRecord } from '../redis/notifications/notifications.js
 import type { Client } from '../redis/records/clients.js';
 import { stateSentence } from '../web/words.js';
 import { anyClient, filledText } from './input.js';
-import {
-  type Answer,
-  actOperation,
-  answer,
-  type Operator,
-  operation,
-  Refused,
-  requireClient,
-} from './operation.js';
+import { type Answer, actOperation, answer, type Operator, operation, Refused } from './operation.js';
+import { requireClient } from './subjects.js';
 import { shownOf } from './terminal.js';
 
 const found = {
@@ -64,7 +57,7 @@ export const explain = operation({
   async run(operator, { client_token, platform_id = '', event }): Promise<Answer> {
     const client = await requireClient(operator, client_token);
     if (event !== undefined) return await ofEvent(operator, client, event);
-    const { why, held, ...found } = await explainAsset(operator, { client, platformId: platform_id });
+    const { why, held, ...found } = await explainAsset(operator, { client, platform_id });
     const { last_event = null, last_notification = null } = found;
     const value = { ...found, last_event, last_notification };
     const last = why.lastNotification;
@@ -78,10 +71,6 @@ export const explain = operation({
 
 export const assetForget = actOperation({
   act: forgetAsset,
-  asked: async (operator, { client_token, platform_id: platformId }) => ({
-    client: await requireClient(operator, client_token),
-    platformId,
-  }),
   command: 'asset forget <token> <platform-id>',
   button: 'Forget video',
   group: 'Delete',
@@ -96,18 +85,19 @@ export const assetForget = actOperation({
 });
 
 async function ofEvent(operator: Operator, client: Client, eventId: string): Promise<Answer> {
-  const { found, ...value } = await explainEvent(operator, { client, eventId }).catch((err: unknown) => {
-    if (!(err instanceof ApiError) || err.code !== 'unknown_event') throw err;
-    throw new Refused(
-      `No kept notification of ${client.clientToken} names the event ${eventId}. ` +
-        `If the event made none, "explain ${client.clientToken} PLATFORM_ID" says why.`,
-      'unknown_event',
-    );
-  });
+  const { found, ...value } = await explainEvent(operator, { client, event_id: eventId }).catch(
+    (err: unknown) => {
+      if (!(err instanceof ApiError) || err.code !== 'unknown_event') throw err;
+      throw new Refused(
+        `No kept notification of ${client.clientToken} names the event ${eventId}. ` +
+          `If the event made none, "explain ${client.clientToken} PLATFORM_ID" says why.`,
+        'unknown_event',
+      );
+    },
+  );
   return answer(value, standing(found), ...shownOf(value));
 }
 
-/** Says how a notification stands. */
 export const standing = (n: NotificationRecord): string => `It is ${stateOf(n)}`;
 
 function stateOf(n: NotificationRecord): string {

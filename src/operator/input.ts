@@ -22,7 +22,6 @@ export const personName = z
   .refine(fits(/^[^\p{Cc}\p{Cf}]{1,64}$/u), 'A name is one line of 1 to 64 characters.')
   .refine((given) => given !== 'unnamed', 'Give your name.');
 
-/** Any text of people: a name, or a part of one. */
 export const nameText = text('Some Media');
 
 /** The name of a customer or a site: pages link to it. */

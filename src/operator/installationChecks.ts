@@ -1,4 +1,4 @@
-/** Checks for `doctor` what an installation keeps in its store: secrets, settings that are alike, scripts. */
+/** What a check of `doctor` has found; and the checks of what an installation keeps in its store: secrets, settings that are alike, scripts. */
 import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
 import { mapInPages, restsBetweenSteps } from '../promises.js';
@@ -9,7 +9,20 @@ import { countLibraries } from '../redis/records/libraries.js';
 import { createSecretBox, isPlain, SecretUnreadable } from '../redis/records/secretBox.js';
 import { ownerOf } from '../redis/records/secrets.js';
 import { count } from '../web/words.js';
-import { type Finding, finding } from './findings.js';
+
+export const levels = ['ok', 'warn', 'fail'] as const;
+export type Level = (typeof levels)[number];
+
+export type Finding = ReturnType<typeof finding>;
+
+/**
+ * @param check the name of the check: `<part> <what>`, such as `redis persistence`
+ * @param found a sentence
+ * @param todo what to do about it, unless the check is ok
+ */
+export const finding = (check: string, level: Level, found: string, todo = '') => {
+  return { check, level, found, do: level === 'ok' ? null : todo };
+};
 
 /** 127 KB each. */
 const manyLibraries = 16;

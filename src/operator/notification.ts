@@ -5,7 +5,6 @@ import { resend } from '../acts/resend.js';
 import { dismiss, reasonsForNone, recover, redeliver, replay } from '../acts/sendAgain.js';
 import { completeSince, integer, platformIdText, text, time, yesOrNo } from '../http/schemas.js';
 import { attemptErrors } from '../outgoing/details.js';
-import { findNotification } from '../redis/notifications/notifications.js';
 import { notificationStates } from '../redis/owed/standing.js';
 import { waitReasons, waits } from '../redis/owed/waitReasons.js';
 import { listedAnswer, shownAnswer, standing } from './explain.js';
@@ -20,7 +19,8 @@ import {
   whenText,
   wholeNumber,
 } from './input.js';
-import { actOperation, listed, type Operator, operation, Refused, requireClient } from './operation.js';
+import { actOperation, listed, operation } from './operation.js';
+import { requireClient } from './subjects.js';
 import { capital, shownOf } from './terminal.js';
 
 const limit = wholeNumber('Give a whole number from 1 to 10000.', { to: 10_000 });
@@ -61,15 +61,8 @@ export const notificationList = operation({
 
 const input = z.object({ notification_id: notificationId });
 
-const asked = async (operator: Operator, { notification_id: id }: z.output<typeof input>) => {
-  const { clientToken } = await requireNotification(operator, id);
-  return { client: await requireClient(operator, clientToken), id };
-};
-
 export const notificationShow = actOperation({
   act: showNotification,
-  asked,
-  command: 'notification show <notification-id>',
   does: 'show one notification and its attempts',
   input,
   answers: shownAnswer,
@@ -78,8 +71,6 @@ export const notificationShow = actOperation({
 
 export const notificationRedeliver = actOperation({
   act: redeliver,
-  asked,
-  command: 'notification redeliver <notification-id>',
   button: 'Send again now',
   group: 'Delivery',
   does: 'send a notification again now, or make a waiting one due',
@@ -98,8 +89,6 @@ export const notificationRedeliver = actOperation({
 
 export const notificationCancel = actOperation({
   act: cancelNotification,
-  asked,
-  command: 'notification cancel <notification-id>',
   button: 'Cancel',
   group: 'Delivery',
   does: 'cancel a waiting notification',
@@ -108,39 +97,31 @@ export const notificationCancel = actOperation({
   shown: ({ notification_id: id }) => [`${id} is cancelled.`],
 });
 
-/** In 30 s: a connection without a byte is closed after 60. */
-const recoveredAtMost = 200_000;
-
-const askedFailed = async (operator: Operator, { client_token, dry_run: dryRun, ...span }: RangeInput) => ({
-  client: await requireClient(operator, client_token),
-  ...span,
-  dryRun,
-  atMost: recoveredAtMost,
-});
-
 const noneFailed = 'none failed then, or each was recovered, dismissed or has a newer one since';
 
-export const notificationRecover = actOperation({
-  ...range('recover', 'failed', 'now'),
-  act: recover,
-  asked: askedFailed,
-  does: 'make failed notifications owed again, unless the asset has a newer one',
-  shown: ({ count, dry_run, more, since, until }) => [
-    `${count} ${dry_run ? 'would be' : 'are'} owed again${count === 0 ? `: ${noneFailed}` : ''}.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
-    `Failed from ${since} to ${until}.`,
-  ],
-});
+const ofFailed = (act: typeof recover, verb: string, done: string, does: string) =>
+  actOperation({
+    ...range(verb, 'failed', 'now'),
+    act,
+    does,
+    shown: ({ count, dry_run, more, since, until }) => [
+      `${count} ${dry_run ? 'would be' : 'are'} ${done}${count === 0 ? `: ${noneFailed}` : ''}.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
+      `Failed from ${since} to ${until}.`,
+    ],
+  });
 
-export const notificationDismiss = actOperation({
-  ...range('dismiss', 'failed', 'now'),
-  act: dismiss,
-  asked: askedFailed,
-  does: 'let failed notifications go that nobody needs any more: they end as cancelled',
-  shown: ({ count, dry_run, more, since, until }) => [
-    `${count} ${dry_run ? 'would be' : 'are'} dismissed${count === 0 ? `: ${noneFailed}` : ''}.${more > 0 ? ` ${more} are left: repeat it.` : ''}`,
-    `Failed from ${since} to ${until}.`,
-  ],
-});
+export const notificationRecover = ofFailed(
+  recover,
+  'recover',
+  'owed again',
+  'make failed notifications owed again, unless the asset has a newer one',
+);
+export const notificationDismiss = ofFailed(
+  dismiss,
+  'dismiss',
+  'dismissed',
+  'let failed notifications go that nobody needs any more: they end as cancelled',
+);
 
 const replayed = range('replay', 'delivered', 'the time of the first such call in a day');
 
@@ -150,27 +131,26 @@ const whyNone: Record<(typeof reasonsForNone)[number], string> = {
   none_delivered: 'no asset has a newest notification that was delivered then',
 };
 
+const replayInput = inOrder(
+  replayed.fields.extend({
+    since: whenText.describe(replayed.fields.shape.since.description ?? ''),
+    until: whenText.optional().describe(replayed.fields.shape.until.description ?? ''),
+    stop: flag('stop the replay of this time'),
+    again: flag('also what was replayed or recovered in the last 10 minutes'),
+  }),
+);
+
 export const notificationReplay = actOperation({
   ...replayed,
-  input: inOrder(
-    replayed.fields.extend({
-      since: whenText.describe(replayed.fields.shape.since.description ?? ''),
-      until: whenText.optional().describe(replayed.fields.shape.until.description ?? ''),
-      stop: flag('stop the replay of this time'),
-      again: flag('also what was replayed or recovered in the last 10 minutes'),
-    }),
-  ),
+  input: replayInput,
   act: replay,
-  asked: async (operator, { client_token, dry_run: dryRun, since, until, stop, again }) => ({
-    client: await requireClient(operator, client_token),
+  asked: ({ since, until, ...given }: z.output<typeof replayInput>) => ({
+    ...given,
     since: when.parse(since),
     until: until === undefined ? undefined : when.parse(until),
     relative: [since, until].some((at) => spanMs(at ?? '') !== undefined)
       ? `${since}:${until ?? ''}`
       : undefined,
-    stop,
-    again,
-    dryRun,
   }),
   does: 'make delivered assets owed again, for a receiver that has lost them',
   shown: ({ count, at_least, dry_run, left_out, since, until, none_because: why }, { stop }) => [
@@ -186,12 +166,6 @@ const failures = ['failed', ...attemptErrors] as const;
 
 export const notificationResend = actOperation({
   act: resend,
-  asked: async (operator, { client_token, dry_run: dryRun, ...filter }) => ({
-    client: await requireClient(operator, client_token),
-    ...filter,
-    dryRun,
-  }),
-  command: 'notification resend <token>',
   button: 'Send these again',
   group: 'Delivery',
   does: 'send the notifications of a list again, each asset once',
@@ -222,8 +196,6 @@ export const notificationResend = actOperation({
   ],
 });
 
-type RangeInput = z.output<ReturnType<typeof range>['input']>;
-
 /** Returns what these operations share: they make notifications which ended in a span of time owed again. */
 function range(verb: string, ended: string, untilDefault: string) {
   const given = `${ended} since this date, or this long ago (15m, 2h, 3d)`;
@@ -234,7 +206,6 @@ function range(verb: string, ended: string, untilDefault: string) {
     dry_run: flag('only count'),
   });
   return {
-    command: `notification ${verb} <token>`,
     button: verb === 'replay' ? 'Send delivered again' : `${capital(verb)} failed`,
     group: 'Delivery' as const,
     fields,
@@ -252,15 +223,4 @@ function range(verb: string, ended: string, untilDefault: string) {
       complete_since: completeSince,
     }),
   };
-}
-
-/** @throws Refused if there is no such notification */
-async function requireNotification(operator: Operator, id: string) {
-  const found = await findNotification(await operator.db(), id);
-  if (found !== undefined) return found;
-  throw new Refused(
-    `There is no notification ${id}: records are kept for 14 days after their end. ` +
-      "Search Temporal's UI for a workflow whose id ends with it, or ask for its asset: explain CLIENT PLATFORM_ID.",
-    'unknown_notification',
-  );
 }

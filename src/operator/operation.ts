@@ -15,18 +15,16 @@ import { readTargetPolicy } from '../outgoing/address.js';
 import { checkTarget, originOf } from '../outgoing/target.js';
 import { explainRefusals, ignore, isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
 import { recordChange } from '../redis/records/audit.js';
-import { type Client, getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { secretBoxOf } from '../redis/records/installation.js';
 import { isAllowed, type Role } from '../redis/records/operatorAccess.js';
+import { type Found, findNamed, subjects } from './subjects.js';
 import { type Group, type Part, sentence, shownOf, tableOf } from './terminal.js';
 
 export interface Answer {
   /** JSON. */
   value: unknown;
-  /** The same for people. */
   shown: readonly Part[];
-  /** Of a list: where the next page begins. */
   next?: string;
   /** Whether what it reports is good; absent: it is. */
   tone?: Tone;
@@ -84,7 +82,6 @@ export interface Operator extends Actor {
   temporal(): Promise<TemporalClient>;
   /** The operator's name, and how the operator came in. */
   who: string;
-  /** Of an operator who came in over HTTP. */
   address?: string;
 }
 
@@ -152,7 +149,6 @@ export function createOperator(own: Own, why?: string): Operator {
 export const leastRole = (needed: Role, clientToken?: string): Role =>
   needed !== 'look' && clientToken === noticesClient('platform') ? 'admin' : needed;
 
-/** An operator does not have the role that an act needs. */
 export const roleRefused = (needed: Role | 'none', role: Role, who: string) =>
   new ApiError('insufficient_role', `This needs the role ${needed}; ${who} has the role ${role}`);
 
@@ -181,7 +177,6 @@ type Declared<Input extends z.ZodObject> = Omit<Operation<Input>, 'changes' | 'r
   role?: Role;
 };
 
-/** Declares an operation. It answers what `answers` names. */
 export function operation<Input extends z.ZodObject>(of: Declared<Input>): Operation {
   const role = of.role ?? of.acts?.[0]?.may.operator;
   if (role === undefined) throw new Error(`${of.command} has no role`);
@@ -194,36 +189,40 @@ export function operation<Input extends z.ZodObject>(of: Declared<Input>): Opera
   return { changes: role !== 'look', ...of, role, run } as unknown as Operation;
 }
 
-interface Carrying<Input extends z.ZodObject, Asked extends object, Value extends object>
-  extends Omit<Declared<Input>, 'role' | 'run' | 'acts'> {
+interface Carrying<Input extends z.ZodObject, Given, Asked, Value extends object>
+  extends Omit<Declared<Input>, 'role' | 'run' | 'acts' | 'command'> {
   act: Act<Asked, Value>;
-  /** Makes the act's input of the operation's. */
-  asked(operator: Operator, input: z.output<Input>): Promise<Asked> | Asked;
+  /** By default the act's name, and the client, account or notification that the input names first. */
+  command?: string;
+  /** Reads the input; absent: the act takes it as it is, with what it names (`findNamed`). */
+  asked?(input: z.output<Input>): Given;
   /** What an operator is told instead of what a publisher is, by the code of the act's error. */
   words?: Words;
   /** How people read the act's answer; by default what `answers` names of it. */
   shown?(done: Value, input: z.output<Input>): Part[];
-  /** Why an answer whose tone is bad is that. */
   failed?(done: Value): string;
 }
 
 type Words = Partial<Record<ErrorCode, (client: string) => string>>;
 
 /** Declares an operation that carries out an act. */
-export function actOperation<Input extends z.ZodObject, Asked extends object, Value extends object>({
+export function actOperation<Input extends z.ZodObject, Value extends object, Given = z.output<Input>>({
   act,
+  command,
   asked,
   shown,
   failed = () => 'What it reports is not good.',
   words = {},
   ...of
-}: Carrying<Input, Asked, Value>): Operation {
+}: Carrying<Input, Given, Found<NoInfer<Given>>, Value>): Operation {
   const pick = pickerOf(of.answers);
+  const [first = ''] = Object.keys(of.input.shape);
   return operation<Input>({
     ...of,
+    command: command ?? [act.title, subjects[first]].join(' ').trim(),
     acts: [act as Act<never, unknown>],
     async run(operator, input) {
-      const given = await asked(operator, input);
+      const given = (await findNamed(operator, asked?.(input) ?? input)) as Found<Given>;
       const { client } = given as { client?: Subject };
       const done = await act(operator, given).catch((err: unknown) => {
         throw inOperatorsWords(err, client?.clientToken, words);
@@ -271,13 +270,6 @@ export class Refused extends Error {
   ) {
     super(message);
   }
-}
-
-/** @throws Refused if there is no such client */
-export async function requireClient(operator: Operator, clientToken: string): Promise<Client> {
-  const client = await getClient(await operator.db(), clientToken);
-  if (client === undefined) throw new Refused(`There is no client ${clientToken}.`, 'unknown_client');
-  return client;
 }
 
 /** Returns why an operation was not carried out, for the operator. @param isChange it may have changed something */

@@ -10,7 +10,6 @@ import type { Operation } from './operation.js';
 import * as registration from './registration.js';
 import * as status from './status.js';
 
-/** The groups of commands. */
 export const groups: Record<string, string> = {
   account: 'manage accounts of media companies and of the platform',
   client: 'manage clients: sites, apps and channels of an account',

@@ -1,5 +1,4 @@
 /** Asks Redis for `status` and `doctor` whether it answers and accepts writes, and checks its settings and its state. */
-
 import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
 import { shared } from '../constants.js';
@@ -17,8 +16,14 @@ import {
   refusalOf,
 } from '../redis/connection/unavailable.js';
 import { count, span } from '../web/words.js';
-import { type Finding, finding, type Level } from './findings.js';
-import { checkAlike, checkLibraries, checkSecrets } from './installationChecks.js';
+import {
+  checkAlike,
+  checkLibraries,
+  checkSecrets,
+  type Finding,
+  finding,
+  type Level,
+} from './installationChecks.js';
 
 /** The service gives up on a command after 1 s. */
 const slowRedisMs = 500;
@@ -68,7 +73,6 @@ const unmarkedTodo =
 
 const named = (check: string, server: string) => (server === '' ? check : `${check} ${server}`);
 
-/** Says how the servers lose data, by what was learned of them. */
 export function describeLosses({ health }: Db): string[] {
   const evictions = [...health.facts.values()].map(describeEviction);
   const [notDurable] = health.notDurable.size > 0 ? explainRefusals([{ reason: 'not_durable' }]) : [];

@@ -25,28 +25,23 @@ import {
 import { explainFailure } from '../outgoing/details.js';
 import { count } from '../web/words.js';
 import { accountId, anyClient } from './input.js';
-import { actOperation, cutPage, listed, type Operator, operation, requireClient } from './operation.js';
-import { shownOf, tableOf } from './terminal.js';
+import { actOperation, cutPage, listed, operation } from './operation.js';
+import { requireClient } from './subjects.js';
+import { type Part, shownOf, tableOf } from './terminal.js';
 
 const input = z.object({ client_token: anyClient });
 
-const asked = async (operator: Operator, { client_token }: z.output<typeof input>) => ({
-  client: await requireClient(operator, client_token),
-});
-
 const headers_left_behind = z.array(text('x-gateway-key'));
-/** @param left names of request headers */
-const sayLeft = (left: readonly string[]): string[] =>
-  left.length === 0
-    ? []
-    : [
-        `Request headers belong to the URL for which their account set them, and stay behind with it: ${left.join(', ')}. They are back if that URL is; for another the account sets them again.`,
-      ];
+
+/** Shows a change of the URL, and names the request headers that stay behind with it. */
+function shownLeft(done: { headers_left_behind: readonly string[] }): Part[] {
+  const left = done.headers_left_behind.join(', ');
+  const says = `Request headers belong to the URL for which their account set them, and stay behind with it: ${left}. They are back if that URL is; for another the account sets them again.`;
+  return left === '' ? shownOf(done) : [...shownOf(done), says];
+}
 
 export const registrationShow = actOperation({
   act: showRegistration,
-  asked,
-  command: 'registration show <token>',
   does: "show a client's URL, its state and its owed notifications",
   input,
   answers: registeredUrl.extend({
@@ -61,14 +56,12 @@ export const registrationShow = actOperation({
 
 export const registrationReset = actOperation({
   act: reset,
-  asked,
-  command: 'registration reset <token>',
   button: 'Remove URL',
   group: 'URL',
   does: 'remove the URL; owed assets stay owed and go to the next URL',
   input,
   answers: z.object({ client_token: anyClient, removed_url: url, owed: integer(12), headers_left_behind }),
-  shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
+  shown: shownLeft,
 });
 
 const changed = z.object({
@@ -81,14 +74,12 @@ const changed = z.object({
 
 export const registrationChange = actOperation({
   act: change,
-  asked: async (operator, given) => ({ ...(await asked(operator, given)), url: given.url }),
-  command: 'registration change <token>',
   button: 'Change URL',
   group: 'URL',
   does: 'replace the URL immediately, without a gap',
   input: input.extend({ url: url.describe('the new URL') }),
   answers: changed,
-  shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
+  shown: shownLeft,
   words: {
     not_registered: (client) =>
       `${client} has no URL to change: put a former one back (registration restore), or ask its publisher to register one.`,
@@ -108,7 +99,7 @@ export const registrationFormer = operation({
   list: 'former_urls',
   acts: [listFormer],
   async run(operator, given, page) {
-    const all = await listFormer(operator, await asked(operator, given));
+    const all = await listFormer(operator, { client: await requireClient(operator, given.client_token) });
     const { page: some, next } = cutPage(all, page, (one) => one.former);
     return listed(some, { none: 'No former URL is kept.', next });
   },
@@ -116,8 +107,6 @@ export const registrationFormer = operation({
 
 export const registrationRestore = actOperation({
   act: restore,
-  asked: async (operator, given) => ({ ...(await asked(operator, given)), former: given.former }),
-  command: 'registration restore <token>',
   button: 'Put back URL',
   group: 'URL',
   does: 'put a former URL back, unless the publisher has registered one since',
@@ -125,7 +114,7 @@ export const registrationRestore = actOperation({
     former: former.optional().describe('which one, as `registration former` lists it (default: the last)'),
   }),
   answers: changed,
-  shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
+  shown: shownLeft,
 });
 
 const request = text('req_9f86d081884c').regex(
@@ -166,27 +155,18 @@ const answeredInput = input.extend({
     .describe('which one, as `registration requests` lists it (default: the one that waits)'),
 });
 
-const askedAnswer = async (operator: Operator, given: z.output<typeof answeredInput>) => ({
-  ...(await asked(operator, given)),
-  request: given.request,
-});
-
 export const registrationAccept = actOperation({
   act: acceptUrl,
-  asked: askedAnswer,
-  command: 'registration accept <token>',
   button: 'Accept',
   group: 'URL',
   does: 'replace the URL by the one that the publisher has asked for',
   input: answeredInput,
   answers: changed,
-  shown: (done) => [...shownOf(done), ...sayLeft(done.headers_left_behind)],
+  shown: shownLeft,
 });
 
 export const registrationDecline = actOperation({
   act: declineUrl,
-  asked: askedAnswer,
-  command: 'registration decline <token>',
   button: 'Decline',
   group: 'URL',
   does: 'decline the other URL that the publisher has asked for',
@@ -203,8 +183,6 @@ const switched = z.object({
 
 export const registrationPause = actOperation({
   act: pause,
-  asked,
-  command: 'registration pause <token>',
   button: 'Pause',
   group: 'Delivery',
   does: 'pause all deliveries; owed assets stay owed',
@@ -215,8 +193,6 @@ export const registrationPause = actOperation({
 
 export const registrationResume = actOperation({
   act: resume,
-  asked,
-  command: 'registration resume <token>',
   button: 'Resume',
   group: 'Delivery',
   does: 'end a pause, and probe a suspended or failing endpoint now; what waits follows',
@@ -244,15 +220,8 @@ const testInput = input.extend({
   url: z.string().optional().describe('where to, if not to the registered URL'),
 });
 
-const askedTest = async (operator: Operator, given: z.output<typeof testInput>) => ({
-  ...(await asked(operator, given)),
-  url: given.url,
-});
-
 export const registrationTest = actOperation({
   act: sendTest,
-  asked: askedTest,
-  command: 'registration test <token>',
   button: 'Send a test',
   group: 'Receiver',
   does: 'send one test notification now; it counts for nothing else',
@@ -263,8 +232,6 @@ export const registrationTest = actOperation({
 
 export const registrationCheck = actOperation({
   act: checkReceiver,
-  asked: askedTest,
-  command: 'registration check <token>',
   button: 'Check the receiver',
   group: 'Receiver',
   does: 'send five tests, good and bad, and say what the receiver does wrong',

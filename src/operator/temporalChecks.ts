@@ -6,7 +6,7 @@ import { ignore } from '../redis/connection/unavailable.js';
 import { minutesRead, readMinutes, refusedCalls, refusedStarts } from '../redis/records/minutes.js';
 import { runningWorkers } from '../redis/records/processes.js';
 import { count, span } from '../web/words.js';
-import { type Finding, finding } from './findings.js';
+import { type Finding, finding } from './installationChecks.js';
 import { type Operator, Refused } from './operation.js';
 
 /** Bounds all calls of `doctor` together, because a person waits. */
@@ -66,7 +66,6 @@ export async function checkTemporal(operator: Operator): Promise<Finding[]> {
   return [...(await checkServer(operator)), ...(await checkCalls(operator).catch(() => []))];
 }
 
-/** What the processes met. */
 async function checkCalls(operator: Operator): Promise<Finding[]> {
   const refused = await describeRefusals(await readMinutes(await operator.db()));
   const todo = 'The log of the process says which. If the rest is ok, look again in a few minutes.';
@@ -168,7 +167,6 @@ function checkWorkers(count: number | undefined, refused: string | undefined, { 
 /** A worker asks again after a minute at most. */
 const polledWithinMs = 90_000;
 
-/** The interval of the sweep's schedule. */
 const sweepEveryMs = 15_000;
 
 export type Queue = Awaited<ReturnType<typeof askQueue>>;

@@ -5,7 +5,6 @@
 import { styleText } from 'node:util';
 import { distance } from '../web/words.js';
 
-/** A value in a fact or in a cell. */
 export type Value = string | number | boolean | undefined | null;
 
 /** A part of an answer as people read it. A tone colours a sentence's lead, and the first cells of a table that name a level. */
@@ -90,12 +89,10 @@ function writtenPart(part: Part, width?: number): string {
   return lines.replace(/^(ok|warn|fail)\b/gm, (level) => styleText(colours[level as Coloured], level));
 }
 
-/** Makes a sentence of a message or a description. */
 export const sentence = (text: string): string => `${capital(text)}${text.endsWith('.') ? '' : '.'}`;
 
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Returns the facts that have a value. */
 export const givenFacts = (of: Readonly<Record<string, Value>>): [string, Value][] =>
   Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== '');
 

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
+import { setScopes } from '../../src/acts/accounts.js';
 import type { Act, Actor } from '../../src/acts/act.js';
+import { change, reset } from '../../src/acts/registrations.js';
 import { rotate } from '../../src/acts/secrets.js';
 import { replay } from '../../src/acts/sendAgain.js';
 import { actorOf } from '../../src/api/actor.js';
@@ -17,10 +19,12 @@ import { pickerOf } from '../../src/http/picker.js';
 import { nameOf } from '../../src/operator/operation.js';
 import { operations } from '../../src/operator/operations.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
-import { getClient } from '../../src/redis/records/clients.js';
+import { type Account, getAccount } from '../../src/redis/records/accounts.js';
+import { listChanges } from '../../src/redis/records/audit.js';
+import { type Client, getClient } from '../../src/redis/records/clients.js';
 import { setNoticesUrl, unclaimedNotices } from '../../src/redis/records/notices.js';
 import { isAllowed, type Role, roles } from '../../src/redis/records/operatorAccess.js';
-import { startReceiver } from '../receiver.js';
+import { startReceiver, until } from '../receiver.js';
 import { type Customer, newCustomer, newToken, useShared } from '../service.js';
 
 const source = join(import.meta.dirname, '../../src');
@@ -183,6 +187,35 @@ describe('an act', () => {
     await rotate(actor, { client });
     await rotate(actor, { client });
     assert.deepEqual(await unclaimedNotices(h.db, customer.client_token), []);
+  });
+
+  it('tells a URL for notices that it gets no more, and counts the notices that go with it, also if an operator ends it', async () => {
+    const receiver = await startReceiver();
+    receiver.answer = () => 500;
+    const [reason, admin] = [/"reason":"the URL for notices was (\w+)/, operator('admin')];
+    const ends: [string, (client: Client, account: Account) => Promise<object>][] = [
+      ['removed', (client) => reset(admin, { client })],
+      ['replaced', (client) => change(admin, { client, url: `${receiver.url}/other` })],
+      ['removed', (_, account) => setScopes(admin, { account, scope: ['enrichments'] })],
+    ];
+    for (const [how, end] of ends) {
+      const customer = await newCustomer(h);
+      const { db, secretBox } = h.apiDeps;
+      await setNoticesUrl(db, secretBox, customer.account_id, receiver.url);
+      const site = await getClient(db, customer.client_token);
+      const client = await getClient(db, `notices:${customer.account_id}`);
+      const account = await getAccount(db, customer.account_id);
+      assert.ok(site && client && account);
+      await rotate(admin, { client: site });
+      const changes = await listChanges(db, '0', customer.account_id);
+      await end(client, account);
+      const said = await until('it was told', () =>
+        receiver.received.find(({ body }) => reason.test(body) && body.includes(customer.account_id)),
+      );
+      assert.equal(reason.exec(said.body)?.[1], how);
+      const [entry] = (await listChanges(db, '0', customer.account_id)).slice(changes.length);
+      assert.equal(entry?.cancels, entry?.what === 'account set' ? 1 : 0);
+    }
   });
 
   it('shows what the schema of its door names, and nothing beside', () => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { setBounds } from '../../acts/clients.js';
-import { ownHeadersAtMost, setHeaders } from '../../acts/secrets.js';
-import { text } from '../../http/schemas.js';
+import { quietSecondsAtMost, setBounds } from '../../acts/clients.js';
+import { ownHeadersAtMost, rotate, setHeaders, showSigningSecret } from '../../acts/secrets.js';
+import { secretText, text, time } from '../../http/schemas.js';
 import { requestHeaderNames } from '../../redis/records/secrets.js';
 import { actorOf } from '../actor.js';
 import { clientCall } from '../call.js';
@@ -10,7 +10,7 @@ const quietPeriod = z.strictObject({
   seconds: z
     .int()
     .min(0)
-    .max(3600)
+    .max(quietSecondsAtMost)
     .meta({ examples: [60] }),
 });
 
@@ -25,8 +25,10 @@ export const setQuietPeriodCall = clientCall({
   act: setBounds,
   answer: async (deps, request) => {
     const { client, body } = request;
-    const bounds = { quiet_seconds: body.seconds };
-    const { quiet_seconds: seconds } = await setBounds(actorOf(deps, request), { client, bounds });
+    const { quiet_seconds: seconds } = await setBounds(actorOf(deps, request), {
+      client,
+      quiet_seconds: body.seconds,
+    });
     return { seconds };
   },
 });
@@ -111,5 +113,38 @@ export const setRequestHeadersCall = clientCall({
   },
   result: { what: 'The names of the headers set.', schema: headerNames },
   act: setHeaders,
-  input: ({ client, body: { headers } }) => ({ client, headers }),
+});
+
+const shownSecret = z.object({ signing_secret: secretText });
+
+export const reading = {
+  act: showSigningSecret,
+  rate: 'secrets',
+  result: { what: 'The secret.', schema: shownSecret },
+} as const;
+
+export const getSigningSecretCall = clientCall({
+  ...reading,
+  route: 'GET /push_notifications/signing_secret',
+  summary: 'Show the signing secret',
+  description:
+    'Shows the secret that verifies a client’s notifications. It exists before a URL is registered.',
+});
+
+export const rotating = {
+  act: rotate,
+  description:
+    'Makes a new secret. Previous ones still sign for 24 h each, at most ten of them: while ten do, the answer is 429.',
+  after503: 'read the secret before you repeat the call: a repeat makes another one.',
+  rate: 'secrets',
+  result: {
+    what: 'The new secret.',
+    schema: shownSecret.extend({ previous_valid_until: time().nullable() }),
+  },
+} as const;
+
+export const rotateSigningSecretCall = clientCall({
+  ...rotating,
+  route: 'POST /push_notifications/signing_secret',
+  summary: 'Make a new signing secret',
 });

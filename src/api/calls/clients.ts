@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { listClients } from '../../acts/clients.js';
+import { makeConsoleLink } from '../../acts/console.js';
 import { resume, showRegistration } from '../../acts/registrations.js';
 import { badParameter } from '../../http/apiError.js';
 import {
@@ -12,11 +13,15 @@ import {
   pageMembers,
   registeredUrl,
   text,
+  time,
   urlText,
 } from '../../http/schemas.js';
 import type { Db } from '../../redis/connection/db.js';
+import { ignore } from '../../redis/connection/unavailable.js';
 import { getEndpoint, siteStates } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
+import { consoleAccesses } from '../../redis/records/sessions.js';
+import { publicOrigin } from '../../web/door.js';
 import { actorOf } from '../actor.js';
 import { accountCall, clientCall } from '../call.js';
 
@@ -63,7 +68,6 @@ export async function readEndpoint(db: Db, clientToken: string) {
 
 export const getPushNotificationsCall = clientCall({
   act: showRegistration,
-  input: ({ client }) => ({ client }),
   route: 'GET /push_notifications',
   summary: 'Show the registration and the state of its endpoint',
   result: { what: 'The registration.', schema: registeredUrl },
@@ -72,7 +76,6 @@ export const getPushNotificationsCall = clientCall({
 
 export const resumePushNotificationsCall = clientCall({
   act: resume,
-  input: ({ client }) => ({ client }),
   route: 'POST /push_notifications/resume',
   summary: 'Resume a suspended or failing endpoint',
   description:
@@ -81,4 +84,33 @@ export const resumePushNotificationsCall = clientCall({
   status: 202,
   result: { what: 'Under way.', schema: z.object({ state: endpointState, owed: integer(12) }) },
   codes: ['not_registered'],
+});
+
+export const createConsoleSessionCall = accountCall({
+  route: 'POST /console_sessions',
+  summary: 'Make a link to the console',
+  description: 'Makes a link that opens the account’s console in a browser, once, within 15 minutes.',
+  after503: 'ask again: a link that was made and not answered is known to nobody and ends after 15 minutes.',
+  query: z.object({
+    access: z
+      .enum(consoleAccesses)
+      .default('full')
+      .meta({ description: 'What the session may do.', default: 'full' }),
+  }),
+  result: {
+    what: 'The link.',
+    schema: z.object({
+      url: text('https://notifications.example.com/console/open#dG9rZW4'),
+      expires_at: time(),
+    }),
+  },
+  rate: 'links',
+  act: makeConsoleLink,
+  answer: async (deps, request) => {
+    const { ctx, token, query } = request;
+    // After the token's own rate: one token cannot use up the links of all.
+    await deps.countCall({ set: ignore }, 'accountLinks', token.accountId);
+    const origin = publicOrigin(ctx.req, deps.config);
+    return makeConsoleLink(actorOf(deps, request), { ...token, ...query, origin });
+  },
 });

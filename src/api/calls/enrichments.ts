@@ -196,7 +196,6 @@ export function readEnrichmentEvent(
   return { ...event, priority, notify, notificationId: notificationId(event) };
 }
 
-/** Returns the result to count, and the answer. */
 function presentClaim(
   claim: Claim,
   event_id: string,
@@ -243,7 +242,6 @@ export const forgetAssetCall = clientCall({
   description:
     'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
   query: asset,
-  input: ({ client, query }) => ({ client, platformId: query.platform_id }),
 });
 
 export const forgetAssetInPathCall = clientCall({
@@ -251,5 +249,4 @@ export const forgetAssetInPathCall = clientCall({
   route: 'DELETE /assets/{platform_id}',
   description: inPathToo('DELETE /assets'),
   inPath: asset,
-  input: ({ client, ctx }) => ({ client, platformId: ctx.params.platform_id ?? '' }),
 });

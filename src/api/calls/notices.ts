@@ -5,7 +5,7 @@ import { registeredUrl, urlText } from '../../http/schemas.js';
 import { needsLookup } from '../../outgoing/target.js';
 import { noticesCall } from '../call.js';
 import { urlCodes } from '../steps/checkUrl.js';
-import { reading, rotating } from './signingSecret.js';
+import { reading, rotating } from './clientSettings.js';
 
 export const setNoticesUrlCall = noticesCall({
   route: 'PUT /notices',
@@ -20,9 +20,8 @@ export const setNoticesUrlCall = noticesCall({
   result: { what: 'The URL is set.', schema: registeredUrl },
   codes: urlCodes,
   rate: 'names',
-  isCounted: ({ body }) => needsLookup(body.url),
+  countsIf: ({ url }) => needsLookup(url),
   act: setNoticesUrl,
-  input: ({ client, body: { url } }) => ({ client, url }),
 });
 
 export const getNoticesSecretCall = noticesCall({
@@ -44,7 +43,6 @@ export const getNoticesUrlCall = noticesCall({
   description: 'Shows the URL, and the state of its endpoint.',
   result: { what: 'The URL.', schema: registeredUrl },
   act: showRegistration,
-  input: ({ client }) => ({ client }),
 });
 
 export const removeNoticesUrlCall = noticesCall({
@@ -55,5 +53,4 @@ export const removeNoticesUrlCall = noticesCall({
   after503: 'repeat it: 404 then means that the URL is removed.',
   result: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) },
   act: removeNoticesUrl,
-  input: ({ client }) => ({ client }),
 });

@@ -7,10 +7,7 @@ import {
   notificationsQuery,
   showNotification,
 } from '../../acts/notifications.js';
-import { ApiError } from '../../http/apiError.js';
-import { wordsOf } from '../../http/errors.js';
 import {
-  askWhetherEmpty,
   completeSince,
   eventIdText,
   givenNotificationId,
@@ -23,11 +20,8 @@ import {
   text,
   time,
 } from '../../http/schemas.js';
-import type { Db } from '../../redis/connection/db.js';
-import { decisions, isKnown, explainAsset as readAsset } from '../../redis/notifications/decisions.js';
-import { actorOf } from '../actor.js';
-import { type ClientRequest, clientCall, inPathToo } from '../call.js';
-import type { ApiDeps } from '../deps.js';
+import { decisions } from '../../redis/notifications/decisions.js';
+import { clientCall, inPathToo } from '../call.js';
 
 export const listNotificationsCall = clientCall({
   route: 'GET /notifications',
@@ -46,7 +40,6 @@ export const listNotificationsCall = clientCall({
   rate: 'records',
   isLong: true,
   act: listNotifications,
-  input: ({ client, query }) => ({ client, ...query }),
 });
 
 export const getNotificationCall = clientCall({
@@ -56,7 +49,6 @@ export const getNotificationCall = clientCall({
   result: { what: 'The notification.', schema: notificationWithAttempts },
   codes: ['unknown_notification'],
   act: showNotification,
-  input: ({ client, ctx }) => ({ client, id: ctx.params.id }),
 });
 
 export const explainEventCall = clientCall({
@@ -70,7 +62,6 @@ export const explainEventCall = clientCall({
   rate: 'records',
   isLong: true,
   act: explainEvent,
-  input: ({ client, ctx }) => ({ client, eventId: ctx.params.event_id ?? '' }),
 });
 
 const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
@@ -97,8 +88,6 @@ export const explainAssetCall = clientCall({
   description:
     'Says why something was or was not sent: the last event, the decision about it, the last notification.',
   query: asset,
-  codes: ['unknown_asset'],
-  answer: (deps, request) => showAsset(deps, request, request.query.platform_id),
 });
 
 export const explainAssetInPathCall = clientCall({
@@ -106,39 +95,4 @@ export const explainAssetInPathCall = clientCall({
   route: 'GET /assets/{platform_id}',
   description: inPathToo('GET /assets'),
   inPath: asset,
-  codes: ['unknown_asset'],
-  answer: (deps, request) => showAsset(deps, request, request.ctx.params.platform_id ?? ''),
 });
-
-async function showAsset(deps: ApiDeps, request: ClientRequest, platformId: string) {
-  const { client } = request;
-  const found = await explainAsset(actorOf(deps, request), { client, platformId });
-  if (isKnown(found.why)) return found;
-  const hint = askWhetherEmpty(platformId) || (await sayNearest(deps.db, client.clientToken, platformId));
-  throw new ApiError('unknown_asset', wordsOf('unknown_asset') + hint);
-}
-
-/** Names a known asset whose id looks like the one given: both are compared byte for byte. */
-async function sayNearest(db: Db, clientToken: string, given: string): Promise<string> {
-  const bare = given
-    .replaceAll(/\p{Cf}/gu, '')
-    .replaceAll(/\p{Zs}/gu, ' ')
-    .trim();
-  const alike = [
-    bare,
-    given.normalize('NFC'),
-    given.normalize('NFD'),
-    `\ufeff${given}`,
-    `${given} `,
-    ` ${given}`,
-  ];
-  for (const one of new Set(alike)) {
-    if (one === given || one === '' || !isKnown(await readAsset(db, clientToken, one))) continue;
-    const shown = JSON.stringify(one).replaceAll(
-      /[^ -~]/g,
-      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    );
-    return ` Ids are compared byte for byte: ${shown} is known, and differs in blanks, marks or its normal form.`;
-  }
-  return '';
-}

@@ -16,7 +16,6 @@ import { clientCall } from '../call.js';
 
 export const redeliverNotificationCall = clientCall({
   act: redeliver,
-  input: ({ client, ctx }) => ({ client, id: ctx.params.id }),
   route: 'POST /notifications/{id}/redeliver',
   summary: 'Send a notification again',
   description:
@@ -34,10 +33,7 @@ export const redeliverNotificationCall = clientCall({
   codes: ['unknown_notification', 'not_registered'],
 });
 
-/** About 1 s of work for Redis, in steps over 3 s. */
-const recoveredAtMost = 20_000;
-
-/** Returns what both calls share: they make notifications which ended in a span of time owed again. */
+/** Returns what these calls share: they are about notifications which ended in a span of time. */
 function range(ended: 'Failed' | 'Delivered', defaultUntil: string) {
   const schema = z.strictObject({
     since: givenTime(`${ended} at this time or later.`),
@@ -54,31 +50,27 @@ function range(ended: 'Failed' | 'Delivered', defaultUntil: string) {
 
 const counted = 'One call in 5 s for each client, bursts of 8; with `dry_run` it counts as a read only.';
 
-export const recoverNotificationsCall = clientCall({
+const failed = {
   ...range('Failed', 'default: now'),
-  act: recover,
-  input: ({ client, body: { dry_run: dryRun, ...span } }) => ({
-    client,
-    ...span,
-    dryRun,
-    atMost: recoveredAtMost,
-  }),
-  route: 'POST /notifications/recover',
-  summary: 'Recover failed notifications',
-  description: `Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one: the oldest 20,000 of them, and the answer says how many more there are. ${counted}`,
-  after503: 'repeat it: it continues with those that are not owed yet.',
   result: {
     what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
     schema: z.object({ count: integer(17), more: integer(0), complete_since: completeSince }),
   },
+} as const;
+
+export const recoverNotificationsCall = clientCall({
+  ...failed,
+  act: recover,
+  route: 'POST /notifications/recover',
+  summary: 'Recover failed notifications',
+  description: `Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one: the oldest 20,000 of them, and the answer says how many more there are. ${counted}`,
+  after503: 'repeat it: it continues with those that are not owed yet.',
 });
 
-const failedRange = range('Failed', 'default: now');
-
 export const dismissNotificationsCall = clientCall({
-  ...failedRange,
+  ...failed,
   body: {
-    schema: failedRange.body.schema.extend({
+    schema: failed.body.schema.extend({
       reason: reasonText.describe('Why nobody needs them any more; for the audit.'),
     }),
     examples: {
@@ -86,20 +78,10 @@ export const dismissNotificationsCall = clientCall({
     },
   },
   act: dismiss,
-  input: ({ client, body: { dry_run: dryRun, ...asked } }) => ({
-    client,
-    ...asked,
-    dryRun,
-    atMost: recoveredAtMost,
-  }),
   route: 'POST /notifications/dismiss',
   summary: 'Dismiss failed notifications',
   description: `Lets notifications that ended as failed in a span of time go, because nobody needs them any more: the oldest 20,000 of them end as \`cancelled\`, and the answer says how many more there are. ${counted}`,
   after503: 'repeat it: it continues with those that are left.',
-  result: {
-    what: 'The number of notifications, and how many more failed in that time: repeat the call for these.',
-    schema: z.object({ count: integer(17), more: integer(0), complete_since: completeSince }),
-  },
 });
 
 const deliveredRange = range(
@@ -116,7 +98,6 @@ export const replayNotificationsCall = clientCall({
     }),
   },
   act: replay,
-  input: ({ client, body: { dry_run: dryRun, ...span } }) => ({ client, ...span, dryRun }),
   route: 'POST /notifications/replay',
   summary: 'Replay delivered notifications',
   description: `Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as \`backfill\`, unless it is owed or was delivered after that time. It goes on in the background, at the drain rate; \`replay\` of \`GET /push_notifications\` says how far it is. The same call while it runs, and for a day after, owes nothing twice; another time meanwhile is 400. ${counted}`,

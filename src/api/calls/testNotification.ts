@@ -12,7 +12,6 @@ export const sentRequest = z
 export const sendTestNotificationCall = clientCall({
   ...testing('it'),
   act: sendTest,
-  input: ({ client, query }) => ({ client, url: query.url }),
   route: 'POST /push_notifications/test',
   summary: 'Send a test notification',
   description:
@@ -33,7 +32,6 @@ export const oneCheck = z.object({
 export const checkReceiverCall = clientCall({
   ...testing('them'),
   act: checkReceiver,
-  input: ({ client, query }) => ({ client, url: query.url }),
   route: 'POST /push_notifications/check',
   summary: 'Check a receiver',
   description:

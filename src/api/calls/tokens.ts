@@ -119,7 +119,6 @@ export const revokeAccessTokenCall = credentialCall({
 
 interface CredentialRequest {
   ctx: ApiContext;
-  /** Has every field that the call declares. */
   form: Parameters;
   credentials: Credentials;
   address: string;

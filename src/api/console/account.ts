@@ -1,5 +1,4 @@
 /** The pages of an account: its sites, and its notices. */
-
 import { isClientToken, noticesClient } from '../../ids.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';

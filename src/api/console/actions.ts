@@ -13,21 +13,21 @@ import { actionForm, card, noResult, type Page } from '../../web/page.js';
 import { home, type Site, type SitePart } from '../../web/site.js';
 import { count, exactly, stateInWords } from '../../web/words.js';
 import type { clientCall } from '../call.js';
+import { getSigningSecretCall, rotateSigningSecretCall } from '../calls/clientSettings.js';
 import { resumePushNotificationsCall } from '../calls/clients.js';
+import { requestUrlCall } from '../calls/registrations.js';
 import {
   dismissNotificationsCall,
   recoverNotificationsCall,
   redeliverNotificationCall,
   replayNotificationsCall,
 } from '../calls/sendAgain.js';
-import { getSigningSecretCall, rotateSigningSecretCall } from '../calls/signingSecret.js';
 import {
   checkReceiverCall,
   type oneCheck,
   sendTestNotificationCall,
   type sentRequest,
 } from '../calls/testNotification.js';
-import { requestUrlCall } from '../calls/urlRequests.js';
 import type { ApiDeps } from '../deps.js';
 import { lastRequest } from './urlRequest.js';
 

@@ -22,7 +22,6 @@ import type { Description } from '../call.js';
 import { parameter, requestBody } from './describe.js';
 
 const retries = environmentSchema.shape.RETRY_SCHEDULE_SECONDS.parse(undefined).map((s) => span(s * 1000));
-/** The waits before further attempts, by default. */
 export const retriesInWords = `${retries.slice(0, -1).join(', ')}, then every ${retries.at(-1)}`;
 
 /** The secret that signs the examples; nobody else has it. */

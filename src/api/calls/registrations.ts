@@ -2,14 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { register, requireUnregistered } from '../../acts/registrations.js';
 import { ownClient } from '../../acts/subjects.js';
+import { requestUrl, showUrlRequest } from '../../acts/urlRequests.js';
 import { badParameter } from '../../http/apiError.js';
 import { required } from '../../http/query.js';
-import { urlText, yesOrNo } from '../../http/schemas.js';
+import { oneOfMany, reasonText, time, urlText, yesOrNo } from '../../http/schemas.js';
 import { needsLookup } from '../../outgoing/target.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { markAnswered } from '../../redis/records/registrations.js';
+import { urlRequestStates } from '../../redis/records/urlRequests.js';
 import { actorOf } from '../actor.js';
-import { clientParameter, declareCall } from '../call.js';
+import { clientCall, clientParameter, declareCall } from '../call.js';
 import type { ApiDeps } from '../deps.js';
 import { urlCodes } from '../steps/checkUrl.js';
 import { bearerToken } from '../steps/publisher.js';
@@ -65,3 +67,39 @@ async function markAnsweredSoon(deps: ApiDeps, clientToken: string, nonce: strin
     deps.log.warn({ client_token: clientToken }, 'a registration could not be marked as answered');
   }
 }
+
+const body = z.strictObject({ url: z.string().min(1), reason: reasonText });
+
+const shown = z.object({
+  url: urlText,
+  reason: reasonText,
+  state: oneOfMany(urlRequestStates),
+  asked_at: time(),
+  until: time('Until when it waits, or its answer is shown.'),
+});
+
+export const requestUrlCall = clientCall({
+  route: 'PUT /push_notifications/url_request',
+  summary: 'Ask for another URL',
+  description:
+    'Asks the operators to replace the registered URL, which only they change. The URL keeps the rules of a registration. A request takes the place of the one before. It waits for 14 days, until an operator accepts or declines it, or is `void` once the URL changes otherwise. The account’s request headers stay behind with the former URL. A URL without a name to look up does not count there. One call in 5 s for each client, bursts of 8, together with `PUT /push_notifications/headers`.',
+  after503: 'repeat it: a repeat takes the place of the first.',
+  body: {
+    schema: body,
+    examples: { 'A new receiver': { url: 'https://cms.example.com/hooks/new', reason: 'we have moved' } },
+  },
+  result: { what: 'The request waits.', schema: shown },
+  codes: ['not_registered', ...urlCodes],
+  rate: 'names',
+  countsIf: ({ url }) => needsLookup(url),
+  act: requestUrl,
+});
+
+export const getUrlRequestCall = clientCall({
+  route: 'GET /push_notifications/url_request',
+  summary: 'Show the request for another URL',
+  description: 'Shows the last request, and what became of it, for 14 days after it was answered.',
+  result: { what: 'The request.', schema: shown },
+  codes: ['no_url_request'],
+  act: showUrlRequest,
+});
