@@ -6,6 +6,7 @@ import { ignore, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { readCounts } from '../redis/records/counts.js';
 import { secretsKeyFault } from '../redis/records/installation.js';
 import { minutesRead, readFailedTasks, readMinutes } from '../redis/records/minutes.js';
+import { runningProcesses } from '../redis/records/processes.js';
 import { count, distance, span } from '../web/words.js';
 import { answer, explainError, type Operator, operation, Refused } from './operation.js';
 import { askRedis, describeLosses } from './redisChecks.js';
@@ -86,6 +87,9 @@ async function look(operator: Operator) {
     ...ownProblems(late, broken, ended?.ageMs),
   );
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
+  // While Redis refuses, a process cannot say that it runs.
+  const apis = problems.length > 0 ? undefined : await runningProcesses(db, db.global.processes);
+  if (apis?.size === 0) ours.push('No process with an API runs.');
   const failed = clients.reduce((sum, { endpoint }) => sum + endpoint.failed, 0);
   const { verdict, because, heading } = judge(ours.filter(Boolean).join(' '), clients, failed);
   const lagMs = late[0]?.endpoint.overdueMs ?? 0;

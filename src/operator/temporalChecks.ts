@@ -4,7 +4,7 @@ import type { Config } from '../config.js';
 import { timeAt } from '../redis/connection/db.js';
 import { ignore } from '../redis/connection/unavailable.js';
 import { minutesRead, readMinutes, refusedCalls, refusedStarts } from '../redis/records/minutes.js';
-import { runningWorkers } from '../redis/records/processes.js';
+import { runningProcesses } from '../redis/records/processes.js';
 import { count, span } from '../web/words.js';
 import { type Finding, finding } from './installationChecks.js';
 import { type Operator, Refused } from './operation.js';
@@ -209,7 +209,8 @@ export async function askQueue(operator: Operator) {
  */
 export async function countWorkers(operator: Operator, { polls, refused, nowMs }: Queue) {
   if (refused !== undefined) return undefined;
-  const running = await operator.db().then(runningWorkers).catch(ignore);
+  const reading = operator.db().then((db) => runningProcesses(db, db.global.workers));
+  const running = await reading.catch(ignore);
   if (!running) return undefined;
   const polled = polls.filter(({ atMs }) => atMs > nowMs - polledWithinMs);
   return new Set(polled.flatMap(({ identity }) => (identity && running.has(identity) ? identity : []))).size;

@@ -6,6 +6,7 @@ import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { noteCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { countMinutes } from '../../src/redis/records/minutes.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { status as grpc, startGrpcProxy } from '../grpcProxy.js';
 import { startService } from '../program.js';
@@ -158,6 +159,17 @@ describe('operator status: us or them', () => {
       assert.match(status.because, /^No worker/);
     });
 
+    it('no process with an API runs', async () => {
+      const { prefix, json } = await openCli();
+      const service = { KEY_PREFIX: prefix, TASK_QUEUE: prefix };
+      opened(await startService(service, 'worker'));
+      afterTest(() => h.temporal.schedule.getHandle(`sweep/${prefix}`).delete());
+      const because = async (): Promise<string> => (await json('status')).because;
+      assert.equal(await because(), 'No process with an API runs.');
+      opened(await startService(service, 'api'));
+      assert.equal(await because(), 'Nothing is overdue and no endpoint is failing.');
+    });
+
     it('Temporal is unavailable, or its store is, in the first line', async () => {
       const ran = await cli.run(['status'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
       assert.match(
@@ -240,6 +252,15 @@ describe('operator status: us or them', () => {
       await api.publish({ client: await h.newClient(receiver.url), asset: 'vid' });
       const says = /Temporal did not take \d+ starts? of workflows in the last 3 minutes\./;
       await until('it is named', async () => says.test((await cli.json('status')).because));
+    });
+
+    it('a refused call whose name has several words', async () => {
+      const { db, json } = await openCli();
+      const minutes = countMinutes(db);
+      afterTest(minutes.close);
+      minutes.count('refused_calls:search attributes:invalid');
+      const says = /did not take 1 call \(search attributes\) .* with another type/;
+      await until('it is named', async () => says.test((await json('status')).because));
     });
 
     it('starts that were refused for good, once', async () => {

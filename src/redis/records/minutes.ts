@@ -32,7 +32,7 @@ export function countMinutes(db: Db) {
     const writing = counted;
     counted = new Map();
     for (const [name, by] of writing) {
-      const [minute, field = ''] = name.split(' ');
+      const [minute, field = ''] = name.split(/ (.*)/);
       const key = db.global.calls(Number(minute));
       try {
         await Promise.all([db.redis.hincrby(key, field, by), db.redis.expire(key, keptSeconds)]);

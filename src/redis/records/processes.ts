@@ -39,9 +39,8 @@ export async function joinProcesses(
   };
 }
 
-/** Returns the identities of the workers whose processes run. @throws if Redis is unavailable */
-export async function runningWorkers(db: Db): Promise<Set<string>> {
-  const key = db.global.workers;
+/** Returns the processes among those of a key that run. @throws if Redis is unavailable */
+export async function runningProcesses(db: Db, key: string): Promise<Set<string>> {
   const since = (await timeAt(db, key)) - silentAfterMs;
   return new Set(await db.redis.zrangebyscore(key, since, '+inf'));
 }
