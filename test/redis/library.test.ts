@@ -22,6 +22,15 @@ describe('The library of scripts', () => {
   const redis = openForSuite(() => startOwnRedis());
   const client = forTest(() => newDeliveryClient({}, redis.url));
 
+  it('forgets what it has read of an endpoint, whatever part of it writes there', () => {
+    const written =
+      /redis\.p?call\('(?:HSET|HSETNX|HDEL|HINCRBY|DEL)', (?:E|base \.\. '(?:endpoint|registration|client)')\b.*/g;
+    assert.deepEqual(
+      [...library.matchAll(written)].map(([line]) => line),
+      ["redis.call('HSET', E, ...)"],
+    );
+  });
+
   it('is loaded again where a server has lost it, by many calls at once', async () => {
     await client.db.redis.call('FUNCTION', 'FLUSH');
     await Promise.all(['a', 'b', 'c'].map((asset) => client.owe(asset)));

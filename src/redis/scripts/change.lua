@@ -16,7 +16,7 @@ entry('register', function(_, ARGV)
     if math.abs(now - tonumber(since or '0')) < take_over_after then return 'pending' end
     redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
   elseif not url then
-    redis.call('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
+    change('HSET', R, 'url', wanted, 'nonce', wanted_nonce, 'answered', '0', 'pending_since', now, 'registered_at', now)
     turn_headers(nil, wanted, ARGV[6] == '1')
     new_url('not_registered', 'registered', 'publisher')
   end
@@ -46,7 +46,7 @@ entry('changeRegistration', function(_, ARGV)
   if previous ~= (ARGV[5] or previous) or previous == '' and restored == '' then return false end
   local accepted = ARGV[9] or ''
   if accepted ~= '' and not is_asked(accepted) then return false end
-  redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now, 'by', by)
+  change('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now, 'by', by)
   redis.call('HDEL', R, 'pending_since')
   local left, back = turn_headers(previous ~= '' and previous or nil, ARGV[2])
   new_url(from, restored == '' and 'the url was changed' or 'a former url was put back', by)
@@ -65,7 +65,7 @@ local function remove_url()
   local R = base .. 'registration'
   local url, from = redis.call('HGET', R, 'url'), seen()
   if not url then return false end
-  redis.call('DEL', R)
+  change('DEL', R)
   answer_asked('void')
   local left = turn_headers(url)
   new_url(from, 'reset', 'operator')
@@ -87,15 +87,15 @@ end, {'allow-oom'})
 -- Answer: 1, or 0 if it is active
 entry('resumeEndpoint', function(_, ARGV)
   local was, from = health().state, seen()
-  redis.call('HDEL', E, 'not_before')
+  change('HDEL', E, 'not_before')
   if was == 'active' then return 0 end
   if was == 'suspended' then
     -- The past failures no longer count: a failing probe does not suspend it again immediately.
-    redis.call('HSET', E, 'failures', 0)
-    redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
+    change('HSET', E, 'failures', 0)
+    change('HDEL', E, 'first_failure_at', 'first_failure_clock')
     enter('failing')
   end
-  redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
+  change('HSET', E, 'probe_step', 1, 'probe_at', now)
   note_change(from, 'resumed', ARGV[2])
   return 1
 end)
@@ -105,10 +105,10 @@ end)
 entry('stopEndpoint', function(_, ARGV)
   local name, wanted = ARGV[2], ARGV[3]
   local before, from = field(name) or '0', seen()
-  if wanted ~= '0' then redis.call('HSET', E, name, wanted)
+  if wanted ~= '0' then change('HSET', E, name, wanted)
   elseif before ~= '0' then
-    redis.call('HDEL', E, name)
-    redis.call('HSET', E, 'recovered_at', now)
+    change('HDEL', E, name)
+    change('HSET', E, 'recovered_at', now)
   end
   sync_clock()
   note_change(from, ARGV[4], 'operator')
@@ -123,7 +123,7 @@ entry('setAlarm', function(_, ARGV)
   local h = health()
   if needs_wake == 0 then return 'covered' end
   if now - h.woken_at <= tonumber(ARGV[3]) then return 'woken' end
-  redis.call('HSET', E, 'woken_at', now)
+  change('HSET', E, 'woken_at', now)
   return 'replaced'
 end, {'allow-oom'})
 
@@ -144,7 +144,7 @@ entry('redeliver', function(_, ARGV)
   if w then
     wait(asset, current, w.since, 'L', math.min(first_due('L', '-inf') or now, now) - 1)
     if w.lane == 'B' then redis.call('ZREM', base .. LANES.B, asset) end
-    if health().state == 'failing' then redis.call('HSET', E, 'probe_at', now) end
+    if health().state == 'failing' then change('HSET', E, 'probe_at', now) end
   elseif f.quiet then
     f.quiet = nil
     write_flight(asset, f)

@@ -9,6 +9,18 @@ local base, E, now, callers_now, turned
 local resets = {}
 -- Declares how a variable of a part begins in each call.
 local function at_begin(reset) resets[#resets + 1] = reset end
+-- What this call has read of its client: `health` and `limits` read each once. Whoever writes the hashes that these are read from uses
+-- `change`, which forgets what was read, or `note`, which keeps it and writes numbers of the endpoint's hash to both.
+local facts
+local function change(...)
+  facts = {}
+  return redis.call(...)
+end
+local function note(...)
+  redis.call('HSET', E, ...)
+  local given = {...}
+  for i = 1, facts.health and #given or 0, 2 do facts.health[given[i]] = tonumber(given[i + 1]) end
+end
 -- Later than any time.
 local FAR = 8640000000000000
 -- Returns a time that was noted before; the present if it lies further ahead than `ahead` ms, since Redis' clock was set back then.
@@ -22,7 +34,7 @@ local function entry(name, run, flags)
     function_name = name .. RELEASE,
     flags = flags or {},
     callback = function(KEYS, ARGV)
-      base, E = KEYS[1], KEYS[1] .. 'endpoint'
+      base, E, facts = KEYS[1], KEYS[1] .. 'endpoint', {}
       local time, added, callers, known_turn = redis.call('TIME'), string.match(ARGV[1], '^(%S+) (%S+) (%S+)$')
       now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(added)
       callers_now, turned = tonumber(callers), tonumber(known_turn)

@@ -4,42 +4,42 @@
 local function field(name) return redis.call('HGET', E, name) or nil end
 local function number(name) return tonumber(redis.call('HGET', E, name) or '0') end
 
--- Each is read once in a call; a change of the hash drops what was read of it.
-local health_read, limits_read, given_bound
+local given_bound
 -- 1 if the caller must wake catch-up, else 0.
 local needs_wake
-at_begin(function() health_read, limits_read, given_bound, needs_wake = nil, nil, nil, 0 end)
+at_begin(function() given_bound, needs_wake = nil, 0 end)
 local NUMBERS = {'not_before', 'probe_at', 'epoch', 'url_epoch', 'rate_at', 'drain_at', 'recovered_at', 'catch_up_until',
   'planned_at', 'woken_at', 'failures', 'last_success_at', 'places', 'picks', 'leases_end', 'clock_seen', 'turned',
   'pull_below', 'set_right_by', 'updates_awaited_until', 'feed_end', 'replay_end'}
 -- One table for all calls: a new one would grow with each field. Whoever holds it sees what is read again.
 local kept_health = {}
 local function health()
+  if facts.health then return facts.health end
   local h = kept_health
-  if health_read then return h end
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'secrets_at', unpack(NUMBERS))
-  health_read, h.state, h.is_paused, h.secrets_at = true, e[1] or 'active', e[2] == '1' or e[3] and true, e[4] or ''
+  h.state, h.is_paused, h.secrets_at = e[1] or 'active', e[2] == '1' or e[3] and true, e[4] or ''
   for i = 1, #NUMBERS do h[NUMBERS[i]] = e[i + 4] and tonumber(e[i + 4]) or 0 end
   -- Redis' clock has stepped back since this client was last set right (`set_right`).
   h.is_turned = h.clock_seen > now + 1000 or turned > h.turned
   h.recovered_at = noted(h.recovered_at, 1)
   -- A plan of another clock is unknown.
   if h.planned_at > now then h.planned_at, h.catch_up_until = 0, 0 end
+  facts.health = h
   return h
 end
 local function limits()
-  if limits_read then return limits_read end
+  if facts.limits then return facts.limits end
   local c = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second',
     'quiet_seconds')
   -- After a recovery an endpoint has fewer places, until it has shown that it bears more.
   local bound, places = tonumber(c[3] or given_bound or ''), health().places
-  limits_read = {
+  facts.limits = {
     is_known = c[1] and not c[2], is_deleted = c[2], all_places = bound,
     bound = bound and places > 0 and math.min(places, bound) or bound, rate = tonumber(c[4] or '0'),
     quiet_ms = 1000 * tonumber(c[5] or '0'),
     url = redis.call('HGET', base .. 'registration', 'url'),
   }
-  return limits_read
+  return facts.limits
 end
 -- While the clocks of Redis and the caller disagree, the lesser counts.
 local function clock()
@@ -47,26 +47,24 @@ local function clock()
   return number('clock_ms') + (at > 0 and math.max(math.min(now, callers_now) - at, 0) or 0)
 end
 local function sync_clock()
-  health_read, limits_read = nil, nil
   local h = health()
   local runs = limits().url and not h.is_paused and h.state ~= 'suspended'
   local at = number('clock_at')
-  if runs and at == 0 then redis.call('HSET', E, 'clock_at', now)
-  elseif not runs and at > 0 then redis.call('HSET', E, 'clock_ms', clock(), 'clock_at', 0) end
+  if runs and at == 0 then change('HSET', E, 'clock_at', now)
+  elseif not runs and at > 0 then change('HSET', E, 'clock_ms', clock(), 'clock_at', 0) end
 end
 local function enter(name)
-  redis.call('HSET', E, 'state', name, 'places', 0)
-  redis.call('HINCRBY', E, 'epoch', 1)
+  change('HSET', E, 'state', name, 'places', 0)
+  change('HINCRBY', E, 'epoch', 1)
   if name == 'active' then
-    redis.call('HSET', E, 'failures', 0, 'recovered_at', now)
-    redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock', 'probe_step', 'probe_at')
+    change('HSET', E, 'failures', 0, 'recovered_at', now)
+    change('HDEL', E, 'first_failure_at', 'first_failure_clock', 'probe_step', 'probe_at')
   end
   sync_clock()
 end
 -- Sends what has become owed until now at the drain rate.
 local function drain()
-  redis.call('HSET', E, 'recovered_at', now + 1)
-  health_read = nil
+  change('HSET', E, 'recovered_at', now + 1)
 end
 -- Returns the state that people see.
 local function seen()
@@ -76,7 +74,6 @@ local function seen()
 end
 -- Records a change of the state that people see, or of the URL (`is_url`), the newest first.
 local function note_change(from, why, by, is_url)
-  health_read, limits_read = nil, nil
   local to = seen()
   if from == to and not is_url then return end
   local changes = base .. 'state-changes'
@@ -94,16 +91,14 @@ local function alarm(at)
   local h = health()
   if h.catch_up_until > now - AWAKE_MS and h.catch_up_until <= at then return end
   if h.woken_at <= h.planned_at or h.woken_at > now then h.woken_at = now end
-  h.catch_up_until = at
-  redis.call('HSET', E, 'catch_up_until', at, 'woken_at', h.woken_at, 'planned_at', h.planned_at)
+  note('catch_up_until', at, 'woken_at', h.woken_at, 'planned_at', h.planned_at)
   needs_wake = 1
 end
 -- Makes due whatever waits for a later time, but for quiet periods: each call of `pull_forward` goes on, the latest first, down to
 -- `pull_below`.
 local function due_all()
   if waiting_count() == 0 then return end
-  redis.call('HSET', E, 'pull_below', FAR)
-  health().pull_below = FAR
+  note('pull_below', FAR)
 end
 -- How many assets of a lane one call makes due.
 local PULLED_AT_ONCE = 200
@@ -129,14 +124,13 @@ local function pull_forward()
   end
   -- Only those in their quiet period stay, at half a millisecond: what is due before them comes next.
   if reached == below and not has_moved then reached = below - 0.5 end
-  health().pull_below = reached
-  if reached > 0 then redis.call('HSET', E, 'pull_below', reached) else redis.call('HDEL', E, 'pull_below') end
+  if reached > 0 then note('pull_below', reached) else change('HDEL', E, 'pull_below') end
 end
 -- Starts again with another URL, or with none: verdicts of an older URL no longer count, and what waits is due.
 local function new_url(from, why, by)
-  redis.call('HDEL', E, 'not_before', 'last_error', 'last_detail', 'last_status', 'last_failure_at', 'last_failed_id', 'last_success_at')
+  change('HDEL', E, 'not_before', 'last_error', 'last_detail', 'last_status', 'last_failure_at', 'last_failed_id', 'last_success_at')
   enter('active')
-  redis.call('HSET', E, 'url_epoch', health().epoch)
+  change('HSET', E, 'url_epoch', health().epoch)
   due_all()
   pull_forward()
   note_change(from, why, by, true)
@@ -150,7 +144,7 @@ end
 -- number is Redis' time, and rises even while the clock was set back.
 local function owe_notice(name, kind, reason, since, attempts_failed)
   local last = math.max(number('notice_number') + 1, now)
-  redis.call('HSET', E, 'notice_number', last, name, cjson.encode({
+  change('HSET', E, 'notice_number', last, name, cjson.encode({
     kind = kind, number = last, at = now, reason = reason, since = since, attempts_failed = attempts_failed,
   }))
 end
@@ -159,5 +153,5 @@ end
 -- Answer: 1 if it was removed, else 0
 entry('dropNotice', function(_, ARGV)
   if redis.call('HGET', E, ARGV[2]) ~= ARGV[3] then return 0 end
-  return redis.call('HDEL', E, ARGV[2])
+  return change('HDEL', E, ARGV[2])
 end)

@@ -157,7 +157,7 @@ local function end_leases(nonces)
     if noted(f.lease, LONGEST_LEASE) <= now or nonces and string.find(nonces, ' ' .. f.nonce .. ' ', 1, true) then wait_again(asset, f)
     else next_end = math.min(next_end or f.lease, f.lease) end
   end
-  redis.call('HSET', E, 'leases_end', next_end or 0)
+  note('leases_end', next_end or 0)
   return next_end
 end
 -- Returns since when the oldest asset is owed, waiting or in flight; nil if none is.
@@ -185,7 +185,7 @@ end
 local function owe_since_before(first)
   local oldest = owed_since()
   if oldest then first = math.min(first, first_time(oldest)) end
-  redis.call('HSET', E, 'again_at', now, 'again_from', first)
+  change('HSET', E, 'again_at', now, 'again_from', first)
   again = nil
 end
 -- Returns the time before which each update has arrived, or was replaced by one that has, or has ended otherwise; and `owed_since`. The

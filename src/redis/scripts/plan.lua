@@ -29,7 +29,7 @@ entry('plan', function(_, ARGV)
   local replays = health().replay_end > 0
   local owed = math.max(owed_count(), replays and 1 or 0)
   if owed == 0 then
-    redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
+    change('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     redis.call('DEL', base .. 'owed-since', base .. LANES.L, base .. LANES.B)
     return cjson.encode({owed = 0, oldestAt = 0, inMs = 0, reason = 'due', expired = #too_old})
   end
@@ -42,7 +42,7 @@ entry('plan', function(_, ARGV)
   if why == 'quiet' and at <= now + lease_ms then at = at + lease_ms end
   -- An asset in flight is due when its lease ends: its process may have died.
   at = math.max(math.min(at, lease_ends or at, now + LONGEST_SLEEP), now + given.least_ms)
-  redis.call('HSET', E, 'catch_up_until', at, 'planned_at', now)
+  note('catch_up_until', at, 'planned_at', now)
   return cjson.encode({owed = owed, oldestAt = oldest, inMs = math.ceil(at - now), reason = why, expired = #too_old})
 end, {'allow-oom'})
 

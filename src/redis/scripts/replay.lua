@@ -29,16 +29,15 @@ entry('beginReplay', function(_, ARGV)
   till = ARGV[3] ~= '' and tonumber(ARGV[3]) or now
   local last = till >= now and math.max(feed_end(), now * 1000) or till * 1000 + 999
   redis.call('SET', same, till)
-  redis.call('HSET', E, 'replay_since', ARGV[2], 'replay_until', till, 'replay_at', ARGV[4], 'replay_end', string.format('%.0f', last),
+  change('HSET', E, 'replay_since', ARGV[2], 'replay_until', till, 'replay_at', ARGV[4], 'replay_end', string.format('%.0f', last),
     'replay_count', 0, 'replay_same', same, 'replay_leaves', ARGV[5])
-  redis.call('HDEL', E, 'replay_ended_at')
+  change('HDEL', E, 'replay_ended_at')
   return {'begun', tonumber(ARGV[2]), till}
 end)
 local function end_replay(is_stopped)
   local same = field('replay_same')
   if same and is_stopped then redis.call('DEL', same) elseif same then redis.call('EXPIRE', same, 86400) end
-  redis.call('HSET', E, 'replay_end', 0, 'replay_ended_at', now)
-  health_read = nil
+  change('HSET', E, 'replay_end', 0, 'replay_ended_at', now)
 end
 -- Stops a replay that runs: what it owes already stays owed.
 -- Arguments: since, until ('': any)
@@ -74,8 +73,8 @@ entry('replaySome', function(_, ARGV)
     end
   end
   if from == '' then return {chosen, left} end
-  redis.call('HSET', E, 'replay_at', ARGV[6])
-  redis.call('HINCRBY', E, 'replay_count', chosen)
+  change('HSET', E, 'replay_at', ARGV[6])
+  change('HINCRBY', E, 'replay_count', chosen)
   if chosen > 0 then drain() end
   if ARGV[7] == '1' then end_replay() end
   trim_list()

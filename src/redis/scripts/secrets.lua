@@ -7,7 +7,7 @@ local function remove_secrets(pattern)
   end
 end
 -- Makes another version of the secrets, which processes remember.
-local function note_secrets() redis.call('HSET', E, 'secrets_at', table.concat(redis.call('TIME'), '.')) end
+local function note_secrets() change('HSET', E, 'secrets_at', table.concat(redis.call('TIME'), '.')) end
 -- Stores a signing secret, if the client has none.
 local function add_secret(sealed)
   if redis.call('HSETNX', secrets_key(), 'current', sealed) == 1 then note_secrets() end
@@ -89,7 +89,7 @@ local function keep_former(field, sealed)
     if state ~= 'waiting' then redis.call('HDEL', S, name) end
   end
   if till then ends = math.min(ends or till, till) end
-  if ends then redis.call('HSET', E, 'former_end', ends) else redis.call('HDEL', E, 'former_end') end
+  if ends then change('HSET', E, 'former_end', ends) else change('HDEL', E, 'former_end') end
 end
 -- Drops the former URLs and the request for another URL that were kept for long enough.
 entry('dropFormer', function() keep_former() end, {'allow-oom'})

@@ -16,25 +16,24 @@ local function set_right()
   if h.is_turned then
     local newest = tonumber(redis.call('ZREVRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
     local not_before = math.min(h.not_before, now + number('retry_after'))
-    redis.call('HSET', E, 'set_right_by', math.max(newest - now, 0), 'not_before', not_before, 'leases_end', 0,
+    change('HSET', E, 'set_right_by', math.max(newest - now, 0), 'not_before', not_before, 'leases_end', 0,
       'probe_at', math.min(h.probe_at, now), 'recovered_at', h.recovered_at, 'clock_at', math.min(number('clock_at'), now),
       'again_at', math.min(number('again_at'), now), 'ahead_until', math.min(number('ahead_until'), now))
-    redis.call('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
+    change('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
       local f = flight_of(asset)
       local by = math.max(f.since - now, 0)
       f.lease, f.since, f.quiet = math.min(f.lease, now + lease_ms), f.since - by, f.quiet and f.quiet - by
       write_flight(asset, f)
     end
-    health_read = nil
     due_all()
   elseif now < h.clock_seen + CLOCK_SEEN_MS then return end
-  redis.call('HSET', E, 'clock_seen', now, 'turned', math.max(h.turned, turned))
+  note('clock_seen', now, 'turned', math.max(h.turned, turned))
   local ahead = now - callers_now
   if ahead > CLOCK_SEEN_MS then
-    redis.call('HSET', E, 'ahead_until', now + CLOCK_SEEN_MS, 'ahead_by', math.max(number('ahead_by'), ahead))
+    change('HSET', E, 'ahead_until', now + CLOCK_SEEN_MS, 'ahead_by', math.max(number('ahead_by'), ahead))
   end
-  health().clock_seen, health().turned, health().is_turned = now, math.max(h.turned, turned), false
+  health().is_turned = false
 end
 -- Reads the first arguments of a call that may take. Returns where the next one is.
 local function read_bounds(ARGV)
@@ -110,8 +109,7 @@ local function next_time()
 end
 
 local function use_rate(name, at, rate)
-  health()[name] = at + 1000 / rate
-  redis.call('HSET', E, name, string.format('%.3f', at + 1000 / rate))
+  note(name, string.format('%.3f', at + 1000 / rate))
 end
 local function begin_flight(asset, id, since, lane, trace, body, updated_at, failures)
   left = left - 1
@@ -156,8 +154,7 @@ end
 local function lane_of_next(live, backfill)
   local h = health()
   if live and backfill then
-    h.picks = (h.picks + 1) % 4
-    redis.call('HSET', E, 'picks', h.picks)
+    note('picks', (h.picks + 1) % 4)
     return h.picks == 0 and 'B' or 'L'
   end
   if backfill then return in_flight() < backfill_bound() and 'B' or nil end

@@ -22,16 +22,13 @@ end
 local function drop_update(asset)
   local position = redis.call('ZSCORE', base .. 'feed', asset)
   if not position then return end
-  if tonumber(position) >= feed_end() then
-    redis.call('HSET', E, 'feed_end', position)
-    health().feed_end = tonumber(position)
-  end
+  if tonumber(position) >= feed_end() then note('feed_end', position) end
   redis.call('ZREM', base .. 'feed', asset)
 end
 -- Wakes the callers who wait for updates, once: each that waits again notes that again. A server that refuses PUBLISH fails no claim.
 local function tell_updates()
   if not last_position or health().updates_awaited_until <= now then return end
-  redis.call('HDEL', E, 'updates_awaited_until')
+  change('HDEL', E, 'updates_awaited_until')
   redis.pcall('PUBLISH', base .. 'updates', '')
 end
 -- Reads a page of the feed after a position.
@@ -63,6 +60,6 @@ end, {'allow-oom'})
 entry('awaitUpdates', function(_, ARGV)
   if redis.call('ZCOUNT', base .. 'feed', '(' .. ARGV[2], '+inf') > 0 then return 1 end
   local till = math.max(health().updates_awaited_until, now + tonumber(ARGV[3]))
-  if limits().is_known then redis.call('HSET', E, 'updates_awaited_until', till) end
+  if limits().is_known then change('HSET', E, 'updates_awaited_until', till) end
   return 0
 end, {'allow-oom'})
