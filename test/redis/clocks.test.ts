@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readSteps, witnessClocks } from '../../src/redis/connection/clocks.js';
+import { cancelNotification, redeliver } from '../../src/redis/notifications/redeliver.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { forTest } from '../servers.js';
 import { keptLog } from '../service.js';
@@ -69,6 +70,34 @@ describe("Redis' clock", () => {
     const told = kept.lines.map((line) => String(line.msg));
     for (const says of ['the clocks of redis and this process differ', 'agree again', 'has stepped back'])
       assert.equal(told.filter((msg) => msg.includes(says)).length, 1, says);
+  });
+
+  const minutesAhead = 2 * minute;
+  const backBehind = async () => {
+    client.setAhead(-minutesAhead);
+    await witness();
+    for (const { owed, expired } of [await client.plan(), await client.plan()])
+      assert.deepEqual([owed, expired], [2, 0]);
+    const taken = await client.take();
+    assert.deepEqual(taken.map((one) => one.platformId).sort(), ['first', 'second']);
+  };
+
+  it('that leaps from ahead, and steps behind before a client is seen, ends nothing for good', async () => {
+    client.setAhead(minutesAhead);
+    await client.owe('first');
+    client.setAhead(32 * day);
+    await client.owe('second');
+    await backBehind();
+  });
+
+  it('that leaps unseen while something is sent again, and steps behind, ends nothing for good', async () => {
+    const { notificationId } = await client.owe('first');
+    await cancelNotification(client.db, client.clientToken, notificationId);
+    client.setAhead(32 * day);
+    await redeliver(client.db, client.clientToken, notificationId);
+    client.setAhead(minutesAhead);
+    await client.owe('second');
+    await backBehind();
   });
 
   it('that runs ahead hides nothing that has not arrived, neither then nor once it is right again', async () => {

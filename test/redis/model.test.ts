@@ -55,6 +55,7 @@ import {
   type Judged,
   type Limits,
   listedAtMost,
+  longestLeaseMs,
   Model,
   type Process,
   pulledAtOnce,
@@ -476,7 +477,10 @@ const sendAgain = (n: number) =>
     const [id, { asset } = { asset: '' }] = pick([...facts.notifications], n) ?? [];
     if (id === undefined) return;
     const dueId = await redeliver(db, clientToken, id);
-    if (!facts.owed.has(asset)) model.reopen(id, true);
+    if (!facts.owed.has(asset)) {
+      model.setRight(longestLeaseMs);
+      model.reopen(id, true);
+    }
     const owed = facts.owed.get(asset);
     assert.equal(dueId, owed?.id);
     if (facts.holders.has(asset)) {
@@ -542,6 +546,7 @@ const recover = step('recover', async (model, { db, clientToken }) => {
   assert.deepEqual(first, { count: Math.min(1, failed.length), more: Math.max(0, failed.length - 1) });
   const rest = await recoverFailed(db, clientToken, { ...anyTime, dryRun: false });
   assert.deepEqual(rest, { count: first.more, more: 0 });
+  if (failed.length > 0) model.setRight(longestLeaseMs);
   for (const { id, live } of failed) model.reopen(id, live);
   if (failed.length > 0) model.drain();
   model.trimList();
@@ -585,6 +590,7 @@ const replay = step('replay', async (model, { db, clientToken }) => {
     assert.equal((await beginReplay(fast, clientToken, span)).outcome, outcome);
   const { replay: done } = await getEndpoint(db, clientToken);
   assert.deepEqual([done?.runs, done?.count], [false, due.length]);
+  if (due.length > 0) model.setRight(longestLeaseMs);
   for (const [asset, { last, updatedUs }] of due) {
     const acceptedAt = Math.floor(updatedUs / 1000);
     const anew = {

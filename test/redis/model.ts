@@ -8,7 +8,7 @@ import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import type { Plan } from '../../src/redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../../src/redis/owed/turn.js';
 import type { WaitReason } from '../../src/redis/owed/waitReasons.js';
-import { type Answer, type DeliveryClient, leaseMs, minute } from './deliveryClient.js';
+import { type Answer, type DeliveryClient, day, leaseMs, minute } from './deliveryClient.js';
 
 interface Notification {
   asset: string;
@@ -118,7 +118,7 @@ type Facts = ReturnType<typeof newFacts>;
 export const pulledAtOnce = 2;
 /** How many notifications are listed: 10,000, but fewer in this test. */
 export const listedAtMost = 8;
-const longestLeaseMs = 65_000;
+export const longestLeaseMs = 65_000;
 const far = 8_640_000_000_000_000;
 
 export interface Limits {
@@ -362,16 +362,15 @@ export class Model {
     if (this.facts.failed.delete(asset)) this.setFates(asset, 'failed', 'open');
     const live = isLive || older?.live === true;
     const holder = holders.get(asset);
-    const isLater = holder === undefined && older !== undefined && older.since > this.now;
-    const by = isLater ? this.facts.setRightBy : 0;
-    const since = Math.min((older?.since ?? this.now) - by, this.now);
+    const before = older?.since ?? this.now;
+    const since = holder === undefined ? this.sinceSetRight(before) : Math.min(before, this.now);
     if (holder !== undefined && older?.id !== id) holder.isPast = true;
     let quiet: number | undefined;
     if (quietMs > 0 && older === undefined) {
       quiet = this.now + quietMs + 0.5;
     } else if (quietMs > 0 && older !== undefined) {
       if (holder !== undefined) quiet = older.quiet;
-      else if (isQuiet(older.due)) quiet = older.due - by;
+      else if (isQuiet(older.due)) quiet = older.due - (before - since);
     }
     const due = quiet ?? Math.min(since, this.now);
     owed.set(asset, { id, live, since, due, ...(holder && { quiet }) });
@@ -556,9 +555,9 @@ export class Model {
         .slice(0, pulledAtOnce);
       for (const { asset, due } of later) {
         const owed = facts.owed.get(asset) ?? assert.fail(asset);
-        const by = owed.since > now ? facts.setRightBy : 0;
-        owed.since -= by;
-        owed.due = isQuiet(due) ? due - by : Math.min(owed.since, now);
+        const before = owed.since;
+        owed.since = this.sinceSetRight(before);
+        owed.due = isQuiet(due) ? due - (before - owed.since) : owed.since;
         hasMoved ||= owed.due !== due;
       }
       return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
@@ -584,8 +583,14 @@ export class Model {
     witness.seen = now;
   }
 
+  /** Since when what waits is owed: Redis' clock may have stepped back since, by at most so much. */
+  sinceSetRight(since: number): number {
+    const { facts, now } = this;
+    return since <= now ? since : Math.max(Math.min(since - facts.setRightBy, now), now - day);
+  }
+
   /** Redis' clock may have stepped back: what was noted before waits no longer than it would have from now on. */
-  setRight(): void {
+  setRight(longestMs = leaseMs): void {
     const { facts, now } = this;
     if (this.isTurned) {
       const newest = Math.max(...this.waiting().map(({ since }) => since));
@@ -599,7 +604,7 @@ export class Model {
         leasesEnd: 0,
       });
       for (const [asset, holder] of facts.holders) {
-        holder.lease = Math.min(holder.lease, now + leaseMs);
+        holder.lease = Math.min(holder.lease, now + longestMs);
         const owed = facts.owed.get(asset);
         if (owed === undefined) continue;
         const by = Math.max(owed.since - now, 0);

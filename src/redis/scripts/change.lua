@@ -137,6 +137,7 @@ entry('redeliver', function(_, ARGV)
   if not asset then return '' end
   local current, f, w = owed_by(asset)
   if not current then
+    set_right()
     owe(asset, id, 'L')
     reopen(id)
     current, f, w = owed_by(asset)

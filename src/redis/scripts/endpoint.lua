@@ -10,7 +10,7 @@ local needs_wake
 at_begin(function() given_bound, needs_wake = nil, 0 end)
 local NUMBERS = {'not_before', 'probe_at', 'epoch', 'url_epoch', 'rate_at', 'drain_at', 'recovered_at', 'catch_up_until',
   'planned_at', 'woken_at', 'failures', 'last_success_at', 'places', 'picks', 'leases_end', 'clock_seen', 'turned',
-  'pull_below', 'set_right_by', 'updates_awaited_until', 'feed_end', 'replay_end'}
+  'pull_below', 'updates_awaited_until', 'feed_end', 'replay_end'}
 -- One table for all calls: a new one would grow with each field. Whoever holds it sees what is read again.
 local kept_health = {}
 local function health()
@@ -109,12 +109,11 @@ local function pull_forward()
   for _, lane in pairs(LANES) do
     local later = redis.call('ZREVRANGEBYSCORE', base .. lane, below, now + 1, 'WITHSCORES', 'LIMIT', 0, PULLED_AT_ONCE)
     for i = 1, #later, 2 do
-      local due, since = tonumber(later[i + 1]), since_of(later[i])
-      -- Redis' clock has stepped back since the asset became owed.
-      local by = since > now and health().set_right_by or 0
-      if by > 0 then redis.call('ZADD', base .. 'owed-since', since - by, later[i]) end
+      local due, before = tonumber(later[i + 1]), since_of(later[i])
+      local since = since_set_right(before)
+      if since ~= before then redis.call('ZADD', base .. 'owed-since', since, later[i]) end
       -- A quiet period began when the asset became owed, and keeps its length.
-      local moved = is_quiet(due) and due - by or math.min(since - by, now)
+      local moved = is_quiet(due) and due - (before - since) or since
       if moved ~= due then
         redis.call('ZADD', base .. lane, moved, later[i])
         has_moved = true

@@ -52,6 +52,7 @@ entry('recoverFailed', function(_, ARGV)
       redis.call('HSET', record(f.id), unpack(fields))
       list(f.id, f.accepted_at)
     end
+    set_right()
     owe(asset, f.id, f.lane)
   end
   if #assets > 0 then drain() end

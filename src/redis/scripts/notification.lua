@@ -223,6 +223,12 @@ local function replace_failed(asset, id)
 end
 -- Whether an asset that is due at this time waits for the end of a quiet period: such a time ends with half a millisecond, as no other.
 local function is_quiet(due) return due % 1 ~= 0 end
+-- Returns since when a waiting asset is owed, where Redis' clock has stepped back since then: by as much as the newest was ahead. Between
+-- two steps it may have been ahead by less, and nothing ends because of a clock: it is at most a day.
+local function since_set_right(since)
+  if since <= now then return since end
+  return math.max(math.min(since - tonumber(redis.call('HGET', E, 'set_right_by') or 0), now), now - DAY_MS)
+end
 -- Makes an asset owed by this notification. A notification that it replaces ends as superseded at the same moment and
 -- passes on its "owed since"; and, if the client has a quiet period (`quiet_ms`), the end of that. Returns the lane, live if either of
 -- the two is, and whether it replaced one.
@@ -231,14 +237,12 @@ local function owe(asset, id, lane, quiet_ms)
   local replaces = before ~= nil and before ~= id
   local entry_before = before and (f or w) or {since = now}
   if replaces then finish(before, 'superseded', id, nil, first_time(entry_before.since)) end
-  -- Redis' clock has stepped back since it became owed: as `pull_forward` moves it, which looks at what is due later only.
-  local by = not f and entry_before.since > now and tonumber(redis.call('HGET', E, 'set_right_by') or 0) or 0
-  local since, quiet = math.min(entry_before.since - by, now), nil
+  local since, quiet = f and math.min(entry_before.since, now) or since_set_right(entry_before.since), nil
   if entry_before.lane == 'L' then lane = 'L' end
   if quiet_ms and quiet_ms > 0 then
     if not before then quiet = now + quiet_ms + 0.5
     elseif f then quiet = f.quiet
-    elseif is_quiet(w.due) then quiet = w.due - by end
+    elseif is_quiet(w.due) then quiet = w.due - (w.since - since) end
   end
   if f then
     f.since, f.lane, f.quiet = since, lane, quiet

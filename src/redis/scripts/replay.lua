@@ -63,6 +63,7 @@ entry('replaySome', function(_, ARGV)
       left, id = left + 1, nil
     elseif id then chosen = chosen + 1 end
     if id and from ~= '' then
+      set_right()
       owe(asset, id, 'B')
       if fields then
         redis.call('HSET', record(id), unpack(fields))

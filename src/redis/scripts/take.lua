@@ -10,7 +10,7 @@ at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, n
 local CLOCK_SEEN_MS = 1000
 -- Notes Redis' clock, at most once a second, and how far it is ahead of the caller's (`first_time`). Where it has stepped back, sets right
 -- what was noted ahead of the present: nothing waits longer than it would have from now on, and what is due keeps its order
--- (`pull_forward`).
+-- (`pull_forward`). Each call that makes something owed does it first.
 local function set_right()
   local h = health()
   if h.is_turned then
@@ -23,7 +23,7 @@ local function set_right()
     for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
       local f = flight_of(asset)
       local by = math.max(f.since - now, 0)
-      f.lease, f.since, f.quiet = math.min(f.lease, now + lease_ms), f.since - by, f.quiet and f.quiet - by
+      f.lease, f.since, f.quiet = math.min(f.lease, now + (lease_ms or LONGEST_LEASE)), f.since - by, f.quiet and f.quiet - by
       write_flight(asset, f)
     end
     due_all()

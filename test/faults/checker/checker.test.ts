@@ -218,7 +218,7 @@ async function startChecker() {
     const found = facts.wrong.map((wrong) => `answers: ${wrong}`);
     for (const site of facts.sites)
       for (const [name, property] of Object.entries(properties))
-        for (const wrong of await property(facts, site, door))
+        for (const wrong of await (async () => property(facts, site, door))().catch((err) => [`${err}`]))
           found.push(`${name}: ${site.clientToken} ${wrong}`);
     return [...found, ...system.brokenOff];
   }

@@ -247,6 +247,8 @@ function isSurelyOver(facts: Facts, asset: Asset, at: number, index: number): bo
   const isBusy = postsOf(asset).some((post) => post.at < at && (post.endedAt ?? Infinity) + graceMs > at);
   // A redeliver of what was superseded may have answered it only later.
   if (met === undefined || met.at >= at || !isInTime(met) || isBusy) return false;
+  const { at: from, endedAt = Infinity } = met;
+  if (asset.site.statesIn({ from, to: endedAt + graceMs }).some(({ url }) => url !== met.url)) return false;
   return !facts.disturbed({ from: met.at - leaseMs, to: at }, ...breaks);
 }
 
