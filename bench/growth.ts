@@ -146,6 +146,10 @@ async function* measureAll(
     status: call('status'),
     'desk: Now': at('/desk'),
     'a minute with sweeps': () => new Promise((resolve) => setTimeout(resolve, 60_000)),
+    'a hundred scrapes': async () => {
+      for (let i = 1; i < 100; i++) await page('/metrics', {});
+      return await page('/metrics', {});
+    },
   };
   for (const [what, step] of Object.entries(steps)) {
     if (named.length > 0 && !named.some((part) => what.includes(part))) continue;
