@@ -41,7 +41,6 @@ const watched = {
   asset_update_sweep_schedule_paused:
     "Whether the sweep's schedule is paused (1), as this process last saw it",
   asset_update_failing_workflows: 'Workflows whose tasks have failed in this process, and still do',
-  asset_update_temporal_away: 'Whether Temporal does not serve this process (1)',
 } as const;
 
 type WatchedMetric = keyof typeof watched;
@@ -187,9 +186,7 @@ export function createMetrics() {
         registry,
         'asset_update_own_failure_clients',
         'Clients whose attempts this process cannot make now',
-        {
-          cause: ownFailureCauses,
-        },
+        { cause: ownFailureCauses },
         () => countBy(read()),
       );
     },

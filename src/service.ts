@@ -25,7 +25,7 @@ import { getClient } from './redis/records/clients.js';
 import { readCounts } from './redis/records/counts.js';
 import { joinInstallation } from './redis/records/installation.js';
 import { joinLibraries } from './redis/records/libraries.js';
-import { watchCounts, watchStoreHealth } from './storeMetrics.js';
+import { watchCounts, watchStoreHealth, watchTemporal } from './storeMetrics.js';
 import {
   askNamespace,
   connect,
@@ -95,6 +95,7 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
     ending: () => !isReady || ended.aborted,
     refused: () => db.health.reasons(),
   });
+  watchTemporal(opened.metrics, health, async () => (await readiness()).temporal);
   const { api, admin } = await listenOnPorts(opened, readiness, sdkMetrics);
 
   const waiting = { config, log, ended, begun() {} };
@@ -186,7 +187,6 @@ async function listenOnPorts(
   sdkMetrics: () => Promise<string>,
 ) {
   watchStoreHealth(metrics, db.health);
-  metrics.watch('asset_update_temporal_away', async () => Number(!(await readiness()).temporal));
   const endSeconds = config.certificatesEndAtMs / 1000;
   metrics.watch('asset_update_temporal_certificates_end_timestamp_seconds', () => endSeconds);
   if (openFiles < 20_000) log.warn({ open_files: openFiles }, 'connections are fewer: raise ulimit -n');
@@ -260,14 +260,14 @@ async function startWorkersAndSweep(
         await check();
         health.answered(call);
       } catch (err) {
-        health.refused(call, reasonOf(err) ?? 'away', true);
+        health.refused(call, reasonOf(err) ?? (err instanceof ConfigError ? 'invalid' : 'away'), true);
         log.warn({ call, reason: messageOf(await why(err)) }, 'Temporal does not serve the worker');
       }
   }, guardEveryMs);
   // The error of a worker that Temporal refuses does not say so.
   const failWithReason = async (err: unknown) => {
     await note();
-    const refused = health.refusing(workerCalls);
+    const [refused] = health.refusing(workerCalls);
     const says = `Temporal at ${config.TEMPORAL_ADDRESS} refuses the worker (${refused?.call}). `;
     const told = refused && new ConfigError(says + reasonsOf(refused.reason).join(' '));
     throw told ?? (await ensureBoth().then(() => err, why));

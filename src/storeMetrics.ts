@@ -1,4 +1,4 @@
-/** The metrics of what the stores say: what a process has learned of its Redis, and the counts of the sweep. */
+/** The metrics of what the stores say: what a process has learned of its Redis and of Temporal, and the counts of the sweep. */
 import type { Registry } from 'prom-client';
 import { watchEach, watchNumber } from './metrics.js';
 import { attemptErrors } from './outgoing/details.js';
@@ -6,6 +6,8 @@ import type { StoreHealth } from './redis/connection/health.js';
 import { redisReasons } from './redis/connection/unavailable.js';
 import type { Counts } from './redis/records/counts.js';
 import { endpointStates } from './redis/records/endpoint.js';
+import { temporalErrorClasses } from './temporal/connection.js';
+import type { TemporalHealth } from './temporal/health.js';
 
 /** Shows what this process has learned of its Redis. Memory and evictions are of the server that is worst off. */
 export function watchStoreHealth({ registry }: { registry: Registry }, health: StoreHealth): void {
@@ -27,6 +29,22 @@ export function watchStoreHealth({ registry }: { registry: Registry }, health: S
     return Object.fromEntries([...health.reasons(), ...unsafe].map((reason) => [reason, 1]));
   });
 }
+
+/** Shows why Temporal does not serve this process. */
+export function watchTemporal(
+  { registry }: { registry: Registry },
+  health: TemporalHealth,
+  isServed: () => Promise<boolean>,
+): void {
+  const help = 'Whether Temporal does not serve this process now, by reason';
+  watchEach(registry, 'asset_update_temporal_refusing', help, { reason: temporalErrorClasses }, async () => {
+    if (await isServed()) return {};
+    const reasons = health.refusing().map(({ reason }) => reason);
+    // An answer that is late has given no reason yet.
+    return Object.fromEntries([...reasons, ...(reasons.length > 0 ? [] : ['away'])].map((one) => [one, 1]));
+  });
+}
+
 const counted: Record<string, [help: string, value: (counts: Counts) => number | undefined]> = {
   asset_update_owed_notifications: ['Notifications that clients are owed', (c) => c.counted?.owed],
   asset_update_owed_clients: ['Clients that are owed something', (c) => c.counted?.owedClients],

@@ -56,6 +56,8 @@ export async function startGrpcProxy(target: string, tls = false) {
     calls: [] as { method: string; headers: IncomingHttpHeaders; at: number }[],
     /** The gRPC status with which a call is answered instead of by the server, by full path; 0 lets it through. */
     answer: (_path: string): number => status.ok,
+    /** These calls reach the server so much later, by the method's short name. */
+    delaysMs: {} as Record<string, number>,
     /** Refuses these calls from now on, also those under way, such as a poll; none lets all through. */
     refuse(code: number, ...methods: string[]): void {
       proxy.answer = (path) => (methods.includes(methodIn(path)) ? code : status.ok);
@@ -77,8 +79,11 @@ export async function startGrpcProxy(target: string, tls = false) {
     const code = proxy.answer(path);
     underWay.set(inside, path);
     inside.on('close', () => underWay.delete(inside));
-    if (code === status.ok) forward(toServer(), inside, headers, () => underWay.has(inside));
-    else refuse(inside, code);
+    if (code !== status.ok) return refuse(inside, code);
+    const pass = () => forward(toServer(), inside, headers, () => underWay.has(inside));
+    const delayMs = proxy.delaysMs[methodIn(path)];
+    if (delayMs === undefined) pass();
+    else setTimeout(pass, delayMs);
   });
   proxy.address = `127.0.0.1:${await portOf(server)}`;
   return proxy;

@@ -13,11 +13,8 @@ const givenUpAfter = 5;
 const failure =
   /^temporal_(?:long_)?request_failure_total\{(?=.*\boperation="(\w+)")(?=.*\bstatus_code="(\w+)").*\} (\d+)$/gm;
 /** So Temporal also answers where a signal came while a workflow ended: the task is done once more, and nothing is wrong. */
-const passing = {
-  call: 'RespondWorkflowTaskCompleted',
-  name: 'RespondWorkflowTaskCompleted INVALID_ARGUMENT',
-};
-const attempt = new RegExp(`^temporal_request_total\\{.*\\boperation="${passing.call}".*\\} (\\d+)$`, 'gm');
+const passing = 'RespondWorkflowTaskCompleted INVALID_ARGUMENT';
+const attempt = /^temporal_request_total\{.*\boperation="RespondWorkflowTaskCompleted".*\} (\d+)$/gm;
 
 export class TemporalHealth {
   /** Why and when each call was refused last (`performance.now()`), by its name. */
@@ -60,7 +57,7 @@ export class TemporalHealth {
       this.refused('look', reasonOf(err) ?? 'away', false);
       throw err;
     }
-    if (this.refusing() !== undefined) throw new Error('Temporal refuses what this process needs');
+    if (this.refusing().length > 0) throw new Error('Temporal refuses what this process needs');
   }
 
   /**
@@ -79,7 +76,7 @@ export class TemporalHealth {
     this.#attempts = [...metrics.matchAll(attempt)].reduce((sum, [, times]) => sum + Number(times), 0);
     for (const [name, times] of this.#failures) {
       const rise = times - (before.get(name) ?? 0);
-      if (name === passing.name && rise < this.#attempts - attemptsBefore) continue;
+      if (name === passing && rise < this.#attempts - attemptsBefore) continue;
       const [call = '', code = ''] = name.split(' ');
       const reason = reasonNamed(code);
       if (rise === 0 || reason === undefined) continue;
@@ -90,16 +87,16 @@ export class TemporalHealth {
       // All pollers of a worker fail together.
       const isGivenUp = rise >= givenUpAfter && !call.startsWith('Poll');
       const lasts = isGivenUp || nowMs - sinceMs > mayPassMs;
-      if (lasts || !(name === passing.name || ['away', 'limit'].includes(reason)))
+      if (lasts || !(name === passing || ['away', 'limit'].includes(reason)))
         this.refused(call, reason, true);
     }
   }
 
-  /** Returns a call that Temporal refuses to this process, and why; undefined: it refuses none. */
-  refusing(calls = /./): { call: string; reason: TemporalReason } | undefined {
+  /** Returns the calls that Temporal refuses to this process now, and why. */
+  refusing(calls = /./): { call: string; reason: TemporalReason }[] {
     const sinceMs = performance.now() - keptMs;
-    for (const [call, { reason, atMs }] of this.#refused)
-      if (atMs > sinceMs && calls.test(call)) return { call, reason };
-    return undefined;
+    return [...this.#refused].flatMap(([call, { reason, atMs }]) =>
+      atMs > sinceMs && calls.test(call) ? { call, reason } : [],
+    );
   }
 }

@@ -1,39 +1,12 @@
-/** The lives that recordLife.ts records: what is done to the service, at which second. */
+/** The lives that recordLife.ts records: what is done to the service, at which second. Those of longer faults are in furtherLives.ts. */
 import { spawnSync } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { startRedis } from '../../local/redis.js';
-import type { Role } from '../../src/compose.js';
 import { resumeEndpoint } from '../../src/redis/records/endpoint.js';
+import { furtherLives } from './furtherLives.js';
+import { during, type Life, restarted } from './life.js';
 import type { Stage } from './recordLife.js';
-
-/** The name of a life's file. */
-export const fileOf = (life: string): string => `${life.replaceAll(/\W+/g, '-').toLowerCase()}.json`;
-
-/** The distance of two scrapes, and of two evaluations. */
-export const everySeconds = 15;
-
-export interface Life {
-  seconds: number;
-  roles?: Record<'a' | 'b', Role>;
-  act(stage: Stage, at: (second: number) => Promise<unknown>): Promise<void>;
-}
-
-/** Does something at 60 s, and undoes it later. */
-const during = (
-  till: number,
-  begin: (stage: Stage) => unknown,
-  end: (stage: Stage) => unknown,
-  afterwards = 150,
-): Life => ({
-  seconds: till + afterwards,
-  async act(stage, at) {
-    await at(60);
-    await begin(stage);
-    await at(till);
-    await end(stage);
-  },
-});
 
 const closed = (which: readonly number[]) => (stage: Stage) =>
   Promise.all(which.map((i) => stage.closeReceiver(i)));
@@ -61,12 +34,6 @@ async function failOver(stage: Stage, seconds: number): Promise<void> {
   stage.proxy.lead(other.url);
   direct.disconnect();
 }
-
-/** Stops a process, and starts it again. */
-const restarted = async (stage: Stage, one: 'a' | 'b', more?: Record<string, string>) => {
-  await stage.processOf(one).stop();
-  await stage.start(one, more);
-};
 
 /** The whole process has this clock, by the package faketime: Temporal's client reads it in Rust. */
 const behind = (seconds: number) => ({
@@ -98,8 +65,8 @@ export const lives: Record<string, Life> = {
     (stage) => stage.startRedis(),
     240,
   ),
-  'Redis read-only, 4 minutes': during(
-    300,
+  'Redis read-only, 8 minutes': during(
+    540,
     (stage) => stage.direct.replicaof('127.0.0.1', '1'),
     (stage) => stage.direct.replicaof('NO', 'ONE'),
     240,
@@ -208,4 +175,5 @@ export const lives: Record<string, Life> = {
       await stage.direct.flushall();
     },
   },
+  ...furtherLives,
 };

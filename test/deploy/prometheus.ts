@@ -5,7 +5,7 @@ import { freePort } from '../../local/ports.js';
 import { projectDir } from '../../src/operator/npmStart.js';
 import { startProgram } from '../program.js';
 import { until } from '../receiver.js';
-import { everySeconds } from './lives.js';
+import { everySeconds } from './life.js';
 
 /** @param isLong it scrapes as docs/guides/operations.md says, and has the shipped rules */
 export async function startPrometheus(dir: string, adminUrls: readonly string[], isLong = false) {

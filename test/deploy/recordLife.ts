@@ -1,9 +1,9 @@
 /**
- * Records what the service writes while a fault is made: `npx tsx test/deploy/recordLife.ts NAME...`, or without a name all lives, six side
- * by side, which takes half of a core, and an hour. Each is a file of test/deploy/life: `up`, and the series of
- * two processes that the rules read, scraped every 15 s, in the notation of promtool. Times of the epoch are written as if the recording
- * had begun at 0. `npm run build` comes before. With `--prometheus` nothing is written: a real Prometheus has the rules as they are, and what
- * it fires is printed.
+ * Records what the service writes while a fault is made: `npx tsx test/deploy/recordLife.ts NAME...`, or without a name all lives, ten
+ * side by side, which takes a core, and an hour. Each is a file of test/deploy/life: `up`, and the series of two processes that the rules
+ * read, scraped every 15 s, in the notation of promtool. Times of the epoch are written as if the recording had begun at 0. `npm run build`
+ * comes before. Stages that share a disk make Redis slow: let `.data` lead into memory. With `--prometheus` nothing is written: a real
+ * Prometheus has the rules as they are, and what it fires is printed.
  */
 import { readFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
@@ -21,7 +21,8 @@ import { startProxy } from '../proxy.js';
 import { newPublisher } from '../publisher.js';
 import { type Receiver, startReceiver, succeeds, until } from '../receiver.js';
 import { callApi } from '../service.js';
-import { everySeconds, fileOf, lives } from './lives.js';
+import { everySeconds, fileOf } from './life.js';
+import { lives } from './lives.js';
 import { firingIn, startPrometheus } from './prometheus.js';
 
 export type Stage = Awaited<ReturnType<typeof setStage>>;
@@ -84,6 +85,7 @@ async function setStage(name: string) {
     clients,
     proxy,
     redisUrl: redis.url,
+    temporalAddress: temporal.address,
     adminUrl,
     apiUrl: (api as Service).url,
     ports,
@@ -114,7 +116,11 @@ async function setStage(name: string) {
     },
     /** So many events each second for each client. */
     eventsPerSecond: 0.5,
+    /** A process is scraped at every so-manieth scrape. */
+    scrapedEach: { a: 1, b: 1 },
+    endings: [] as (() => unknown)[],
     async stop() {
+      for (const end of stage.endings) await end();
       for (const service of processes.values()) await service.stop();
       stage.direct.disconnect();
       publisher.db.redis.disconnect();
@@ -174,9 +180,13 @@ function isRead(name: string, labels: string): boolean {
 
 /** Whether a rule misses nothing without a series: one of several that stayed 0, or a time that never comes. */
 const saysNothing = (series: string, values: readonly string[]): boolean =>
-  /_certificates_end_/.test(series) ||
+  values.every((value) => value === '+Inf' || isNone(value)) ||
   (/\b(error|reason|cause|status|result)=/.test(series) &&
-    values.every((value) => value === '0' || value === '_'));
+    values.every((value) => value === '0' || isNone(value)));
+
+/** Of a scrape that lacked the series; of a moment without a scrape. */
+const [none, notScraped] = ['_', '.'];
+const isNone = (value: string | undefined): boolean => value === none || value === notScraped;
 
 const ofTheEpoch = /_timestamp_seconds|clock_seconds|process_start_time/;
 
@@ -186,11 +196,13 @@ async function scrape(stage: Stage, seconds: number, beganMs: number): Promise<M
   const steps = Math.floor(seconds / everySeconds) + 1;
   for (let step = 0; step < steps; step++) {
     await pause(Math.max(0, beganMs + step * everySeconds * 1000 - Date.now()));
+    for (const values of series.values()) values.push(notScraped);
     await Promise.all(
-      (['a', 'b'] as const).map((instance) => scrapeOne(stage, instance, { step, beganMs, series })),
+      (['a', 'b'] as const)
+        .filter((instance) => step % stage.scrapedEach[instance] === 0)
+        .map((instance) => scrapeOne(stage, instance, { step, beganMs, series })),
     );
   }
-  for (const values of series.values()) while (values.length < steps) values.push('_');
   return series;
 }
 
@@ -203,12 +215,12 @@ async function scrapeOne(
   const answer = await fetch(`${stage.adminUrl(instance)}/metrics`, { signal }).catch(() => undefined);
   const text = answer?.ok ? await answer.text().catch(() => undefined) : undefined;
   const note = (name: string, value: string) => {
-    const values = series.get(name) ?? [];
-    while (values.length < step) values.push('_');
-    values.push(value);
+    const values = series.get(name) ?? Array<string>(step).fill(none);
+    values[step] = value;
     series.set(name, values);
   };
   const own = `instance="${instance}",job="asset-update"`;
+  for (const [one, values] of series) if (one.includes(own)) values[step] = none;
   note(`up{${own}}`, text === undefined ? '0' : '1');
   for (const line of text?.split('\n') ?? []) {
     const [, name = '', labels = '', value = ''] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
@@ -224,15 +236,17 @@ async function scrapeOne(
 
 /** Writes values in the notation of promtool: a value, and how often the same or none follows. A series that is gone is stale at once. */
 function pack(scraped: readonly string[]): string {
-  const values = scraped.map((value, i) =>
-    value === '_' && (scraped[i - 1] ?? '_') !== '_' ? 'stale' : value,
-  );
+  const values = scraped.map((value, i) => {
+    if (value !== none) return value === notScraped ? none : value;
+    const last = scraped.slice(0, i).findLast((one) => one !== notScraped);
+    return isNone(last ?? none) ? none : 'stale';
+  });
   const packed: string[] = [];
   for (let at = 0; at < values.length; ) {
     const value = values[at] as string;
     let times = 1;
     while (values[at + times] === value) times++;
-    if (value === '_') packed.push(`_x${times}`);
+    if (value === none) packed.push(`_x${times}`);
     else packed.push(times > 1 ? `${value}x${times - 1}` : value);
     at += times;
   }
@@ -271,7 +285,7 @@ async function record(name: string, stage: Stage): Promise<void> {
   }
 }
 
-const sideBySide = 6;
+const sideBySide = 10;
 const wanted = names.length > 0 ? names : Object.keys(lives);
 while (wanted.length > 0) {
   const begun: Promise<unknown>[] = [];

@@ -105,7 +105,7 @@ async function look({ services, cli }: Scene) {
       );
       return {
         isServed: JSON.parse(ready ?? '').temporal as boolean,
-        isAway: /^asset_update_temporal_away 1$/m.test(metrics ?? ''),
+        isRefused: /^asset_update_temporal_refusing\{.*\} 1$/m.test(metrics ?? ''),
         log: stdout,
       };
     }),
@@ -119,7 +119,7 @@ async function look({ services, cli }: Scene) {
   const ofTemporal = findings.filter(({ check }) => check.startsWith('temporal'));
   return {
     isServed: processes.every((one) => one.isServed),
-    isAway: processes.some((one) => one.isAway),
+    isRefused: processes.some((one) => one.isRefused),
     says: processes.some(({ log }) => /"level":[45]0.*Temporal/.test(log)),
     isUs: verdict === 'us',
     because,
@@ -135,8 +135,8 @@ const hasOtherWay = (method: string, code: number): boolean =>
 /** Temporal's library makes them. */
 const ofWorkers = /^(Poll|Respond)/;
 
-const allSayNo = { isServed: false, isAway: true, says: true, isUs: true, fails: true };
-const allSayYes = { isServed: true, isAway: false, says: false, isUs: false, fails: false };
+const allSayNo = { isServed: false, isRefused: true, says: true, isUs: true, fails: true };
+const allSayYes = { isServed: true, isRefused: false, says: false, isUs: false, fails: false };
 
 /** @returns what is wrong */
 async function tryRefusal(scene: Scene, method: string, code: number): Promise<string[]> {

@@ -98,9 +98,7 @@ const notBefore = { description: 'A failed attempt; none follows before Retry-Af
 const answersToAttempt = {
   '2XX': { description: 'Delivered. The status line is enough; at most 16 KiB of a body are read.' },
   '3XX': { description: 'A failed attempt: redirects are never followed.' },
-  '410': {
-    description: 'The receiver is gone: the registration is suspended, and everything stays owed.',
-  },
+  '410': { description: 'The receiver is gone: the registration is suspended, and everything stays owed.' },
   '429': notBefore,
   '503': notBefore,
   default: {
