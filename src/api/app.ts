@@ -21,13 +21,13 @@ import { mountConsole } from './console/mount.js';
 import type { ApiDeps, Services } from './deps.js';
 import { docsFiles } from './reference/docs.js';
 import { openapiCall } from './reference/openapi.js';
-import { createLines, healthPaths, holdRefusals, oneByOne } from './steps/pace.js';
+import { createLines, healthPaths, oneByOne } from './steps/pace.js';
 import { bearerToken, tokenFinder } from './steps/publisher.js';
 
 /** Builds the HTTP edge: every path with its call, and the middlewares around them. */
 export function createApi(services: Services): Koa {
   const { db, config, log, metrics } = services;
-  const lines = createLines(config, log);
+  const lines = createLines(services);
   services.closing?.addEventListener('abort', services.updateWaits.end);
   const deps: ApiDeps = {
     ...services,
@@ -56,7 +56,7 @@ export function createApi(services: Services): Koa {
     metrics,
     config.TRUSTED_PROXIES,
     services.minutes.count,
-    config.heldRefusalMs,
+    lines.holdRefusal,
     paths,
   );
   app.use(lines.pace(deps));
@@ -96,15 +96,14 @@ export function createEdge(
   metrics: Metrics,
   trustedProxies: readonly string[] = [],
   count: (field: string) => void = () => {},
-  heldRefusalMs = 0,
+  holdRefusal: (ctx: ApiContext) => unknown = () => {},
   paths: readonly string[] = [],
 ): Koa {
   const app = new Koa();
-  const holdRefusal = holdRefusals(heldRefusalMs);
   app.use(nameRequest);
   app.use(async (ctx, next) => {
     await next();
-    if (ctx.status === 429) await holdRefusal(ctx);
+    if (ctx.status === 429) await holdRefusal(ctx as ApiContext);
     if (ctx.status === 413 || ctx.status === 408) readOn(ctx);
   });
   app.use(observe(log, metrics, trustedProxies, count));

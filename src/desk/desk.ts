@@ -33,8 +33,9 @@ export function createDesk(services: Services, ...own: Step[]): Koa {
   const { '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle } = docsFiles;
   mountFiles(router, { ...consoleFiles, '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle });
   const { log, metrics, config } = services;
-  const app = createEdge(log, metrics, config.TRUSTED_PROXIES, undefined, config.heldRefusalMs);
-  for (const step of [createLines(config, log).paceOperators(), ...own]) app.use(step);
+  const lines = createLines(services);
+  const app = createEdge(log, metrics, config.TRUSTED_PROXIES, undefined, lines.holdRefusal);
+  for (const step of [lines.paceOperators(), ...own]) app.use(step);
   app.use(answerRefusals);
   app.use(router.routes());
   app.use(router.allowedMethods());

@@ -5,7 +5,9 @@ interface ApiState {
   requestId: string;
   /** The account or network by which the call is paced. */
   line?: string;
-  /** For how long the call waited because its caller asked for that. */
+  /** True once its refusal was held. */
+  isHeld?: true;
+  /** For how long the call waited because its caller asked for that, or for too much. */
   waitedMs?: number;
   /** True if the service, or what it stands on, made the call fail. */
   isOurs?: boolean;

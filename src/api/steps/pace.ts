@@ -11,10 +11,9 @@ import { type Quota, tooMany } from '../../http/apiError.js';
 import { clientAddress, networkOf } from '../../http/clientAddress.js';
 import type { ApiContext, Step } from '../../http/context.js';
 import { OwnRate, Remembered } from '../../http/rates.js';
-import type { Logger } from '../../log.js';
 import { ignore } from '../../redis/connection/unavailable.js';
 import { secretHash } from '../../redis/records/accounts.js';
-import type { ApiDeps } from '../deps.js';
+import type { ApiDeps, Services } from '../deps.js';
 import { bearerToken } from './publisher.js';
 
 const maxWaitMs = 1000;
@@ -48,18 +47,24 @@ type Line = ReturnType<typeof createLine>;
 export type Paced = Pick<ApiContext, 'req' | 'state'>;
 
 /** Lines for the calls of a process. */
-export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log: Logger) {
+export function createLines({ config, log, closing }: Pick<Services, 'config' | 'log' | 'closing'>) {
+  const { TRUSTED_PROXIES: trusted } = config;
   const accounts = createLine(Math.ceil(config.ACCOUNT_RATE_PER_SECOND * 10));
   const strangers = createLine(config.strangersPerSecond);
   const health = createLine(healthPerSecond, false);
   const scrapes = createLine(scrapesPerSecond, false);
   const proxies = [...trusted, ...internal];
+  const holdRefusal = holdRefusals(config.heldRefusalMs, closing);
   let isTold = false;
 
   async function join(ctx: Paced, line: Line, key: string, weight = 1): Promise<void> {
     ctx.state.line = key;
     const { waitMs } = line.rate.count(key, weight, maxWaitMs);
-    if (waitMs > maxWaitMs && line.isRefused) throw tooMany('Too many calls', line.quota, waitMs);
+    if (waitMs > maxWaitMs && line.isRefused) {
+      // Held before anything is made, logged or counted for it: a thousand that come at once cost least.
+      await holdRefusal(ctx);
+      throw tooMany('Too many calls', line.quota, waitMs);
+    }
     if (waitMs > 0) await hold(ctx, Math.min(waitMs, maxWaitMs));
   }
 
@@ -81,6 +86,8 @@ export function createLines({ TRUSTED_PROXIES: trusted, ...config }: Config, log
   }
 
   return {
+    /** Holds the answer of a refusal, unless it was held before. */
+    holdRefusal,
     /** Paces every call of the operators' port. Operators are never refused: their work comes in bulk. */
     paceOperators(): Step {
       const operators = new Remembered<true>(10_000);
@@ -164,26 +171,32 @@ const refusalLine = { atMost: 1500, restTimes: 5 };
  * Returns a function that holds a 429 for about a second, or for as long as the refusals of its line need at their rate. Callers who
  * repeat a refused call at once, over any number of connections, would otherwise take the event loop with refusals. Random, so that
  * they do not all come again together.
+ * @param closing ends each hold
  */
-export function holdRefusals(heldMs: number) {
-  const held = new Map<string, number>();
+function holdRefusals(heldMs: number, closing?: AbortSignal) {
+  const held = new Map<string, Set<AbortController>>();
+  closing?.addEventListener('abort', () => {
+    for (const line of held.values()) for (const one of line) one.abort();
+  });
   return async (ctx: Paced): Promise<void> => {
-    if (heldMs === 0) return;
-    const { line = '' } = ctx.state;
-    const count = (held.get(line) ?? 0) + 1;
-    held.set(line, count);
+    const { line: key = '', isHeld, waitedMs = 0 } = ctx.state;
+    if (heldMs === 0 || isHeld || closing?.aborted) return;
+    ctx.state.isHeld = true;
+    const [begun, end] = [performance.now(), new AbortController()];
+    const line = held.get(key) ?? new Set<AbortController>();
+    held.set(key, line.add(end));
     const { atMost, restTimes } = refusalLine;
-    const times = count > atMost ? restTimes : Math.max(1, count / refusalsPerSecond);
-    await hold(ctx, heldMs * times * (0.5 + Math.random()));
-    const left = (held.get(line) ?? 1) - 1;
-    if (left > 0) held.set(line, left);
-    else held.delete(line);
+    const times = line.size > atMost ? restTimes : Math.max(1, line.size / refusalsPerSecond);
+    await hold(ctx, heldMs * times * (0.5 + Math.random()), end.signal);
+    ctx.state.waitedMs = waitedMs + performance.now() - begun;
+    line.delete(end);
+    if (line.size === 0) held.delete(key);
   };
 }
 
 /** Meanwhile nothing more is read from the connection, or a caller who sends requests without waiting would fill our memory. */
-async function hold({ req }: Paced, ms: number): Promise<void> {
+async function hold({ req }: Paced, ms: number, signal?: AbortSignal): Promise<void> {
   req.socket.pause();
-  await sleep(ms);
+  await sleep(ms, undefined, { signal }).catch(ignore);
   req.socket.resume();
 }
