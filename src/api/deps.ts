@@ -5,7 +5,6 @@ import type { accountLimits, createFailureLimits } from '../http/limits.js';
 import type { Remembered } from '../http/rates.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Lookup } from '../outgoing/names.js';
-import type { Paced } from './steps/pace.js';
 import type { tokenFinder } from './steps/publisher.js';
 
 export interface Services extends StartedParts {
@@ -22,7 +21,7 @@ export interface Services extends StartedParts {
 export interface ApiDeps extends Services, ReturnType<typeof accountLimits> {
   findToken: ReturnType<typeof tokenFinder>;
   /** Counts a call with an account's credentials in this process. @throws ApiError 429 */
-  paceAccount: (ctx: Paced, accountId: string) => Promise<void>;
+  paceAccount: (ctx: Pick<ApiContext, 'req' | 'state'>, accountId: string) => Promise<void>;
   /** Carries out the long calls of one line one after another. @throws ApiError 429 */
   inTurn: <T>(ctx: Pick<ApiContext, 'state'>, line: string, work: () => Promise<T>) => Promise<T>;
   failures: ReturnType<typeof createFailureLimits>;

@@ -44,7 +44,7 @@ function createLine(perSecond: number, isRefused = true) {
 }
 
 type Line = ReturnType<typeof createLine>;
-export type Paced = Pick<ApiContext, 'req' | 'state'>;
+type Paced = Pick<ApiContext, 'req' | 'state'>;
 
 /** Lines for the calls of a process. */
 export function createLines({ config, log, closing }: Pick<Services, 'config' | 'log' | 'closing'>) {
