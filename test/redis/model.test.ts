@@ -1085,6 +1085,10 @@ describe('known and owed, in every interleaving', () => {
       ],
     ],
     [
+      'nothing has arrived by the clock of the callers, which step back within a second',
+      [turned(), setAhead(hour), pass(-hour), claimOf(0, event('a', '1'))],
+    ],
+    [
       'an alarm that is set after a plan of another clock is kept',
       [
         ...[loseClaim(newEvent, 'an event without a workflow'), claimAgain(0), turned()],

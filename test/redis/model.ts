@@ -614,7 +614,7 @@ export class Model {
       // The plan of before is unknown.
       this.plannedAt = Number.POSITIVE_INFINITY;
       this.dueAll();
-    } else if (now < facts.clockSeen + 1000) return;
+    } else if (now < facts.clockSeen + 1000 && now - this.client.callersNow() <= 1000) return;
     Object.assign(facts, { clockSeen: now, turned: Math.max(facts.turned, this.witness.turned) });
   }
 

@@ -8,11 +8,11 @@ local sends
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
 local CLOCK_SEEN_MS = 1000
--- Notes Redis' clock, at most once a second, and how far it is ahead of the caller's (`first_time`). Where it has stepped back, sets right
+-- Notes Redis' clock, at most once a second, or how far it is ahead of the caller's (`first_time`). Where it has stepped back, sets right
 -- what was noted ahead of the present: nothing waits longer than it would have from now on, and what is due keeps its order
 -- (`pull_forward`). Each call that makes something owed does it first.
 local function set_right()
-  local h = health()
+  local h, ahead = health(), now - callers_now
   if h.is_turned then
     local newest = tonumber(redis.call('ZREVRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
     local not_before = math.min(h.not_before, now + number('retry_after'))
@@ -27,9 +27,8 @@ local function set_right()
       write_flight(asset, f)
     end
     due_all()
-  elseif now < h.clock_seen + CLOCK_SEEN_MS then return end
+  elseif now < h.clock_seen + CLOCK_SEEN_MS and ahead <= CLOCK_SEEN_MS then return end
   note('clock_seen', now, 'turned', math.max(h.turned, turned))
-  local ahead = now - callers_now
   if ahead > CLOCK_SEEN_MS then
     change('HSET', E, 'ahead_until', now + CLOCK_SEEN_MS, 'ahead_by', math.max(number('ahead_by'), ahead))
   end
