@@ -11,7 +11,7 @@ import { startGrpcProxy } from '../grpcProxy.js';
 import { issueCertificate } from '../outgoing/certificates.js';
 import { portOf, startReceiver } from '../receiver.js';
 import { callApi } from '../service.js';
-import { type At, during, type Life, restarted, standStill } from './life.js';
+import { type At, apart, during, type Life, restarted, standStill } from './life.js';
 import type { Stage } from './recordLife.js';
 
 const taskQueue = 'life:queue';
@@ -199,8 +199,6 @@ async function largeEvents(stage: Stage, at: At, till: number): Promise<void> {
     );
   }
 }
-
-const apart = { a: 'api', b: 'worker' } as const;
 
 export const furtherLives: Record<string, Life> = {
   'the API ends': {

@@ -17,6 +17,9 @@ export interface Life {
   act(stage: Stage, at: At): Promise<unknown>;
 }
 
+/** The roles of processes that are apart. */
+export const apart = { a: 'api', b: 'worker' } as const;
+
 /** Does something at 60 s, and undoes it later. */
 export const during = (
   till: number,

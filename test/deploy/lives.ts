@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { startRedis } from '../../local/redis.js';
 import { resumeEndpoint } from '../../src/redis/records/endpoint.js';
 import { furtherLives } from './furtherLives.js';
-import { during, type Life, restarted } from './life.js';
+import { apart, during, type Life, restarted } from './life.js';
 import type { Stage } from './recordLife.js';
 
 const closed = (which: readonly number[]) => (stage: Stage) =>
@@ -140,7 +140,7 @@ export const lives: Record<string, Life> = {
       (stage) => stage.start('b'),
       120,
     ),
-    roles: { a: 'api', b: 'worker' },
+    roles: apart,
   },
   'a client with broken keys': during(
     300,
