@@ -132,7 +132,7 @@ async function run(role: Role, config: Config, log: Logger, ending: AbortControl
   // Without Temporal an API serves, and its process delivers what it takes; a worker alone waits.
   await Promise.race([work, temporalIsAway, told]);
   const closing = new AbortController();
-  // Every check of a receiver listens: Node warns of more than ten.
+  // Every check of a receiver and every refusal that is held listens: Node warns of more than ten.
   setMaxListeners(0, closing.signal);
   const services = { ...delivering, targetPolicy: opened.targetPolicy, readiness, closing: closing.signal };
   api?.serve(createApi(services));

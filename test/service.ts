@@ -1,5 +1,6 @@
 /** The service in a test's own process, on the servers of the run, with a key prefix and a task queue of its own. */
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import type { WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
@@ -230,6 +231,7 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
   const deps = delivering as ActivityDeps;
 
   const closing = new AbortController();
+  setMaxListeners(0, closing.signal);
   const apiDeps: Services = {
     ...(apart ?? delivering),
     targetPolicy,

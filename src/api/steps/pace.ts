@@ -174,23 +174,21 @@ const refusalLine = { atMost: 1500, restTimes: 5 };
  * @param closing ends each hold
  */
 function holdRefusals(heldMs: number, closing?: AbortSignal) {
-  const held = new Map<string, Set<AbortController>>();
-  closing?.addEventListener('abort', () => {
-    for (const line of held.values()) for (const one of line) one.abort();
-  });
+  const held = new Map<string, number>();
   return async (ctx: Paced): Promise<void> => {
-    const { line: key = '', isHeld, waitedMs = 0 } = ctx.state;
-    if (heldMs === 0 || isHeld || closing?.aborted) return;
+    const { line = '', isHeld, waitedMs = 0 } = ctx.state;
+    if (heldMs === 0 || isHeld) return;
     ctx.state.isHeld = true;
-    const [begun, end] = [performance.now(), new AbortController()];
-    const line = held.get(key) ?? new Set<AbortController>();
-    held.set(key, line.add(end));
+    const begun = performance.now();
+    const count = (held.get(line) ?? 0) + 1;
+    held.set(line, count);
     const { atMost, restTimes } = refusalLine;
-    const times = line.size > atMost ? restTimes : Math.max(1, line.size / refusalsPerSecond);
-    await hold(ctx, heldMs * times * (0.5 + Math.random()), end.signal);
+    const times = count > atMost ? restTimes : Math.max(1, count / refusalsPerSecond);
+    await hold(ctx, heldMs * times * (0.5 + Math.random()), closing);
     ctx.state.waitedMs = waitedMs + performance.now() - begun;
-    line.delete(end);
-    if (line.size === 0) held.delete(key);
+    const left = (held.get(line) ?? 1) - 1;
+    if (left > 0) held.set(line, left);
+    else held.delete(line);
   };
 }
 
