@@ -180,6 +180,11 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
     socket.destroy();
     return;
   }
+  // What still comes is dropped unread for a while: many callers read no answer before they have sent all, and would see a broken connection.
+  socket.removeAllListeners('data').on('data', () => {});
+  socket.resume();
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  socket.once('end', () => socket.destroy()).once('close', () => clearTimeout(timer));
   const [code, message] = refusals[err.code ?? ''] ?? ['malformed_request', describeBytes(err)];
   const refusal = new ApiError(code, message);
   const requestId = String(answer?.getHeader('x-request-id') ?? randomUUID());
@@ -192,8 +197,11 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
     'Cache-Control: no-store',
     'Connection: close',
   ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
 }
+
+/** How long bytes that no parser takes any more are read and dropped. */
+const lingerMs = 2_000;
 
 /**
  * Says where the parser stopped. It names the header: that of the line, or, where base64 has broken a value into lines, of the last one

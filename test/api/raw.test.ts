@@ -159,14 +159,17 @@ describe('bad input on a raw socket', () => {
     }
   });
 
-  it('lets a caller send a body that is too long before it closes the connection, also of a page', async () => {
+  it('lets a caller send what it refuses before it closes the connection: a long body, also of a page, or what is no HTTP', async () => {
     const form = ['origin: http://x', formType];
     const rest = Buffer.alloc(6 * mib, ' ');
     const length = `content-length: ${rest.length}`;
-    for (const [url, begin] of [
-      [service.url, postHead(length)],
-      [service.url, head('POST /console/open', length, ...form)],
-      [service.adminUrl, head('POST /desk/open', length, ...form)],
+    for (const [url, begin, status] of [
+      [service.url, postHead(length), 413],
+      [service.url, head('POST /console/open', length, ...form), 413],
+      [service.adminUrl, head('POST /desk/open', length, ...form), 413],
+      [service.url, postHead(length, 'a name: with a blank'), 400],
+      [service.url, chunked('zz\r\n'), 400],
+      [service.url, head('CONNECT x.example:443'), 400],
     ] as const) {
       const { socket, heard, closed } = callRaw(url, begin);
       // A caller that reads nothing until it has sent all; it would see a broken pipe.
@@ -179,7 +182,7 @@ describe('bad input on a raw socket', () => {
         ]);
       socket.resume();
       await closed;
-      assert.deepEqual(statusesIn(heard()), [413], begin.slice(0, 20));
+      assert.deepEqual(statusesIn(heard()), [status], begin.slice(0, 20));
       if (begin.includes('/enrichments')) assertProblem(heard());
     }
   });
@@ -353,9 +356,12 @@ describe('a slow caller', () => {
       caller.socket.once('error', (err) => {
         reset = err;
       });
-      // It reads its answer once it has sent all, or is told to send no more.
-      let sent = 0;
-      const timer = setInterval(() => sent++ < 99 && caller.socket.write(more), 10);
+      // It sends on for a while although the answer is there.
+      let [sent, after] = [0, 0];
+      const timer = setInterval(
+        () => sent++ < 99 && (caller.heard() === '' || after++ < 9) && caller.socket.write(more),
+        10,
+      );
       const heard = await caller.closed;
       clearInterval(timer);
       assert.deepEqual([statusesIn(heard), reset], [[408], undefined], bytes);
