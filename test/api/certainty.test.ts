@@ -143,7 +143,7 @@ describe('a publisher can know that it missed nothing', function () {
     const { updates } = await feed();
     const at = Date.parse(updates.at(-1)?.updated_at ?? '');
     await until('an attempt has failed', async () => (await get('/push_notifications')).last_failure_at);
-    assert.equal(await reach(), Math.floor(at));
+    assert.equal(await reach(), Math.floor(at) - 1000);
     receiver.answer = () => 200;
     await customer.call('POST', `/notifications/${updates.at(-1)?.notification_id}/redeliver`);
     await arrive();
@@ -233,7 +233,7 @@ describe('a publisher can know that it missed nothing', function () {
     assert.ok((await reach()) > first);
     await customer.call('POST', '/notifications/recover', { since: '2026-01-01' });
     const { delivered_until: till, owed_since: owed } = await get('/push_notifications');
-    assert.equal(Date.parse(String(till)), first);
+    assert.equal(Date.parse(String(till)), first - 1000);
     assert.ok(Date.parse(String(owed)) > first);
     await setPaused(h.db, customer.client_token, false);
     await arrive();

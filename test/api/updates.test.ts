@@ -96,7 +96,8 @@ describe('GET /updates', () => {
       assert.deepEqual([feed.owed_since, feed.failed, feed.cancelled], [owed_since, failed, cancelled]);
       return { delivered_until, owed_since, failed, cancelled };
     };
-    const owed = { delivered_until: updated_at, owed_since: updated_at, failed: 0, cancelled: 0 };
+    const before = new Date(Date.parse(updated_at) - 1000).toISOString();
+    const owed = { delivered_until: before, owed_since: updated_at, failed: 0, cancelled: 0 };
     assert.deepEqual(await reach(), owed);
     await customer.call('DELETE', '/assets?platform_id=a');
     const { delivered_until: arrived, ...rest } = await reach();

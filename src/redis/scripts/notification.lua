@@ -188,11 +188,13 @@ local function owe_since_before(first)
   change('HSET', E, 'again_at', now, 'again_from', first)
   again = nil
 end
+-- Up to here the clocks of Redis and the callers may differ unnoted, and clients note Redis' so seldom.
+local CLOCK_SEEN_MS = 1000
 -- Returns the time before which each update has arrived, or was replaced by one that has, or has ended otherwise; and `owed_since`. The
 -- clock that is ahead does not count.
 local function delivered_until()
   local oldest = owed_since()
-  return math.min(now, callers_now, oldest and first_time(oldest) or FAR), oldest
+  return math.min(now, callers_now, oldest and first_time(oldest) - CLOCK_SEEN_MS or FAR), oldest
 end
 -- Makes an ended record wait again. Its workflow has ended: catch-up makes its attempts. A late verdict of a former one delivers nothing.
 local function reopen(id)

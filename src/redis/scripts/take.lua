@@ -7,7 +7,6 @@ local sends
 -- The assets that this call has taken, as `Taken` of src/redis/owed/turn.ts has it.
 local taken
 at_begin(function() lease_ms, drain_per_second, nonce, left, taken = nil, nil, nil, 0, {} end)
-local CLOCK_SEEN_MS = 1000
 -- Notes Redis' clock, at most once a second, or how far it is ahead of the caller's (`first_time`). Where it has stepped back, sets right
 -- what was noted ahead of the present: nothing waits longer than it would have from now on, and what is due keeps its order
 -- (`pull_forward`). Each call that makes something owed does it first.
