@@ -68,7 +68,9 @@ async function readLayout(redis: Redis, prefix: string): Promise<Layout> {
       .replace(/known:\w+$/, 'known:bucket')
       .replace(/known:\w+:[\s\S]{8}$/, 'known:bucket:slot');
     if (passing.test(name)) continue;
-    const type = (await redis.type(key)) as keyof typeof readers;
+    const type = (await redis.type(key)) as keyof typeof readers | 'none';
+    // It has expired since.
+    if (type === 'none') continue;
     const values = (await readers[type](redis, key)) as Buffer[];
     const pattern = `${type} ${shapeOf(name)}`;
     const shapes = found[pattern] ?? new Set();
