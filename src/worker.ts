@@ -109,6 +109,9 @@ export async function startWorkers(
     // A POST in flight ends within its lease; whatever still runs after that is cut off.
     shutdownGraceTime: deps.db.settings.leaseMs,
     shutdownForceTime: deps.db.settings.leaseMs + 10_000,
+    // Workflow code has no loop that could not end. The SDK breaks it off after 5 s of the machine's clock, also where the process stood
+    // still meanwhile, and Node then ends the whole process (nodejs/node#38503). An option without a type: the SDK's own for debugging.
+    isolateExecutionTimeout: '1 hour',
   };
   const retries = await Worker.create({
     ...shared,
