@@ -52,11 +52,16 @@ try {
   try {
     await bringUp(config, supervisor);
   } catch (err) {
-    await supervisor.stop(messageOf(err), 1);
+    await supervisor.stop(reasonOf(err), 1);
   }
 } catch (err) {
-  console.error(messageOf(err));
+  console.error(reasonOf(err));
   process.exit(1);
+}
+
+function reasonOf(err: unknown): string {
+  const isFull = err instanceof Error && 'code' in err && err.code === 'ENOSPC';
+  return isFull ? `The disk of ${dir} is full` : messageOf(err);
 }
 
 async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
