@@ -15,7 +15,7 @@ import { form } from '../form.js';
 import { setScene } from '../scene.js';
 import { servers } from '../system.js';
 import { type Disturbance, Facts, type Post, Site } from './facts.js';
-import { isMet, properties } from './properties.js';
+import { isMet, listedAtMost, properties } from './properties.js';
 import { createRandom, type Random } from './random.js';
 import { createUser, type Process, type Reach } from './user.js';
 
@@ -65,6 +65,7 @@ async function startChecker() {
     together: true,
     parts: [...servers, ...processes],
     clients: sites,
+    env: { FAULT_LISTED_AT_MOST: String(listedAtMost) },
     redisEnv: canStep
       ? {
           LD_PRELOAD: faketime.stdout.trim().replace('libfaketime.', 'libfaketimeMT.'),
