@@ -17,8 +17,10 @@ export type Property = (facts: Facts, site: Site, door: Door) => string[] | Prom
 const graceMs = 2500;
 /** The lease of an attempt: longer than that a stopped process does not write what it had taken. */
 const leaseMs = 7000;
+/** A handshake takes so long at most. */
+export const handshakeMs = 400;
 /** An answer that takes longer may be too late for the sender (ATTEMPT_TIMEOUT_SECONDS). */
-const surelyInTimeMs = 1600;
+const surelyInTimeMs = 1600 - handshakeMs;
 const mostInFlight = 16;
 /** 10,000 in production, which no round reaches. */
 export const listedAtMost = 40;

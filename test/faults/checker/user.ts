@@ -15,7 +15,7 @@ export interface Reach {
   tokens: Record<'platform' | 'publisher' | 'operator', string>;
   /** Gets tokens in the place of those that Redis no longer has. */
   renewTokens(): Promise<void>;
-  receiverUrl: string;
+  receiverUrls: readonly string[];
   /** Resolves when nothing runs any more of what this process was asked to do until now. */
   untilOver(part: Process): Promise<void>;
   isStopped(part: Process): boolean;
@@ -234,7 +234,7 @@ export function createUser(reach: Reach) {
       if (answer.status !== 200 && !isDone) blame(path, answer);
     });
 
-  const newUrl = (site: Site) => `${reach.receiverUrl}/${site.clientToken}/${++count}`;
+  const newUrl = (site: Site) => `${random.one(reach.receiverUrls)}/${site.clientToken}/${++count}`;
 
   const acts: Record<keyof typeof weights, () => Promise<void>> = {
     async publish() {
