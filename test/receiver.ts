@@ -53,6 +53,8 @@ export async function startReceiver(port?: number) {
   const receiver = {
     url: `http://127.0.0.1:${await portOf(server, port)}/hook`,
     received: [] as Received[],
+    /** Takes a request that came to another server. */
+    serve: (req: IncomingMessage, res: ServerResponse): void => void server.emit('request', req, res),
     /** Does something before a body is read, which it may answer. */
     onHeaders: (_request: IncomingMessage, _response: ServerResponse): void => undefined,
     /** The answers to the next requests; `hang` is never answered, `cut` loses its connection. */

@@ -35,8 +35,8 @@ export interface SystemOptions {
   together?: boolean;
 }
 
-/** A process with it probes failing endpoints sooner. */
-const probeSoon = join(projectDir, 'test/faults/probeSoon.mjs');
+/** A process with it probes failing endpoints sooner, and lists fewer notifications if FAULT_LISTED_AT_MOST says so. */
+const scale = join(projectDir, 'test/faults/scale.mjs');
 
 /** The longest a killed worker's attempt keeps its asset is this and 5 s. */
 const attemptTimeoutSeconds = 2;
@@ -104,7 +104,7 @@ export async function createSystem(options: SystemOptions = {}) {
       command: process.execPath,
       args: [
         ...nodeFlags,
-        `--import=${probeSoon}`,
+        `--import=${scale}`,
         join(folder, 'dist/src/main.js'),
         options.together ? 'all' : role,
       ],

@@ -5,17 +5,21 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { renameSync, writeFileSync } from 'node:fs';
+import { createServer as createSecureServer } from 'node:https';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { projectDir } from '../../../src/operator/npmStart.js';
 import { createOperatorToken } from '../../../src/redis/records/operatorAccess.js';
-import { startReceiver } from '../../receiver.js';
+import { ownKey } from '../../outgoing/rawReceiver.js';
+import { portOf, startReceiver } from '../../receiver.js';
 import { newFolder, openForSuite } from '../../servers.js';
 import { newToken } from '../../service.js';
 import { form } from '../form.js';
 import { setScene } from '../scene.js';
 import { servers } from '../system.js';
 import { type Disturbance, Facts, type Post, Site } from './facts.js';
-import { isMet, properties } from './properties.js';
+import { handshakeMs, isMet, listedAtMost, properties } from './properties.js';
 import { createRandom, type Random } from './random.js';
 import { createUser, type Process, type Reach } from './user.js';
 
@@ -65,6 +69,10 @@ async function startChecker() {
     together: true,
     parts: [...servers, ...processes],
     clients: sites,
+    env: {
+      FAULT_LISTED_AT_MOST: String(listedAtMost),
+      TRUSTED_ROOTS_FILE: join(projectDir, 'test/outgoing/certificate/certificate.pem'),
+    },
     redisEnv: canStep
       ? {
           LD_PRELOAD: faketime.stdout.trim().replace('libfaketime.', 'libfaketimeMT.'),
@@ -168,7 +176,7 @@ async function startChecker() {
         urls: { api: urlsOf('api'), api2: urlsOf('api2') },
         tokens,
         renewTokens,
-        receiverUrl: receiver.url,
+        receiverUrls: receiver.urls,
         isStopped: (part) => stopped.has(part),
         async untilOver(part) {
           const lostAt = Date.now();
@@ -239,13 +247,22 @@ async function startReceivers(facts: Facts, port: number) {
       post.isOk = res.writableFinished && res.statusCode < 300;
     });
     posts.set(req.headers, post);
+    // Each attempt makes a handshake of its own.
+    if (req.headers.host === farHost) res.setHeader('connection', 'close');
   };
   const posts = new WeakMap<object, Post>();
-  const origin = receiver.url.replace(/\/hook$/, '');
+  // The same behind TLS: who is stopped during a handshake has decided to send, and has not sent.
+  const secure = createSecureServer(ownKey, receiver.serve).on('tlsClientError', () => undefined);
+  const far = createServer((socket) => {
+    socket.on('error', () => undefined);
+    setTimeout(() => secure.emit('connection', socket), answers.between(0, handshakeMs));
+  });
+  const farHost = `127.0.0.1:${await portOf(far)}`;
+  const origins = { near: receiver.url.replace(/\/hook$/, ''), far: `https://${farHost}` };
   receiver.answer = async ({ headers, path, body }) => {
     const clientToken = String(headers['webhook-client-token']);
     const post = posts.get(headers) as Post;
-    post.url = origin + path;
+    post.url = (headers.host === farHost ? origins.far : origins.near) + path;
     post.platformId = JSON.parse(body).platform_id;
     const site = facts.sites.find((one) => one.clientToken === clientToken);
     site?.posts.push(post);
@@ -265,7 +282,7 @@ async function startReceivers(facts: Facts, port: number) {
     }
   };
   return {
-    url: origin,
+    urls: Object.values(origins),
     /** @returns what ends it, with every receiver well */
     changeMoods(random: Random): () => Promise<void> {
       answers = random;
@@ -284,6 +301,9 @@ async function startReceivers(facts: Facts, port: number) {
         moods.clear();
       };
     },
-    close: () => receiver.close(),
+    async close() {
+      far.close();
+      await receiver.close();
+    },
   };
 }

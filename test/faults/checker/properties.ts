@@ -17,9 +17,13 @@ export type Property = (facts: Facts, site: Site, door: Door) => string[] | Prom
 const graceMs = 2500;
 /** The lease of an attempt: longer than that a stopped process does not write what it had taken. */
 const leaseMs = 7000;
+/** A handshake takes so long at most. */
+export const handshakeMs = 400;
 /** An answer that takes longer may be too late for the sender (ATTEMPT_TIMEOUT_SECONDS). */
-const surelyInTimeMs = 1600;
+const surelyInTimeMs = 1600 - handshakeMs;
 const mostInFlight = 16;
+/** 10,000 in production, which no round reaches. */
+export const listedAtMost = 40;
 /** After these the end of an attempt was perhaps not noted, or its lease has ended. */
 const breaks = ['kill', 'killRedis', 'stop', 'step', 'leap', 'busy'] as const;
 /** The receiver may note the end of an attempt so much later than its sender. */
@@ -75,22 +79,52 @@ export const properties: Record<string, Property> = {
 
   'the API tells how it ended': async (facts, site, door) => {
     const events = [...site.assets.values()].flatMap((asset) =>
-      [...new Set(asset.acts.flatMap((act) => (act.kind === 'event' && !act.isRepeat ? [act.id] : [])))].map(
-        (id) => ({
-          asset,
-          id,
-        }),
-      ),
+      asset.acts.flatMap((act) => (isOfEvent(act) ? { asset, event: act } : [])),
     );
-    const said = await mapInPages(events, 8, async ({ asset, id }) => {
-      const wrong = await wrongEnd(facts, asset, id, door);
-      return wrong === undefined ? [] : [`${asset.platformId}: ${id} is ${wrong}: ${tell(asset)}`];
+    const said = await mapInPages(events, 8, async ({ asset, event }) => {
+      const wrong = await wrongEnd(facts, asset, event, door);
+      return wrong === undefined ? [] : [`${asset.platformId}: ${event.id} is ${wrong}: ${tell(asset)}`];
     });
     return said.flat();
   },
 };
 
-const isOfEvent = (act: Act): boolean => act.kind === 'event' && !act.isRepeat;
+type EventAct = Act & { kind: 'event' };
+const isOfEvent = (act: Act | undefined): act is EventAct => act?.kind === 'event' && !act.isRepeat;
+
+/**
+ * Returns whether the record of a notification of this round is kept for certain: it is owed, or is one of the newest that have ended. Those
+ * that are owed push none of these out.
+ */
+export function isKept(facts: Facts, asset: Asset, event: EventAct): boolean {
+  const { site, acts } = asset;
+  // A clock that was ahead has removed records (docs/operations/disaster.md), and dated those that a replay wrote anew.
+  if (facts.disturbed({ from: 0, to: Date.now() }, 'step', 'leap')) return false;
+  if (acts.some(({ kind, to }) => kind === 'forget' && to >= event.from)) return false;
+  let mayHaveEnded = 0;
+  for (const { isBusy, acts } of site.assets.values()) {
+    mayHaveEnded += acts.filter((act) => isOfEvent(act) && act !== event && act.to >= event.from).length;
+    const last = acts.at(-1);
+    // Its event may have been accepted and not answered yet.
+    if (isBusy) mayHaveEnded++;
+    else if (
+      isOfEvent(last) &&
+      last !== event &&
+      last.to >= event.from &&
+      !site.posts.some(({ id }) => id === last.id)
+    )
+      mayHaveEnded--;
+  }
+  return mayHaveEnded < listedAtMost;
+}
+
+/** Returns the oldest notification of this round that is kept for certain. */
+export function oldestKept(facts: Facts, site: Site): { asset: Asset; event: EventAct } | undefined {
+  const all = [...site.assets.values()].flatMap((asset) =>
+    asset.acts.flatMap((act) => (isOfEvent(act) && isKept(facts, asset, act) ? { asset, event: act } : [])),
+  );
+  return all.sort((a, b) => a.event.from - b.event.from)[0];
+}
 
 /** Returns whether by then the event of this act, or a newer one of its asset, was answered 2xx or may have been taken back. */
 function isSettled(asset: Asset, index: number, at: number): boolean {
@@ -255,18 +289,17 @@ function isSurelyOver(facts: Facts, asset: Asset, at: number, index: number): bo
 async function wrongEnd(
   facts: Facts,
   asset: Asset,
-  id: string,
+  event: EventAct,
   { url, token }: Door,
 ): Promise<string | undefined> {
+  const { id } = event;
   const path = `${url}/notifications/${id}?client_token=${asset.site.clientToken}`;
   const { status, body } = await until('Redis answers in time', async () => {
     const answer = await callApi(token, 'GET', path);
     return answer.status !== 503 && answer;
   });
   const takenBack = asset.acts.filter(({ kind }) => kind === 'forget' || kind === 'cancel');
-  // Redis removes records by itself while its clock is ahead (docs/operations/disaster.md).
-  const mayBeGone = facts.disturbed({ from: asset.acts[0]?.from ?? 0, to: Date.now() }, 'leap');
-  if (status === 404 && (mayBeGone || takenBack.some(({ kind }) => kind === 'forget'))) return undefined;
+  if (status === 404 && !isKept(facts, asset, event)) return undefined;
   if (status !== 200) return `answered with ${status}`;
   const { state, superseded_by: by } = body;
   if (state !== 'delivered' && wantedOf(asset)?.id === id) return `${state}`;

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { startLoop } from '../load.js';
 import { Asset, type EnrichmentEvent, type Facts, type Site, type SiteState, type Span } from './facts.js';
+import { isKept, oldestKept } from './properties.js';
 import type { Random } from './random.js';
 
 export type Process = 'api' | 'api2';
@@ -14,7 +15,7 @@ export interface Reach {
   tokens: Record<'platform' | 'publisher' | 'operator', string>;
   /** Gets tokens in the place of those that Redis no longer has. */
   renewTokens(): Promise<void>;
-  receiverUrl: string;
+  receiverUrls: readonly string[];
   /** Resolves when nothing runs any more of what this process was asked to do until now. */
   untilOver(part: Process): Promise<void>;
   isStopped(part: Process): boolean;
@@ -43,6 +44,7 @@ const weights = {
   change: 1,
   quiet: 1.5,
   watermark: 8,
+  look: 4,
 };
 
 export function createUser(reach: Reach) {
@@ -232,7 +234,7 @@ export function createUser(reach: Reach) {
       if (answer.status !== 200 && !isDone) blame(path, answer);
     });
 
-  const newUrl = (site: Site) => `${reach.receiverUrl}/${site.clientToken}/${++count}`;
+  const newUrl = (site: Site) => `${random.one(reach.receiverUrls)}/${site.clientToken}/${++count}`;
 
   const acts: Record<keyof typeof weights, () => Promise<void>> = {
     async publish() {
@@ -273,10 +275,10 @@ export function createUser(reach: Reach) {
         const path = `/notifications/${id}?client_token=${asset.site.clientToken}`;
         const wasLost = answer.status === 409 && answer.isAgain;
         const { body } = wasLost ? await call('api', 'publisher', 'GET', path) : answer;
-        // Its record may be gone: Redis' clock was ahead.
-        if (answer.status === 404 && facts.disturbed({ from: 0, to: answer.to }, 'leap')) return;
+        // Its record may be gone: others have ended since, or Redis' clock was ahead. A lost try may have cancelled it before that.
+        if (answer.status === 404 && !answer.isAgain) return;
         if (answer.status === 409 && body.state !== 'cancelled') return;
-        if (![200, 409].includes(answer.status)) return blame(`cancel of ${id}`, answer);
+        if (![200, 404, 409].includes(answer.status)) return blame(`cancel of ${id}`, answer);
         asset.note({ kind: 'cancel', from: answer.from, to: answer.to });
         if (random.isOnce(0.5)) await redeliver(asset, id);
       });
@@ -340,6 +342,14 @@ export function createUser(reach: Reach) {
       if (answer.status !== 200) return blame('what is registered', answer);
       const until = Date.parse(answer.body.delivered_until);
       if (!Number.isNaN(until)) site.watermarks.push({ until, at: answer.to });
+    },
+    async look() {
+      const site = random.one(facts.sites);
+      const { asset, event } = oldestKept(facts, site) ?? {};
+      if (!asset || !event) return;
+      const path = `/notifications/${event.id}?client_token=${site.clientToken}`;
+      const answer = await call('api', 'publisher', 'GET', path);
+      if (answer.status !== 200 && isKept(facts, asset, event)) blame(`a look at ${event.id}`, answer);
     },
     async quiet() {
       const site = random.one(facts.sites);
