@@ -120,6 +120,7 @@ describe('A process whose Temporal', () => {
     await service.says(/retried 6 times/);
     proxy.answer = answer;
     code = status.permissionDenied;
+    ofPolls = code;
     let id = '';
     // The library asks for tasks for a minute although it is refused.
     for (let i = 0; !hasFailed(); i++, await pause(5000)) id = await publisher.publish(client, `vid-${i}`);
@@ -130,7 +131,7 @@ describe('A process whose Temporal', () => {
     assert.match(service.stdout, /PERMISSION_DENIED.*does not serve the worker".*the worker failed/s);
     assert.doesNotMatch(service.said(), /refused by the test/, 'words of a stranger');
     const says =
-      'refuses the worker (PollWorkflowTaskQueue). Temporal refuses this caller the call (PERMISSION_DENIED). Give it rights';
-    assert.ok(service.stderr.startsWith(`Temporal at ${proxy.address} ${says}`), service.stderr);
+      /^Temporal at \S+ refuses the worker \(Poll\w+\)\. Temporal refuses this caller the call \(PERMISSION_DENIED\)\. Give it rights/;
+    assert.match(service.stderr, says);
   }).timeout(240_000);
 });
