@@ -1,6 +1,7 @@
 /** Reads and parses bodies: JSON, the two encodings of a form, and none. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, inflateRaw, type ZlibOptions } from 'node:zlib';
 import type { Context, Request } from 'koa';
@@ -249,18 +250,23 @@ const dropped = { atMostBytes: 16 * 1024 * 1024, pauseMs: 2_000, atMostMs: 30_00
  */
 export async function* whileDropping(req: IncomingMessage, answer: string): AsyncGenerator<string> {
   yield answer;
+  await dropRest(req);
+}
+
+/** Reads on and drops what it reads, for as long and as much as `dropped` has it. Resolves at the end of that. */
+export async function dropRest(from: Readable, atMostMs = dropped.atMostMs): Promise<void> {
   const timers: NodeJS.Timeout[] = [];
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, dropped.pauseMs);
-    timers.push(timer, setTimeout(resolve, dropped.atMostMs));
+    timers.push(timer, setTimeout(resolve, atMostMs));
     let bytes = 0;
-    req.on('data', (chunk: Buffer) => {
+    from.on('data', (chunk: Buffer) => {
       timer.refresh();
       bytes += chunk.length;
       if (bytes > dropped.atMostBytes) resolve();
     });
-    for (const event of ['end', 'close']) req.once(event, resolve);
-    req.resume();
+    for (const event of ['end', 'close']) from.once(event, resolve);
+    from.resume();
   });
   for (const timer of timers) clearTimeout(timer);
 }

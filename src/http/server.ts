@@ -7,7 +7,7 @@ import type Koa from 'koa';
 import { type Config, ConfigError } from '../config.js';
 import { maxConnections } from '../openFiles.js';
 import { ApiError, presentProblem } from './apiError.js';
-import { lateEvent } from './body.js';
+import { dropRest, lateEvent } from './body.js';
 import type { ErrorCode } from './errors.js';
 
 export type ListeningServer = Awaited<ReturnType<typeof listen>>;
@@ -180,11 +180,6 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
     socket.destroy();
     return;
   }
-  // What still comes is dropped unread for a while: many callers read no answer before they have sent all, and would see a broken connection.
-  socket.removeAllListeners('data').on('data', () => {});
-  socket.resume();
-  const timer = setTimeout(() => socket.destroy(), lingerMs);
-  socket.once('end', () => socket.destroy()).once('close', () => clearTimeout(timer));
   const [code, message] = refusals[err.code ?? ''] ?? ['malformed_request', describeBytes(err)];
   const refusal = new ApiError(code, message);
   const requestId = String(answer?.getHeader('x-request-id') ?? randomUUID());
@@ -198,6 +193,9 @@ function refuseBytes(err: ParserError, socket: Duplex, answer?: ServerResponse):
     'Connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  // No longer to the parser.
+  socket.removeAllListeners('data');
+  void dropRest(socket, lingerMs).then(() => socket.destroy());
 }
 
 /** How long bytes that no parser takes any more are read and dropped. */
