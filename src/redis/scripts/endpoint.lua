@@ -20,7 +20,7 @@ local function health()
   h.state, h.is_paused, h.secrets_at = e[1] or 'active', e[2] == '1' or e[3] and true, e[4] or ''
   for i = 1, #NUMBERS do h[NUMBERS[i]] = e[i + 4] and tonumber(e[i + 4]) or 0 end
   -- Redis' clock has stepped back since this client was last set right (`set_right`).
-  h.is_turned = h.clock_seen > now + 1000 or turned > h.turned
+  h.is_turned = h.clock_seen > now + CLOCK_SEEN_MS or turned > h.turned
   h.recovered_at = noted(h.recovered_at, 1)
   -- A plan of another clock is unknown.
   if h.planned_at > now then h.planned_at, h.catch_up_until = 0, 0 end

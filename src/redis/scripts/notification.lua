@@ -188,7 +188,7 @@ local function owe_since_before(first)
   change('HSET', E, 'again_at', now, 'again_from', first)
   again = nil
 end
--- Up to here the clocks of Redis and the callers may differ unnoted, and clients note Redis' so seldom.
+-- So far the clocks of Redis and the callers may differ, or Redis' may step back, unnoted; and clients note it so seldom.
 local CLOCK_SEEN_MS = 1000
 -- Returns the time before which each update has arrived, or was replaced by one that has, or has ended otherwise; and `owed_since`. The
 -- clock that is ahead does not count.
