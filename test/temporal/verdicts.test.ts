@@ -169,7 +169,8 @@ async function tryRefusal(scene: Scene, method: string, code: number): Promise<s
     const found: Record<string, unknown> & { calls: string } = await look(scene);
     // Few refusals that delayed nothing, of what is not asked for again: counted for three minutes where they were more than one.
     const isPast = goesOn && isNeeded && Date.now() - (asked().at(-1)?.at ?? 0) > 25_000;
-    const isCounted = found.isUs && /^Temporal did not take .* in the last/.test(String(found.because));
+    const isCounted =
+      asked().length > 1 && found.isUs && /^Temporal did not take .* in the last/.test(String(found.because));
     const past = { ...allSayYes, says: true, isUs: isCounted, fails: isCounted };
     const wrong = Object.entries(isPast ? past : expected).filter(([name, value]) => found[name] !== value);
     differ.splice(0, differ.length, ...wrong.map(([name]) => name));
