@@ -150,7 +150,7 @@ describe('the pace of calls in one process', () => {
     });
 
   it('answers a refused call late', async () => {
-    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.1' };
+    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.01' };
     const slow = opened(await startHarness(settings, 'api'));
     const customer = await newCustomer(slow);
     await customer.call('GET', '/clients');
@@ -160,7 +160,7 @@ describe('the pace of calls in one process', () => {
   });
 
   it('answers refusals of one account slowly, over however many connections it asks, and those of others meanwhile', async () => {
-    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 500, ACCOUNT_RATE_PER_SECOND: '0.1' };
+    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 500, ACCOUNT_RATE_PER_SECOND: '0.01' };
     const slow = opened(await startHarness(settings, 'api'));
     const [flooding, other] = [await newCustomer(slow), await newCustomer(slow)];
     for (const one of [flooding, other]) await one.call('GET', '/clients');

@@ -163,10 +163,10 @@ describe('What nothing works on', () => {
     assert.deepEqual({ owed, owedClients }, { owed: 1, owedClients: 1 });
     h.skip(2 * 3_600_000);
     assert.equal(await looks(), 1, 'its catch-up may have been lost');
-    // Later it would deliver before the sweep looks.
+    // Later it would deliver before the sweep looks, and on a busy machine it may all the same.
     await until('catch-up has looked', async () => (await h.endpoint(client)).catchUpLateMs < 0);
     await setPaused(h.db, client, false);
-    assert.equal(await looks(), 1);
+    assert.ok((await looks()) === 1 || (await h.endpoint(client)).owed === 0);
     // The drain that has looked may have ended before the change: then catch-up is late, and woken.
     h.skip(10_000);
     await sweep();
