@@ -1,8 +1,10 @@
-/** Accounts: created, with other credentials or scopes, disabled and enabled, paused and resumed. */
+/** Accounts: created, with other credentials or scopes, disabled and enabled, paused and resumed; links to their console. */
+import { ApiError } from '../http/apiError.js';
 import type { Db } from '../redis/connection/db.js';
 import {
   type Account,
   createAccount as createRecord,
+  defaultScopes,
   getAccount,
   platformScope,
   rotateSecret,
@@ -13,7 +15,9 @@ import { getClient } from '../redis/records/clients.js';
 import { readSite } from '../redis/records/endpoint.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import type { Role } from '../redis/records/operatorAccess.js';
+import { type ConsoleGrant, consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
 import { act } from './act.js';
+import { presentTime } from './present.js';
 import { sayFarewell } from './registrations.js';
 
 interface About {
@@ -100,3 +104,37 @@ export const enableAccount = switching('account enable', 'admin', 'disabled', fa
 /** Holds every client of an account, also one that is created later. The pause of a single client is apart, and a publisher's resume ends neither. */
 export const pauseAccount = switching('account pause', 'support', 'paused', true);
 export const resumeAccount = switching('account resume', 'support', 'paused', false);
+
+type AskedLink = Omit<ConsoleGrant, 'by' | 'maySeeSecrets'>;
+
+/** Makes a link that opens the console of an account once. @param input.origin where browsers reach the console */
+export const makeConsoleLink = act(
+  'console',
+  { publisher: 'any', operator: 'support' },
+  async (
+    actor,
+    { disabled = false, origin, scopes, ...asked }: AskedLink & { disabled?: boolean; origin: string },
+    admit,
+  ) => {
+    if (disabled) throw new ApiError('refused', 'The account is disabled');
+    const { accountId, access } = asked;
+    if (accountId !== (actor.accountId ?? accountId)) throw new ApiError('unknown_account');
+    await admit({ target: accountId, after: { access } }, { security: 'look' });
+    // The scopes of a token decide for it. Every secret, and the platform's notices, are for the operators who may see secrets.
+    const maySee = actor.by === 'publisher' || (await actor.maySeeSecrets());
+    const allowed = scopes.filter((scope) => maySee || defaultScopes.includes(scope));
+    const grant = { ...asked, scopes: allowed, by: actor.name, maySeeSecrets: maySee };
+    const { address, expiresAtMs } = await consoleSessions.createLink(await actor.db(), grant);
+    return { account_id: accountId, access, url: origin + address, expires_at: presentTime(expiresAtMs) };
+  },
+);
+
+export const endConsole = act(
+  'console end',
+  { operator: 'support' },
+  async (actor, { accountId }: { accountId: ConsoleGrant['accountId'] }, admit) => {
+    await admit({ target: accountId });
+    await actor.change((db) => endConsoleSessions(db, accountId));
+    return { account_id: accountId, ended: true };
+  },
+);

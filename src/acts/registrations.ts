@@ -1,4 +1,4 @@
-/** The URL of a client, and the state of its endpoint. */
+/** The URL of a client, or of an account for notices, and the state of its endpoint. */
 import { randomBytes } from 'node:crypto';
 import { ApiError, unavailable } from '../http/apiError.js';
 import { idFromBytes, isNoticesClient } from '../ids.js';
@@ -6,7 +6,9 @@ import { changedBody } from '../notices/notices.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import { withTimeout } from '../promises.js';
 import { nowOf } from '../redis/connection/db.js';
+import { removeNoticesUrl as removeRecord } from '../redis/records/deletion.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
+import { setNoticesUrl as setRecord } from '../redis/records/notices.js';
 import {
   answerWithinMs,
   changeRegistration,
@@ -237,3 +239,35 @@ export async function sayFarewell(actor: Actor, client: Subject, url: string, ne
     (err: unknown) => actor.log.error({ ...about, err }, notTold),
   );
 }
+
+const counted = { sends: 1, security: 'change' } as const;
+
+/** Sets or replaces the URL of an account for notices (contract, section 5b), and makes its signing secret if there is none. */
+export const setNoticesUrl = act(
+  'notices url set',
+  { publisher: 'signingSecrets' },
+  async (actor, { client, url }: About & { url: string }, admit) => {
+    const { clientToken, accountId } = client;
+    const box = await actor.secretBox();
+    await actor.checkUrl(url);
+    await admit({ after: { url } }, counted);
+    const before = await getRegistration(await actor.db(), clientToken);
+    if (before) await sayFarewell(actor, client, before.url, url);
+    await actor.change((db) => setRecord(db, box, accountId, url));
+    await actor.wake(clientToken);
+    return showRegistration(actor, { client });
+  },
+);
+
+/** Removes the URL for notices and its signing secrets. Notices that were not delivered yet are cancelled. */
+export const removeNoticesUrl = act(
+  'notices url removed',
+  { publisher: 'signingSecrets' },
+  async (actor, { client }: About, admit) => {
+    const { clientToken, url } = await requireRegistration(await actor.db(), client);
+    await admit({ after: { url } }, counted);
+    await sayFarewell(actor, client, url, null);
+    actor.countCancelled(await actor.change((db) => removeRecord(db, clientToken)));
+    return { removed_url: url };
+  },
+);

@@ -4,13 +4,14 @@ import {
   createAccount,
   disableAccount,
   enableAccount,
+  endConsole,
+  makeConsoleLink,
   pauseAccount,
   resumeAccount,
   rotateClientSecret,
   setScopes,
 } from '../acts/accounts.js';
 import { hasPart } from '../acts/clients.js';
-import { endConsole, makeConsoleLink } from '../acts/console.js';
 import { hostInUrl } from '../addresses.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import {

@@ -1,8 +1,7 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { z } from 'zod';
 import { cancelNotification, listNotifications, showNotification } from '../acts/notifications.js';
-import { resend } from '../acts/resend.js';
-import { dismiss, reasonsForNone, recover, redeliver, replay } from '../acts/sendAgain.js';
+import { dismiss, reasonsForNone, recover, redeliver, replay, resend } from '../acts/sendAgain.js';
 import { completeSince, integer, platformIdText, text, time, yesOrNo } from '../http/schemas.js';
 import { attemptErrors } from '../outgoing/details.js';
 import { notificationStates } from '../redis/owed/standing.js';

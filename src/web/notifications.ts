@@ -1,6 +1,6 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
 import { notificationsQuery, readPage } from '../acts/notifications.js';
-import { isOfFailure } from '../acts/resend.js';
+import { isOfFailure } from '../acts/sendAgain.js';
 import { requireNotification } from '../acts/subjects.js';
 import { checked } from '../http/checked.js';
 import { parseParameters } from '../http/query.js';
@@ -15,8 +15,7 @@ import {
 } from '../redis/notifications/decisions.js';
 import { listNotifications as listRecords, type Position } from '../redis/notifications/notificationPages.js';
 import { type NotificationRecord, readAttemptsOf } from '../redis/notifications/notifications.js';
-import type { AttemptRecord } from '../redis/owed/standing.js';
-import { notificationStates } from '../redis/owed/standing.js';
+import { type AttemptRecord, notificationStates } from '../redis/owed/standing.js';
 import { type Html, html, type Piece } from './html.js';
 import { actionForm, noResult, type Page, table } from './page.js';
 import { given, home, type PageDeps, readingsOf, type Site, type SitePart } from './site.js';
