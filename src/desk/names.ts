@@ -2,9 +2,8 @@
 import { isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
 import { capital, givenFacts, type Part, type Value } from '../operator/terminal.js';
 import { mapInPages } from '../promises.js';
-import { unlessBroken } from '../redis/connection/broken.js';
 import type { Db } from '../redis/connection/db.js';
-import { ignore } from '../redis/connection/unavailable.js';
+import { ignore, unlessBroken } from '../redis/connection/unavailable.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { type Html, html, type Piece } from '../web/html.js';

@@ -1,7 +1,7 @@
 /** The situation of each client, as `status` shows it, and what an operator does in it. */
 import { mapInPages, restsBetweenSteps } from '../promises.js';
-import { unlessBroken } from '../redis/connection/broken.js';
 import type { Db } from '../redis/connection/db.js';
+import { unlessBroken } from '../redis/connection/unavailable.js';
 import { clientsToLookAt } from '../redis/owed/owedClients.js';
 import { type Situation, waits } from '../redis/owed/waitReasons.js';
 import { clientTokens, getClient } from '../redis/records/clients.js';

@@ -2,9 +2,8 @@ import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import { mapInPages } from '../promises.js';
-import { unlessBroken } from '../redis/connection/broken.js';
 import type { Db } from '../redis/connection/db.js';
-import { isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
+import { isRedisUnavailable, refusalOf, unlessBroken } from '../redis/connection/unavailable.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface SweepDeps {

@@ -1,10 +1,9 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import type { Logger } from '../../log.js';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
-import { unlessBroken } from '../connection/broken.js';
 import type { Db } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
-import { ignore } from '../connection/unavailable.js';
+import { ignore, unlessBroken } from '../connection/unavailable.js';
 import { announceChange, announceClaims } from '../owed/owedClients.js';
 import type { WaitReason } from '../owed/waitReasons.js';
 import { getRegistration, type Registration } from './registrations.js';
