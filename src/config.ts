@@ -80,8 +80,7 @@ function isEncoded(text: string): boolean {
 }
 
 /** Only a provider on this machine may use http. */
-const isSafeIssuer = (url: string): boolean =>
-  /^https:|^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(url);
+const isSafeIssuer = (url: string) => /^https:|^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(url);
 
 /** The name of a claim may be an address, or a URN with colons (Zitadel). */
 const rolesPattern = /^((?:https?:\/\/|urn:)[^=,]*|[^:]+):((?:[^=,]+=(?:look|support|admin),?)+)$/;

@@ -22,8 +22,7 @@ export const isNoticesClient = (value: string): value is ClientToken => /^notice
 export const newAccountId = (): AccountId => `acc_${randomBytes(9).toString('base64url')}` as AccountId;
 export const newEventId = (): string => `evt-${randomBytes(12).toString('hex')}`;
 /** Without a `-` at its beginning: programs of the command line would take the token for an option. */
-export const newClientToken = (): ClientToken =>
-  randomBytes(9).toString('base64url').replace(/^-/, 'x') as ClientToken;
+export const newClientToken = () => randomBytes(9).toString('base64url').replace(/^-/, 'x') as ClientToken;
 
 const idBytes = 16;
 

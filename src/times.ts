@@ -39,5 +39,4 @@ export const momentIn = (ms: number): Moment => ({
 });
 
 /** Returns whether one of the clocks says so. (`os.uptime` has both virtues; it reads a file, which takes 7 us.) */
-export const isPast = ({ steadyMs, wallMs }: Moment): boolean =>
-  performance.now() > steadyMs || Date.now() > wallMs;
+export const isPast = ({ steadyMs, wallMs }: Moment) => performance.now() > steadyMs || Date.now() > wallMs;

@@ -250,11 +250,7 @@ function judgeSecond(first: PostResult, second: PostResult, remedy: string): Jud
  * Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted
  * @param good the answer to one that it must accept: a server that fails at that too does not choose what it refuses
  */
-function judgeRefused(
-  result: PostResult,
-  remedy: string,
-  good: Pick<PostResult, 'ok'> = { ok: true },
-): Judged {
+function judgeRefused(result: PostResult, remedy: string, good: Pick<PostResult, 'ok'> = { ok: true }) {
   if (result.ours !== undefined) return warn(explainOurs(result));
   if (result.ok) return fail(remedy);
   const { status = 0 } = result;

@@ -115,10 +115,7 @@ export function createEdge(
 }
 
 /** Answers while a process starts: health checks, and 503 to every other call. */
-export function createStartingApi(
-  services: Pick<Services, 'log' | 'metrics' | 'readiness'>,
-  ...own: Step[]
-): Koa {
+export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | 'readiness'>, ...own: Step[]) {
   const app = createEdge(services.log, services.metrics);
   for (const step of own) app.use(step);
   app.use((ctx) => {

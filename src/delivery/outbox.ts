@@ -226,6 +226,5 @@ export class Outbox {
   }
 }
 
-function estimateBytes(event: Pick<ArrivedEvent, 'platformId' | 'segments'>): number {
-  return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
-}
+const estimateBytes = (event: Pick<ArrivedEvent, 'platformId' | 'segments'>): number =>
+  450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);

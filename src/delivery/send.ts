@@ -46,11 +46,7 @@ const longestWaitMs = 1000;
  * Makes one attempt and counts it.
  * @returns undefined if no connection was free in time: the asset must be taken again, because its client may be paused by then
  */
-export async function send(
-  deps: SendDeps,
-  clientToken: string,
-  taken: Taken,
-): Promise<Verdict | OwnFailure | undefined> {
+export async function send(deps: SendDeps, clientToken: string, taken: Taken) {
   let sent: Verdict | OwnFailure;
   // The wait for a connection is not the receiver's time.
   const permit = await deps.sender.permit(taken.url, clientToken, longestWaitMs);
@@ -66,12 +62,7 @@ export async function send(
 }
 
 /** Signs, then POSTs. The registration and its secrets are those of the take. @throws SecretUnreadable, and errors of Redis */
-async function signAndPost(
-  deps: SendDeps,
-  clientToken: string,
-  taken: Taken,
-  permit: Permit,
-): Promise<Verdict | OwnFailure> {
+async function signAndPost(deps: SendDeps, clientToken: string, taken: Taken, permit: Permit) {
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
   const { signing, headers } = openSecrets(deps.secretBox, clientToken, taken.secrets, at);

@@ -255,12 +255,7 @@ const operationAnswer =
   };
 
 /** Builds the form that does what was counted: in the same span of time, however much later it is sent. */
-function countedForm(
-  operation: Operation,
-  formToken: string,
-  typed: Record<string, string>,
-  value: unknown,
-): Piece {
+function countedForm(operation: Operation, formToken: string, typed: Record<string, string>, value: unknown) {
   const { count, since, until } = value as { count: number; since: string | null; until: string };
   if (count === 0) return '';
   const times = { ...(since !== null && { since }), until };

@@ -93,6 +93,5 @@ function formatPath(at: string, path: readonly PropertyKey[]): string {
 const atMost = 300;
 
 /** Shortens a message that contains a stranger's text, such as the name of a field. */
-function shortened(message: string): string {
-  return message.length > atMost ? `${message.slice(0, atMost).toWellFormed()}…` : message;
-}
+const shortened = (message: string): string =>
+  message.length > atMost ? `${message.slice(0, atMost).toWellFormed()}…` : message;

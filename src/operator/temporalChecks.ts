@@ -16,9 +16,7 @@ const allWithinMs = 10_000;
 export const temporalWithinMs = 5000;
 
 /** Returns how many workers ask for work, and how Temporal answers. */
-export async function askTemporal(
-  operator: Operator,
-): Promise<{ workers?: number | undefined; says: string; problem?: string }> {
+export async function askTemporal(operator: Operator) {
   try {
     const temporal = await operator.temporal();
     const { askNamespace } = await import('../temporal/connection.js');
@@ -62,9 +60,10 @@ export async function describeRefusals(lately: Record<string, number>): Promise<
   return says;
 }
 
-export async function checkTemporal(operator: Operator): Promise<Finding[]> {
-  return [...(await checkServer(operator)), ...(await checkCalls(operator).catch(() => []))];
-}
+export const checkTemporal = async (operator: Operator): Promise<Finding[]> => [
+  ...(await checkServer(operator)),
+  ...(await checkCalls(operator).catch(() => [])),
+];
 
 async function checkCalls(operator: Operator): Promise<Finding[]> {
   const refused = await describeRefusals(await readMinutes(await operator.db()));

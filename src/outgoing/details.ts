@@ -227,6 +227,5 @@ const tlsCodes: readonly [RegExp, DetailOf<'tls'>][] = [
 ];
 
 /** Returns the detail of a failed handshake or of a certificate that was refused. @param code of Node or OpenSSL */
-export function tlsDetail(code: string): DetailOf<'tls'> {
-  return tlsCodes.find(([pattern]) => pattern.test(code))?.[1] ?? 'certificate_invalid';
-}
+export const tlsDetail = (code: string): DetailOf<'tls'> =>
+  tlsCodes.find(([pattern]) => pattern.test(code))?.[1] ?? 'certificate_invalid';

@@ -209,9 +209,7 @@ const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EBADNAME']);
  * Returns whether a question failed without an answer. NXDOMAIN is an answer. SERVFAIL, REFUSED, NOTIMP and FORMERR are not: a resolver
  * on this host answers them to every query while it is cut off from the network, or has no server to ask.
  */
-function isUnanswered(error: unknown): boolean {
-  return !answerCodes.has(codeOf(error));
-}
+const isUnanswered = (error: unknown): boolean => !answerCodes.has(codeOf(error));
 
 /** Returns what says most: the failure of a server that sent something, else of one that was silent, else of one that is not there. */
 function mostTelling(reasons: readonly unknown[]): unknown {

@@ -177,8 +177,7 @@ export function healthNotice(
 
 const longestProbe = span(Math.max(...constants.probeScheduleMs));
 
-const soon = (atMs: number | undefined): Html | string =>
-  atMs === undefined || atMs <= Date.now() ? 'now' : fromNow(atMs);
+const soon = (atMs: number | undefined) => (atMs === undefined || atMs <= Date.now() ? 'now' : fromNow(atMs));
 
 /** Says what an endpoint does wrong, for a row of a list; empty if nothing is known. */
 export const faultInWords = (health: Endpoint): string =>

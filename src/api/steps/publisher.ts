@@ -9,9 +9,8 @@ import { type AccessToken, findAccessToken, shareReads } from '../../redis/recor
 import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js';
 
 /** Returns the token of `Authorization: Bearer`; undefined if the header is absent or has another scheme. */
-export function bearerToken({ req }: { req: IncomingMessage }): string | undefined {
-  return /^bearer\b[ \t]*(.+)$/i.exec(req.headers.authorization ?? '')?.[1];
-}
+export const bearerToken = ({ req }: { req: IncomingMessage }): string | undefined =>
+  /^bearer\b[ \t]*(.+)$/i.exec(req.headers.authorization ?? '')?.[1];
 
 /** How long a valid token holds while the Redis that keeps its account is unavailable: a failover takes 7 s. */
 const holdsForMs = 30_000;

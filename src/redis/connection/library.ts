@@ -61,9 +61,8 @@ export function runScript<Answer = unknown>(
 }
 
 /** Runs a script of one client whose answer is JSON. */
-export function askScript<Answer>(...call: Parameters<typeof runScript>): Promise<Answer> {
-  return runScript<string>(...call).then((json) => JSON.parse(json));
-}
+export const askScript = <Answer>(...call: Parameters<typeof runScript>): Promise<Answer> =>
+  runScript<string>(...call).then((json) => JSON.parse(json));
 
 /** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text. */
 export function evaluate<Answer = unknown>(

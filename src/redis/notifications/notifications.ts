@@ -33,11 +33,7 @@ export interface NotificationRecord {
 /** A notification of a list: attempts are up to 8 KiB each, and are read of single notifications only. */
 export type ListedNotification = Omit<NotificationRecord, 'attempts'>;
 
-export async function getNotification(
-  db: Db,
-  clientToken: string,
-  notificationId: string,
-): Promise<NotificationRecord | undefined> {
+export async function getNotification(db: Db, clientToken: string, notificationId: string) {
   const [[found], lines] = await Promise.all([
     readRecords(db, clientToken, [notificationId]),
     db.redis.hget(db.client(clientToken).notification(notificationId), 'attempts'),
@@ -55,10 +51,7 @@ export const readAttemptsOf = (db: Db, clientToken: string, ids: readonly string
   );
 
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
-export async function findNotification(
-  db: Db,
-  notificationId: string,
-): Promise<NotificationRecord | undefined> {
+export async function findNotification(db: Db, notificationId: string) {
   for await (const page of clientTokens(db)) {
     const keys = page.map((token) => db.client(token).notification(notificationId));
     const found = await Promise.all(keys.map((key) => db.redis.exists(key)));
@@ -72,11 +65,7 @@ export async function findNotification(
  * Reads records without their attempts, in the order of the ids; undefined for an id without a record. Waiting ones say when they are
  * attempted next, and why then.
  */
-export async function readRecords(
-  db: Db,
-  clientToken: string,
-  ids: readonly string[],
-): Promise<(ListedNotification | undefined)[]> {
+export async function readRecords(db: Db, clientToken: string, ids: readonly string[]) {
   const records = await Promise.all(ids.map((id) => readRecord(db, clientToken, id)));
   const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');
   const standings = await readStandings(db, clientToken, waiting);

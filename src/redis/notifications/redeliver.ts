@@ -41,12 +41,7 @@ const failedPerStep = 200;
  * @param atMost so many assets @param progress is told after each step how many assets are owed again
  * @returns `count`: assets that are owed again (or would be); `more`: those that are left
  */
-export async function recoverFailed(
-  db: Db,
-  clientToken: string,
-  range: Range,
-  ...bounds: Bounds
-): Promise<{ count: number; more: number }> {
+export async function recoverFailed(db: Db, clientToken: string, range: Range, ...bounds: Bounds) {
   if (!range.dryRun) await announceClaims(db, clientToken);
   return eachFailed('recoverFailed', db, clientToken, range, ...bounds);
 }

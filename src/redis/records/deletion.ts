@@ -65,8 +65,7 @@ export async function continueDeletion(db: Db, { clientToken, at }: { clientToke
 }
 
 /** Cancels what a client of notices is owed, and returns how many; the last step removes its URL and secrets. Safe to repeat. */
-export const removeNoticesUrl = (db: Db, clientToken: string): Promise<number> =>
-  repeat(db, 'cancelOwed', clientToken);
+export const removeNoticesUrl = (db: Db, clientToken: string) => repeat(db, 'cancelOwed', clientToken);
 
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
 async function repeat(db: Db, step: 'cancelOwed' | 'unlinkBeside', clientToken: string): Promise<number> {
