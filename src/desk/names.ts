@@ -18,14 +18,13 @@ export const siteUrl = (clientToken: string): string => `/desk/clients/${clientT
 
 export const hrefOf = (id: string): string => (isAccountId(id) ? `/desk/accounts/${id}` : siteUrl(id));
 
-const concurrency = 100;
-
 /** Reads the names of these ids; what has none, such as what was deleted, is left out. */
-export async function namesOf(db: Db, ids: Iterable<string>): Promise<Names> {
+export async function namesOf(db: Db, ids: Iterable<string | null | undefined>): Promise<Names> {
   const names = new Map<string, string>();
-  await mapInPages([...new Set(ids)], concurrency, async (id) => {
-    const read = () => (isAccountId(id) ? getAccount(db, id) : getClient(db, id));
-    const found = await unlessBroken<{ name: string } | undefined>(read, ignore);
+  await mapInPages([...new Set(ids)], 100, async (id) => {
+    if (!id) return;
+    const reading = isAccountId(id) ? getAccount(db, id) : getClient(db, id);
+    const found = await unlessBroken<{ name: string } | undefined>(reading, ignore);
     if (found?.name) names.set(id, found.name);
   });
   return names;
@@ -49,10 +48,7 @@ export function namesIn(db: Db, parts: readonly Part[]): Promise<Names> {
     if ('facts' in part) return Object.entries(part.facts).map(([name, value]) => idUnder(name, value));
     return part.rows.flatMap((row) => row.map((value, i) => idUnder(part.head[i] ?? '', value)));
   });
-  return namesOf(
-    db,
-    ids.filter((id) => id !== undefined),
-  );
+  return namesOf(db, ids);
 }
 
 /** Shows a customer or a site by its name, with its id behind, as a link to its page. */

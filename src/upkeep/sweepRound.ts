@@ -28,10 +28,7 @@ export class SweepRound {
   /** Works on each of these clients, some at a time; what one of them fails by does not stop the others. */
   async workOn(clients: readonly string[], work: (clientToken: string) => Promise<unknown>): Promise<void> {
     await mapInPages(clients, concurrency, (clientToken) =>
-      unlessBroken(
-        () => work(clientToken),
-        (err) => this.noteBroken(clientToken, { err }),
-      ).catch(this.noteAway),
+      unlessBroken(work(clientToken), (err) => this.noteBroken(clientToken, { err })).catch(this.noteAway),
     );
   }
 

@@ -168,8 +168,6 @@ export async function notificationOfEvent(db: Db, clientToken: string, eventId: 
   return undefined;
 }
 
-const concurrency = 50;
-
 /**
  * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`); `next` if there are more. It
  * reads only the records that are shown. A page is longer than `limit` where several clients have one position.
@@ -182,7 +180,7 @@ export async function newestNotifications(
   const { since = Number.NEGATIVE_INFINITY, limit } = filter;
   let newest: (Entry & { clientToken: string })[] = [];
   let cutOff = 0;
-  await mapInPages(clientTokens, concurrency, async (clientToken) => {
+  await mapInPages(clientTokens, 50, async (clientToken) => {
     const found: (Entry & { clientToken: string })[] = [];
     for await (const { entries } of listedEntries(db, clientToken, filter)) {
       for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
@@ -193,7 +191,7 @@ export async function newestNotifications(
     newest = last === undefined ? all : all.filter(({ position }) => byFallingScore(position, last) <= 0);
     cutOff += all.length - newest.length;
   });
-  const records = await mapInPages(newest, concurrency, ({ clientToken, ...entry }) =>
+  const records = await mapInPages(newest, 50, ({ clientToken, ...entry }) =>
     recordsOf(db, clientToken, [entry]),
   );
   return {

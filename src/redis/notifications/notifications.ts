@@ -82,21 +82,13 @@ export async function readRecords(db: Db, clientToken: string, ids: readonly str
 async function readRecord(db: Db, clientToken: string, id: string): Promise<ListedNotification | undefined> {
   const key = db.client(clientToken).notification(id);
   const names = 'asset event accepted_at state priority group by reason ended_at updated_at';
-  const {
-    asset,
-    event = '',
-    state = 'waiting',
-    group,
-    by,
-    reason,
-    ...read
-  } = await readFields(db, key, names);
+  const { asset, state = 'waiting', group, by, reason, ...read } = await readFields(db, key, names);
   if (!asset) return undefined;
   return {
     notificationId: id,
     clientToken,
     platformId: asset,
-    eventId: event,
+    eventId: read.event ?? '',
     state: state as NotificationState,
     priority: read.priority === 'backfill' ? 'backfill' : 'live',
     acceptedAt: Number(read.accepted_at),

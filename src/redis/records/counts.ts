@@ -126,14 +126,11 @@ export async function countEndpoints(
   for await (const page of clientTokens(db)) {
     const entries = page.length === 0 ? [] : await db.redis.hmget(clientIndex, ...page);
     const counting = page.map((clientToken, i) =>
-      unlessBroken(
-        () => count(clientToken, entries[i]),
-        async (err) => {
-          told.broken(clientToken, err);
-          amiss.add(clientToken);
-          await db.redis.hsetnx(clientIndex, clientToken, '\n');
-        },
-      ),
+      unlessBroken(count(clientToken, entries[i]), async (err) => {
+        told.broken(clientToken, err);
+        amiss.add(clientToken);
+        await db.redis.hsetnx(clientIndex, clientToken, '\n');
+      }),
     );
     await Promise.all(counting);
   }

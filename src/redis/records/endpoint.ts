@@ -80,14 +80,12 @@ export const isAmiss = ({ state, held, failed }: Pick<Endpoint, 'state' | 'held'
 /** Reads a client with its endpoint and URL for a list. The broken keys of one client hide no other. */
 export async function readSite<T extends { clientToken: string }>(db: Db, client: T) {
   const [health, registration] = await Promise.all([
-    unlessBroken(() => getEndpoint(db, client.clientToken), ignore),
-    unlessBroken(() => getRegistration(db, client.clientToken), ignore),
+    unlessBroken(getEndpoint(db, client.clientToken), ignore),
+    unlessBroken(getRegistration(db, client.clientToken), ignore),
   ]);
   const state = health ? siteStateOf(health, registration) : 'unreadable';
   return { ...client, state, health, registration };
 }
-
-const concurrency = 100;
 
 /** Pauses all deliveries of a client, or ends the pause; the caller wakes catch-up. @returns whether that changed anything */
 export async function setPaused(db: Db, clientToken: string, paused: boolean): Promise<boolean> {
@@ -143,11 +141,8 @@ export async function listStateChanges(
 ): Promise<StateChange[]> {
   const clientTokens = of ?? (await db.redis.smembers(db.global.clients));
   const read = (clientToken: string) =>
-    unlessBroken(
-      () => readStateChanges(db, clientToken),
-      (err) => onBroken(clientToken, err),
-    );
-  const found = await mapInPages(clientTokens, concurrency, read, restsBetweenSteps());
+    unlessBroken(readStateChanges(db, clientToken), (err) => onBroken(clientToken, err));
+  const found = await mapInPages(clientTokens, 100, read, restsBetweenSteps());
   return found
     .flatMap((changes) => changes ?? [])
     .filter((change) => change.at >= since)

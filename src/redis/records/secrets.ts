@@ -132,10 +132,7 @@ export async function requestHeaderNames(db: Db, clientToken: string) {
 }
 
 const headerNames = (names: readonly string[], prefix: string): string[] =>
-  names
-    .filter((name) => name.startsWith(prefix))
-    .map(nameOf)
-    .sort();
+  names.flatMap((name) => (name.startsWith(prefix) ? nameOf(name) : [])).sort();
 
 const nameOf = (field: string): string => field.replace(ofHeader, '');
 
