@@ -16,7 +16,7 @@ import { readSite } from '../redis/records/endpoint.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import type { Role } from '../redis/records/operatorAccess.js';
 import { type ConsoleGrant, consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
-import { act } from './act.js';
+import { act, admin, anyOrSupport, support } from './act.js';
 import { presentTime } from './present.js';
 import { sayFarewell } from './registrations.js';
 
@@ -34,7 +34,7 @@ interface NewAccount {
 /** Creates an account; only this answer has its secret. */
 export const createAccount = act(
   'account create',
-  { operator: 'admin' },
+  admin,
   async (actor, { name, scope: scopes, if_absent: ifAbsent }: NewAccount, admit) => {
     const { isNew, namesake, client_secret, ...made } = await actor.change((db) =>
       createRecord(db, { name, scopes, ifAbsent }, ({ account_id: target, ...after }) =>
@@ -53,7 +53,7 @@ export const createAccount = act(
 /** Makes a new client secret. The old one stays valid for 24 h; with `now` it ends immediately, like every token. */
 export const rotateClientSecret = act(
   'account rotate-secret',
-  { operator: 'admin' },
+  admin,
   async (actor, { account, now }: About & { now: boolean }, admit) => {
     const { accountId: target, clientId: client_id } = account;
     await admit({ target, after: { old_one_ends: now ? 'now' : 'in 24 h' } });
@@ -65,7 +65,7 @@ export const rotateClientSecret = act(
 /** Replaces the scopes of an account. If one is removed, every token ends. */
 export const setScopes = act(
   'account set',
-  { operator: 'admin' },
+  admin,
   async (actor, { account, scope: scopes }: About & { scope: string[] }, admit) => {
     const { accountId: target, name, scopes: before } = account;
     const isOther = before.includes(platformScope) !== scopes.includes(platformScope);
@@ -105,17 +105,16 @@ export const enableAccount = switching('account enable', 'admin', 'disabled', fa
 export const pauseAccount = switching('account pause', 'support', 'paused', true);
 export const resumeAccount = switching('account resume', 'support', 'paused', false);
 
-type AskedLink = Omit<ConsoleGrant, 'by' | 'maySeeSecrets'>;
+interface AskedLink extends Omit<ConsoleGrant, 'by' | 'maySeeSecrets'> {
+  disabled?: boolean;
+  origin: string;
+}
 
 /** Makes a link that opens the console of an account once. @param input.origin where browsers reach the console */
 export const makeConsoleLink = act(
   'console',
-  { publisher: 'any', operator: 'support' },
-  async (
-    actor,
-    { disabled = false, origin, scopes, ...asked }: AskedLink & { disabled?: boolean; origin: string },
-    admit,
-  ) => {
+  anyOrSupport,
+  async (actor, { disabled = false, origin, scopes, ...asked }: AskedLink, admit) => {
     if (disabled) throw new ApiError('refused', 'The account is disabled');
     const { accountId, access } = asked;
     if (accountId !== (actor.accountId ?? accountId)) throw new ApiError('unknown_account');
@@ -131,8 +130,8 @@ export const makeConsoleLink = act(
 
 export const endConsole = act(
   'console end',
-  { operator: 'support' },
-  async (actor, { accountId }: { accountId: ConsoleGrant['accountId'] }, admit) => {
+  support,
+  async (actor, { accountId }: Pick<ConsoleGrant, 'accountId'>, admit) => {
     await admit({ target: accountId });
     await actor.change((db) => endConsoleSessions(db, accountId));
     return { account_id: accountId, ended: true };
