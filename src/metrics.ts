@@ -105,17 +105,18 @@ export function createMetrics() {
     'Attempts that could not be made because of an own failure: they count against no endpoint',
     { cause: ownFailureCauses },
   );
+  const byPriority = { priority: ['live', 'backfill'] };
   const firstAttempts = histogram(
     'asset_update_accept_to_first_attempt_seconds',
     'From the acceptance of an event to the beginning of its first attempt',
     lagBuckets,
-    { priority: ['live', 'backfill'] },
+    byPriority,
   );
   const deliveries = histogram(
     'asset_update_accept_to_delivered_seconds',
     'From the acceptance of an event to the 2xx',
     lagBuckets,
-    { priority: ['live', 'backfill'] },
+    byPriority,
   );
   const ended = counter(
     'asset_update_notifications_ended_total',
@@ -182,13 +183,9 @@ export function createMetrics() {
       watchNumber(registry, name, watched[name], read),
     /** Shows the clients whose attempts this process pauses after an own failure. @param read gives the cause of each */
     watchPauses(read: () => Iterable<OwnFailureCause>): void {
-      watchEach(
-        registry,
-        'asset_update_own_failure_clients',
-        'Clients whose attempts this process cannot make now',
-        { cause: ownFailureCauses },
-        () => countBy(read()),
-      );
+      const help = 'Clients whose attempts this process cannot make now';
+      const count = () => countBy(read());
+      watchEach(registry, 'asset_update_own_failure_clients', help, { cause: ownFailureCauses }, count);
     },
   };
 }

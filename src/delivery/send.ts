@@ -82,19 +82,9 @@ async function signAndPost(deps: SendDeps, clientToken: string, taken: Taken, pe
     },
   });
   const result = await permit.post({ ...request, mayBegin: () => !isPast(taken.leaseEnds) });
-  const {
-    status,
-    error,
-    detail,
-    ours,
-    why,
-    milliseconds,
-    remoteAddress,
-    responseExcerpt: excerpt,
-    remarks,
-  } = result;
+  const { status, error, detail, ours, milliseconds, remarks } = result;
   span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? detail ?? error);
-  if (ours !== undefined) return { cause: ours, why };
+  if (ours !== undefined) return { cause: ours, why: result.why };
   deps.metrics.attempted(result, milliseconds);
   deps.history.count(clientToken, result, milliseconds);
   return {
@@ -108,8 +98,8 @@ async function signAndPost(deps: SendDeps, clientToken: string, taken: Taken, pe
       status,
       error,
       detail,
-      remote_address: remoteAddress,
-      response_excerpt: excerpt && withoutValues(excerpt, taken.url, headers),
+      remote_address: result.remoteAddress,
+      response_excerpt: result.responseExcerpt && withoutValues(result.responseExcerpt, taken.url, headers),
       remarks,
     },
   };

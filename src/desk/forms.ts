@@ -18,12 +18,14 @@ import { type DeskDoor, type DeskPage, type DeskVisit, whoIs } from './people.js
 
 export const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
 
+type Texts = Readonly<Record<string, string>>;
+
 interface FormOptions {
   /** Values that the form does not ask for. */
-  given?: Readonly<Record<string, string>>;
-  typed?: Readonly<Record<string, string>>;
+  given?: Texts;
+  typed?: Texts;
   /** Members that are chosen from a list, by what each value shows. */
-  choices?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  choices?: Readonly<Record<string, Texts>>;
   /** There is nothing that it could do now: only `before` is shown. */
   isIdle?: boolean;
   /** What follows from it, said before it is done. */
@@ -93,7 +95,7 @@ export const formUrl = (clientToken: string, name: string): string =>
  */
 export function cardsOf(
   visit: DeskVisit,
-  about: Readonly<Record<string, string>>,
+  about: Texts,
   own: Readonly<Record<string, FormOptions | undefined>> = {},
   isMeant = ({ input }: Operation) => !('platform_id' in input.shape),
 ): Piece {
@@ -126,11 +128,7 @@ function field(
   id: string,
   member: string,
   schema: z.ZodType,
-  {
-    typed = '',
-    choices,
-    isWrong,
-  }: { typed?: string; choices?: Readonly<Record<string, string>>; isWrong: boolean },
+  { typed = '', choices, isWrong }: { typed?: string; choices?: Texts; isWrong: boolean },
 ): Html {
   const isRequired = !schema.safeParse(undefined).success;
   const label = labelOf(member, schema);

@@ -42,11 +42,8 @@ export const notificationList = operation({
     const client = token === undefined ? undefined : await requireClient(operator, token);
     const limit = Math.min(options.limit, page.limit);
     const asked = { client, ...options, limit, cursor: page.after };
-    const {
-      notifications,
-      next_cursor: next,
-      complete_since: since,
-    } = await listNotifications(operator, asked);
+    const found = await listNotifications(operator, asked);
+    const { notifications, next_cursor: next, complete_since: since } = found;
     const says: string[] = [];
     if (next && page.limit > limit)
       says.push(`Showing ${limit}. More results are available: raise the limit.`);

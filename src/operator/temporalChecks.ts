@@ -79,10 +79,8 @@ async function checkServer(operator: Operator): Promise<Finding[]> {
     const { askNamespace } = await import('../temporal/connection.js');
     await askNamespace(temporal, allWithinMs);
     return await temporal.connection.withDeadline(Date.now() + allWithinMs, async () => {
-      const found = [
-        await checkNamespace(temporal, namespace),
-        await checkSearchAttributes(temporal, namespace),
-      ];
+      const found = [await checkNamespace(temporal, namespace)];
+      found.push(await checkSearchAttributes(temporal, namespace));
       const queue = await askQueue(operator);
       const workers = await countWorkers(operator, queue);
       found.push(checkSweep(queue), checkWorkers(workers, queue.refused, config));
@@ -143,10 +141,8 @@ function checkSweep({ schedule, nowMs }: Queue): Finding {
 const temporalClockMs = 120_000;
 
 async function checkTemporalClock(operator: Operator, { nowMs }: Queue): Promise<Finding[]> {
-  const redisMs = await operator
-    .db()
-    .then((db) => timeAt(db, db.global.accounts))
-    .catch(ignore);
+  const reading = operator.db().then((db) => timeAt(db, db.global.accounts));
+  const redisMs = await reading.catch(ignore);
   if (redisMs === undefined || nowMs === 0 || Math.abs(redisMs - nowMs) < temporalClockMs) return [];
   const how = redisMs > nowMs ? 'behind' : 'ahead of';
   const found = `Temporal's clock is about ${span(Math.abs(redisMs - nowMs))} ${how} Redis' clock.`;

@@ -183,11 +183,9 @@ const soon = (atMs: number | undefined) => (atMs === undefined || atMs <= Date.n
 export const faultInWords = (health: Endpoint): string =>
   health.lastFailureAt === undefined || health.failures === 0 ? '' : explainFailure(lastFailure(health)).does;
 
-const lastFailure = ({ lastError, lastDetail, lastStatus }: Endpoint) => ({
-  error: lastError,
-  detail: lastDetail,
-  status: lastStatus,
-});
+const lastFailure = ({ lastError: error, lastDetail: detail, lastStatus: status }: Endpoint) => {
+  return { error, detail, status };
+};
 
 const cancelled: Record<string, string> = {
   client_deleted: 'its site was deleted',
