@@ -221,9 +221,8 @@ function countBy(values: Iterable<string>): Record<string, number> {
 
 function combinations(labels: Labels): Record<string, string>[] {
   let all: Record<string, string>[] = [{}];
-  for (const [name, values] of Object.entries(labels)) {
+  for (const [name, values] of Object.entries(labels))
     all = all.flatMap((some) => values.map((value) => ({ ...some, [name]: value })));
-  }
   return all;
 }
 

@@ -90,9 +90,8 @@ function readHeaders(given: RequestHeaders): RequestHeaders {
     throw badParameter(`At most ${ownHeadersAtMost} headers are accepted`);
   const found = new Map<string, string>();
   for (const [name, value] of entries) {
-    if (isReservedHeader(name)) {
+    if (isReservedHeader(name))
       throw badParameter(`The header ${name} is reserved for the service, HTTP or proxies`);
-    }
     if (found.has(name.toLowerCase())) throw badParameter(`The header ${name} occurs twice`);
     found.set(name.toLowerCase(), value);
   }

@@ -191,15 +191,13 @@ const checkHead: Step = (ctx, next) => {
     throw new ApiError('malformed_request', 'The path and the query must be percent-encoded: a # as %23');
   const names = rawHeaders.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : ''));
   for (const name of ['host', 'authorization', 'content-type']) {
-    if (names.indexOf(name) !== names.lastIndexOf(name)) {
+    if (names.indexOf(name) !== names.lastIndexOf(name))
       throw new ApiError('malformed_request', `The header ${name} is repeated`);
-    }
   }
   if (httpVersion === '1.1') {
     if (headers.host === undefined) throw new ApiError('malformed_request', 'The header Host is missing');
-    if (headers.expect && !/\b100-continue\b/i.test(headers.expect)) {
+    if (headers.expect && !/\b100-continue\b/i.test(headers.expect))
       throw new ApiError('expectation_failed', 'The header Expect allows only 100-continue');
-    }
   }
   return next();
 };

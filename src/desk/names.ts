@@ -66,9 +66,8 @@ export async function shownParts(db: Db, parts: readonly Part[]): Promise<Piece>
 
 function shownPart(part: Part, names: Names): Piece {
   if (typeof part === 'string') return part.split('\n').map((line) => html`<p>${line}</p>`);
-  if ('lead' in part) {
+  if ('lead' in part)
     return html`<div class="notice ${part.tone}"><p class="lead"><strong>${part.lead}</strong> ${part.text}</p></div>`;
-  }
   if ('facts' in part) {
     const facts = givenFacts(part.facts).map(
       ([name, value]) => html`<dt>${name}</dt><dd>${shownValue(name, value, names)}</dd>`,

@@ -84,9 +84,8 @@ const types: Record<string, string> = {
 
 function formatPath(at: string, path: readonly PropertyKey[]): string {
   let text = at;
-  for (const part of path) {
+  for (const part of path)
     text += typeof part === 'number' ? `[${part}]` : `${text === '' ? '' : '.'}${String(part)}`;
-  }
   return text === '' ? 'body' : text;
 }
 

@@ -122,9 +122,8 @@ export class SystemNames {
     const reasons: unknown[] = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
     const isAnswered = found.length > 0 || !reasons.every(isUnanswered);
     if (isAnswered) this.#answeredAtMs = performance.now();
-    if (found.length > 0) {
+    if (found.length > 0)
       return found.map(({ address, ttl }) => ({ address, family: isIP(address), ttlSeconds: ttl }));
-    }
     const reason = mostTelling(reasons);
     const { failure } = lookupFailed(reason);
     if (!isAnswered && (await this.isResolverSilent(askedAtMs))) {

@@ -60,9 +60,8 @@ function buildLinks(events: readonly ClaimedEvent[], publicUrl: string): string 
 
 function buildSummary(events: readonly ClaimedEvent[]): string {
   const [only] = events;
-  if (events.length === 1 && only !== undefined) {
+  if (events.length === 1 && only !== undefined)
     return `asset-update of ${asCode(only.platformId.slice(0, 80))} to ${asCode(only.clientToken)}`;
-  }
   return `${events.length} events of ${new Set(events.map((e) => e.clientToken)).size} clients`;
 }
 

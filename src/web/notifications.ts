@@ -211,9 +211,8 @@ async function askedAsset({ ctx, client }: Site, db: PageDeps['db']) {
 
 function explanation({ here, reader }: Site, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
-  if (!isKnown(why)) {
+  if (!isKnown(why))
     return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it, and no kept notification has such a part in its id.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
-  }
   return [
     lastEvent === undefined
       ? notice('warn', 'The decision about its last event is older than what is kept.')

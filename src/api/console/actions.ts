@@ -39,9 +39,8 @@ const recoverHours = { ...spanHours, '90 days': 2160 };
 /** GET /console/sites/{site}/actions */
 export const actions: SitePart = async (site, deps) => {
   const { client, access, formToken, here, registration, reader } = site;
-  if (access === 'read') {
+  if (access === 'read')
     return html`<div class="notice"><p>This session may look, but not change or send anything.</p></div>`;
-  }
   const signAlongUntil = await previousSigningSecretsUntil(deps.db, client.clientToken);
   const form = (name: string, label: string, fields?: Piece): Html =>
     actionForm(`${here}/${name}`, formToken, label, fields);

@@ -67,9 +67,8 @@ export function tokenRefused(token: string | undefined, wrong?: RegExp): ApiErro
 
 /** Says what is wrong with a text that can be no token; undefined if it can. */
 function describeForm(token: string, wrong = /[^A-Za-z0-9_-]/u): string | undefined {
-  if (/^(undefined|null|none)$/i.test(token)) {
+  if (/^(undefined|null|none)$/i.test(token))
     return `The access token is the word ${token}: the caller has sent an empty variable`;
-  }
   const [odd] = wrong.exec(token) ?? [];
   if (odd === undefined) return undefined;
   return `The access token has the character ${shownCharacter(odd)}, which no token has: send it as it was answered`;
