@@ -88,8 +88,7 @@ async function noticesOf(db: Db, account: Account) {
 const switching = (title: string, operator: Role, field: 'disabled' | 'paused', value: boolean) =>
   act(title, { operator }, async (actor, { account }: About, admit) => {
     const { accountId, name } = account;
-    const before = { [field]: account[field] };
-    await admit({ target: accountId, before, after: { [field]: value } });
+    await admit({ target: accountId, before: { [field]: account[field] }, after: { [field]: value } });
     const clients = await actor.change((db) => setStopped(db, accountId, field, value));
     // One warning is enough: where Temporal does not answer, the sweep wakes all.
     for (const { clientToken } of clients) if (!(await actor.wake(clientToken))) break;

@@ -122,8 +122,7 @@ export const setBounds = act(
     if (actor.by === 'publisher' && Object.keys(bounds).some((name) => name !== 'quiet_seconds'))
       throw new ApiError('insufficient_scope', 'Only operators change the bounds of a client');
     const client = await getClient(await actor.db(), clientToken);
-    const before = client && boundsOf(client);
-    await admit({ before, after: bounds }, { sets: true });
+    await admit({ before: client && boundsOf(client), after: bounds }, { sets: true });
     return presentClient(await actor.change((db) => setClient(db, clientToken, bounds)));
   },
 );

@@ -103,8 +103,7 @@ async function switched(actor: Actor, { clientToken }: Subject, admit: Admit, af
   const { by } = actor;
   const db = await actor.db();
   const from = (await getEndpoint(db, clientToken)).state;
-  const counted = { sends: 1 } as const;
-  await admit({ before: { state: from }, after, about: {} }, counted);
+  await admit({ before: { state: from }, after, about: {} }, { sends: 1 });
   await actor.change(async (own) => {
     if (by === 'operator') await setPaused(own, clientToken, after.paused);
     if (!after.paused) await resumeEndpoint(own, clientToken, by);

@@ -241,8 +241,7 @@ export const resend = act(
     if (!dry_run && count > 0) {
       const { state, platform_id, since, until } = filter;
       const times = { since: presentTime(since), until: presentTime(until) };
-      const after = { count, state, platform_id, failure, ...times };
-      await admit({ after });
+      await admit({ after: { count, state, platform_id, failure, ...times } });
       const due = await mapInPages([...newest.values()], 50, (id) =>
         actor.change((own) => redeliverNotification(own, clientToken, id)),
       );

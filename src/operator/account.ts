@@ -204,8 +204,7 @@ const present = ({ accountId: account_id, name, clientId: client_id, scopes, dis
 /** Finds an account by its id, its client id or one of its clients. @throws Refused */
 async function findAccount(operator: Operator, named: string): Promise<Account> {
   const db = await operator.db();
-  const ids = [named, accountIdOf(named), (await getClient(db, named))?.accountId];
-  for (const id of ids) {
+  for (const id of [named, accountIdOf(named), (await getClient(db, named))?.accountId]) {
     const account = id === undefined ? undefined : await getAccount(db, id);
     if (account !== undefined) return account;
   }

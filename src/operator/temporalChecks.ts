@@ -1,6 +1,7 @@
 /** Asks Temporal for `status` and `doctor`: the namespace, its search attributes, the sweep's schedule, the workers. */
 import type { Client, Connection } from '@temporalio/client';
 import type { Config } from '../config.js';
+import { except } from '../promises.js';
 import { timeAt } from '../redis/connection/db.js';
 import { ignore } from '../redis/connection/unavailable.js';
 import { minutesRead, readMinutes, refusedCalls, refusedStarts } from '../redis/records/minutes.js';
@@ -175,9 +176,7 @@ export async function askQueue(operator: Operator) {
   const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: name } = operator.config();
   const { workflowIds } = await import('../temporal/workflowIds.js');
   const { ScheduleNotFoundError } = await import('@temporalio/client');
-  const unlessAbsent = (err: unknown) => {
-    if (!(err instanceof ScheduleNotFoundError)) throw err;
-  };
+  const unlessAbsent = except((err) => err instanceof ScheduleNotFoundError);
   let refused: string | undefined;
   const unlessRefused = async (err: unknown) => {
     const { explainTemporal } = await import('../temporal/refusal.js');

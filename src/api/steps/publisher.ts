@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../../http/apiError.js';
 import { shownCharacter } from '../../http/errors.js';
 import { Remembered } from '../../http/rates.js';
+import { except } from '../../promises.js';
 import type { Db } from '../../redis/connection/db.js';
 import { ignore, isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { type AccessToken, findAccessToken, shareReads } from '../../redis/records/accessTokens.js';
@@ -96,10 +97,8 @@ export async function requireSigningSecretsScope(db: Db, token: AccessToken): Pr
 
 /** Returns whether a caller may see and change secrets, and has request headers sent where it says. */
 export const maySeeSecrets = (db: Db, token: AccessToken): Promise<boolean> =>
-  requireSigningSecretsScope(db, token).then(
-    () => true,
-    (err: unknown) => {
-      if (err instanceof ApiError) return false;
-      throw err;
-    },
-  );
+  requireSigningSecretsScope(db, token)
+    .then(() => true)
+    .catch(except(isRefusal, () => false));
+
+const isRefusal = (err: unknown) => err instanceof ApiError;

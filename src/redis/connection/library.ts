@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import { shared } from '../../constants.js';
+import { except } from '../../promises.js';
 import { luaName, readers, type ScriptArgument } from './arguments.js';
 import { clientBase, clientKeys } from './keys.js';
 import type { Nodes } from './nodes.js';
@@ -87,8 +88,5 @@ export function evaluate<Answer = unknown>(
 }
 
 /** Loads the library into a server, unless it has the library. @throws errors of Redis */
-export async function loadLibrary(server: Redis): Promise<unknown> {
-  return await server.call('FUNCTION', ['LOAD', library]).catch((err: unknown) => {
-    if (!isLoaded(err)) throw err;
-  });
-}
+export const loadLibrary = (server: Redis): Promise<unknown> =>
+  server.call('FUNCTION', ['LOAD', library]).catch(except(isLoaded));

@@ -66,8 +66,7 @@ function eachFailed(script: 'recoverFailed' | 'dismissFailed') {
     }
     const rest = restsBetweenSteps();
     for (let count = 0; ; ) {
-      const step = Math.min(failedPerStep, atMost - count);
-      const args = [...span, step];
+      const args = [...span, Math.min(failedPerStep, atMost - count)];
       const [done, more] = await runScript<[number, number]>(db, script, clientToken, args);
       count += done;
       if (more === 0 || count >= atMost) return { count, more };

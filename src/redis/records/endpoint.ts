@@ -60,8 +60,7 @@ export interface Endpoint {
 
 export function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
   const { maxInFlight, drainPerSecond, keepFailedMs } = db.settings;
-  const args = [maxInFlight, drainPerSecond, keepFailedMs];
-  return askScript(db, 'endpoint', clientToken, args);
+  return askScript(db, 'endpoint', clientToken, [maxInFlight, drainPerSecond, keepFailedMs]);
 }
 
 /** The states that people see: an endpoint without a URL has no state of its own. */

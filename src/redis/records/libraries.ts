@@ -6,6 +6,7 @@
  */
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
+import { except } from '../../promises.js';
 import { type Db, timeAt } from '../connection/db.js';
 import { evaluate, libraryName } from '../connection/library.js';
 import { onOwnConnection } from '../connection/nodes.js';
@@ -50,14 +51,10 @@ async function deleteUnused(db: Db): Promise<string[]> {
 
 async function deleteFrom(server: Redis, names: readonly string[]): Promise<void> {
   const there = new Set(await namesIn(server));
+  // Another process that starts was faster.
   for (const name of names)
-    if (there.has(name)) await server.call('FUNCTION', ['DELETE', name]).catch(unlessDeleted);
+    if (there.has(name)) await server.call('FUNCTION', ['DELETE', name]).catch(except(isDeleted));
 }
-
-/** Another process that starts was faster. */
-const unlessDeleted = (err: unknown) => {
-  if (!isDeleted(err)) throw err;
-};
 
 /** Returns how many libraries of this service a server has, and of these how many this installation has noted. @throws errors of Redis */
 export async function countLibraries(db: Db, server: Redis): Promise<{ all: number; noted: number }> {
