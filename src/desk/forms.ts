@@ -10,7 +10,7 @@ import { capital, formGroups, sentence } from '../operator/terminal.js';
 import { isAllowed } from '../redis/records/operatorAccess.js';
 import type { Sent } from '../web/door.js';
 import { type Html, html, type Piece } from '../web/html.js';
-import { actionForm, noResult } from '../web/page.js';
+import { actionForm, hidden, noResult } from '../web/page.js';
 import { checkedInput, requireRole } from './calls.js';
 import { csvOf } from './csv.js';
 import { shownParts, siteUrl } from './names.js';
@@ -55,7 +55,7 @@ export function operationForm(
   );
   const fields = members.map(([member, schema]) => {
     const value = given[member];
-    if (value !== undefined) return html`<input type="hidden" name="${member}" value="${value}">`;
+    if (value !== undefined) return hidden(member, value);
     const shown = { typed: typed[member], choices: choices[member], isWrong: member === wrong };
     return field(id(member), member, schema, shown);
   });
@@ -73,7 +73,7 @@ export function operationForm(
   const why =
     given.reason === undefined
       ? one('reason', `Why ${name.charAt(0).toLowerCase()}${name.slice(1)}? (one line, for the audit)`)
-      : html`<input type="hidden" name="reason" value="${given.reason}">`;
+      : hidden('reason', given.reason);
   const form = actionForm(action, formToken, button, [fields, typedOut, why], isFinal);
   // What is about something else by now is renewed with the page: there is nothing that somebody may have written.
   const isAllGiven = given.reason !== undefined && members.every(([member]) => given[member] !== undefined);
@@ -257,9 +257,8 @@ function countedForm(operation: Operation, formToken: string, typed: Record<stri
   const { count, since, until } = value as { count: number; since: string | null; until: string };
   if (count === 0) return '';
   const times = { ...(since !== null && { since }), until };
-  const fields = Object.entries({ ...typed, ...times, counted: 'true' }).map(
-    ([name, given]) => html`<input type="hidden" name="${name}" value="${given}">`,
-  );
+  const given = Object.entries({ ...typed, ...times, counted: 'true' });
+  const fields = given.map(([name, one]) => hidden(name, one));
   const [, verb = ''] = nameOf(operation).split(' ');
   return [actionForm(pathOf(operation), formToken, `${capital(verb)} ${count.toLocaleString('en')}`, fields)];
 }

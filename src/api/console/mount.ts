@@ -8,7 +8,7 @@ import { createDoor, redirect, type Visit } from '../../web/door.js';
 import { html, type Piece } from '../../web/html.js';
 import { explainedAsset, listedNotifications, notificationPage } from '../../web/notifications.js';
 import { overview } from '../../web/overview.js';
-import { actionForm, type Frame, noResult, type PageAnswer } from '../../web/page.js';
+import { actionForm, type Frame, hidden, noResult, type PageAnswer } from '../../web/page.js';
 import { home, type PageDeps, type Site, type SitePages, siteUrl, tabPage } from '../../web/site.js';
 import { count, publisherAt } from '../../web/words.js';
 import { findNoticesClient } from '../call.js';
@@ -126,7 +126,7 @@ async function findClient<From extends Visit<ConsoleSession>>(deps: ApiDeps, vis
 
 function recovery({ health, access, formToken, here }: Site, path: string, sinceMs: number): Piece {
   if (access !== 'full') return '';
-  const since = html`<input type="hidden" name="since" value="${new Date(sinceMs).toISOString()}">`;
+  const since = hidden('since', new Date(sinceMs).toISOString());
   const words = `Recover ${count(health.failed, 'video')}`;
   return [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, words, since)];
 }
