@@ -179,8 +179,7 @@ export function createMetrics() {
     tokenMinted: () => tokens.inc(),
     eventAnswered: (result: EventResult) => events.inc({ result }),
     /** Shows a number of this process, read at each scrape; undefined leaves the metric out of that scrape. */
-    watch: (name: WatchedMetric, read: () => number | undefined | Promise<number | undefined>) =>
-      watchNumber(registry, name, watched[name], read),
+    watch: (name: WatchedMetric, read: Read<number>) => watchNumber(registry, name, watched[name], read),
     /** Shows the clients whose attempts this process pauses after an own failure. @param read gives the cause of each */
     watchPauses(read: () => Iterable<OwnFailureCause>): void {
       const help = 'Clients whose attempts this process cannot make now';
@@ -190,22 +189,27 @@ export function createMetrics() {
   };
 }
 
+type Read<Value> = () => Value | undefined | Promise<Value | undefined>;
+
 /** Shows a number for each value of one label: 0 where `read` has none. `read` answering undefined leaves all out. */
 export function watchEach(
   registry: Registry,
   name: string,
   help: string,
   label: Labels,
-  read: () => Record<string, number> | undefined | Promise<Record<string, number> | undefined>,
+  read: Read<Record<string, number>>,
 ): void {
+  const labelNames = Object.keys(label);
   new Gauge({
     name,
     help,
-    labelNames: Object.keys(label),
+    labelNames,
     registers: [registry],
     async collect() {
       const numbers = await read();
       this.reset();
+      // Without a label it would show 0.
+      if (numbers === undefined && labelNames.length === 0) this.remove();
       if (numbers === undefined) return;
       for (const labels of combinations(label))
         this.set(labels, numbers[Object.values(labels)[0] ?? ''] ?? 0);
@@ -226,20 +230,9 @@ function combinations(labels: Labels): Record<string, string>[] {
   return all;
 }
 
-export function watchNumber(
-  registry: Registry,
-  name: string,
-  help: string,
-  read: () => number | undefined | Promise<number | undefined>,
-): void {
-  new Gauge({
-    name,
-    help,
-    registers: [registry],
-    async collect() {
-      const value = await read();
-      if (value === undefined) this.remove();
-      else this.set(value);
-    },
+/** Shows one number; undefined leaves it out. */
+export const watchNumber = (registry: Registry, name: string, help: string, read: Read<number>): void =>
+  watchEach(registry, name, help, {}, async () => {
+    const value = await read();
+    return value === undefined ? undefined : { '': value };
   });
-}
