@@ -26,17 +26,19 @@ export const newClientToken = () => randomBytes(9).toString('base64url').replace
 
 const idBytes = 16;
 
+export interface PublishedEvent {
+  clientToken: string;
+  platformId: string;
+  eventId: string;
+  segments: readonly string[];
+}
+
 /**
  * Returns the id of the notification that an event may make. It is derived from client, asset, event id and segments,
  * so that every process and every retry computes the same id. The order of segments and repeats among them
  * have no meaning.
  */
-export function notificationId(event: {
-  clientToken: string;
-  platformId: string;
-  eventId: string;
-  segments: readonly string[];
-}): string {
+export function notificationId(event: PublishedEvent): string {
   const parts = [event.clientToken, event.platformId, event.eventId, ...new Set([...event.segments].sort())];
   let all = '';
   for (const part of parts) all += `${Buffer.byteLength(part)}:${part}`;

@@ -83,8 +83,7 @@ export const listNotifications = act(
 );
 
 /** Returns a page, the cursor of the next one if more may follow, and since when the list is complete. @throws ApiError 400 for a wrong cursor */
-export async function readPage(db: Db, client: Subject, asked: Listed, onPiece?: OnPiece) {
-  const { clientToken } = client;
+export async function readPage(db: Db, { clientToken }: Subject, asked: Listed, onPiece?: OnPiece) {
   const { order, behind, ...filter } = filterOf(asked, clientToken);
   const { notifications, next } = await listRecords(db, clientToken, { ...filter, behind }, onPiece);
   return {

@@ -93,6 +93,7 @@ export const notificationCancel = actOperation({
   shown: ({ notification_id: id }) => [`${id} is cancelled.`],
 });
 
+const counted = { client_token: anyClient, count: integer(17), dry_run: yesOrNo(false) };
 const noneFailed = 'none failed then, or each was recovered, dismissed or has a newer one since';
 
 const ofFailed = (act: typeof recover, verb: string, done: string, does: string) =>
@@ -179,9 +180,7 @@ export const notificationResend = actOperation({
     }),
   ),
   answers: z.object({
-    client_token: anyClient,
-    count: integer(17),
-    dry_run: yesOrNo(false),
+    ...counted,
     since: time().nullable(),
     until: time(),
     has_more: yesOrNo(false, 'Whether more may match than were looked at.'),
@@ -207,9 +206,7 @@ function range(verb: string, ended: string, untilDefault: string) {
     fields,
     input: inOrder(fields),
     answers: z.object({
-      client_token: anyClient,
-      count: integer(17),
-      dry_run: yesOrNo(false),
+      ...counted,
       more: integer(3, 'So many are left: repeat it.').optional(),
       at_least: yesOrNo(false, 'Whether there are more than `count`: not all were counted.').optional(),
       left_out: integer(0, 'Those that were owed again in the last 10 minutes.').optional(),
