@@ -8,7 +8,7 @@ import { ofIntake, type Refused, readFacts } from './health.js';
 import { rangeTags } from './keys.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
-import { firstAnswer, onOwnConnection } from './nodes.js';
+import { firstAnswer, onOwnConnection, whileOpen } from './nodes.js';
 import {
   explainRefusals,
   ignore,
@@ -140,13 +140,11 @@ const retryMs = 20;
 
 /** Looks at the store every few seconds, until it is closed: it may refuse, or lose its data, while nobody calls. */
 export function watchStore(db: Db, everyMs = 5000): void {
-  const timer = setInterval(() => {
+  whileOpen(db.redis, everyMs, () =>
     tryNeeds(db, db.health.refused().length === 0)
       .then(() => checkMarks(db))
-      .catch(ignore);
-  }, everyMs);
-  timer.unref();
-  db.redis.once('end', () => clearInterval(timer));
+      .catch(ignore),
+  );
 }
 
 /**

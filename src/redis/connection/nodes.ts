@@ -51,6 +51,12 @@ export async function onOwnConnection<T>(server: Redis, work: (own: Redis) => Pr
   return await work(own).finally(() => own.disconnect());
 }
 
+/** Works again and again until a connection is closed for good. */
+export function whileOpen(redis: Redis | Cluster, everyMs: number, work: () => unknown): void {
+  const timer = setInterval(work, everyMs).unref();
+  redis.once('end', () => clearInterval(timer));
+}
+
 /** A connection without an answer for this much longer than a command may take is dead, and is replaced. */
 const deadAfterMs = 500;
 
@@ -226,11 +232,7 @@ function openCluster(
   });
   cluster.on('error', ignore);
   // The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0).
-  const timer = setInterval(() => {
-    if (cluster.status === 'ready') cluster.refreshSlotsCache();
-  }, refreshSlotsMs);
-  timer.unref();
-  cluster.once('end', () => clearInterval(timer));
+  whileOpen(cluster, refreshSlotsMs, () => cluster.status === 'ready' && cluster.refreshSlotsCache());
   return {
     redis: cluster as unknown as Redis,
     nodes: {

@@ -9,7 +9,7 @@ import type { Logger } from '../../log.js';
 import { except } from '../../promises.js';
 import { type Db, timeAt } from '../connection/db.js';
 import { evaluate, libraryName } from '../connection/library.js';
-import { onOwnConnection } from '../connection/nodes.js';
+import { onOwnConnection, whileOpen } from '../connection/nodes.js';
 import { ignore, isDeleted } from '../connection/unavailable.js';
 
 const prefix = 'library:';
@@ -23,9 +23,7 @@ export async function joinLibraries(db: Db, log: Logger): Promise<void> {
     const noted = [prefix + libraryName, await timeAt(db, installation)];
     await evaluate(db, 'noteInstallation', [installation], noted);
   };
-  const timer = setInterval(() => void say().catch(ignore), sayEveryMs);
-  timer.unref();
-  db.redis.once('end', () => clearInterval(timer));
+  whileOpen(db.redis, sayEveryMs, () => say().catch(ignore));
   try {
     await say();
     const left = await deleteUnused(db);
