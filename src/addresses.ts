@@ -118,9 +118,8 @@ export function readTemporalVariables(given: Record<string, string>): {
   certificatesEndAtMs: number;
 } {
   // The library reads any other text as false: a key would be sent without TLS.
-  if (!/^(true|false|1|0)$/.test(given.TEMPORAL_TLS ?? 'true')) {
+  if (!/^(true|false|1|0)$/.test(given.TEMPORAL_TLS ?? 'true'))
     throw new Error('TEMPORAL_TLS: must be true or false');
-  }
   // It takes a file that does not exist for an empty one.
   if (!existsSync(given.TEMPORAL_CONFIG_FILE ?? '.'))
     throw new Error('TEMPORAL_CONFIG_FILE: there is no such file');

@@ -36,12 +36,7 @@ const port = number({ from: 1, to: 65_535, isWhole: true });
 const flag = oneOf('true', 'false', '1', '0', '').transform((v) => v === 'true' || v === '1');
 const positive = number({});
 const seconds = number({ to: 366 * 86_400 });
-const list = z.string().transform((v) =>
-  v
-    .split(',')
-    .map((s) => s.trim())
-    .filter(Boolean),
-);
+const list = z.string().transform((v) => v.split(',').flatMap((s) => s.trim() || []));
 const listOf = (isValid: (item: string) => boolean, items: string) =>
   list.refine((l) => l.every(isValid), { message: `must be a comma-separated list of ${items}` });
 const scheduleSeconds = listOf((s) => Number(s) > 0 && Number.isFinite(Number(s)), 'positive seconds')
@@ -80,8 +75,7 @@ function isEncoded(text: string): boolean {
 }
 
 /** Only a provider on this machine may use http. */
-const isSafeIssuer = (url: string): boolean =>
-  /^https:|^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(url);
+const isSafeIssuer = (url: string) => /^https:|^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/.test(url);
 
 /** The name of a claim may be an address, or a URN with colons (Zitadel). */
 const rolesPattern = /^((?:https?:\/\/|urn:)[^=,]*|[^:]+):((?:[^=,]+=(?:look|support|admin),?)+)$/;
@@ -176,27 +170,23 @@ export const environmentSchema = z.object({
 const always = { when: () => true };
 const settings = environmentSchema.superRefine((given, ctx) => {
   const wrong = (name: string, message: string) => ctx.addIssue({ code: 'custom', path: [name], message });
-  if (/^rediss?\+cluster:/.test(given.REDIS_URL) && /[{}]/.test(given.KEY_PREFIX)) {
+  if (/^rediss?\+cluster:/.test(given.REDIS_URL) && /[{}]/.test(given.KEY_PREFIX))
     wrong('KEY_PREFIX', 'must have no braces: in a cluster they would put every key on one node');
-  }
   try {
     if (readRedisCertificate(given) && !given.REDIS_URL.startsWith('rediss'))
       wrong('REDIS_CERTIFICATE_FILE', 'needs TLS: begin REDIS_URL with rediss');
   } catch (err) {
     wrong('REDIS_CERTIFICATE_FILE', messageOf(err));
   }
-  if (given.REDIS_DURABILITY === 'trusted' && given.REDIS_ACK_REPLICAS > 0) {
+  if (given.REDIS_DURABILITY === 'trusted' && given.REDIS_ACK_REPLICAS > 0)
     wrong('REDIS_ACK_REPLICAS', 'must be 0 with REDIS_DURABILITY=trusted, which asks nothing');
-  }
-  if ((given.OPERATOR_OIDC_ISSUER === undefined) !== (given.OPERATOR_OIDC_CLIENT_ID === undefined)) {
+  if ((given.OPERATOR_OIDC_ISSUER === undefined) !== (given.OPERATOR_OIDC_CLIENT_ID === undefined))
     wrong('OPERATOR_OIDC_CLIENT_ID', 'must be set together with OPERATOR_OIDC_ISSUER');
-  }
   // Earlier the asset may still be owed, or the record of its last notification may still exist.
   const fewest = given.OWED_RETENTION_DAYS + idKeptDays;
   const { SEGMENT_RETENTION_DAYS: days = fewest } = given;
-  if (days > 0 && days < fewest) {
+  if (days > 0 && days < fewest)
     wrong('SEGMENT_RETENTION_DAYS', `must be at least ${fewest} (OWED_RETENTION_DAYS + ${idKeptDays})`);
-  }
 }, always);
 
 /** The settings and the constants; the last two are what Temporal's library reads from the variables `TEMPORAL_*`. */

@@ -22,22 +22,23 @@ export const isNoticesClient = (value: string): value is ClientToken => /^notice
 export const newAccountId = (): AccountId => `acc_${randomBytes(9).toString('base64url')}` as AccountId;
 export const newEventId = (): string => `evt-${randomBytes(12).toString('hex')}`;
 /** Without a `-` at its beginning: programs of the command line would take the token for an option. */
-export const newClientToken = (): ClientToken =>
-  randomBytes(9).toString('base64url').replace(/^-/, 'x') as ClientToken;
+export const newClientToken = () => randomBytes(9).toString('base64url').replace(/^-/, 'x') as ClientToken;
 
 const idBytes = 16;
+
+export interface PublishedEvent {
+  clientToken: string;
+  platformId: string;
+  eventId: string;
+  segments: readonly string[];
+}
 
 /**
  * Returns the id of the notification that an event may make. It is derived from client, asset, event id and segments,
  * so that every process and every retry computes the same id. The order of segments and repeats among them
  * have no meaning.
  */
-export function notificationId(event: {
-  clientToken: string;
-  platformId: string;
-  eventId: string;
-  segments: readonly string[];
-}): string {
+export function notificationId(event: PublishedEvent): string {
   const parts = [event.clientToken, event.platformId, event.eventId, ...new Set([...event.segments].sort())];
   let all = '';
   for (const part of parts) all += `${Buffer.byteLength(part)}:${part}`;
@@ -62,9 +63,8 @@ export function segmentFingerprints(segments: readonly string[]): Buffer {
   const packed = Buffer.allocUnsafe(distinct.size * shared.fingerprintBytes);
   let at = 0;
   // A string with one character per byte takes a third of the time of a buffer.
-  for (const segment of distinct) {
+  for (const segment of distinct)
     at += packed.write(hash('sha256', segment, 'binary'), at, shared.fingerprintBytes, 'latin1');
-  }
   return packed;
 }
 

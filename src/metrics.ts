@@ -105,17 +105,18 @@ export function createMetrics() {
     'Attempts that could not be made because of an own failure: they count against no endpoint',
     { cause: ownFailureCauses },
   );
+  const byPriority = { priority: ['live', 'backfill'] };
   const firstAttempts = histogram(
     'asset_update_accept_to_first_attempt_seconds',
     'From the acceptance of an event to the beginning of its first attempt',
     lagBuckets,
-    { priority: ['live', 'backfill'] },
+    byPriority,
   );
   const deliveries = histogram(
     'asset_update_accept_to_delivered_seconds',
     'From the acceptance of an event to the 2xx',
     lagBuckets,
-    { priority: ['live', 'backfill'] },
+    byPriority,
   );
   const ended = counter(
     'asset_update_notifications_ended_total',
@@ -178,20 +179,17 @@ export function createMetrics() {
     tokenMinted: () => tokens.inc(),
     eventAnswered: (result: EventResult) => events.inc({ result }),
     /** Shows a number of this process, read at each scrape; undefined leaves the metric out of that scrape. */
-    watch: (name: WatchedMetric, read: () => number | undefined | Promise<number | undefined>) =>
-      watchNumber(registry, name, watched[name], read),
+    watch: (name: WatchedMetric, read: Read<number>) => watchNumber(registry, name, watched[name], read),
     /** Shows the clients whose attempts this process pauses after an own failure. @param read gives the cause of each */
     watchPauses(read: () => Iterable<OwnFailureCause>): void {
-      watchEach(
-        registry,
-        'asset_update_own_failure_clients',
-        'Clients whose attempts this process cannot make now',
-        { cause: ownFailureCauses },
-        () => countBy(read()),
-      );
+      const help = 'Clients whose attempts this process cannot make now';
+      const count = () => countBy(read());
+      watchEach(registry, 'asset_update_own_failure_clients', help, { cause: ownFailureCauses }, count);
     },
   };
 }
+
+type Read<Value> = () => Value | undefined | Promise<Value | undefined>;
 
 /** Shows a number for each value of one label: 0 where `read` has none. `read` answering undefined leaves all out. */
 export function watchEach(
@@ -199,16 +197,19 @@ export function watchEach(
   name: string,
   help: string,
   label: Labels,
-  read: () => Record<string, number> | undefined | Promise<Record<string, number> | undefined>,
+  read: Read<Record<string, number>>,
 ): void {
+  const labelNames = Object.keys(label);
   new Gauge({
     name,
     help,
-    labelNames: Object.keys(label),
+    labelNames,
     registers: [registry],
     async collect() {
       const numbers = await read();
       this.reset();
+      // Without a label it would show 0.
+      if (numbers === undefined && labelNames.length === 0) this.remove();
       if (numbers === undefined) return;
       for (const labels of combinations(label))
         this.set(labels, numbers[Object.values(labels)[0] ?? ''] ?? 0);
@@ -224,26 +225,14 @@ function countBy(values: Iterable<string>): Record<string, number> {
 
 function combinations(labels: Labels): Record<string, string>[] {
   let all: Record<string, string>[] = [{}];
-  for (const [name, values] of Object.entries(labels)) {
+  for (const [name, values] of Object.entries(labels))
     all = all.flatMap((some) => values.map((value) => ({ ...some, [name]: value })));
-  }
   return all;
 }
 
-export function watchNumber(
-  registry: Registry,
-  name: string,
-  help: string,
-  read: () => number | undefined | Promise<number | undefined>,
-): void {
-  new Gauge({
-    name,
-    help,
-    registers: [registry],
-    async collect() {
-      const value = await read();
-      if (value === undefined) this.remove();
-      else this.set(value);
-    },
+/** Shows one number; undefined leaves it out. */
+export const watchNumber = (registry: Registry, name: string, help: string, read: Read<number>): void =>
+  watchEach(registry, name, help, {}, async () => {
+    const value = await read();
+    return value === undefined ? undefined : { '': value };
   });
-}

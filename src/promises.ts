@@ -15,6 +15,14 @@ export function withTimeout<T, Late = never>(
   });
 }
 
+/** Returns what `catch` does: an error that is meant becomes the answer, undefined by default, and every other is thrown on. */
+export const except =
+  <T = undefined>(isMeant: (err: unknown) => boolean, answer?: () => T) =>
+  (err: unknown): T => {
+    if (!isMeant(err)) throw err;
+    return answer?.() as T;
+  };
+
 /** Maps every item, at most `concurrency` at a time, in order: bounded, so that a long list does not flood a server. @param rest is awaited between */
 export async function mapInPages<T, R>(
   items: readonly T[],

@@ -110,9 +110,8 @@ export function watchCounts({ registry }: { registry: Registry }, read: () => Pr
       });
     return underWay;
   };
-  for (const [name, [help, value]] of Object.entries(counted)) {
+  for (const [name, [help, value]] of Object.entries(counted))
     watchNumber(registry, name, help, async () => value(await counts()));
-  }
   const byState = 'Registrations by the state of their endpoint';
   watchEach(registry, 'asset_update_endpoints', byState, { state: endpointStates }, async () => {
     return (await counts()).endpoints;

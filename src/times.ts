@@ -16,9 +16,8 @@ export function readTime(text: string): number | string {
     return `must be a time such as 2026-01-31T12:00:00Z${hint}`;
   }
   const dayMs = Date.parse(`${day}T00:00:00Z`);
-  if (Number.isNaN(dayMs) || !new Date(dayMs).toISOString().startsWith(day)) {
+  if (Number.isNaN(dayMs) || !new Date(dayMs).toISOString().startsWith(day))
     return 'names a day that does not exist';
-  }
   if (text === day) return dayMs;
   if (zone === undefined) return 'has no time zone: add Z or an offset such as +01:00';
   if (leap === undefined) return Date.parse(text.toUpperCase());
@@ -39,5 +38,4 @@ export const momentIn = (ms: number): Moment => ({
 });
 
 /** Returns whether one of the clocks says so. (`os.uptime` has both virtues; it reads a file, which takes 7 us.) */
-export const isPast = ({ steadyMs, wallMs }: Moment): boolean =>
-  performance.now() > steadyMs || Date.now() > wallMs;
+export const isPast = ({ steadyMs, wallMs }: Moment) => performance.now() > steadyMs || Date.now() > wallMs;

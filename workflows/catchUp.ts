@@ -63,9 +63,8 @@ function makeMemo(clientToken: string, result: Drained) {
   return { what, owed, since, why: explain(result), next };
 }
 
-function explain({ reason, lastError }: Drained): string {
-  return lastError === undefined ? reason : `${reason} (last error: ${lastError})`;
-}
+const explain = ({ reason, lastError }: Drained): string =>
+  lastError === undefined ? reason : `${reason} (last error: ${lastError})`;
 
 function describe(result: Drained): string {
   if (result.owed === 0) return 'Nothing is owed any more.';

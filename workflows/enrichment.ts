@@ -47,9 +47,8 @@ export async function enrichment({ events, before }: EnrichmentInput) {
   return presentResult(events, report);
 }
 
-function findRetried({ rest }: Report): number[] {
-  return rest.filter(({ outcome }) => isRetriedShortly(outcome)).map(({ index }) => index);
-}
+const findRetried = ({ rest }: Report): number[] =>
+  rest.filter(({ outcome }) => isRetriedShortly(outcome)).map(({ index }) => index);
 
 const pick = (events: ClaimedEvent[], indexes: number[]) => indexes.map((i) => events[i] as ClaimedEvent);
 

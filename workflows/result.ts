@@ -29,14 +29,12 @@ const states: readonly Outcome['state'][] = [
 ];
 
 /** Returns the least finished state of the events that were not delivered; `delivered` if all were. */
-export function findLeastFinished({ rest }: Report): Outcome['state'] {
-  return states.find((state) => rest.some(({ outcome }) => outcome.state === state)) ?? 'delivered';
-}
+export const findLeastFinished = ({ rest }: Report): Outcome['state'] =>
+  states.find((state) => rest.some(({ outcome }) => outcome.state === state)) ?? 'delivered';
 
 /** Returns the highest HTTP status of all events; undefined if no receiver answered. */
-export function findWorstStatus({ status, rest }: Report): number | undefined {
-  return rest.reduce((worst, { outcome }) => highest(worst, outcome.status), status);
-}
+export const findWorstStatus = ({ status, rest }: Report): number | undefined =>
+  rest.reduce((worst, { outcome }) => highest(worst, outcome.status), status);
 
 /** Returns the result of one event, or of a group: its events by state, and the first hundred that wait or failed. */
 export function presentResult(events: readonly ClaimedEvent[], report: Report) {

@@ -1,8 +1,10 @@
-/** Accounts: created, with other credentials or scopes, disabled and enabled, paused and resumed. */
+/** Accounts: created, with other credentials or scopes, disabled and enabled, paused and resumed; links to their console. */
+import { ApiError } from '../http/apiError.js';
 import type { Db } from '../redis/connection/db.js';
 import {
   type Account,
   createAccount as createRecord,
+  defaultScopes,
   getAccount,
   platformScope,
   rotateSecret,
@@ -13,7 +15,9 @@ import { getClient } from '../redis/records/clients.js';
 import { readSite } from '../redis/records/endpoint.js';
 import { noticesRecipient } from '../redis/records/notices.js';
 import type { Role } from '../redis/records/operatorAccess.js';
-import { act } from './act.js';
+import { type ConsoleGrant, consoleSessions, endConsoleSessions } from '../redis/records/sessions.js';
+import { act, admin, anyOrSupport, support } from './act.js';
+import { presentTime } from './present.js';
 import { sayFarewell } from './registrations.js';
 
 interface About {
@@ -30,7 +34,7 @@ interface NewAccount {
 /** Creates an account; only this answer has its secret. */
 export const createAccount = act(
   'account create',
-  { operator: 'admin' },
+  admin,
   async (actor, { name, scope: scopes, if_absent: ifAbsent }: NewAccount, admit) => {
     const { isNew, namesake, client_secret, ...made } = await actor.change((db) =>
       createRecord(db, { name, scopes, ifAbsent }, ({ account_id: target, ...after }) =>
@@ -49,7 +53,7 @@ export const createAccount = act(
 /** Makes a new client secret. The old one stays valid for 24 h; with `now` it ends immediately, like every token. */
 export const rotateClientSecret = act(
   'account rotate-secret',
-  { operator: 'admin' },
+  admin,
   async (actor, { account, now }: About & { now: boolean }, admit) => {
     const { accountId: target, clientId: client_id } = account;
     await admit({ target, after: { old_one_ends: now ? 'now' : 'in 24 h' } });
@@ -61,7 +65,7 @@ export const rotateClientSecret = act(
 /** Replaces the scopes of an account. If one is removed, every token ends. */
 export const setScopes = act(
   'account set',
-  { operator: 'admin' },
+  admin,
   async (actor, { account, scope: scopes }: About & { scope: string[] }, admit) => {
     const { accountId: target, name, scopes: before } = account;
     const isOther = before.includes(platformScope) !== scopes.includes(platformScope);
@@ -84,8 +88,7 @@ async function noticesOf(db: Db, account: Account) {
 const switching = (title: string, operator: Role, field: 'disabled' | 'paused', value: boolean) =>
   act(title, { operator }, async (actor, { account }: About, admit) => {
     const { accountId, name } = account;
-    const before = { [field]: account[field] };
-    await admit({ target: accountId, before, after: { [field]: value } });
+    await admit({ target: accountId, before: { [field]: account[field] }, after: { [field]: value } });
     const clients = await actor.change((db) => setStopped(db, accountId, field, value));
     // One warning is enough: where Temporal does not answer, the sweep wakes all.
     for (const { clientToken } of clients) if (!(await actor.wake(clientToken))) break;
@@ -100,3 +103,36 @@ export const enableAccount = switching('account enable', 'admin', 'disabled', fa
 /** Holds every client of an account, also one that is created later. The pause of a single client is apart, and a publisher's resume ends neither. */
 export const pauseAccount = switching('account pause', 'support', 'paused', true);
 export const resumeAccount = switching('account resume', 'support', 'paused', false);
+
+interface AskedLink extends Omit<ConsoleGrant, 'by' | 'maySeeSecrets'> {
+  disabled?: boolean;
+  origin: string;
+}
+
+/** Makes a link that opens the console of an account once. @param input.origin where browsers reach the console */
+export const makeConsoleLink = act(
+  'console',
+  anyOrSupport,
+  async (actor, { disabled = false, origin, scopes, ...asked }: AskedLink, admit) => {
+    if (disabled) throw new ApiError('refused', 'The account is disabled');
+    const { accountId, access } = asked;
+    if (accountId !== (actor.accountId ?? accountId)) throw new ApiError('unknown_account');
+    await admit({ target: accountId, after: { access } }, { security: 'look' });
+    // The scopes of a token decide for it. Every secret, and the platform's notices, are for the operators who may see secrets.
+    const maySee = actor.by === 'publisher' || (await actor.maySeeSecrets());
+    const allowed = scopes.filter((scope) => maySee || defaultScopes.includes(scope));
+    const grant = { ...asked, scopes: allowed, by: actor.name, maySeeSecrets: maySee };
+    const { address, expiresAtMs } = await consoleSessions.createLink(await actor.db(), grant);
+    return { account_id: accountId, access, url: origin + address, expires_at: presentTime(expiresAtMs) };
+  },
+);
+
+export const endConsole = act(
+  'console end',
+  support,
+  async (actor, { accountId }: Pick<ConsoleGrant, 'accountId'>, admit) => {
+    await admit({ target: accountId });
+    await actor.change((db) => endConsoleSessions(db, accountId));
+    return { account_id: accountId, ended: true };
+  },
+);

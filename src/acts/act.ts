@@ -20,6 +20,14 @@ export interface May {
   operator?: Role;
 }
 
+/** Who may, where it is the same for several acts: operators of a role, and any publisher or such an operator. */
+export const admin: May = { operator: 'admin' };
+export const support: May = { operator: 'support' };
+export const look: May = { operator: 'look' };
+export const anyOrLook: May = { publisher: 'any', operator: 'look' };
+export const anyOrSupport: May = { publisher: 'any', operator: 'support' };
+export const withSecrets: May = { publisher: 'signingSecrets' };
+
 /** What the audit says of an act before it changes anything: no secret; of a `url` it shows the scheme and host. */
 export interface Entry {
   target: string;

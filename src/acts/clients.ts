@@ -16,8 +16,8 @@ import { isAmissKnown } from '../redis/records/counts.js';
 import { clearDeletedClient, deleteClient as deleteRecords } from '../redis/records/deletion.js';
 import { readSite } from '../redis/records/endpoint.js';
 import { createSigningSecret } from '../redis/records/secrets.js';
-import { act } from './act.js';
-import type { Subject } from './subjects.js';
+import { act, admin, anyOrLook, anyOrSupport } from './act.js';
+import type { About } from './subjects.js';
 
 export interface SiteFilter {
   accountId?: string | undefined;
@@ -65,7 +65,7 @@ const plain = (text: string): string => text.normalize('NFC').toLowerCase();
 /** Lists clients: a publisher those of its account without those that get notices, an operator all. */
 export const listClients = act(
   'client list',
-  { publisher: 'any', operator: 'look' },
+  anyOrLook,
   async (actor, asked: Omit<SiteFilter, 'withNotices'>) => {
     const accountId = actor.accountId ?? asked.accountId;
     const filter = { ...asked, accountId, withNotices: actor.by === 'operator' };
@@ -93,7 +93,7 @@ interface NewClient {
 
 export const createClient = act(
   'client create',
-  { operator: 'admin' },
+  admin,
   async (actor, { account, name, token: clientToken, if_absent: ifAbsent }: NewClient, admit) => {
     const { accountId } = account;
     const box = await actor.secretBox();
@@ -117,20 +117,19 @@ type Bounds = Parameters<typeof setClient>[2];
 /** Changes the bounds of a client; null means the service's own. Only an operator changes others than the quiet period. */
 export const setBounds = act(
   'client set',
-  { publisher: 'any', operator: 'support' },
-  async (actor, { client: { clientToken }, ...bounds }: { client: Subject } & Bounds, admit) => {
+  anyOrSupport,
+  async (actor, { client: { clientToken }, ...bounds }: About & Bounds, admit) => {
     if (actor.by === 'publisher' && Object.keys(bounds).some((name) => name !== 'quiet_seconds'))
       throw new ApiError('insufficient_scope', 'Only operators change the bounds of a client');
     const client = await getClient(await actor.db(), clientToken);
-    const before = client && boundsOf(client);
-    await admit({ before, after: bounds }, { sets: true });
+    await admit({ before: client && boundsOf(client), after: bounds }, { sets: true });
     return presentClient(await actor.change((db) => setClient(db, clientToken, bounds)));
   },
 );
 
 export const deleteClient = act(
   'client delete',
-  { operator: 'admin' },
+  admin,
   async (actor, { client }: { client: Client }, admit) => {
     const { clientToken } = client;
     const db = await actor.db();

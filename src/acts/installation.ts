@@ -13,7 +13,7 @@ import {
   revokeOperatorToken,
 } from '../redis/records/operatorAccess.js';
 import { reencryptSigningSecrets } from '../redis/records/secrets.js';
-import { act } from './act.js';
+import { act, admin } from './act.js';
 import { presentTime } from './present.js';
 
 const refused = (message: string) => new ApiError('refused', message);
@@ -21,7 +21,7 @@ const refused = (message: string) => new ApiError('refused', message);
 /** Makes a token with which a program signs in; only this answer has it. @param input.expires after how many ms it is no longer valid */
 export const createToken = act(
   'token create',
-  { operator: 'admin' },
+  admin,
   async (actor, { name, role, expires: forMs }: { name: string; role: Role; expires?: number }, admit) => {
     const expires_at = presentTime(forMs && Date.now() + forMs);
     const token = await actor.change((db) =>
@@ -35,33 +35,26 @@ export const createToken = act(
   },
 );
 
-export const revokeToken = act(
-  'token revoke',
-  { operator: 'admin' },
-  async (actor, { name }: { name: string }, admit) => {
-    const all = await listOperatorTokens(await actor.db());
-    if (!all.some((token) => token.name === name)) throw refused(`There is no token ${name}`);
-    await admit({ target: name, after: { revoked: true } });
-    await actor.change((db) => revokeOperatorToken(db, name));
-    return { name, revoked: true };
-  },
-);
+export const revokeToken = act('token revoke', admin, async (actor, { name }: { name: string }, admit) => {
+  const all = await listOperatorTokens(await actor.db());
+  if (!all.some((token) => token.name === name)) throw refused(`There is no token ${name}`);
+  await admit({ target: name, after: { revoked: true } });
+  await actor.change((db) => revokeOperatorToken(db, name));
+  return { name, revoked: true };
+});
 
 /** Makes a link that opens the desk once, for a person of this name. */
-export const makeDeskLink = act(
-  'desk',
-  { operator: 'admin' },
-  async (actor, { name, role }: Pick<Person, 'name' | 'role'>, admit) => {
-    await admit({ target: name, after: { role } });
-    const person = { name, role, how: 'link' as const };
-    const { address, expiresAtMs } = await personSessions.createLink(await actor.db(), person);
-    const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = actor.config();
-    const { origin } = new URL(OPERATOR_URL ?? `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`);
-    return { role, url: origin + address, expires_at: presentTime(expiresAtMs) };
-  },
-);
+export const makeDeskLink = act('desk', admin, async (actor, to: Pick<Person, 'name' | 'role'>, admit) => {
+  const { name, role } = to;
+  await admit({ target: name, after: { role } });
+  const person = { name, role, how: 'link' as const };
+  const { address, expiresAtMs } = await personSessions.createLink(await actor.db(), person);
+  const { OPERATOR_URL, ADMIN_HOST, ADMIN_PORT } = actor.config();
+  const { origin } = new URL(OPERATOR_URL ?? `http://${hostInUrl(ADMIN_HOST)}:${ADMIN_PORT}`);
+  return { role, url: origin + address, expires_at: presentTime(expiresAtMs) };
+});
 
-export const endDesk = act('desk end', { operator: 'admin' }, async (actor, _: object, admit) => {
+export const endDesk = act('desk end', admin, async (actor, _: object, admit) => {
   await admit({ target: 'desk' });
   await actor.change(endPersonSessions);
   return { ended: true };
@@ -73,7 +66,7 @@ export const endDesk = act('desk end', { operator: 'admin' }, async (actor, _: o
  */
 export const reencrypt = act(
   'secrets reencrypt',
-  { operator: 'admin' },
+  admin,
   async (actor, { lost }: { lost?: string | undefined }, admit) => {
     const keys = actor.config().SECRETS_KEY;
     const key_id = keys?.[0]?.id;
@@ -95,12 +88,8 @@ export const reencrypt = act(
 );
 
 /** Says that the store, which has lost its data, is meant to be empty: only then it takes the entry. */
-export const acceptEmpty = act(
-  'store accept-empty',
-  { operator: 'admin' },
-  async (actor, _: object, admit) => {
-    if (!(await actor.change(acceptRecord))) throw refused('The store has not lost its data');
-    await admit({ target: 'store' });
-    return { accepted: true };
-  },
-);
+export const acceptEmpty = act('store accept-empty', admin, async (actor, _: object, admit) => {
+  if (!(await actor.change(acceptRecord))) throw refused('The store has not lost its data');
+  await admit({ target: 'store' });
+  return { accepted: true };
+});

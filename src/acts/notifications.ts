@@ -34,9 +34,9 @@ import { cancelNotification as cancelRecord } from '../redis/notifications/redel
 import { notificationStates } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { type Actor, act } from './act.js';
+import { type Actor, act, anyOrLook, support } from './act.js';
 import { presentAsset, presentNotification, presentTime, presentWithAttempts } from './present.js';
-import { requireNotification, type Subject } from './subjects.js';
+import { type About, requireNotification, type Subject } from './subjects.js';
 
 /**
  * The end of a page, as text. The first letter is the order: `a`, by acceptance, with the time (ms) and the notification;
@@ -59,13 +59,14 @@ export const notificationsQuery = z.object({
   limit: limitNumber,
 });
 
-type Asked = z.output<typeof notificationsQuery>;
+/** Which notifications a list has; `since` and `until`: accepted between these times, ms. */
+export type Listed = z.output<typeof notificationsQuery>;
 
 /** Lists the newest notifications of a client; an operator those of all clients, or of one. */
 export const listNotifications = act(
   'notification list',
-  { publisher: 'any', operator: 'look' },
-  async (actor, { client, ...asked }: Asked & { client?: Subject | undefined }) => {
+  anyOrLook,
+  async (actor, { client, ...asked }: Listed & { client?: Subject | undefined }) => {
     const db = await actor.db();
     const isPage = client !== undefined && actor.by === 'publisher';
     const found = isPage
@@ -82,8 +83,7 @@ export const listNotifications = act(
 );
 
 /** Returns a page, the cursor of the next one if more may follow, and since when the list is complete. @throws ApiError 400 for a wrong cursor */
-export async function readPage(db: Db, client: Subject, asked: Asked, onPiece?: OnPiece) {
-  const { clientToken } = client;
+export async function readPage(db: Db, { clientToken }: Subject, asked: Listed, onPiece?: OnPiece) {
   const { order, behind, ...filter } = filterOf(asked, clientToken);
   const { notifications, next } = await listRecords(db, clientToken, { ...filter, behind }, onPiece);
   return {
@@ -96,7 +96,7 @@ export async function readPage(db: Db, client: Subject, asked: Asked, onPiece?: 
 /** In place of a client in a cursor. */
 const everyClient = '*';
 
-async function readNewest(db: Db, client: Subject | undefined, asked: Asked) {
+async function readNewest(db: Db, client: Subject | undefined, asked: Listed) {
   const owner = client?.clientToken ?? everyClient;
   const { order, behind, ...filter } = filterOf(asked, owner);
   const clients = client === undefined ? await listClients(db) : [client];
@@ -111,7 +111,7 @@ async function readNewest(db: Db, client: Subject | undefined, asked: Asked) {
 }
 
 /** @throws ApiError 400 */
-function filterOf({ platform_id: platformId, cursor: given, ...rest }: Asked, owner: string) {
+function filterOf({ platform_id: platformId, cursor: given, ...rest }: Listed, owner: string) {
   if ((rest.since ?? 0) > (rest.until ?? Number.POSITIVE_INFINITY))
     throw badParameter('since must not be later than until');
   const order = orderOf({ ...rest, platformId });
@@ -165,25 +165,18 @@ export async function workflowOf(
   return { workflow_id, workflow_url };
 }
 
-interface One {
-  client: Subject;
-  id: string;
-}
+type One = About & { id: string };
 
-export const showNotification = act(
-  'notification show',
-  { publisher: 'any', operator: 'look' },
-  async (actor, { client, id }: One) => {
-    const found = await requireNotification(await actor.db(), client, id);
-    return { ...(await present(actor, found)), found };
-  },
-);
+export const showNotification = act('notification show', anyOrLook, async (actor, { client, id }: One) => {
+  const found = await requireNotification(await actor.db(), client, id);
+  return { ...(await present(actor, found)), found };
+});
 
 /** Shows the newest kept notification that names an event. */
 export const explainEvent = act(
   'explain event',
   { publisher: 'orPlatform', operator: 'look' },
-  async (actor, { client, event_id: eventId }: { client: Subject; event_id: string }) => {
+  async (actor, { client, event_id: eventId }: About & { event_id: string }) => {
     const isId = eventIdPattern.test(eventId);
     const find = async () =>
       notificationOfEvent(await actor.db(), client.clientToken, eventId, actor.countPiece);
@@ -194,16 +187,12 @@ export const explainEvent = act(
   },
 );
 
-interface Asset {
-  client: Subject;
-  platform_id: string;
-}
+type Asset = About & { platform_id: string };
 
 export const explainAsset = act(
   'explain',
   { publisher: 'orPlatform', operator: 'look' },
-  async (actor, { client, platform_id: platformId }: Asset) => {
-    const { clientToken } = client;
+  async (actor, { client: { clientToken }, platform_id: platformId }: Asset) => {
     const db = await actor.db();
     const why = await readAsset(db, clientToken, platformId);
     if (actor.by === 'publisher' && !isKnown(why)) throw await unknownAsset(db, clientToken, platformId);
@@ -251,31 +240,27 @@ async function sayNearest(db: Db, clientToken: string, given: string): Promise<s
   return '';
 }
 
-export const cancelNotification = act(
-  'notification cancel',
-  { operator: 'support' },
-  async (actor, { client, id }: One, admit) => {
-    const { clientToken } = client;
-    const db = await actor.db();
-    const { notificationId, state, platformId } = await requireNotification(db, client, id);
-    const noLongerWaits = (now: string) =>
-      new ApiError('refused', `${notificationId} no longer waits: it is ${now}`);
-    if (state !== 'waiting') throw noLongerWaits(state);
-    const before = { client_token: clientToken, platform_id: platformId, state };
-    const after = { state: 'cancelled' };
-    await admit({ target: notificationId, before, after, cancels: 1 });
-    if (!(await actor.change((own) => cancelRecord(own, clientToken, notificationId))))
-      throw noLongerWaits((await requireNotification(db, client, id)).state);
-    return { notification_id: notificationId, client_token: clientToken, ...after };
-  },
-);
+export const cancelNotification = act('notification cancel', support, async (actor, one: One, admit) => {
+  const { client, id } = one;
+  const { clientToken } = client;
+  const db = await actor.db();
+  const { notificationId, state, platformId } = await requireNotification(db, client, id);
+  const noLongerWaits = (now: string) =>
+    new ApiError('refused', `${notificationId} no longer waits: it is ${now}`);
+  if (state !== 'waiting') throw noLongerWaits(state);
+  const before = { client_token: clientToken, platform_id: platformId, state };
+  const after = { state: 'cancelled' };
+  await admit({ target: notificationId, before, after, cancels: 1 });
+  if (!(await actor.change((own) => cancelRecord(own, clientToken, notificationId))))
+    throw noLongerWaits((await requireNotification(db, client, id)).state);
+  return { notification_id: notificationId, client_token: clientToken, ...after };
+});
 
 /** Forgets an asset: its next event is new. */
 export const forgetAsset = act(
   'asset forget',
   { publisher: 'platform', operator: 'support' },
-  async (actor, { client, platform_id: platformId }: Asset, admit) => {
-    const { clientToken } = client;
+  async (actor, { client: { clientToken }, platform_id: platformId }: Asset, admit) => {
     const last = (await readAsset(await actor.db(), clientToken, platformId)).lastNotification;
     const cancels = last?.state === 'waiting' || last?.state === 'failed' ? 1 : 0;
     await admit({ after: { platform_id: platformId }, cancels });

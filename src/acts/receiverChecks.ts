@@ -10,59 +10,47 @@ import { notificationRequest } from '../outgoing/notification.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { createSigningSecret, readSecrets } from '../redis/records/secrets.js';
-import { type Actor, type Admit, act, admitted, type Tone } from './act.js';
-import { requireRegistration, type Subject } from './subjects.js';
+import { type Actor, type Admit, act, admitted, anyOrSupport, type Tone } from './act.js';
+import { type About, requireRegistration } from './subjects.js';
 
-interface Receiver {
-  client: Subject;
+interface Receiver extends About {
   /** Where to send, if not to the registered URL. */
   url?: string | undefined;
 }
 
 /** Sends one test notification now; it counts for nothing else. */
-export const sendTest = act(
-  'registration test',
-  { publisher: 'any', operator: 'support' },
-  async (actor, receiver: Receiver, admit) => {
-    const target = await findTarget(actor, receiver, admit, 1);
-    const { request, result } = await sendOne(await actor.sender(), target);
-    const tone: Tone = result.ok ? 'good' : 'bad';
-    return { client_token: target.clientToken, ...presentAnswer(result), request, tone };
-  },
-);
+export const sendTest = act('registration test', anyOrSupport, async (actor, at: Receiver, admit) => {
+  const target = await findTarget(actor, at, admit, 1);
+  const { request, result } = await sendOne(await actor.sender(), target);
+  const tone: Tone = result.ok ? 'good' : 'bad';
+  return { client_token: target.clientToken, ...presentAnswer(result), request, tone };
+});
 
 /** Sends five test notifications, good and bad, and says what the receiver does wrong. */
-export const checkReceiver = act(
-  'registration check',
-  { publisher: 'any', operator: 'support' },
-  async (actor, receiver: Receiver, admit) => {
-    const target = await findTarget(actor, receiver, admit, 5);
-    const slowMs = actor.config().ATTEMPT_TIMEOUT_SECONDS * 500;
-    const all = await actor.unlessEnding(checkAll(await actor.sender(), target, slowMs));
-    const checks = all.map((one) => ({ ...one, advice: told(actor, one.advice) }));
-    const has = (wanted: Judged['verdict']) => checks.some(({ verdict }) => verdict === wanted);
-    const tone: Tone = has('fail') ? 'bad' : has('warn') ? 'warn' : 'good';
-    return { client_token: target.clientToken, checks, tone };
-  },
-);
+export const checkReceiver = act('registration check', anyOrSupport, async (actor, at: Receiver, admit) => {
+  const target = await findTarget(actor, at, admit, 5);
+  const slowMs = actor.config().ATTEMPT_TIMEOUT_SECONDS * 500;
+  const all = await actor.unlessEnding(checkAll(await actor.sender(), target, slowMs));
+  const checks = all.map((one) => ({ ...one, advice: told(actor, one.advice) }));
+  const has = (wanted: Judged['verdict']) => checks.some(({ verdict }) => verdict === wanted);
+  const tone: Tone = has('fail') ? 'bad' : has('warn') ? 'warn' : 'good';
+  return { client_token: target.clientToken, checks, tone };
+});
 
 /** Has a receiver prove that it verifies signatures, within 50 s: a server's default page does not. @throws ApiError 400, 503 */
-export async function verifyReceiver(actor: Actor, { client, url }: { client: Subject; url: string }) {
+export async function verifyReceiver(actor: Actor, { client, url }: About & { url: string }) {
   const { clientToken } = client;
   await admitted(actor, 'registration verify', client)({ after: { url } }, { sends: 2 });
   const target = await targetOf(actor, { url, clientToken });
   const sender = await actor.sender();
   const good = judgeTaken((await actor.unlessEnding(sendOne(sender, target))).result);
   if (good.verdict === 'fail')
-    throw notVerified('It does not accept a signed test notification', {
-      ...good,
-      advice: told(actor, good.advice),
-    });
+    throw notVerified('It does not accept a signed test notification', told(actor, good.advice));
   const wrong = await actor.unlessEnding(sendOne(sender, { ...target, secrets: [unknownSecret()] }));
   const refused = judgeRefused(wrong.result, forged);
   if (refused.verdict === 'ok') return;
   const did = refused.verdict === 'fail' ? 'accepts' : 'does not clearly refuse';
-  throw notVerified(`It ${did} a test notification with a wrong signature`, refused);
+  throw notVerified(`It ${did} a test notification with a wrong signature`, refused.advice);
 }
 
 /** Finds where to send, once the act is counted and in the audit. @throws ApiError */
@@ -171,11 +159,10 @@ async function checkAll(sender: Sender, target: Target, slowMs: number) {
 const told = (actor: Actor, advice: string): string =>
   advice.replace(defaultContact, actor.by === 'operator' ? 'us' : actor.config().OPERATOR_CONTACT);
 
-const notVerified = (what: string, { advice }: Judged) =>
-  new ApiError(
-    'receiver_not_verified',
-    `The receiver is not verified, and no url was stored. ${what}. ${advice}`,
-  );
+const notVerified = (what: string, advice: string) => {
+  const says = `The receiver is not verified, and no url was stored. ${what}. ${advice}`;
+  return new ApiError('receiver_not_verified', says);
+};
 
 const unknownSecret = () => `whsec_${randomBytes(24).toString('base64')}`;
 
@@ -250,11 +237,7 @@ function judgeSecond(first: PostResult, second: PostResult, remedy: string): Jud
  * Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted
  * @param good the answer to one that it must accept: a server that fails at that too does not choose what it refuses
  */
-function judgeRefused(
-  result: PostResult,
-  remedy: string,
-  good: Pick<PostResult, 'ok'> = { ok: true },
-): Judged {
+function judgeRefused(result: PostResult, remedy: string, good: Pick<PostResult, 'ok'> = { ok: true }) {
   if (result.ours !== undefined) return warn(explainOurs(result));
   if (result.ok) return fail(remedy);
   const { status = 0 } = result;

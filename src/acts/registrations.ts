@@ -1,4 +1,4 @@
-/** The URL of a client, and the state of its endpoint. */
+/** The URL of a client, or of an account for notices, and the state of its endpoint. */
 import { randomBytes } from 'node:crypto';
 import { ApiError, unavailable } from '../http/apiError.js';
 import { idFromBytes, isNoticesClient } from '../ids.js';
@@ -6,7 +6,9 @@ import { changedBody } from '../notices/notices.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import { withTimeout } from '../promises.js';
 import { nowOf } from '../redis/connection/db.js';
+import { removeNoticesUrl as removeRecord } from '../redis/records/deletion.js';
 import { getEndpoint, resumeEndpoint, setPaused } from '../redis/records/endpoint.js';
+import { setNoticesUrl as setRecord } from '../redis/records/notices.js';
 import {
   answerWithinMs,
   changeRegistration,
@@ -17,32 +19,34 @@ import {
 } from '../redis/records/registrations.js';
 import { unlessUnreadable } from '../redis/records/secretBox.js';
 import { formerUrls, readSecrets, sealFormer } from '../redis/records/secrets.js';
-import { type Actor, type Admit, act, type Tone } from './act.js';
+import {
+  type Actor,
+  type Admit,
+  act,
+  anyOrLook,
+  anyOrSupport,
+  look,
+  support,
+  type Tone,
+  withSecrets,
+} from './act.js';
 import { presentRegistration, presentTime } from './present.js';
 import { verifyReceiver } from './receiverChecks.js';
-import { requireRegistration, type Subject } from './subjects.js';
+import { type About, requireRegistration, type Subject } from './subjects.js';
 
-interface About {
-  client: Subject;
-}
-
-export const showRegistration = act(
-  'registration show',
-  { publisher: 'any', operator: 'look' },
-  async (actor, { client }: About) => {
-    const db = await actor.db();
-    const registration = await requireRegistration(db, client);
-    const endpoint = await getEndpoint(db, client.clientToken);
-    return {
-      client_token: client.clientToken,
-      account_id: client.accountId,
-      ...presentRegistration({ ...registration, url: actor.shownUrl(registration.url) }, endpoint),
-      held: endpoint.held,
-      last_status: endpoint.lastStatus ?? null,
-      in_flight: endpoint.inFlight,
-    };
-  },
-);
+export const showRegistration = act('registration show', anyOrLook, async (actor, { client }: About) => {
+  const db = await actor.db();
+  const registration = await requireRegistration(db, client);
+  const endpoint = await getEndpoint(db, client.clientToken);
+  return {
+    client_token: client.clientToken,
+    account_id: client.accountId,
+    ...presentRegistration({ ...registration, url: actor.shownUrl(registration.url) }, endpoint),
+    held: endpoint.held,
+    last_status: endpoint.lastStatus ?? null,
+    in_flight: endpoint.inFlight,
+  };
+});
 
 /** Refuses a client that has a URL, unless a repeat takes over what an equal call without an answer has stored. @throws ApiError 400 */
 export async function requireUnregistered(actor: Actor, { client, url }: About & { url: string }) {
@@ -85,26 +89,21 @@ export const register = act(
 );
 
 /** Pauses all deliveries of a client; owed assets stay owed. */
-export const pause = act('registration pause', { operator: 'support' }, (actor, { client }: About, admit) =>
+export const pause = act('registration pause', support, (actor, { client }: About, admit) =>
   switched(actor, client, admit, { paused: true }),
 );
 
 /** Probes a suspended or failing endpoint now, and then drains. An operator ends a pause too. */
-export const resume = act(
-  'registration resume',
-  { publisher: 'any', operator: 'support' },
-  async (actor, { client }: About, admit) => {
-    if (actor.by === 'publisher') await requireRegistration(await actor.db(), client);
-    return switched(actor, client, admit, { paused: false });
-  },
-);
+export const resume = act('registration resume', anyOrSupport, async (actor, { client }: About, admit) => {
+  if (actor.by === 'publisher') await requireRegistration(await actor.db(), client);
+  return switched(actor, client, admit, { paused: false });
+});
 
 async function switched(actor: Actor, { clientToken }: Subject, admit: Admit, after: { paused: boolean }) {
   const { by } = actor;
   const db = await actor.db();
   const from = (await getEndpoint(db, clientToken)).state;
-  const counted = { sends: 1 } as const;
-  await admit({ before: { state: from }, after, about: {} }, counted);
+  await admit({ before: { state: from }, after, about: {} }, { sends: 1 });
   await actor.change(async (own) => {
     if (by === 'operator') await setPaused(own, clientToken, after.paused);
     if (!after.paused) await resumeEndpoint(own, clientToken, by);
@@ -119,18 +118,14 @@ async function switched(actor: Actor, { clientToken }: Subject, admit: Admit, af
 }
 
 /** Removes a client's URL; owed assets stay owed and go to the next URL. */
-export const reset = act(
-  'registration reset',
-  { operator: 'support' },
-  async (actor, { client }: About, admit) => {
-    const { url: present } = await requireRegistration(await actor.db(), client);
-    return replace(actor, client, admit, { present, url: null });
-  },
-);
+export const reset = act('registration reset', support, async (actor, { client }: About, admit) => {
+  const { url: present } = await requireRegistration(await actor.db(), client);
+  return replace(actor, client, admit, { present, url: null });
+});
 
 export const change = act(
   'registration change',
-  { operator: 'support' },
+  support,
   async (actor, { client, url }: About & { url: string }, admit) => {
     const { url: present } = await requireRegistration(await actor.db(), client);
     return replace(actor, client, admit, { present, url });
@@ -138,22 +133,19 @@ export const change = act(
 );
 
 /** Lists the former URLs of a client that are kept, the newest first. */
-export const listFormer = act(
-  'registration former',
-  { operator: 'look' },
-  async (actor, { client: { clientToken } }: About) => {
-    const kept = await formerUrls(await actor.db(), await actor.secretBox(), clientToken);
-    return kept.map(({ former, url, since, until }) => {
-      const times = { given_up_at: presentTime(since), kept_until: presentTime(until) };
-      return { former, url: actor.shownUrl(url), ...times };
-    });
-  },
-);
+export const listFormer = act('registration former', look, async (actor, { client }: About) => {
+  const { clientToken } = client;
+  const kept = await formerUrls(await actor.db(), await actor.secretBox(), clientToken);
+  return kept.map(({ former, url, since, until }) => {
+    const times = { given_up_at: presentTime(since), kept_until: presentTime(until) };
+    return { former, url: actor.shownUrl(url), ...times };
+  });
+});
 
 /** Puts a former URL back, by default the last, unless the publisher has registered one since. */
 export const restore = act(
   'registration restore',
-  { operator: 'support' },
+  support,
   async (actor, { client, former }: About & { former?: string | undefined }, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
@@ -237,3 +229,35 @@ export async function sayFarewell(actor: Actor, client: Subject, url: string, ne
     (err: unknown) => actor.log.error({ ...about, err }, notTold),
   );
 }
+
+const counted = { sends: 1, security: 'change' } as const;
+
+/** Sets or replaces the URL of an account for notices (contract, section 5b), and makes its signing secret if there is none. */
+export const setNoticesUrl = act(
+  'notices url set',
+  withSecrets,
+  async (actor, { client, url }: About & { url: string }, admit) => {
+    const { clientToken, accountId } = client;
+    const box = await actor.secretBox();
+    await actor.checkUrl(url);
+    await admit({ after: { url } }, counted);
+    const before = await getRegistration(await actor.db(), clientToken);
+    if (before) await sayFarewell(actor, client, before.url, url);
+    await actor.change((db) => setRecord(db, box, accountId, url));
+    await actor.wake(clientToken);
+    return showRegistration(actor, { client });
+  },
+);
+
+/** Removes the URL for notices and its signing secrets. Notices that were not delivered yet are cancelled. */
+export const removeNoticesUrl = act(
+  'notices url removed',
+  withSecrets,
+  async (actor, { client }: About, admit) => {
+    const { clientToken, url } = await requireRegistration(await actor.db(), client);
+    await admit({ after: { url } }, counted);
+    await sayFarewell(actor, client, url, null);
+    actor.countCancelled(await actor.change((db) => removeRecord(db, clientToken)));
+    return { removed_url: url };
+  },
+);

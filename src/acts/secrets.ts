@@ -9,15 +9,15 @@ import {
   rotationWaitMs,
   setRequestHeaders,
 } from '../redis/records/secrets.js';
-import { type Actor, act } from './act.js';
+import { type Actor, act, withSecrets } from './act.js';
 import { presentTime } from './present.js';
-import { requireRegistration, type Subject } from './subjects.js';
+import { type About, requireRegistration, type Subject } from './subjects.js';
 
 /** Shows a signing secret, and makes it if there is none. */
 export const showSigningSecret = act(
   'signing secret read',
-  { publisher: 'signingSecrets' },
-  async (actor, { client }: { client: Subject }, admit) => {
+  withSecrets,
+  async (actor, { client }: About, admit) => {
     const { clientToken } = client;
     await requireOwner(actor, client);
     await admit({}, { onceForMs: lookOnceMs, security: 'look' });
@@ -35,7 +35,7 @@ async function requireOwner(actor: Actor, client: Subject): Promise<void> {
 export const rotate = act(
   'secrets rotate',
   { publisher: 'signingSecrets', operator: 'admin' },
-  async (actor, { client, now = false }: { client: Subject; now?: boolean }, admit) => {
+  async (actor, { client, now = false }: About & { now?: boolean }, admit) => {
     const { clientToken } = client;
     await requireOwner(actor, client);
     // Before the audit: a flood of refused calls must not displace the entries of carried out calls.
@@ -71,9 +71,8 @@ export const isReservedHeader = (name: string): boolean => reserved.test(name.to
 /** Replaces all request headers of a client's own. Names in any case. */
 export const setHeaders = act(
   'request headers set',
-  { publisher: 'signingSecrets' },
-  async (actor, { client, headers: given }: { client: Subject; headers: RequestHeaders }, admit) => {
-    const { clientToken } = client;
+  withSecrets,
+  async (actor, { client: { clientToken }, headers: given }: About & { headers: RequestHeaders }, admit) => {
     const headers = readHeaders(given);
     const names = Object.keys(headers).sort();
     const after = { header_names: names };
@@ -91,9 +90,8 @@ function readHeaders(given: RequestHeaders): RequestHeaders {
     throw badParameter(`At most ${ownHeadersAtMost} headers are accepted`);
   const found = new Map<string, string>();
   for (const [name, value] of entries) {
-    if (isReservedHeader(name)) {
+    if (isReservedHeader(name))
       throw badParameter(`The header ${name} is reserved for the service, HTTP or proxies`);
-    }
     if (found.has(name.toLowerCase())) throw badParameter(`The header ${name} occurs twice`);
     found.set(name.toLowerCase(), value);
   }

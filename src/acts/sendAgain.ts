@@ -1,7 +1,8 @@
 /** Makes notifications due or owed again, or lets failed ones go. */
 import { ApiError, badParameter } from '../http/apiError.js';
+import { mapInPages } from '../promises.js';
 import { type Db, nowOf } from '../redis/connection/db.js';
-import { getNotification } from '../redis/notifications/notifications.js';
+import { getNotification, readAttemptsOf } from '../redis/notifications/notifications.js';
 import {
   dismissFailed,
   recoverFailed,
@@ -9,16 +10,18 @@ import {
 } from '../redis/notifications/redeliver.js';
 import { beginReplay, countSpan, type Span, stopReplay } from '../redis/notifications/replay.js';
 import { feedSince } from '../redis/notifications/updates.js';
+import type { AttemptRecord } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { type Actor, type Admit, act, type Tone } from './act.js';
+import { type Actor, type Admit, act, anyOrSupport, support, type Tone } from './act.js';
+import { type Listed, readPage } from './notifications.js';
 import { presentTime } from './present.js';
-import { requireNotification, requireRegistration, type Subject } from './subjects.js';
+import { type About, requireNotification, requireRegistration } from './subjects.js';
 
 /** Sends a notification again: a waiting one is due now, an ended one is owed again, or the newer one that its asset is owed by. */
 export const redeliver = act(
   'notification redeliver',
-  { publisher: 'any', operator: 'support' },
-  async (actor, { client, id }: { client: Subject; id: string }, admit) => {
+  anyOrSupport,
+  async (actor, { client, id }: About & { id: string }, admit) => {
     const { clientToken } = client;
     const db = await actor.db();
     const { notificationId, state } = await requireNotification(db, client, id);
@@ -47,8 +50,7 @@ export const redeliver = act(
   },
 );
 
-interface Range {
-  client: Subject;
+interface Range extends About {
   /** Times are ms. */
   since: number;
   until?: number | undefined;
@@ -61,27 +63,20 @@ interface Range {
 const failedAtMost = { publisher: 20_000, operator: 200_000 };
 
 /** Makes notifications that ended as failed in a span of time owed again, the oldest of them. */
-export const recover = act(
-  'notification recover',
-  { publisher: 'any', operator: 'support' },
-  async (actor, range: Range, admit) => {
-    const told = (count: number) => {
-      if (count % 5000 === 0) actor.warn(`${count} are owed again so far.`);
-    };
-    return ofFailed(actor, range, admit, (db, span) =>
-      recoverFailed(db, range.client.clientToken, span, failedAtMost[actor.by], told),
-    );
-  },
-);
+export const recover = act('notification recover', anyOrSupport, async (actor, range: Range, admit) => {
+  const told = (count: number) => {
+    if (count % 5000 === 0) actor.warn(`${count} are owed again so far.`);
+  };
+  return ofFailed(actor, range, admit, (db, span) =>
+    recoverFailed(db, range.client.clientToken, span, failedAtMost[actor.by], told),
+  );
+});
 
 /** Lets notifications that ended as failed in a span of time go: the oldest of them end as cancelled. */
-export const dismiss = act(
-  'notification dismiss',
-  { publisher: 'any', operator: 'support' },
-  (actor, range: Range, admit) =>
-    ofFailed(actor, range, admit, (db, span) =>
-      dismissFailed(db, range.client.clientToken, span, failedAtMost[actor.by]),
-    ),
+export const dismiss = act('notification dismiss', anyOrSupport, (actor, range: Range, admit) =>
+  ofFailed(actor, range, admit, (db, span) =>
+    dismissFailed(db, range.client.clientToken, span, failedAtMost[actor.by]),
+  ),
 );
 
 async function ofFailed(actor: Actor, range: Range, admit: Admit, carryOut: InSpan<{ more: number }>) {
@@ -108,7 +103,7 @@ interface Replayed extends Range {
  */
 export const replay = act(
   'notification replay',
-  { publisher: 'any', operator: 'support' },
+  anyOrSupport,
   async (actor, { stop = false, relative, again = false, ...given }: Replayed, admit) => {
     const db = await actor.db();
     const now = nowOf(db);
@@ -136,12 +131,17 @@ export const replay = act(
       }
       return { ...counted, until, ...(outcome === 'same' && nothing) };
     });
+    const whyNone: (typeof reasonsForNone)[number] = found.isSame
+      ? 'already_replayed'
+      : found.leftOut > 0
+        ? 'owed_again_lately'
+        : 'none_delivered';
     return {
       ...answerOf(range, { ...found, since: feedSince(db) }),
       at_least: found.isAtLeast,
       until: presentTime(found.until),
       left_out: found.leftOut,
-      ...(found.count === 0 && !stop && { none_because: whyNone(found) }),
+      ...(found.count === 0 && !stop && { none_because: whyNone }),
     };
   },
 );
@@ -150,15 +150,6 @@ const nothing = { count: 0, leftOut: 0, isAtLeast: false, isSame: true };
 
 /** Why a replay owes nothing: its span was replayed in the last day; all was owed again a moment ago; nothing was delivered then. */
 export const reasonsForNone = ['already_replayed', 'owed_again_lately', 'none_delivered'] as const;
-
-const whyNone = ({
-  isSame,
-  leftOut,
-}: {
-  isSame: boolean;
-  leftOut: number;
-}): (typeof reasonsForNone)[number] =>
-  isSame ? 'already_replayed' : leftOut > 0 ? 'owed_again_lately' : 'none_delivered';
 
 /** Takes the span that the same words meant a moment ago, and says so. */
 async function asBefore<Given extends Range>(actor: Actor, given: Given, relative: string): Promise<Given> {
@@ -210,3 +201,56 @@ async function inSpan<Found>(
   if (found.count > 0 && !dryRun) await actor.wake(client.clientToken);
   return found;
 }
+
+/** How the last attempt ended: `failed` in any way, or with this error. */
+export const isOfFailure = (attempts: readonly AttemptRecord[], failure: string | undefined): boolean => {
+  const error = attempts.at(-1)?.error;
+  return failure === undefined || (failure === 'failed' ? error !== undefined : error === failure);
+};
+
+interface Resent extends About, Omit<Listed, 'limit' | 'cursor'> {
+  failure?: string | undefined;
+  dry_run?: boolean;
+}
+
+const perPage = 200;
+/** So many of a list are looked at. */
+const pagesAtMost = 10;
+
+/** Sends each asset of the list again, once, by the newest of its notifications that match. */
+export const resend = act(
+  'notification resend',
+  support,
+  async (actor, { client, failure, dry_run = false, ...filter }: Resent, admit) => {
+    const { clientToken } = client;
+    const db = await actor.db();
+    await requireRegistration(db, client);
+    const newest = new Map<string, string>();
+    let cursor: string | undefined;
+    for (let i = 0; i === 0 || (cursor !== undefined && i < pagesAtMost); i++) {
+      const page = await readPage(db, client, { ...filter, limit: perPage, cursor }, actor.countPiece);
+      const ids = page.notifications.map(({ notificationId }) => notificationId);
+      const attempts = failure === undefined ? [] : await readAttemptsOf(db, clientToken, ids);
+      page.notifications.forEach(({ platformId, notificationId }, n) => {
+        const isMeant = isOfFailure(attempts[n] ?? [], failure);
+        if (isMeant && !newest.has(platformId)) newest.set(platformId, notificationId);
+      });
+      cursor = page.cursor;
+    }
+    let count = newest.size;
+    if (!dry_run && count > 0) {
+      const { state, platform_id, since, until } = filter;
+      const times = { since: presentTime(since), until: presentTime(until) };
+      await admit({ after: { count, state, platform_id, failure, ...times } });
+      const due = await mapInPages([...newest.values()], 50, (id) =>
+        actor.change((own) => redeliverNotification(own, clientToken, id)),
+      );
+      // The record of a failed one may be gone.
+      count = due.filter(Boolean).length;
+      await actor.wake(clientToken);
+    }
+    const tone: Tone = count > 0 ? 'good' : 'warn';
+    const covered = { since: presentTime(filter.since), until: presentTime(filter.until ?? Date.now()) };
+    return { tone, client_token: clientToken, dry_run, count, ...covered, has_more: cursor !== undefined };
+  },
+);

@@ -11,6 +11,11 @@ import { getRegistration, type Registration } from '../redis/records/registratio
 
 export type Subject = Pick<Client, 'clientToken' | 'accountId'>;
 
+/** What most acts take: the client that the act is about. */
+export interface About {
+  client: Subject;
+}
+
 /**
  * Finds a client of the account, or any client if the caller may name any.
  * @throws ApiError 400 for what can be no client token; with the code `refusal`, the same for a client that does not exist and for another account's

@@ -10,14 +10,10 @@ import {
   type UrlRequest,
   waitingUrlRequests,
 } from '../redis/records/urlRequests.js';
-import { type Actor, act } from './act.js';
+import { type Actor, act, look, support } from './act.js';
 import { presentTime } from './present.js';
 import { replace } from './registrations.js';
-import { requireRegistration, type Subject } from './subjects.js';
-
-interface About {
-  client: Subject;
-}
+import { type About, requireRegistration, type Subject } from './subjects.js';
 
 /** Asks operators for another URL, in the place of an earlier request. */
 export const requestUrl = act(
@@ -59,7 +55,7 @@ const presentRequest = ({ url, reason, state, at, until }: UrlRequest) => ({
 /** Lists the requests for another URL that wait: who asks, and which URL is to be replaced. */
 export const listUrlRequests = act(
   'registration requests',
-  { operator: 'look' },
+  look,
   async (actor, { client }: Partial<About>) => {
     const db = await actor.db();
     const waiting = await waitingUrlRequests(db, await actor.secretBox(), client?.clientToken);
@@ -86,7 +82,7 @@ type Answering = About & {
 
 export const acceptUrl = act(
   'registration accept',
-  { operator: 'support' },
+  support,
   async (actor, { client, request: wanted }: Answering, admit) => {
     const { url, request } = await requireRequest(actor, client, wanted);
     const { url: present } = await requireRegistration(await actor.db(), client);
@@ -97,7 +93,7 @@ export const acceptUrl = act(
 /** Declines what a publisher has asked; its URL stays. */
 export const declineUrl = act(
   'registration decline',
-  { operator: 'support' },
+  support,
   async (actor, { client, request: wanted }: Answering, admit) => {
     const { clientToken } = client;
     const { request, url } = await requireRequest(actor, client, wanted);

@@ -51,14 +51,8 @@ export function createApi(services: Services): Koa {
   mountConsole(router, deps);
 
   const paths = [...calls, openapiCall].map(({ path }) => path);
-  const app = createEdge(
-    log,
-    metrics,
-    config.TRUSTED_PROXIES,
-    services.minutes.count,
-    lines.holdRefusal,
-    paths,
-  );
+  const around = { count: services.minutes.count, holdRefusal: lines.holdRefusal, paths };
+  const app = createEdge({ log, metrics, trustedProxies: config.TRUSTED_PROXIES, ...around });
   app.use(lines.pace(deps));
   app.use(async (ctx, next) => {
     if (healthPaths.has(ctx.path)) return next();
@@ -67,10 +61,8 @@ export function createApi(services: Services): Koa {
       await next();
     } catch (err) {
       // An emptied store knows nobody, and a caller may take that for final.
-      if (
-        err instanceof ApiError &&
-        ['invalid_client', 'invalid_token', 'unknown_client'].includes(err.code)
-      ) {
+      const unknown = ['invalid_client', 'invalid_token', 'unknown_client'];
+      if (err instanceof ApiError && unknown.includes(err.code)) {
         await checkMarks(db).catch(ignore);
         requireData(db);
       }
@@ -90,23 +82,27 @@ export function createApi(services: Services): Koa {
   return app;
 }
 
+interface Edge {
+  log: Logger;
+  metrics: Metrics;
+  trustedProxies?: readonly string[];
+  count?(field: string): unknown;
+  holdRefusal?(ctx: ApiContext): unknown;
+  /** Of the calls. */
+  paths?: readonly string[];
+}
+
 /** Builds what stands around the answers of any port: it names, observes and checks each request, and answers every error. */
-export function createEdge(
-  log: Logger,
-  metrics: Metrics,
-  trustedProxies: readonly string[] = [],
-  count: (field: string) => void = () => {},
-  holdRefusal: (ctx: ApiContext) => unknown = () => {},
-  paths: readonly string[] = [],
-): Koa {
+export function createEdge(edge: Edge): Koa {
+  const { log, holdRefusal, paths = [] } = edge;
   const app = new Koa();
   app.use(nameRequest);
   app.use(async (ctx, next) => {
     await next();
-    if (ctx.status === 429) await holdRefusal(ctx as ApiContext);
+    if (ctx.status === 429) await holdRefusal?.(ctx as ApiContext);
     if (ctx.status === 413 || ctx.status === 408) readOn(ctx);
   });
-  app.use(observe(log, metrics, trustedProxies, count));
+  app.use(observe(edge));
   app.use(answerErrors(log, paths));
   app.use(checkHead);
   // Errors after the answer was handed over, such as a caller that hung up.
@@ -115,11 +111,8 @@ export function createEdge(
 }
 
 /** Answers while a process starts: health checks, and 503 to every other call. */
-export function createStartingApi(
-  services: Pick<Services, 'log' | 'metrics' | 'readiness'>,
-  ...own: Step[]
-): Koa {
-  const app = createEdge(services.log, services.metrics);
+export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | 'readiness'>, ...own: Step[]) {
+  const app = createEdge(services);
   for (const step of own) app.use(step);
   app.use((ctx) => {
     const health = [getHealthCall, getReadinessCall].find(({ path }) => path === ctx.path);
@@ -198,15 +191,13 @@ const checkHead: Step = (ctx, next) => {
     throw new ApiError('malformed_request', 'The path and the query must be percent-encoded: a # as %23');
   const names = rawHeaders.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : ''));
   for (const name of ['host', 'authorization', 'content-type']) {
-    if (names.indexOf(name) !== names.lastIndexOf(name)) {
+    if (names.indexOf(name) !== names.lastIndexOf(name))
       throw new ApiError('malformed_request', `The header ${name} is repeated`);
-    }
   }
   if (httpVersion === '1.1') {
     if (headers.host === undefined) throw new ApiError('malformed_request', 'The header Host is missing');
-    if (headers.expect && !/\b100-continue\b/i.test(headers.expect)) {
+    if (headers.expect && !/\b100-continue\b/i.test(headers.expect))
       throw new ApiError('expectation_failed', 'The header Expect allows only 100-continue');
-    }
   }
   return next();
 };
@@ -227,12 +218,7 @@ const nameRequest: Step = (ctx, next) => {
  * of very frequent calls are logged at debug level: at thousands a second the metrics say more, and the lines
  * would be a tenth of the cost of a request. A caller who is refused is named by address, and by the fingerprint of the token.
  */
-export function observe(
-  log: Logger,
-  metrics: Metrics,
-  trustedProxies: readonly string[],
-  count: (field: string) => void,
-): Step {
+function observe({ log, metrics, trustedProxies = [], count = ignore }: Edge): Step {
   // No field below may hold a secret, because the redaction is skipped: it is half of the cost of the line.
   const requests = log.child({}, { redact: [] });
   return async (ctx, next) => {

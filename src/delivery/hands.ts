@@ -77,9 +77,8 @@ export class Hands {
     const key = `${event.notificationId} ${event.notify}`;
     const known = this.#joinable.get(key);
     if (known !== undefined) return known;
-    if (this.#underWay >= maxUnderWay) {
+    if (this.#underWay >= maxUnderWay)
       return Promise.reject(new TooBusy('more events wait for Redis than this process holds'));
-    }
     const accepted = this.#accept(event, key);
     this.#joinable.set(key, accepted);
     return accepted;

@@ -129,8 +129,7 @@ export class Outbox {
     let group = this.#groups.at(-1);
     const size = group === undefined ? maxGroupEvents : group.events.length + group.open;
     if (group === undefined || size >= maxGroupEvents || group.bytes + bytes > maxGroupBytes) {
-      const name = randomBytes(9).toString('base64url');
-      group = new Collected(name);
+      group = new Collected(randomBytes(9).toString('base64url'));
       this.#groups.push(group);
       this.#startGroups();
     }
@@ -226,6 +225,5 @@ export class Outbox {
   }
 }
 
-function estimateBytes(event: Pick<ArrivedEvent, 'platformId' | 'segments'>): number {
-  return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
-}
+const estimateBytes = (event: Pick<ArrivedEvent, 'platformId' | 'segments'>): number =>
+  450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);

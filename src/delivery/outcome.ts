@@ -47,6 +47,5 @@ export function sumUp(outcomes: readonly Outcome[]): Report {
   return report;
 }
 
-export function highest(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined ? b : b === undefined ? a : Math.max(a, b);
-}
+export const highest = (a: number | undefined, b: number | undefined): number | undefined =>
+  a === undefined ? b : b === undefined ? a : Math.max(a, b);

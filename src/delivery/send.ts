@@ -46,11 +46,7 @@ const longestWaitMs = 1000;
  * Makes one attempt and counts it.
  * @returns undefined if no connection was free in time: the asset must be taken again, because its client may be paused by then
  */
-export async function send(
-  deps: SendDeps,
-  clientToken: string,
-  taken: Taken,
-): Promise<Verdict | OwnFailure | undefined> {
+export async function send(deps: SendDeps, clientToken: string, taken: Taken) {
   let sent: Verdict | OwnFailure;
   // The wait for a connection is not the receiver's time.
   const permit = await deps.sender.permit(taken.url, clientToken, longestWaitMs);
@@ -66,12 +62,7 @@ export async function send(
 }
 
 /** Signs, then POSTs. The registration and its secrets are those of the take. @throws SecretUnreadable, and errors of Redis */
-async function signAndPost(
-  deps: SendDeps,
-  clientToken: string,
-  taken: Taken,
-  permit: Permit,
-): Promise<Verdict | OwnFailure> {
+async function signAndPost(deps: SendDeps, clientToken: string, taken: Taken, permit: Permit) {
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
   const { signing, headers } = openSecrets(deps.secretBox, clientToken, taken.secrets, at);
@@ -91,19 +82,9 @@ async function signAndPost(
     },
   });
   const result = await permit.post({ ...request, mayBegin: () => !isPast(taken.leaseEnds) });
-  const {
-    status,
-    error,
-    detail,
-    ours,
-    why,
-    milliseconds,
-    remoteAddress,
-    responseExcerpt: excerpt,
-    remarks,
-  } = result;
+  const { status, error, detail, ours, milliseconds, remarks } = result;
   span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? detail ?? error);
-  if (ours !== undefined) return { cause: ours, why };
+  if (ours !== undefined) return { cause: ours, why: result.why };
   deps.metrics.attempted(result, milliseconds);
   deps.history.count(clientToken, result, milliseconds);
   return {
@@ -117,8 +98,8 @@ async function signAndPost(
       status,
       error,
       detail,
-      remote_address: remoteAddress,
-      response_excerpt: excerpt && withoutValues(excerpt, taken.url, headers),
+      remote_address: result.remoteAddress,
+      response_excerpt: result.responseExcerpt && withoutValues(result.responseExcerpt, taken.url, headers),
       remarks,
     },
   };

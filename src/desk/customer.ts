@@ -38,11 +38,10 @@ export const customersPage: DeskPage = async ({ ctx }, { db }) => {
   const [name = '', after] = ['name', 'cursor'].map((parameter) => given(ctx, parameter));
   const all = await findAccounts(db, (one) => hasPart(one, bare(name)));
   all.sort((a, b) => a.name.localeCompare(b.name) || a.createdAtMs - b.createdAtMs);
-  const { page: ids, next } = cutPage(all, { limit: customersPerPage, after }, ({ accountId }) => accountId);
-  const page = await readEach(
-    ids.map(({ accountId }) => accountId),
-    (id) => getAccount(db, id),
-  );
+  const cut = cutPage(all, { limit: customersPerPage, after }, ({ accountId }) => accountId);
+  const { next } = cut;
+  const ids = cut.page.map(({ accountId }) => accountId);
+  const page = await readEach(ids, (id) => getAccount(db, id));
   const names = new Map(page.map((account) => [account.accountId, account.name]));
   const rows = await mapInPages(page, 10, async ({ accountId, disabled, paused }) => {
     const { clients, next: isCut } = await pageOfSites(db, { accountId, limit: sitesAtMost });

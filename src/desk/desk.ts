@@ -34,7 +34,8 @@ export function createDesk(services: Services, ...own: Step[]): Koa {
   mountFiles(router, { ...consoleFiles, '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle });
   const { log, metrics, config } = services;
   const lines = createLines(services);
-  const app = createEdge(log, metrics, config.TRUSTED_PROXIES, undefined, lines.holdRefusal);
+  const around = { trustedProxies: config.TRUSTED_PROXIES, holdRefusal: lines.holdRefusal };
+  const app = createEdge({ log, metrics, ...around });
   for (const step of [lines.paceOperators(), ...own]) app.use(step);
   app.use(answerRefusals);
   app.use(router.routes());
@@ -63,10 +64,8 @@ function nowPage(): DeskPage {
   return async (visit, { db }) => {
     const [{ shown, value }, steps] = await Promise.all([look(visit.operator()), readAttempts(db)]);
     const { worst } = value as { worst: Worst[] };
-    const names = await namesOf(
-      db,
-      worst.flatMap(({ client_token, account_id }) => [client_token, account_id]),
-    );
+    const ids = worst.flatMap(({ client_token, account_id }) => [client_token, account_id]);
+    const names = await namesOf(db, ids);
     // The table of a terminal names commands.
     const told = shown.filter((part) => typeof part === 'string' || !('rows' in part));
     const owed = { name: 'owed assets', tint: 4, values: steps.map((step) => step.owed ?? 0) };
@@ -114,7 +113,7 @@ function worstSites(worst: readonly Worst[], names: Names): Piece {
           html`<a href="${siteUrl(token)}/notifications?state=failed">${failed.toLocaleString('en')}</a>`,
         since && fromNow(Date.parse(since)),
         one.next_attempt_at && fromNow(Date.parse(one.next_attempt_at)),
-        one.last_error && explainFailure(seen(one)).does,
+        one.last_error && explainFailure(lastFailureOf(one)).does,
         isTold ? one.do : links,
       ],
     };
@@ -123,15 +122,9 @@ function worstSites(worst: readonly Worst[], names: Names): Piece {
   return [html`<h2>Sites to look at</h2>`, table('Sites to look at', columns, rows)];
 }
 
-const seen = ({
-  last_error,
-  last_detail,
-  last_status,
-}: Pick<Worst, 'last_error' | 'last_detail' | 'last_status'>) => ({
-  error: last_error ?? undefined,
-  detail: last_detail ?? undefined,
-  status: last_status ?? undefined,
-});
+const lastFailureOf = (one: Pick<Worst, 'last_error' | 'last_detail' | 'last_status'>) => {
+  return { error: one.last_error, detail: one.last_detail, status: one.last_status };
+};
 
 /** Status reads every client: the pages of all people share a look, and looking takes a twentieth of the time. */
 function sharedLook(): (operator: Operator) => Promise<Answer> {

@@ -101,7 +101,7 @@ async function findVideo({ db }: Services, readings: readonly string[]) {
     await rest();
     isCut = performance.now() > endMs;
     if (isCut) break;
-    const pages = await mapInPages(page, concurrency, async (token) => {
+    const pages = await mapInPages(page, 100, async (token) => {
       const keys = db.client(token);
       for (const id of readings) {
         const { bucket, field } = assetSlot(id);
@@ -115,21 +115,18 @@ async function findVideo({ db }: Services, readings: readonly string[]) {
     });
     found.push(...pages.flat());
   }
-  const names = await namesOf(
-    db,
-    found.map(({ token }) => token),
-  );
-  const hrefOfVideo = ({ token, id }: (typeof found)[number]) =>
-    `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(id)}`;
+  const tokens = found.map(({ token }) => token);
+  const names = await namesOf(db, tokens);
   const links = found.map(
-    (one) => html`<li><a href="${hrefOfVideo(one)}">${one.id}</a> of ${named(one.token, names)}</li>`,
+    (one) => html`<li><a href="${videoUrl(one)}">${one.id}</a> of ${named(one.token, names)}</li>`,
   );
   const more =
     isCut && html`<p role="status">Not every site was looked at for a video of this id: ask at its site.</p>`;
-  return { hrefs: found.map(hrefOfVideo), shown: [links.length > 0 && html`<ul>${links}</ul>`, more] };
+  return { hrefs: found.map(videoUrl), shown: [links.length > 0 && html`<ul>${links}</ul>`, more] };
 }
 
-const concurrency = 100;
+const videoUrl = ({ token, id }: { token: string; id: string }): string =>
+  `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(id)}`;
 
 const notificationUrl = ({ clientToken, notificationId }: ListedNotification): string =>
   `${siteUrl(clientToken)}/notifications/${notificationId}`;
@@ -172,8 +169,7 @@ async function findInTemporal(
     for (const id of readings) {
       const event = eventIdPattern.test(id) ? await notificationOfEvent(db, token, id) : undefined;
       if (event !== undefined) return { token, id, href: notificationUrl(event) };
-      const href = `${siteUrl(token)}/asset?platform_id=${encodeURIComponent(id)}`;
-      if (isKnown(await explainAsset(db, token, id))) return { token, id, href };
+      if (isKnown(await explainAsset(db, token, id))) return { token, id, href: videoUrl({ token, id }) };
     }
     return [];
   });

@@ -10,7 +10,7 @@ import { capital, formGroups, sentence } from '../operator/terminal.js';
 import { isAllowed } from '../redis/records/operatorAccess.js';
 import type { Sent } from '../web/door.js';
 import { type Html, html, type Piece } from '../web/html.js';
-import { actionForm, noResult } from '../web/page.js';
+import { actionForm, hidden, noResult } from '../web/page.js';
 import { checkedInput, requireRole } from './calls.js';
 import { csvOf } from './csv.js';
 import { shownParts, siteUrl } from './names.js';
@@ -18,12 +18,14 @@ import { type DeskDoor, type DeskPage, type DeskVisit, whoIs } from './people.js
 
 export const pathOf = (operation: Operation): string => `/desk/do/${nameOf(operation).replaceAll(' ', '/')}`;
 
+type Texts = Readonly<Record<string, string>>;
+
 interface FormOptions {
   /** Values that the form does not ask for. */
-  given?: Readonly<Record<string, string>>;
-  typed?: Readonly<Record<string, string>>;
+  given?: Texts;
+  typed?: Texts;
   /** Members that are chosen from a list, by what each value shows. */
-  choices?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  choices?: Readonly<Record<string, Texts>>;
   /** There is nothing that it could do now: only `before` is shown. */
   isIdle?: boolean;
   /** What follows from it, said before it is done. */
@@ -53,7 +55,7 @@ export function operationForm(
   );
   const fields = members.map(([member, schema]) => {
     const value = given[member];
-    if (value !== undefined) return html`<input type="hidden" name="${member}" value="${value}">`;
+    if (value !== undefined) return hidden(member, value);
     const shown = { typed: typed[member], choices: choices[member], isWrong: member === wrong };
     return field(id(member), member, schema, shown);
   });
@@ -71,7 +73,7 @@ export function operationForm(
   const why =
     given.reason === undefined
       ? one('reason', `Why ${name.charAt(0).toLowerCase()}${name.slice(1)}? (one line, for the audit)`)
-      : html`<input type="hidden" name="reason" value="${given.reason}">`;
+      : hidden('reason', given.reason);
   const form = actionForm(action, formToken, button, [fields, typedOut, why], isFinal);
   // What is about something else by now is renewed with the page: there is nothing that somebody may have written.
   const isAllGiven = given.reason !== undefined && members.every(([member]) => given[member] !== undefined);
@@ -93,7 +95,7 @@ export const formUrl = (clientToken: string, name: string): string =>
  */
 export function cardsOf(
   visit: DeskVisit,
-  about: Readonly<Record<string, string>>,
+  about: Texts,
   own: Readonly<Record<string, FormOptions | undefined>> = {},
   isMeant = ({ input }: Operation) => !('platform_id' in input.shape),
 ): Piece {
@@ -126,11 +128,7 @@ function field(
   id: string,
   member: string,
   schema: z.ZodType,
-  {
-    typed = '',
-    choices,
-    isWrong,
-  }: { typed?: string; choices?: Readonly<Record<string, string>>; isWrong: boolean },
+  { typed = '', choices, isWrong }: { typed?: string; choices?: Texts; isWrong: boolean },
 ): Html {
   const isRequired = !schema.safeParse(undefined).success;
   const label = labelOf(member, schema);
@@ -255,18 +253,12 @@ const operationAnswer =
   };
 
 /** Builds the form that does what was counted: in the same span of time, however much later it is sent. */
-function countedForm(
-  operation: Operation,
-  formToken: string,
-  typed: Record<string, string>,
-  value: unknown,
-): Piece {
+function countedForm(operation: Operation, formToken: string, typed: Record<string, string>, value: unknown) {
   const { count, since, until } = value as { count: number; since: string | null; until: string };
   if (count === 0) return '';
   const times = { ...(since !== null && { since }), until };
-  const fields = Object.entries({ ...typed, ...times, counted: 'true' }).map(
-    ([name, given]) => html`<input type="hidden" name="${name}" value="${given}">`,
-  );
+  const given = Object.entries({ ...typed, ...times, counted: 'true' });
+  const fields = given.map(([name, one]) => hidden(name, one));
   const [, verb = ''] = nameOf(operation).split(' ');
   return [actionForm(pathOf(operation), formToken, `${capital(verb)} ${count.toLocaleString('en')}`, fields)];
 }

@@ -2,9 +2,8 @@
 import { isClientToken, isNoticesClient, isNotificationId } from '../ids.js';
 import { capital, givenFacts, type Part, type Value } from '../operator/terminal.js';
 import { mapInPages } from '../promises.js';
-import { unlessBroken } from '../redis/connection/broken.js';
 import type { Db } from '../redis/connection/db.js';
-import { ignore } from '../redis/connection/unavailable.js';
+import { ignore, unlessBroken } from '../redis/connection/unavailable.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { type Html, html, type Piece } from '../web/html.js';
@@ -19,14 +18,13 @@ export const siteUrl = (clientToken: string): string => `/desk/clients/${clientT
 
 export const hrefOf = (id: string): string => (isAccountId(id) ? `/desk/accounts/${id}` : siteUrl(id));
 
-const concurrency = 100;
-
 /** Reads the names of these ids; what has none, such as what was deleted, is left out. */
-export async function namesOf(db: Db, ids: Iterable<string>): Promise<Names> {
+export async function namesOf(db: Db, ids: Iterable<string | null | undefined>): Promise<Names> {
   const names = new Map<string, string>();
-  await mapInPages([...new Set(ids)], concurrency, async (id) => {
-    const read = () => (isAccountId(id) ? getAccount(db, id) : getClient(db, id));
-    const found = await unlessBroken<{ name: string } | undefined>(read, ignore);
+  await mapInPages([...new Set(ids)], 100, async (id) => {
+    if (!id) return;
+    const reading = isAccountId(id) ? getAccount(db, id) : getClient(db, id);
+    const found = await unlessBroken<{ name: string } | undefined>(reading, ignore);
     if (found?.name) names.set(id, found.name);
   });
   return names;
@@ -50,10 +48,7 @@ export function namesIn(db: Db, parts: readonly Part[]): Promise<Names> {
     if ('facts' in part) return Object.entries(part.facts).map(([name, value]) => idUnder(name, value));
     return part.rows.flatMap((row) => row.map((value, i) => idUnder(part.head[i] ?? '', value)));
   });
-  return namesOf(
-    db,
-    ids.filter((id) => id !== undefined),
-  );
+  return namesOf(db, ids);
 }
 
 /** Shows a customer or a site by its name, with its id behind, as a link to its page. */
@@ -71,9 +66,8 @@ export async function shownParts(db: Db, parts: readonly Part[]): Promise<Piece>
 
 function shownPart(part: Part, names: Names): Piece {
   if (typeof part === 'string') return part.split('\n').map((line) => html`<p>${line}</p>`);
-  if ('lead' in part) {
+  if ('lead' in part)
     return html`<div class="notice ${part.tone}"><p class="lead"><strong>${part.lead}</strong> ${part.text}</p></div>`;
-  }
   if ('facts' in part) {
     const facts = givenFacts(part.facts).map(
       ([name, value]) => html`<dt>${name}</dt><dd>${shownValue(name, value, names)}</dd>`,

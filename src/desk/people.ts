@@ -177,14 +177,10 @@ const providerErrors =
 const refusal =
   ({ log }: Services, isWrong = false) =>
   (err: unknown): never => {
-    const {
-      code = 'unknown',
-      error = '',
-      cause,
-      ...more
-    } = err as Error & Record<string, string | undefined>;
+    const given = err as Error & Record<string, string | undefined>;
+    const { code = 'unknown', error = '', cause } = given;
     const why = providerErrors.test(error) ? error : code;
-    const status = cause instanceof Response ? cause.status : more.status;
+    const status = cause instanceof Response ? cause.status : given.status;
     const causeSays = cause instanceof Error ? messageOf(cause) : undefined;
     log.warn({ reason: messageOf(err), cause: causeSays, code: why, status }, 'a sign-in was refused');
     const isAway = err instanceof TypeError || /^(OAUTH_TIMEOUT$|UND_ERR)/.test(code);
@@ -256,10 +252,7 @@ function valuesOf(claim: unknown, path: string): string[] {
 
 /** People may choose each of these but `sub`, at many a provider: in the audit `sub` follows, in parentheses. */
 function nameIn({ name, preferred_username, email, sub }: Claims): string {
-  const visible = (text: unknown) =>
-    String(text ?? '')
-      .replaceAll(/[\p{Cc}\p{Cf}()]/gu, '')
-      .trim();
+  const visible = (text: unknown) => `${text ?? ''}`.replaceAll(/[\p{Cc}\p{Cf}()]/gu, '').trim();
   const [first = 'nobody'] = [email, preferred_username, name, sub].map(visible).filter(Boolean);
   return first.slice(0, 64);
 }

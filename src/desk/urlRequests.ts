@@ -38,10 +38,8 @@ export async function requestsPart(visit: DeskVisit, db: Db, client?: Client): P
   const waiting = await readRequests(visit, client);
   // What the last answer said stays when its row goes.
   if (waiting.length === 0) return noResult;
-  const names = await namesOf(
-    db,
-    waiting.flatMap((one) => [one.client_token, one.account_id ?? '']),
-  );
+  const ids = waiting.flatMap((one) => [one.client_token, one.account_id]);
+  const names = await namesOf(db, ids);
   const rows = waiting.slice(0, shownAtMost).map((one) => ({
     id: one.request,
     cells: [

@@ -85,8 +85,7 @@ export function toApiError(err: unknown): ApiError | undefined {
   // A client or an account that ended during the call: a repeat says so. A process without the key that others have should end.
   const isPassing = err instanceof TooBusy || err instanceof ChangeRefused || err instanceof SecretUnreadable;
   if (isPassing || isRedisUnavailable(err)) return unavailable(err);
-  if (err instanceof ResolverUnavailable) {
+  if (err instanceof ResolverUnavailable)
     return new ApiError('resolver_unavailable', err.message, { 'Retry-After': '5' });
-  }
   return undefined;
 }

@@ -56,9 +56,8 @@ const mediaType = (contentType: string): string => contentType.split(';', 1)[0]?
 /** Refuses other charsets. All values that are ever valid are ASCII, so each is read as UTF-8. @throws ApiError 415 */
 export function requireKnownCharset(contentType: string): string | undefined {
   const named = charsetOf(contentType);
-  if (named !== undefined && !charsets.includes(named)) {
+  if (named !== undefined && !charsets.includes(named))
     throw unsupported('The charset must be UTF-8, US-ASCII or ISO-8859-1');
-  }
   return named;
 }
 
@@ -74,9 +73,8 @@ export function jsonReader(atMostBytes: number): (req: IncomingMessage) => Promi
   return async (req) => {
     const { 'content-type': contentType = '', 'content-encoding': named = 'identity' } = req.headers;
     if (!contentType && !announcesBody(req)) return undefined;
-    if (mediaType(contentType) !== 'application/json') {
+    if (mediaType(contentType) !== 'application/json')
       throw unsupported('The content type must be application/json');
-    }
     // US-ASCII is UTF-8.
     if (!/^(utf-?8|(us-)?ascii)$/.test(charsetOf(contentType) ?? 'utf-8'))
       throw unsupported('The charset of JSON is UTF-8');
@@ -162,9 +160,8 @@ function lateness(req: IncomingMessage): Promise<never> {
  * replacement character, and different names would become equal. @throws ApiError 400
  */
 function decoded(bytes: Buffer): string {
-  if (bytes[0] === 0x1f && bytes[1] === 0x8b) {
+  if (bytes[0] === 0x1f && bytes[1] === 0x8b)
     throw badParameter('The body is gzip, but there is no Content-Encoding that says so');
-  }
   if (bytes.includes(0)) throw badParameter('The body has bytes 0, as UTF-16 and files have: send UTF-8');
   const text = bytes.toString();
   if (!isUtf8(bytes)) {

@@ -84,15 +84,13 @@ const types: Record<string, string> = {
 
 function formatPath(at: string, path: readonly PropertyKey[]): string {
   let text = at;
-  for (const part of path) {
+  for (const part of path)
     text += typeof part === 'number' ? `[${part}]` : `${text === '' ? '' : '.'}${String(part)}`;
-  }
   return text === '' ? 'body' : text;
 }
 
 const atMost = 300;
 
 /** Shortens a message that contains a stranger's text, such as the name of a field. */
-function shortened(message: string): string {
-  return message.length > atMost ? `${message.slice(0, atMost).toWellFormed()}…` : message;
-}
+const shortened = (message: string): string =>
+  message.length > atMost ? `${message.slice(0, atMost).toWellFormed()}…` : message;

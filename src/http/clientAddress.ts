@@ -21,9 +21,8 @@ export function clientAddress(req: IncomingMessage, trusted: readonly string[]):
   return address;
 }
 
-export function isFromTrustedProxy(req: IncomingMessage, trusted: readonly string[]): boolean {
-  return isTrusted(normal(req.socket.remoteAddress ?? '') ?? '', trusted);
-}
+export const isFromTrustedProxy = (req: IncomingMessage, trusted: readonly string[]): boolean =>
+  isTrusted(normal(req.socket.remoteAddress ?? '') ?? '', trusted);
 
 /** Returns the range of one caller: an IPv4 address, or the /64 of an IPv6 address, which one machine may use entirely. */
 export function networkOf(address: string): string {

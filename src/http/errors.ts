@@ -203,7 +203,7 @@ const invalidUnderOauth: readonly ErrorCode[] = [
   'headers_too_long',
 ];
 
-export const toOauthError = (code: ErrorCode): string =>
+export const toOauthError = (code: ErrorCode) =>
   invalidUnderOauth.includes(code) ? 'invalid_request' : code;
 
 /** Returns a character as a message may show it. */

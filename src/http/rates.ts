@@ -1,4 +1,5 @@
 /** Rates by key: in the memory of this process, or over all processes. */
+import { except } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { ignore, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Counted, countCall, type Rate } from '../redis/records/rates.js';
@@ -73,10 +74,8 @@ export function sharedRate(db: Db, keyPrefix: string, rate: Rate) {
     async count(key: string): Promise<Counted> {
       const stillMs = refusedFor(key);
       if (stillMs > 0) return { waitMs: stillMs, fullInMs: stillMs };
-      const counted = await countCall(db, `${keyPrefix}:${key}`, rate).catch((err: unknown) => {
-        if (isRedisUnavailable(err)) return own.count(key);
-        throw err;
-      });
+      const counting = countCall(db, `${keyPrefix}:${key}`, rate);
+      const counted = await counting.catch(except(isRedisUnavailable, () => own.count(key)));
       const untilMs = performance.now() + counted.waitMs;
       if (counted.waitMs > 0) allowedAt.remember(key, untilMs, untilMs);
       return counted;

@@ -77,18 +77,9 @@ async function claimNotice(
   const platformId = about + beside[field];
   const event = { clientToken: recipient, platformId, eventId: change, segments: [change] };
   await announceClaims(db, recipient);
-  const { claims } = await claimOnly(db, recipient, [
-    {
-      ...event,
-      notificationId: notificationId(event),
-      priority: 'live',
-      notify: true,
-      acceptedAt: number,
-      group: shared.withoutWorkflow,
-      body,
-    },
-  ]);
-  const [made] = claims;
+  const own = { notificationId: notificationId(event), acceptedAt: number, body };
+  const told = { ...event, ...own, priority: 'live' as const, notify: true, group: shared.withoutWorkflow };
+  const [made] = (await claimOnly(db, recipient, [told])).claims;
   if (made?.kind !== 'claimed') return;
   if (made.supersedes) metrics.ended('superseded');
   await catchUps.alarm(recipient);

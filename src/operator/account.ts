@@ -4,13 +4,14 @@ import {
   createAccount,
   disableAccount,
   enableAccount,
+  endConsole,
+  makeConsoleLink,
   pauseAccount,
   resumeAccount,
   rotateClientSecret,
   setScopes,
 } from '../acts/accounts.js';
 import { hasPart } from '../acts/clients.js';
-import { endConsole, makeConsoleLink } from '../acts/console.js';
 import { hostInUrl } from '../addresses.js';
 import { integer, text, time, yesOrNo } from '../http/schemas.js';
 import {
@@ -203,8 +204,7 @@ const present = ({ accountId: account_id, name, clientId: client_id, scopes, dis
 /** Finds an account by its id, its client id or one of its clients. @throws Refused */
 async function findAccount(operator: Operator, named: string): Promise<Account> {
   const db = await operator.db();
-  const ids = [named, accountIdOf(named), (await getClient(db, named))?.accountId];
-  for (const id of ids) {
+  for (const id of [named, accountIdOf(named), (await getClient(db, named))?.accountId]) {
     const account = id === undefined ? undefined : await getAccount(db, id);
     if (account !== undefined) return account;
   }

@@ -70,12 +70,11 @@ async function examine(operator: Operator): Promise<Finding[]> {
   };
   // Loading it blocks this process, on a busy machine for longer than Redis may take to answer.
   await import('@temporalio/client');
-  const redis = operator
-    .db()
-    .then(async (db) => [
-      ...(await checkRedis(db, config)),
-      ...(config.OUTGOING_PROXY === undefined ? await checkReceivers(db, config).catch(() => []) : []),
-    ]);
+  const redis = operator.db().then(async (db) => {
+    const found = await checkRedis(db, config);
+    if (config.OUTGOING_PROXY !== undefined) return found;
+    return [...found, ...(await checkReceivers(db, config).catch(() => []))];
+  });
   const temporal = checkTemporal(operator);
   const servers = await Promise.all([
     redis.catch(unavailable('redis', 'REDIS_URL')),
@@ -200,12 +199,8 @@ async function checkRule(proxy: OutgoingProxy, { ADMIN_HOST, ADMIN_PORT }: Confi
         : "The proxy refuses the operators' port.";
   const todo =
     'Have it refuse, after it has looked a name up, loopback, private and link-local addresses. Squid: acl private dst 0.0.0.0/8 10.0.0.0/8 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 ::1 fc00::/7 fe80::/10, then http_access deny private, before every allow.';
-  return finding(
-    'settings OUTGOING_PROXY_RESOLVES',
-    open.length > 0 ? 'fail' : isTried ? 'warn' : 'ok',
-    found,
-    todo,
-  );
+  const level = open.length > 0 ? 'fail' : isTried ? 'warn' : 'ok';
+  return finding('settings OUTGOING_PROXY_RESOLVES', level, found, todo);
 }
 
 export const storeAcceptEmpty = actOperation({

@@ -1,8 +1,7 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { z } from 'zod';
 import { cancelNotification, listNotifications, showNotification } from '../acts/notifications.js';
-import { resend } from '../acts/resend.js';
-import { dismiss, reasonsForNone, recover, redeliver, replay } from '../acts/sendAgain.js';
+import { dismiss, reasonsForNone, recover, redeliver, replay, resend } from '../acts/sendAgain.js';
 import { completeSince, integer, platformIdText, text, time, yesOrNo } from '../http/schemas.js';
 import { attemptErrors } from '../outgoing/details.js';
 import { notificationStates } from '../redis/owed/standing.js';
@@ -43,11 +42,8 @@ export const notificationList = operation({
     const client = token === undefined ? undefined : await requireClient(operator, token);
     const limit = Math.min(options.limit, page.limit);
     const asked = { client, ...options, limit, cursor: page.after };
-    const {
-      notifications,
-      next_cursor: next,
-      complete_since: since,
-    } = await listNotifications(operator, asked);
+    const found = await listNotifications(operator, asked);
+    const { notifications, next_cursor: next, complete_since: since } = found;
     const says: string[] = [];
     if (next && page.limit > limit)
       says.push(`Showing ${limit}. More results are available: raise the limit.`);
@@ -97,6 +93,7 @@ export const notificationCancel = actOperation({
   shown: ({ notification_id: id }) => [`${id} is cancelled.`],
 });
 
+const counted = { client_token: anyClient, count: integer(17), dry_run: yesOrNo(false) };
 const noneFailed = 'none failed then, or each was recovered, dismissed or has a newer one since';
 
 const ofFailed = (act: typeof recover, verb: string, done: string, does: string) =>
@@ -183,9 +180,7 @@ export const notificationResend = actOperation({
     }),
   ),
   answers: z.object({
-    client_token: anyClient,
-    count: integer(17),
-    dry_run: yesOrNo(false),
+    ...counted,
     since: time().nullable(),
     until: time(),
     has_more: yesOrNo(false, 'Whether more may match than were looked at.'),
@@ -211,9 +206,7 @@ function range(verb: string, ended: string, untilDefault: string) {
     fields,
     input: inOrder(fields),
     answers: z.object({
-      client_token: anyClient,
-      count: integer(17),
-      dry_run: yesOrNo(false),
+      ...counted,
       more: integer(3, 'So many are left: repeat it.').optional(),
       at_least: yesOrNo(false, 'Whether there are more than `count`: not all were counted.').optional(),
       left_out: integer(0, 'Those that were owed again in the last 10 minutes.').optional(),

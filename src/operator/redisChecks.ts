@@ -2,6 +2,7 @@
 import type { Redis } from 'ioredis';
 import type { Config } from '../config.js';
 import { shared } from '../constants.js';
+import { except } from '../promises.js';
 import { explainOlder, readSteps, type Step } from '../redis/connection/clocks.js';
 import { type Db, nowOf, toPairs, waitForRedis } from '../redis/connection/db.js';
 import { lostBy, type ServerFacts, stopsCalls } from '../redis/connection/health.js';
@@ -40,9 +41,8 @@ export async function askRedis(db: Db): Promise<{ answerMs: number; amiss: Findi
   let answerMs = Number.POSITIVE_INFINITY;
   for (let asked = 0; asked < slowAnswers; asked++) {
     const begun = performance.now();
-    await firstAnswer(db.nodes, (server) => server.echo('')).catch((err: unknown) => {
-      if (!isAnswer(refusalOf(err))) throw err;
-    });
+    const isRefusal = (err: unknown) => isAnswer(refusalOf(err));
+    await firstAnswer(db.nodes, (server) => server.echo('')).catch(except(isRefusal));
     answerMs = Math.min(answerMs, Math.ceil(performance.now() - begun));
   }
   const refused = await tryNeeds(db);
@@ -90,10 +90,10 @@ type Values = Record<string, string>;
 
 export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
   const { answerMs, amiss, refuses } = await askRedis(db);
-  const unlessRefused = (err: unknown) => {
-    if (!refuses) throw err;
-    return [];
-  };
+  const unlessRefused = except(
+    () => refuses,
+    () => [],
+  );
   const serves = `It answers in ${span(answerMs)}, and does what the service needs.`;
   const servers = await Promise.all(
     db.nodes.primaries().map(async (server) => {
@@ -217,9 +217,7 @@ function checkReplicas({ replicas = 0 }: ServerFacts, { REDIS_ACK_REPLICAS: want
 /** Returns the settings that doctor checks; none if CONFIG is refused, as on managed servers, or answers nothing. */
 async function readSettings(redis: Redis): Promise<Values> {
   const names = ['append*', 'no-appendfsync-on-rewrite', 'auto-aof-rewrite-percentage'];
-  const answer = await redis.call('CONFIG', 'GET', ...names).catch((err: unknown) => {
-    if (isRedisUnavailable(err) && refusalOf(err).reason !== 'away') return [];
-    throw err;
-  });
-  return Object.fromEntries(toPairs(answer as string[]));
+  const isRefusal = (err: unknown) => isRedisUnavailable(err) && refusalOf(err).reason !== 'away';
+  const answer = await redis.call('CONFIG', 'GET', ...names).catch(except(isRefusal));
+  return Object.fromEntries(toPairs((answer ?? []) as string[]));
 }

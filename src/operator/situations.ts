@@ -1,7 +1,7 @@
 /** The situation of each client, as `status` shows it, and what an operator does in it. */
 import { mapInPages, restsBetweenSteps } from '../promises.js';
-import { unlessBroken } from '../redis/connection/broken.js';
 import type { Db } from '../redis/connection/db.js';
+import { unlessBroken } from '../redis/connection/unavailable.js';
 import { clientsToLookAt } from '../redis/owed/owedClients.js';
 import { type Situation, waits } from '../redis/owed/waitReasons.js';
 import { clientTokens, getClient } from '../redis/records/clients.js';
@@ -41,7 +41,6 @@ export interface ClientStatus {
 
 /** Longer than the sweep takes to find what nothing works on (contract, section 3). */
 const lateMs = 120_000;
-const concurrency = 100;
 
 /**
  * Reads the clients that may have a situation, or all while no sweep counts. Client by client, so that broken keys of one client hide no
@@ -50,26 +49,22 @@ const concurrency = 100;
 export async function readClients(db: Db): Promise<{ clients: ClientStatus[]; broken: string[] }> {
   const broken = new Set<string>();
   const clients: ClientStatus[] = [];
+  const read = async (clientToken: string) => {
+    const endpoint = await getEndpoint(db, clientToken);
+    if (!endpoint.isConsistent) broken.add(clientToken);
+    const client = await getClient(db, clientToken);
+    if (client === undefined) return;
+    const situation = classify(endpoint);
+    const { name, accountId } = client;
+    const isIdle = situation === 'failing' && endpoint.owed === 0;
+    const { todo: named } = isIdle ? idle : situationTable[situation];
+    const todo = named.replaceAll('CLIENT', clientToken).replaceAll('ACCOUNT', accountId);
+    clients.push({ clientToken, endpoint, situation, todo, name, accountId });
+  };
   const rest = restsBetweenSteps();
   for await (const page of (await isAmissKnown(db)) ? clientsToLookAt(db) : clientTokens(db)) {
     await rest();
-    await mapInPages(page, concurrency, (clientToken) =>
-      unlessBroken(
-        async () => {
-          const endpoint = await getEndpoint(db, clientToken);
-          if (!endpoint.isConsistent) broken.add(clientToken);
-          const client = await getClient(db, clientToken);
-          if (client === undefined) return;
-          const situation = classify(endpoint);
-          const { name, accountId } = client;
-          const isIdle = situation === 'failing' && endpoint.owed === 0;
-          const { todo: named } = isIdle ? idle : situationTable[situation];
-          const todo = named.replaceAll('CLIENT', clientToken).replaceAll('ACCOUNT', accountId);
-          clients.push({ clientToken, endpoint, situation, todo, name, accountId });
-        },
-        () => void broken.add(clientToken),
-      ),
-    );
+    await mapInPages(page, 100, (token) => unlessBroken(read(token), () => void broken.add(token)));
   }
   return { clients, broken: [...broken].sort() };
 }

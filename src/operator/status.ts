@@ -82,10 +82,8 @@ async function look(operator: Operator) {
     ...describeFailures(lately),
     temporal.problem,
   ];
-  ours.push(
-    ...(await describeFailedTasks(operator).catch(() => [])),
-    ...ownProblems(late, broken, ended?.ageMs),
-  );
+  ours.push(...(await describeFailedTasks(operator).catch(() => [])));
+  ours.push(...ownProblems(late, broken, ended?.ageMs));
   if (temporal.workers === 0) ours.push('No worker asks Temporal for work.');
   // While Redis refuses, a process cannot say that it runs.
   const apis = problems.length > 0 ? undefined : await runningProcesses(db, db.global.processes);
@@ -159,10 +157,8 @@ function ownProblems(late: readonly ClientStatus[], broken: readonly string[], u
 async function describeFailedTasks(operator: Operator): Promise<string[]> {
   const ids = await operator.db().then(readFailedTasks);
   if (ids.length === 0) return [];
-  const [temporal, { explainTasks }] = [
-    await operator.temporal(),
-    await import('../temporal/failingWorkflows.js'),
-  ];
+  const temporal = await operator.temporal();
+  const { explainTasks } = await import('../temporal/failingWorkflows.js');
   const until = Date.now() + temporalWithinMs;
   const found = await temporal.connection.withDeadline(until, () =>
     Promise.all(
@@ -171,9 +167,8 @@ async function describeFailedTasks(operator: Operator): Promise<string[]> {
   );
   const [first, ...others] = found.filter(({ why }) => why !== undefined);
   if (first === undefined) return [];
-  return [
-    `Tasks of ${count(others.length + 1, 'workflow')} fail, such as ${first.id}: ${first.why?.replace(/\.$/, '')}.`,
-  ];
+  const tasks = `Tasks of ${count(others.length + 1, 'workflow')} fail, such as ${first.id}`;
+  return [`${tasks}: ${first.why?.replace(/\.$/, '')}.`];
 }
 
 /**
@@ -185,12 +180,10 @@ function describeFailures({ total = 0, failed = 0, starts: _, ...own }: Record<s
   const share = `${Math.ceil((failed / total) * 100)} % of the calls ${lately}`;
   const says = failed * 100 > total ? [`${share} failed by us (${failed} of ${total} with 500 or 503).`] : [];
   if (own.outside) says.push(`Nothing outside was reached during some ${lately}.`);
-  const causes = Object.entries(own).flatMap(([cause, times]) =>
-    cause.includes(':') ? [] : `${cause}: ${times}`,
-  );
-  return causes.length === 0
-    ? says
-    : [...says, `Attempts ${lately} could not be made (${causes.join(', ')}).`];
+  const causes = Object.entries(own).filter(([cause]) => !cause.includes(':'));
+  const named = causes.map(([cause, times]) => `${cause}: ${times}`).join(', ');
+  if (causes.length > 0) says.push(`Attempts ${lately} could not be made (${named}).`);
+  return says;
 }
 
 /** `us`: the service fails to do something that it could do; `them`: only receivers prevent deliveries. */
@@ -216,16 +209,13 @@ const joined = (...sentences: readonly string[]): string => sentences.filter(Boo
 
 /** `2 failing (owed 31), 1 no url (owed 4)`; what was given up is said beside it. @param isTheirs of the situations that receivers cause, else of the others */
 function say(clients: readonly ClientStatus[], isTheirs: boolean): string {
-  return situations
-    .filter(
-      (one) => one !== 'clear' && one !== 'failed' && (situationTable[one].isTheirs ?? false) === isTheirs,
-    )
-    .flatMap((situation) => {
-      const among = clients.filter((client) => client.situation === situation);
-      const named = `${among.length} ${situation.replace('_', ' ')}`;
-      return among.length === 0 ? [] : `${named} (owed ${totalOwed(among)})`;
-    })
-    .join(', ');
+  const said = situations.flatMap((situation) => {
+    const isMeant = (situationTable[situation].isTheirs ?? false) === isTheirs;
+    const among = clients.filter((client) => client.situation === situation);
+    if (!isMeant || among.length === 0 || situation === 'clear' || situation === 'failed') return [];
+    return `${among.length} ${situation.replace('_', ' ')} (owed ${totalOwed(among)})`;
+  });
+  return said.join(', ');
 }
 
 const totalOwed = (clients: readonly ClientStatus[]): number =>
@@ -253,10 +243,7 @@ function present({ clientToken, endpoint, situation, todo, ...client }: ClientSt
   };
 }
 
-function sinceOf({ owedSince, failedSince }: ClientStatus['endpoint']): string | undefined {
-  const atMs = owedSince ?? failedSince;
-  return atMs === undefined ? undefined : distance(atMs);
-}
+const away = (atMs: number | undefined) => atMs && distance(atMs);
 
 /** @param of how many are amiss */
 function worstTable(worst: readonly ClientStatus[], of: number): Part[] {
@@ -266,8 +253,8 @@ function worstTable(worst: readonly ClientStatus[], of: number): Part[] {
     situation.replace('_', ' '),
     endpoint.owed,
     endpoint.failed,
-    sinceOf(endpoint),
-    endpoint.nextAttemptAt && distance(endpoint.nextAttemptAt),
+    away(endpoint.owedSince ?? endpoint.failedSince),
+    away(endpoint.nextAttemptAt),
     endpoint.failures,
     [endpoint.lastError, endpoint.lastDetail, endpoint.lastStatus].filter(Boolean).join(' '),
     todo,

@@ -1,6 +1,7 @@
 /** Asks Temporal for `status` and `doctor`: the namespace, its search attributes, the sweep's schedule, the workers. */
 import type { Client, Connection } from '@temporalio/client';
 import type { Config } from '../config.js';
+import { except } from '../promises.js';
 import { timeAt } from '../redis/connection/db.js';
 import { ignore } from '../redis/connection/unavailable.js';
 import { minutesRead, readMinutes, refusedCalls, refusedStarts } from '../redis/records/minutes.js';
@@ -16,9 +17,7 @@ const allWithinMs = 10_000;
 export const temporalWithinMs = 5000;
 
 /** Returns how many workers ask for work, and how Temporal answers. */
-export async function askTemporal(
-  operator: Operator,
-): Promise<{ workers?: number | undefined; says: string; problem?: string }> {
+export async function askTemporal(operator: Operator) {
   try {
     const temporal = await operator.temporal();
     const { askNamespace } = await import('../temporal/connection.js');
@@ -62,9 +61,10 @@ export async function describeRefusals(lately: Record<string, number>): Promise<
   return says;
 }
 
-export async function checkTemporal(operator: Operator): Promise<Finding[]> {
-  return [...(await checkServer(operator)), ...(await checkCalls(operator).catch(() => []))];
-}
+export const checkTemporal = async (operator: Operator): Promise<Finding[]> => [
+  ...(await checkServer(operator)),
+  ...(await checkCalls(operator).catch(() => [])),
+];
 
 async function checkCalls(operator: Operator): Promise<Finding[]> {
   const refused = await describeRefusals(await readMinutes(await operator.db()));
@@ -80,10 +80,8 @@ async function checkServer(operator: Operator): Promise<Finding[]> {
     const { askNamespace } = await import('../temporal/connection.js');
     await askNamespace(temporal, allWithinMs);
     return await temporal.connection.withDeadline(Date.now() + allWithinMs, async () => {
-      const found = [
-        await checkNamespace(temporal, namespace),
-        await checkSearchAttributes(temporal, namespace),
-      ];
+      const found = [await checkNamespace(temporal, namespace)];
+      found.push(await checkSearchAttributes(temporal, namespace));
       const queue = await askQueue(operator);
       const workers = await countWorkers(operator, queue);
       found.push(checkSweep(queue), checkWorkers(workers, queue.refused, config));
@@ -144,10 +142,8 @@ function checkSweep({ schedule, nowMs }: Queue): Finding {
 const temporalClockMs = 120_000;
 
 async function checkTemporalClock(operator: Operator, { nowMs }: Queue): Promise<Finding[]> {
-  const redisMs = await operator
-    .db()
-    .then((db) => timeAt(db, db.global.accounts))
-    .catch(ignore);
+  const reading = operator.db().then((db) => timeAt(db, db.global.accounts));
+  const redisMs = await reading.catch(ignore);
   if (redisMs === undefined || nowMs === 0 || Math.abs(redisMs - nowMs) < temporalClockMs) return [];
   const how = redisMs > nowMs ? 'behind' : 'ahead of';
   const found = `Temporal's clock is about ${span(Math.abs(redisMs - nowMs))} ${how} Redis' clock.`;
@@ -180,9 +176,7 @@ export async function askQueue(operator: Operator) {
   const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: name } = operator.config();
   const { workflowIds } = await import('../temporal/workflowIds.js');
   const { ScheduleNotFoundError } = await import('@temporalio/client');
-  const unlessAbsent = (err: unknown) => {
-    if (!(err instanceof ScheduleNotFoundError)) throw err;
-  };
+  const unlessAbsent = except((err) => err instanceof ScheduleNotFoundError);
   let refused: string | undefined;
   const unlessRefused = async (err: unknown) => {
     const { explainTemporal } = await import('../temporal/refusal.js');

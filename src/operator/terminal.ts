@@ -135,9 +135,8 @@ function widthOf(text: string): number {
  * Replaces control and format characters, so that text of a receiver or a publisher cannot control an operator's
  * terminal, nor look like other text in it (U+202E turns what follows). The joiners of other scripts and of emoji stay.
  */
-function printable(value: Value): string {
-  return String(value ?? '').replace(/(?!(?<=\P{ASCII})\p{Join_C})[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}');
-}
+const printable = (value: Value): string =>
+  String(value ?? '').replace(/(?!(?<=\P{ASCII})\p{Join_C})[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}');
 
 /** The groups of forms at the desk, in their order. What cannot be undone stands apart, and is typed out. */
 export const formGroups = ['Delivery', 'Receiver', 'URL', 'Bounds', 'Sites', 'Access', 'Delete'] as const;

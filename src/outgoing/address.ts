@@ -106,9 +106,8 @@ export const refusedRanges: readonly Cidr[] = [ipaddr.IPv4, ipaddr.IPv6]
   .flatMap((ranges) => (Array.isArray(ranges[0]) ? (ranges as Cidr[]) : [ranges as Cidr]))
   .concat(ofClouds);
 
-export function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
-  return cidrs.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
-}
+export const isInside = (address: Address, cidrs: readonly Cidr[]): boolean =>
+  cidrs.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
 
 function isOfThisMachine(address: Address): boolean {
   // The unspecified address connects to this machine.
@@ -153,9 +152,7 @@ export async function withOwnNames(
   return { ...policy, ownAddresses };
 }
 
-export function comparableName(name: string): string {
-  return name.toLowerCase().replace(/\.$/, '');
-}
+export const comparableName = (name: string): string => name.toLowerCase().replace(/\.$/, '');
 
 /** @throws Error naming a range that is not a CIDR */
 export function parseCidr(text: string): Cidr {

@@ -161,16 +161,19 @@ const adviceByStatus: Record<number, string> = {
   503: 'See its log. If it is busy, let it take more requests, or ask OPERATOR to lower our request rate.',
 };
 
+interface Failed {
+  error?: string | null;
+  detail?: string | null;
+  status?: number | null;
+}
+
 /** Whom a receiver's owner asks, if nobody is named. */
 export const defaultContact = 'your account manager';
 
 /** Says what a receiver does that fails an attempt, and what to do about it. @param contact whom its owner asks */
-export function explainFailure(
-  { error, detail = '', status }: { error?: string; detail?: string; status?: number },
-  contact = defaultContact,
-) {
-  const [does = 'fails', advice = ''] = byDetail[detail] ?? [];
-  if (status === undefined) return { does, advice };
+export function explainFailure({ error, detail, status }: Failed, contact = defaultContact) {
+  const [does = 'fails', advice = ''] = byDetail[detail ?? ''] ?? [];
+  if (status === undefined || status === null) return { does, advice };
   if (advice !== '') return { does: `answers ${status} and ${does}`, advice };
   const otherwise =
     error === 'redirect'
@@ -205,28 +208,18 @@ const tlsCodes: readonly [RegExp, DetailOf<'tls'>][] = [
   [/^(UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?)$/, 'certificate_incomplete'],
   [/^(SELF_SIGNED_CERT_IN_CHAIN|CERT_UNTRUSTED|CERT_REJECTED)$/, 'certificate_unknown_authority'],
   [/^CERT_REVOKED$/, 'certificate_revoked'],
-  [
-    /CERTIFICATE_REQUIRED|ALERT_(BAD|NO|UNSUPPORTED|UNKNOWN)_CERTIFICATE|ALERT_CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_ACCESS_DENIED/,
-    'client_certificate_wanted',
-  ],
+  [/CERTIFICATE_REQUIRED|ALERT_(BAD|NO|UNSUPPORTED|UNKNOWN)_CERTIFICATE/, 'client_certificate_wanted'],
+  [/ALERT_CERTIFICATE|ALERT_UNKNOWN_CA|ALERT_ACCESS_DENIED/, 'client_certificate_wanted'],
   [/NO_APPLICATION_PROTOCOL/, 'http2_only'],
-  [
-    /PROTOCOL_VERSION|UNSUPPORTED_PROTOCOL|UNKNOWN_PROTOCOL|WRONG_SSL_VERSION|INAPPROPRIATE_FALLBACK/,
-    'tls_version',
-  ],
-  [
-    /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|RECORD_LAYER_FAILURE|(?<!ALERT_)UNEXPECTED_MESSAGE/,
-    'not_tls',
-  ],
-  [
-    /HANDSHAKE_FAILURE|INSUFFICIENT_SECURITY|CIPHER|NO_SHARED|SIGNATURE_ALGORITHM|LEGACY|TOO_SMALL|TOO_WEAK|CURVE/,
-    'tls_cipher',
-  ],
+  [/PROTOCOL_VERSION|UN(SUPPORTED|KNOWN)_PROTOCOL|WRONG_SSL_VERSION|INAPPROPRIATE_FALLBACK/, 'tls_version'],
+  [/WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|RECORD_LAYER_FAILURE/, 'not_tls'],
+  [/(?<!ALERT_)UNEXPECTED_MESSAGE/, 'not_tls'],
+  [/HANDSHAKE_FAILURE|INSUFFICIENT_SECURITY|CIPHER|NO_SHARED|SIGNATURE_ALGORITHM/, 'tls_cipher'],
+  [/LEGACY|TOO_SMALL|TOO_WEAK|CURVE/, 'tls_cipher'],
   [/UNRECOGNIZED_NAME/, 'tls_name_unknown'],
   [/^(ERR_SSL_.*|EPROTO|ECONNRESET|EPIPE|unknown error)$/, 'handshake_broken'],
 ];
 
 /** Returns the detail of a failed handshake or of a certificate that was refused. @param code of Node or OpenSSL */
-export function tlsDetail(code: string): DetailOf<'tls'> {
-  return tlsCodes.find(([pattern]) => pattern.test(code))?.[1] ?? 'certificate_invalid';
-}
+export const tlsDetail = (code: string): DetailOf<'tls'> =>
+  tlsCodes.find(([pattern]) => pattern.test(code))?.[1] ?? 'certificate_invalid';

@@ -37,9 +37,8 @@ export function withoutValues(text: string, url: string, own: Headers): string {
   const plain = unescaped(text);
   let safe = plain;
   // A value may contain a shorter one, and would no longer be found without it.
-  for (const value of [...new Set(values)].sort((a, b) => b.length - a.length)) {
+  for (const value of [...new Set(values)].sort((a, b) => b.length - a.length))
     safe = withoutCut(safe.replaceAll(value, hiddenValue), value);
-  }
   return safe === plain ? text : safe;
 }
 

@@ -122,9 +122,8 @@ export class SystemNames {
     const reasons: unknown[] = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
     const isAnswered = found.length > 0 || !reasons.every(isUnanswered);
     if (isAnswered) this.#answeredAtMs = performance.now();
-    if (found.length > 0) {
+    if (found.length > 0)
       return found.map(({ address, ttl }) => ({ address, family: isIP(address), ttlSeconds: ttl }));
-    }
     const reason = mostTelling(reasons);
     const { failure } = lookupFailed(reason);
     if (!isAnswered && (await this.isResolverSilent(askedAtMs))) {
@@ -209,9 +208,7 @@ const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EBADNAME']);
  * Returns whether a question failed without an answer. NXDOMAIN is an answer. SERVFAIL, REFUSED, NOTIMP and FORMERR are not: a resolver
  * on this host answers them to every query while it is cut off from the network, or has no server to ask.
  */
-function isUnanswered(error: unknown): boolean {
-  return !answerCodes.has(codeOf(error));
-}
+const isUnanswered = (error: unknown): boolean => !answerCodes.has(codeOf(error));
 
 /** Returns what says most: the failure of a server that sent something, else of one that was silent, else of one that is not there. */
 function mostTelling(reasons: readonly unknown[]): unknown {

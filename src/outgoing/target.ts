@@ -143,9 +143,7 @@ export function parseUrl(text: string): URL | undefined {
 export const originOf = (url: string): string => new URL(url).origin;
 
 /** Returns the host name or IP literal, without the brackets of an IPv6 address. */
-export function hostOf(url: URL): string {
-  return url.hostname.replace(/^\[|\]$/g, '');
-}
+export const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '');
 
 export function portOf(url: URL): number {
   if (url.port !== '') return Number(url.port);

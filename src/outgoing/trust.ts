@@ -9,10 +9,8 @@ import { type Config, ConfigError } from '../config.js';
  * Returns the trusted roots in PEM if the settings change those of Node, else undefined.
  * @throws ConfigError if the file cannot be read or has no certificate, or a root to leave out is not there
  */
-export function readTrustedRoots({
-  TRUSTED_ROOTS_FILE: file,
-  DISTRUSTED_ROOTS,
-}: Pick<Config, 'TRUSTED_ROOTS_FILE' | 'DISTRUSTED_ROOTS'>): string[] | undefined {
+export function readTrustedRoots(config: Pick<Config, 'TRUSTED_ROOTS_FILE' | 'DISTRUSTED_ROOTS'>) {
+  const { TRUSTED_ROOTS_FILE: file, DISTRUSTED_ROOTS } = config;
   if (file === undefined && DISTRUSTED_ROOTS.length === 0) return undefined;
   const roots = file === undefined ? [...tls.rootCertificates] : readRoots(file);
   const unwanted = new Set(DISTRUSTED_ROOTS);

@@ -4,6 +4,7 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { NativeConnection } from '@temporalio/worker';
 import { type Config, ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
+import { except } from '../promises.js';
 import { explainTemporal, grpcCodeOf, reasonOf, type TemporalReason, withoutRetries } from './refusal.js';
 
 /**
@@ -45,10 +46,9 @@ export function askNamespace({ connection, workflowService, options }: Client, w
   return connection.withDeadline(Date.now() + withinMs, async () => {
     await workflowService.describeNamespace({ namespace });
     const asked = { namespace, execution: { workflowId: 'none' } };
-    await workflowService.describeWorkflowExecution(asked).catch((err: unknown) => {
-      // The namespace has no such workflow.
-      if (grpcCodeOf(err) !== 5) throw err;
-    });
+    // The namespace has no such workflow.
+    const isAnswer = (err: unknown) => grpcCodeOf(err) === 5;
+    await workflowService.describeWorkflowExecution(asked).catch(except(isAnswer));
   });
 }
 

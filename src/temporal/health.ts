@@ -32,16 +32,19 @@ export class TemporalHealth {
     if (this.#refused.delete(call)) this.log.info({ call }, 'Temporal takes a call again');
   }
 
-  /**
-   * The log has a call once, when its refusals begin.
-   * @param isCounted by default unless Temporal may have been away for a moment
-   */
-  refused(call: string, reason: TemporalReason, isCounted?: boolean): void {
+  /** Notes a refusal, and counts it, unless Temporal may have been away for a moment. @param lasts it has not */
+  refused(call: string, reason: TemporalReason, lasts = false): void {
+    const wasRefused = this.#note(call, reason);
+    if (wasRefused || lasts || reason !== 'away') this.count(`${refusedCalls}${call}:${reason}`);
+  }
+
+  /** Notes a refusal. The log has a call once, when its refusals begin. @returns whether it had been refused just before */
+  #note(call: string, reason: TemporalReason): boolean {
     const wasRefused = performance.now() - (this.#refused.get(call)?.atMs ?? -Infinity) < keptMs;
     this.#refused.set(call, { reason, atMs: performance.now() });
     const [says, todo] = reasonsOf(reason);
     if (!wasRefused) this.log.warn({ call, reason, do: todo }, `Temporal does not take a call: ${says}`);
-    if (isCounted ?? (wasRefused || reason !== 'away')) this.count(`${refusedCalls}${call}:${reason}`);
+    return wasRefused;
   }
 
   /** Looks whether Temporal serves this process. @throws if it does not, or refuses what the process needs */
@@ -54,7 +57,7 @@ export class TemporalHealth {
       for (const [call, { reason }] of this.#refused)
         if (wasAway && reason === 'away') this.#refused.delete(call);
     } catch (err) {
-      this.refused('look', reasonOf(err) ?? 'away', false);
+      this.#note('look', reasonOf(err) ?? 'away');
       throw err;
     }
     if (this.refusing().length > 0) throw new Error('Temporal refuses what this process needs');

@@ -50,9 +50,8 @@ const byCode: Record<number, TemporalReason> = {
 export const reasonOf = (err: unknown): TemporalReason | undefined => byCode[grpcCodeOf(err) ?? 0];
 
 /** Returns the reason that a code stands for, by its name; undefined: none, as for a task that has ended meanwhile. */
-export function reasonNamed(code: string): TemporalReason | undefined {
-  return /NOT_FOUND|CANCELLED/.test(code) ? undefined : (byName[code] ?? 'away');
-}
+export const reasonNamed = (code: string): TemporalReason | undefined =>
+  /NOT_FOUND|CANCELLED/.test(code) ? undefined : (byName[code] ?? 'away');
 const byName: Record<string, TemporalReason> = {
   ...Object.fromEntries(['ALREADY_EXISTS', 'OUT_OF_RANGE', 'UNIMPLEMENTED'].map((code) => [code, 'other'])),
   INVALID_ARGUMENT: 'invalid',

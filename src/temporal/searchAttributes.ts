@@ -1,6 +1,7 @@
 import type { Connection } from '@temporalio/client';
 import { ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
+import { except } from '../promises.js';
 import { grpcCodeOf } from './refusal.js';
 
 /** The types' names by their numbers in `temporal.api.enums.v1.IndexedValueType`. */
@@ -23,6 +24,10 @@ const names = Object.keys(searchAttributeTypes) as Name[];
 const invalidArgument = 3;
 /** The server, or this caller's role, has no operator service (Temporal Cloud): denied, unimplemented. */
 const noOperator = new Set<number | undefined>([7, 12]);
+const unlessDenied = except(
+  (err) => noOperator.has(grpcCodeOf(err)),
+  () => 'denied' as const,
+);
 
 /**
  * Makes sure that the namespace has the service's search attributes: Temporal refuses a start that sets an unknown one.
@@ -39,7 +44,7 @@ export async function ensureSearchAttributes(connection: Servers, namespace: str
   const others = Object.keys(found).filter(
     (name) => found[name] === searchAttributeTypes.ClientToken && !(name in searchAttributeTypes),
   );
-  const added = await unlessDenied(adding).catch((err: unknown) => {
+  const added = await adding.catch(unlessDenied).catch((err: unknown) => {
     if (others.length === 0) throw err;
     throw new ConfigError(
       `the namespace ${namespace} has no room for the search attributes ${amiss.join(', ')}: SQL visibility has three ` +
@@ -56,33 +61,20 @@ export async function ensureSearchAttributes(connection: Servers, namespace: str
  * @returns `found`: all that it has, with their types; undefined if the server does not list them
  */
 export async function findAmiss(connection: Servers, namespace: string) {
-  const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
+  const listed = await connection.operatorService.listSearchAttributes({ namespace }).catch(unlessDenied);
   if (listed === 'denied') return { amiss: await findMissingByQuery(connection, namespace) };
   const found = listed.customAttributes;
   return { amiss: names.filter((name) => found[name] !== searchAttributeTypes[name]), found };
 }
 
-async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
-  try {
-    return await call;
-  } catch (err) {
-    if (noOperator.has(grpcCodeOf(err))) return 'denied';
-    throw err;
-  }
-}
-
 /** Finds missing attributes by queries: one with a missing attribute, or with another type, is invalid. All are asked for at once first. */
 async function findMissingByQuery(connection: Servers, namespace: string): Promise<Name[]> {
+  const isInvalid = (err: unknown) => grpcCodeOf(err) === invalidArgument;
   const isValid = async (...asked: Name[]): Promise<boolean> => {
     const unlikely = (name: Name) => (typeNames[searchAttributeTypes[name]] === 'Int' ? '0' : "'-'");
     const query = asked.map((name) => `${name} = ${unlikely(name)}`).join(' AND ');
-    try {
-      await connection.workflowService.countWorkflowExecutions({ namespace, query });
-      return true;
-    } catch (err) {
-      if (grpcCodeOf(err) !== invalidArgument) throw err;
-      return false;
-    }
+    const answer = connection.workflowService.countWorkflowExecutions({ namespace, query });
+    return (await answer.catch(except(isInvalid))) !== undefined;
   };
   const missing: Name[] = [];
   if (await isValid(...names)) return missing;

@@ -51,19 +51,17 @@ function fitting(values: Set<string>, mostBytes: number): string[] {
 
 /** Links to the pages of the notifications in the console, in Markdown. */
 function buildLinks(events: readonly ClaimedEvent[], publicUrl: string): string {
-  const pages = events
-    .slice(0, maxLinks)
-    .map(
-      ({ clientToken, notificationId }) => `/console/sites/${clientToken}/notifications/${notificationId}`,
-    );
-  return pages.map((page) => `<${new URL(page, publicUrl).href}>`).join('\n\n');
+  const links = events.slice(0, maxLinks).map(({ clientToken, notificationId }) => {
+    const page = `/console/sites/${clientToken}/notifications/${notificationId}`;
+    return `<${new URL(page, publicUrl).href}>`;
+  });
+  return links.join('\n\n');
 }
 
 function buildSummary(events: readonly ClaimedEvent[]): string {
   const [only] = events;
-  if (events.length === 1 && only !== undefined) {
+  if (events.length === 1 && only !== undefined)
     return `asset-update of ${asCode(only.platformId.slice(0, 80))} to ${asCode(only.clientToken)}`;
-  }
   return `${events.length} events of ${new Set(events.map((e) => e.clientToken)).size} clients`;
 }
 

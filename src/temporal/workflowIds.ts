@@ -22,9 +22,7 @@ export function workflowIds(taskQueue: string) {
  * Returns the task queue of activities that must not wait behind `awaitDelivery`, which may hold its slot as long as an
  * attempt takes: the sweep, catch-up. The same processes serve it, with separate slots.
  */
-export function upkeepQueueOf(taskQueue: string): string {
-  return `${taskQueue}-upkeep`;
-}
+export const upkeepQueueOf = (taskQueue: string): string => `${taskQueue}-upkeep`;
 
 /** The sweep and catch-up go before enrichments that wait for a worker: they find what enrichments leave behind. The default is 3. */
 export const upkeepPriority = { priorityKey: 1 };

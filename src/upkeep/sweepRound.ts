@@ -2,9 +2,8 @@ import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import { mapInPages } from '../promises.js';
-import { unlessBroken } from '../redis/connection/broken.js';
 import type { Db } from '../redis/connection/db.js';
-import { isRedisUnavailable, refusalOf } from '../redis/connection/unavailable.js';
+import { isRedisUnavailable, refusalOf, unlessBroken } from '../redis/connection/unavailable.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface SweepDeps {
@@ -29,10 +28,7 @@ export class SweepRound {
   /** Works on each of these clients, some at a time; what one of them fails by does not stop the others. */
   async workOn(clients: readonly string[], work: (clientToken: string) => Promise<unknown>): Promise<void> {
     await mapInPages(clients, concurrency, (clientToken) =>
-      unlessBroken(
-        () => work(clientToken),
-        (err) => this.noteBroken(clientToken, { err }),
-      ).catch(this.noteAway),
+      unlessBroken(work(clientToken), (err) => this.noteBroken(clientToken, { err })).catch(this.noteAway),
     );
   }
 

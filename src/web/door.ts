@@ -20,6 +20,7 @@ import {
   composePage,
   type Frame,
   formTokenField,
+  hidden,
   type PageAnswer,
   type PageContext,
 } from './page.js';
@@ -141,7 +142,7 @@ export function createDoor<Session>(door: Door<Session>) {
     const body = html`
 <p>You are signed in to <strong>${names[0]}</strong>. This link opens <strong>${names[1]}</strong>.</p>
 <form method="post" action="${path}/open" class="stack">
-<input type="hidden" name="link" value="${token}">${formTokenField(formToken)}
+${hidden('link', token)}${formTokenField(formToken)}
 <button>Leave ${names[0]} and open ${names[1]}</button>
 </form>
 <p><a href="${path}">Stay in ${names[0]}</a></p>`;
@@ -204,7 +205,7 @@ function formAgain(action: string, formToken: string, form: Parameters): Piece {
   const fields = sent.map(([name, value]) => {
     const label = written[name];
     return label === undefined
-      ? html`<input type="hidden" name="${name}" value="${value}">`
+      ? hidden(name, value)
       : html`<div><label for="again-${name}">${label}</label><input id="again-${name}" name="${name}" value="${value}" maxlength="2048" autocomplete="off"></div>`;
   });
   return [

@@ -1,6 +1,6 @@
 /** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
 import { notificationsQuery, readPage } from '../acts/notifications.js';
-import { isOfFailure } from '../acts/resend.js';
+import { isOfFailure } from '../acts/sendAgain.js';
 import { requireNotification } from '../acts/subjects.js';
 import { checked } from '../http/checked.js';
 import { parseParameters } from '../http/query.js';
@@ -15,8 +15,7 @@ import {
 } from '../redis/notifications/decisions.js';
 import { listNotifications as listRecords, type Position } from '../redis/notifications/notificationPages.js';
 import { type NotificationRecord, readAttemptsOf } from '../redis/notifications/notifications.js';
-import type { AttemptRecord } from '../redis/owed/standing.js';
-import { notificationStates } from '../redis/owed/standing.js';
+import { type AttemptRecord, notificationStates } from '../redis/owed/standing.js';
 import { type Html, html, type Piece } from './html.js';
 import { actionForm, noResult, type Page, table } from './page.js';
 import { given, home, type PageDeps, readingsOf, type Site, type SitePart } from './site.js';
@@ -212,9 +211,8 @@ async function askedAsset({ ctx, client }: Site, db: PageDeps['db']) {
 
 function explanation({ here, reader }: Site, why: AssetExplanation): Piece {
   const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
-  if (!isKnown(why)) {
+  if (!isKnown(why))
     return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event of the last 14 days has named it, and no kept notification has such a part in its id.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
-  }
   return [
     lastEvent === undefined
       ? notice('warn', 'The decision about its last event is older than what is kept.')

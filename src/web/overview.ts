@@ -70,6 +70,8 @@ export function lastDay(steps: readonly AttemptStep[]): Piece {
   if (failed + succeeded === 0) return html`<p>No attempt.</p>`;
   const classes = [...new Set(steps.flatMap((step) => Object.keys(step.failed)))].sort();
   const within = (share: number) => steps.map((step) => quantileMs(step.latency, share) ?? 0);
+  const median = { name: 'median', tint: 5, values: within(0.5) };
+  const most = { name: '95th percentile', tint: 4, values: within(0.95) };
   return [
     html`<p>${count(succeeded, 'attempt')} succeeded and ${failed.toLocaleString('en')} failed: success rate ${rateOf(succeeded, failed)} %.</p>`,
     plot(`Attempts that succeeded, in ${stepMs / 60_000} minutes`, steps, [
@@ -86,15 +88,7 @@ export function lastDay(steps: readonly AttemptStep[]): Piece {
           values: steps.map((step) => step.failed[name] ?? 0),
         })),
       ),
-    plot(
-      'How long attempts took, ms',
-      steps,
-      [
-        { name: 'median', tint: 5, values: within(0.5) },
-        { name: '95th percentile', tint: 4, values: within(0.95) },
-      ],
-      true,
-    ),
+    plot('How long attempts took, ms', steps, [median, most], true),
     hourly(steps, classes),
   ];
 }

@@ -102,8 +102,9 @@ function signedIn(path: string, { links, who, signOut, formToken }: NonNullable<
 <form method="post" action="${signOut}">${formTokenField(formToken)}<button class="quiet">Sign out</button></form>`;
 }
 
-export const formTokenField = (formToken: string): Html =>
-  html`<input type="hidden" name="form_token" value="${formToken}">`;
+export const hidden = (name: string, value: string): Html =>
+  html`<input type="hidden" name="${name}" value="${value}">`;
+export const formTokenField = (formToken: string): Html => hidden('form_token', formToken);
 
 /** The place where the answer of a form appears. */
 export const noResult = html`<div id="result"></div>`;

@@ -85,9 +85,8 @@ export const shownUrl = (access: Site['access'], { url, registeredAtMs }: Regist
   html`<code>${access === 'full' ? url : originOf(url)}</code>, in force since ${exactly(registeredAtMs)}`;
 
 /** Returns a parameter of the query; undefined if it is absent or left empty in a form. @throws ApiError 400 */
-export function given(ctx: { querystring: string }, name: string): string | undefined {
-  return parseParameters(ctx.querystring).get(name)?.trim() || undefined;
-}
+export const given = (ctx: { querystring: string }, name: string): string | undefined =>
+  parseParameters(ctx.querystring).get(name)?.trim() || undefined;
 
 /** In a URL of the API or of these pages, in JSON, in a header, in the id of a workflow. */
 const namedIds =

@@ -177,18 +177,15 @@ export function healthNotice(
 
 const longestProbe = span(Math.max(...constants.probeScheduleMs));
 
-const soon = (atMs: number | undefined): Html | string =>
-  atMs === undefined || atMs <= Date.now() ? 'now' : fromNow(atMs);
+const soon = (atMs: number | undefined) => (atMs === undefined || atMs <= Date.now() ? 'now' : fromNow(atMs));
 
 /** Says what an endpoint does wrong, for a row of a list; empty if nothing is known. */
 export const faultInWords = (health: Endpoint): string =>
   health.lastFailureAt === undefined || health.failures === 0 ? '' : explainFailure(lastFailure(health)).does;
 
-const lastFailure = ({ lastError, lastDetail, lastStatus }: Endpoint) => ({
-  error: lastError,
-  detail: lastDetail,
-  status: lastStatus,
-});
+const lastFailure = ({ lastError: error, lastDetail: detail, lastStatus: status }: Endpoint) => {
+  return { error, detail, status };
+};
 
 const cancelled: Record<string, string> = {
   client_deleted: 'its site was deleted',

@@ -25,10 +25,8 @@ export const setQuietPeriodCall = clientCall({
   act: setBounds,
   answer: async (deps, request) => {
     const { client, body } = request;
-    const { quiet_seconds: seconds } = await setBounds(actorOf(deps, request), {
-      client,
-      quiet_seconds: body.seconds,
-    });
+    const wanted = { client, quiet_seconds: body.seconds };
+    const { quiet_seconds: seconds } = await setBounds(actorOf(deps, request), wanted);
     return { seconds };
   },
 });

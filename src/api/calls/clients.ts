@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { makeConsoleLink } from '../../acts/accounts.js';
 import { listClients } from '../../acts/clients.js';
-import { makeConsoleLink } from '../../acts/console.js';
 import { resume, showRegistration } from '../../acts/registrations.js';
 import { badParameter } from '../../http/apiError.js';
 import {

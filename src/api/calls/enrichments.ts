@@ -154,11 +154,8 @@ async function acceptItem(
     'asset_update.notification_id': event.notificationId,
   };
   const span = tracing?.begin('accept', { traces: [parent], attributes });
-  const claiming = hands.accept({
-    ...event,
-    acceptedAt: Date.now() + db.clockOffsetMs(),
-    trace: span?.traceparent,
-  });
+  const acceptedAt = Date.now() + db.clockOffsetMs();
+  const claiming = hands.accept({ ...event, acceptedAt, trace: span?.traceparent });
   try {
     const claim = await withTimeout(claiming, withinMs, () => {
       throw unavailable('no answer in time');

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { removeNoticesUrl, setNoticesUrl } from '../../acts/notices.js';
-import { showRegistration } from '../../acts/registrations.js';
+import { removeNoticesUrl, setNoticesUrl, showRegistration } from '../../acts/registrations.js';
 import { registeredUrl, urlText } from '../../http/schemas.js';
 import { needsLookup } from '../../outgoing/target.js';
 import { noticesCall } from '../call.js';

@@ -34,9 +34,8 @@ export const registerPushNotificationsCall = declareCall({
   rate: 'names',
   answer: async (deps, { ctx, parameters }) => {
     const bearer = bearerToken(ctx);
-    if (bearer !== undefined && parameters.has('access_token')) {
+    if (bearer !== undefined && parameters.has('access_token'))
       throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
-    }
     const givenToken = bearer ?? required(parameters, 'access_token');
     const clientToken = required(parameters, 'client_token');
     const url = required(parameters, 'url');

@@ -43,6 +43,5 @@ export const checkReceiverCall = clientCall({
 /** Declares what both calls share. @param noun what is sent */
 function testing(noun: string) {
   const url = urlText.describe(`Where to send ${noun}, if not to the registered URL.`).optional();
-  const query = z.object({ url });
-  return { query, codes: urlCodes, rate: 'names' } as const;
+  return { query: z.object({ url }), codes: urlCodes, rate: 'names' } as const;
 }

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { presentMicroseconds, presentReach, presentTime } from '../../acts/present.js';
-import type { Subject } from '../../acts/subjects.js';
 import { ApiError, badParameter } from '../../http/apiError.js';
 import type { ApiContext } from '../../http/context.js';
 import {
@@ -90,7 +89,7 @@ export const listUpdatesCall = clientCall({
     let reached = await reach();
     const beginning = since === undefined ? undefined : placeBefore(Math.min(since, nowOf(deps.db)));
     let page = await read(after === undefined ? beginning : readCursor(after, clientToken));
-    if (page.updates.length === 0 && wait > 0 && (await isNew(deps, ctx, client, page.end, wait))) {
+    if (page.updates.length === 0 && wait > 0 && (await isNew(deps, ctx, clientToken, page.end, wait))) {
       // The token may have ended meanwhile.
       await deps.findToken(bearerToken(ctx));
       reached = await reach();
@@ -112,22 +111,17 @@ export const listUpdatesCall = clientCall({
 });
 
 /** Waits for an update until the time is over, the caller hangs up or the process ends. @returns whether there may be one */
-async function isNew(
-  { updateWaits }: ApiDeps,
-  { req: { socket }, state }: ApiContext,
-  { clientToken }: Subject,
-  place: Place,
-  seconds: number,
-): Promise<boolean> {
+async function isNew(deps: ApiDeps, ctx: ApiContext, clientToken: string, place: Place, seconds: number) {
+  const { socket } = ctx.req;
   const begun = performance.now();
   const ended = new AbortController();
   const end = () => ended.abort();
   if (socket.readableEnded || socket.closed) end();
   socket.once('end', end).once('close', end);
   try {
-    return await updateWaits.next(clientToken, place, seconds * 1000, ended.signal);
+    return await deps.updateWaits.next(clientToken, place, seconds * 1000, ended.signal);
   } finally {
     socket.off('end', end).off('close', end);
-    state.waitedMs = (state.waitedMs ?? 0) + performance.now() - begun;
+    ctx.state.waitedMs = (ctx.state.waitedMs ?? 0) + performance.now() - begun;
   }
 }

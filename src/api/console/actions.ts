@@ -9,7 +9,7 @@ import type { AccessToken } from '../../redis/records/accessTokens.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import type { Sent as SentForm } from '../../web/door.js';
 import { type Html, html, type Piece } from '../../web/html.js';
-import { actionForm, card, noResult, type Page } from '../../web/page.js';
+import { actionForm, card, hidden, noResult, type Page } from '../../web/page.js';
 import { home, type Site, type SitePart } from '../../web/site.js';
 import { count, exactly, stateInWords } from '../../web/words.js';
 import type { clientCall } from '../call.js';
@@ -39,9 +39,8 @@ const recoverHours = { ...spanHours, '90 days': 2160 };
 /** GET /console/sites/{site}/actions */
 export const actions: SitePart = async (site, deps) => {
   const { client, access, formToken, here, registration, reader } = site;
-  if (access === 'read') {
+  if (access === 'read')
     return html`<div class="notice"><p>This session may look, but not change or send anything.</p></div>`;
-  }
   const signAlongUntil = await previousSigningSecretsUntil(deps.db, client.clientToken);
   const form = (name: string, label: string, fields?: Piece): Html =>
     actionForm(`${here}/${name}`, formToken, label, fields);
@@ -69,7 +68,7 @@ const urlInput = (id: string, isRegistered: boolean): Html =>
 
 /** @param id unique on the page */
 const spanFields = (id: string, spans = spanHours): Html =>
-  html`<div><label for="${id}">Of the last</label><select id="${id}" name="hours">${Object.entries(spans).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div><input type="hidden" name="dry_run" value="true">`;
+  html`<div><label for="${id}">Of the last</label><select id="${id}" name="hours">${Object.entries(spans).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div>${hidden('dry_run', 'true')}`;
 
 /** @param id unique on the page */
 const reasonInput = (id: string): Html =>
@@ -180,9 +179,7 @@ const range = (
     const missing =
       Date.parse(String(complete)) > Date.parse(String(times.since)) &&
       html`<p>This is complete since ${exactly(Date.parse(String(complete)))}: what is older may be missing.</p>`;
-    const fields = Object.entries(times).map(
-      ([name, time]) => html`<input type="hidden" name="${name}" value="${String(time)}">`,
-    );
+    const fields = Object.entries(times).map(([name, time]) => hidden(name, String(time)));
     const action = `${here}/${title.toLowerCase()}`;
     const left = Number(more ?? 0);
     if (!isDryRun) {
@@ -194,6 +191,8 @@ const range = (
     return html`<p>${counted} would be ${title === 'Dismiss' ? 'dismissed' : 'sent again'}.</p>${missing}${actionForm(action, formToken, `${title} ${counted}`, fields)}`;
   },
 });
+
+const noneFailed = 'No notification failed in that time, or a newer one of its video followed.';
 
 /** @throws ApiError 400 */
 function sinceHours(hours: string): string {
@@ -228,18 +227,8 @@ export const siteActions: Record<string, Action> = {
     present: ({ state, owed }) =>
       html`<p>It is ${stateInWords(String(state))}; ${count(Number(owed), 'notification')} owed. ${state === 'failing' && (owed === 0 ? 'The next event probes it.' : `A probe goes out now${owed === 1 ? '' : '; when it succeeds, the others follow'}.`)}</p>`,
   },
-  recover: range(
-    'Recover',
-    recoverNotificationsCall,
-    'notification',
-    'No notification failed in that time, or a newer one of its video followed.',
-  ),
-  dismiss: range(
-    'Dismiss',
-    dismissNotificationsCall,
-    'notification',
-    'No notification failed in that time, or a newer one of its video followed.',
-  ),
+  recover: range('Recover', recoverNotificationsCall, 'notification', noneFailed),
+  dismiss: range('Dismiss', dismissNotificationsCall, 'notification', noneFailed),
   replay: range(
     'Replay',
     replayNotificationsCall,

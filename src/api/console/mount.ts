@@ -8,7 +8,7 @@ import { createDoor, redirect, type Visit } from '../../web/door.js';
 import { html, type Piece } from '../../web/html.js';
 import { explainedAsset, listedNotifications, notificationPage } from '../../web/notifications.js';
 import { overview } from '../../web/overview.js';
-import { actionForm, type Frame, noResult, type PageAnswer } from '../../web/page.js';
+import { actionForm, type Frame, hidden, noResult, type PageAnswer } from '../../web/page.js';
 import { home, type PageDeps, type Site, type SitePages, siteUrl, tabPage } from '../../web/site.js';
 import { count, publisherAt } from '../../web/words.js';
 import { findNoticesClient } from '../call.js';
@@ -71,11 +71,11 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   const door = consoleDoor(deps);
 
   /** Composes a page of the account: it takes a session, and counts towards the account's rate of pages. */
-  const accountPage = (answer: (visit: Visit<ConsoleSession>) => PageAnswer) =>
+  const accountPage = (answer: (visit: Visit<ConsoleSession>, deps: ApiDeps) => PageAnswer) =>
     door.page(async (visit) => {
       const { accountId } = visit.session;
       await deps.countCall(visit.ctx, 'console', accountId);
-      return deps.inTurn(visit.ctx, `${accountId} console`, async () => answer(visit));
+      return deps.inTurn(visit.ctx, `${accountId} console`, async () => answer(visit, deps));
     });
 
   const clientPage = (answer: (site: Site, deps: ApiDeps) => PageAnswer) =>
@@ -92,10 +92,7 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
     });
 
   door.mount(router);
-  router.get(
-    '/console',
-    accountPage((visit) => sitesPage(visit, deps)),
-  );
+  router.get('/console', accountPage(sitesPage));
   router.get('/console/notices', clientPage(noticesPage));
   router.post('/console/notices/test', actionAnswer(noticesTest));
   for (const tab of sitePages.tabs)
@@ -103,10 +100,8 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.get('/console/sites/:site/notifications/:id', clientPage(notificationPage));
   for (const [path, action] of Object.entries(siteActions))
     router.post(`/console/sites/:site/${path}`, actionAnswer(action));
-  router.get(
-    '/console/{*nowhere}',
-    door.outside(() => undefined),
-  );
+  const nowhere = () => undefined;
+  router.get('/console/{*nowhere}', door.outside(nowhere));
 }
 
 /**
@@ -125,20 +120,13 @@ async function findClient<From extends Visit<ConsoleSession>>(deps: ApiDeps, vis
   const here = clientToken ? siteUrl(clientToken) : '/console/notices';
   visit.ctx.state.frame.back = home({ client, here });
   const countPiece = deps.countPieces('console', accountId);
-  return {
-    ...visit,
-    token,
-    client,
-    here,
-    access,
-    reader: publisherAt(deps.config.OPERATOR_CONTACT),
-    countPiece,
-  };
+  const reader = publisherAt(deps.config.OPERATOR_CONTACT);
+  return { ...visit, token, client, here, access, reader, countPiece };
 }
 
 function recovery({ health, access, formToken, here }: Site, path: string, sinceMs: number): Piece {
   if (access !== 'full') return '';
-  const since = html`<input type="hidden" name="since" value="${new Date(sinceMs).toISOString()}">`;
+  const since = hidden('since', new Date(sinceMs).toISOString());
   const words = `Recover ${count(health.failed, 'video')}`;
   return [path !== '/actions' && noResult, actionForm(`${here}/recover`, formToken, words, since)];
 }

@@ -27,8 +27,7 @@ const weights: [path: RegExp, weight: number][] = [
   [/^\/desk\/sign_in/, 10],
 ];
 
-const weightOf = (ctx: Pick<ApiContext, 'path'>): number =>
-  weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
+const weightOf = (ctx: Pick<ApiContext, 'path'>) => weights.find(([path]) => path.test(ctx.path))?.[1] ?? 1;
 /** How long an operator is known, for the pace of calls. */
 const knownForMs = 3_600_000;
 

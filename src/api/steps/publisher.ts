@@ -3,15 +3,15 @@ import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../../http/apiError.js';
 import { shownCharacter } from '../../http/errors.js';
 import { Remembered } from '../../http/rates.js';
+import { except } from '../../promises.js';
 import type { Db } from '../../redis/connection/db.js';
 import { ignore, isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { type AccessToken, findAccessToken, shareReads } from '../../redis/records/accessTokens.js';
 import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js';
 
 /** Returns the token of `Authorization: Bearer`; undefined if the header is absent or has another scheme. */
-export function bearerToken({ req }: { req: IncomingMessage }): string | undefined {
-  return /^bearer\b[ \t]*(.+)$/i.exec(req.headers.authorization ?? '')?.[1];
-}
+export const bearerToken = ({ req }: { req: IncomingMessage }): string | undefined =>
+  /^bearer\b[ \t]*(.+)$/i.exec(req.headers.authorization ?? '')?.[1];
 
 /** How long a valid token holds while the Redis that keeps its account is unavailable: a failover takes 7 s. */
 const holdsForMs = 30_000;
@@ -68,9 +68,8 @@ export function tokenRefused(token: string | undefined, wrong?: RegExp): ApiErro
 
 /** Says what is wrong with a text that can be no token; undefined if it can. */
 function describeForm(token: string, wrong = /[^A-Za-z0-9_-]/u): string | undefined {
-  if (/^(undefined|null|none)$/i.test(token)) {
+  if (/^(undefined|null|none)$/i.test(token))
     return `The access token is the word ${token}: the caller has sent an empty variable`;
-  }
   const [odd] = wrong.exec(token) ?? [];
   if (odd === undefined) return undefined;
   return `The access token has the character ${shownCharacter(odd)}, which no token has: send it as it was answered`;
@@ -98,10 +97,8 @@ export async function requireSigningSecretsScope(db: Db, token: AccessToken): Pr
 
 /** Returns whether a caller may see and change secrets, and has request headers sent where it says. */
 export const maySeeSecrets = (db: Db, token: AccessToken): Promise<boolean> =>
-  requireSigningSecretsScope(db, token).then(
-    () => true,
-    (err: unknown) => {
-      if (err instanceof ApiError) return false;
-      throw err;
-    },
-  );
+  requireSigningSecretsScope(db, token)
+    .then(() => true)
+    .catch(except(isRefusal, () => false));
+
+const isRefusal = (err: unknown) => err instanceof ApiError;

@@ -98,10 +98,7 @@ const order = Object.fromEntries(
 ) as Record<keyof typeof layouts, string[]>;
 
 /** Returns these values in the order in which Lua reads them. */
-export function inOrder<N extends keyof typeof layouts>(
-  layout: N,
-  values: Values<(typeof layouts)[N]>,
-): ScriptArgument[] {
+export function inOrder<N extends keyof typeof layouts>(layout: N, values: Values<(typeof layouts)[N]>) {
   const given = values as Record<string, ScriptArgument | boolean | undefined>;
   return order[layout].map((name) => {
     const value = given[name] ?? '';

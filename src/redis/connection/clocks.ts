@@ -9,6 +9,7 @@ import type { Logger } from '../../log.js';
 import { type Db, nowOf } from './db.js';
 import { rangeTags } from './keys.js';
 import { evaluate } from './library.js';
+import { whileOpen } from './nodes.js';
 
 const everyMs = 1000;
 
@@ -58,9 +59,7 @@ export function watchClocks(db: Db, log: Logger): void {
   const witness = () =>
     witnessClocks(db, log).catch((err: unknown) => log.debug({ err }, 'no clock was seen'));
   void witness();
-  const timer = setInterval(witness, everyMs);
-  timer.unref();
-  db.redis.once('end', () => clearInterval(timer));
+  whileOpen(db.redis, everyMs, witness);
 }
 
 export const explainOlder = (fromMs: number): string =>

@@ -38,9 +38,8 @@ export function durableWrites(redis: Redis, settings: Settings) {
 
   function findServer(command: Command): DurableServer {
     const node = nodes.ownerOf(keyOf(command));
-    if (node?.status !== 'ready') {
+    if (node?.status !== 'ready')
       throw new RedisUnavailable('Connection is closed: the server of a write is unavailable');
-    }
     const server = servers.get(node) ?? new DurableServer(node, settings);
     servers.set(node, server);
     return server;
@@ -183,9 +182,8 @@ class DurableServer {
     });
     safe.catch((err) => this.settings.health.note(err, this.#name));
     redis.stream.uncork();
-    for (const [i, { resolve, reject }] of writes.entries()) {
+    for (const [i, { resolve, reject }] of writes.entries())
       answers[i]?.then((answer) => resolve({ answer, safe }), reject);
-    }
     connection.isBusy = true;
     const finish = () => {
       connection.isBusy = false;

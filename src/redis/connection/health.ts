@@ -109,9 +109,8 @@ export class StoreHealth {
     this.#refused = new Map([...kept, ...answers].map((one) => [keyOf(one), one]));
     this.#tell(answers.filter((one) => !before.has(keyOf(one))));
     const ended = [...before.values()].filter((one) => !this.#refused.has(keyOf(one)) && !isSilent(one));
-    for (const { server, reason, commands } of explainRefusals(ended)) {
+    for (const { server, reason, commands } of explainRefusals(ended))
       this.log.info({ ...(server && { server }), reason, commands }, 'redis no longer refuses this');
-    }
     return found;
   }
 

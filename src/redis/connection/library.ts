@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import { shared } from '../../constants.js';
+import { except } from '../../promises.js';
 import { luaName, readers, type ScriptArgument } from './arguments.js';
 import { clientBase, clientKeys } from './keys.js';
 import type { Nodes } from './nodes.js';
@@ -61,9 +62,8 @@ export function runScript<Answer = unknown>(
 }
 
 /** Runs a script of one client whose answer is JSON. */
-export function askScript<Answer>(...call: Parameters<typeof runScript>): Promise<Answer> {
-  return runScript<string>(...call).then((json) => JSON.parse(json));
-}
+export const askScript = <Answer>(...call: Parameters<typeof runScript>): Promise<Answer> =>
+  runScript<string>(...call).then((json) => JSON.parse(json));
 
 /** Runs a script with the given keys, all of one hash tag. Strings of its answer are returned as text. */
 export function evaluate<Answer = unknown>(
@@ -88,8 +88,5 @@ export function evaluate<Answer = unknown>(
 }
 
 /** Loads the library into a server, unless it has the library. @throws errors of Redis */
-export async function loadLibrary(server: Redis): Promise<unknown> {
-  return await server.call('FUNCTION', ['LOAD', library]).catch((err: unknown) => {
-    if (!isLoaded(err)) throw err;
-  });
-}
+export const loadLibrary = (server: Redis): Promise<unknown> =>
+  server.call('FUNCTION', ['LOAD', library]).catch(except(isLoaded));

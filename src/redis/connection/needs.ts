@@ -8,7 +8,7 @@ import { ofIntake, type Refused, readFacts } from './health.js';
 import { rangeTags } from './keys.js';
 import { evaluate, loadLibrary } from './library.js';
 import { checkMarks } from './mark.js';
-import { firstAnswer } from './nodes.js';
+import { firstAnswer, onOwnConnection, whileOpen } from './nodes.js';
 import {
   explainRefusals,
   ignore,
@@ -87,7 +87,8 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
     ['FCALL', evaluate(own, 'mark', [key('mark')])],
   ];
   if (!isBrief) {
-    tries.push(['PSUBSCRIBE', subscribe(db, redis)]);
+    const channels = db.client('*').updates;
+    tries.push(['PSUBSCRIBE', onOwnConnection(redis, (own) => own.psubscribe(channels))]);
     // Keys of a cluster's other nodes.
     for (const other of db.nodes.isCluster ? [] : rangeTags.filter((_, i) => i % 16 === 0))
       tries.push(['EXISTS', redis.exists(`${db.prefix}need:{${other}}`)]);
@@ -105,13 +106,6 @@ async function tryServer(db: Db, redis: Redis, tag: string, isBrief: boolean): P
   }
   // A bug of the service is not for an operator to find here.
   return refused.filter(({ reason }) => reason !== 'other');
-}
-
-/** On a connection of its own, whose state it changes. */
-async function subscribe(db: Db, redis: Redis): Promise<void> {
-  const own = redis.duplicate({ lazyConnect: false, enableOfflineQueue: true, retryStrategy: () => null });
-  own.on('error', ignore);
-  await own.psubscribe(db.client('*').updates).finally(() => own.disconnect());
 }
 
 const isEmpty = (answer: unknown) => answer === null || (Array.isArray(answer) && answer.length === 0);
@@ -146,13 +140,11 @@ const retryMs = 20;
 
 /** Looks at the store every few seconds, until it is closed: it may refuse, or lose its data, while nobody calls. */
 export function watchStore(db: Db, everyMs = 5000): void {
-  const timer = setInterval(() => {
+  whileOpen(db.redis, everyMs, () =>
     tryNeeds(db, db.health.refused().length === 0)
       .then(() => checkMarks(db))
-      .catch(ignore);
-  }, everyMs);
-  timer.unref();
-  db.redis.once('end', () => clearInterval(timer));
+      .catch(ignore),
+  );
 }
 
 /**

@@ -44,6 +44,19 @@ export async function firstAnswer({ primaries }: Nodes, ask: (server: Redis) => 
   });
 }
 
+/** Works on a connection of its own, whose state it may change. What a server refuses there, it refuses nobody else. */
+export async function onOwnConnection<T>(server: Redis, work: (own: Redis) => Promise<T>): Promise<T> {
+  const own = server.duplicate({ lazyConnect: false, enableOfflineQueue: true, retryStrategy: () => null });
+  own.on('error', ignore);
+  return await work(own).finally(() => own.disconnect());
+}
+
+/** Works again and again until a connection is closed for good. */
+export function whileOpen(redis: Redis | Cluster, everyMs: number, work: () => unknown): void {
+  const timer = setInterval(work, everyMs).unref();
+  redis.once('end', () => clearInterval(timer));
+}
+
 /** A connection without an answer for this much longer than a command may take is dead, and is replaced. */
 const deadAfterMs = 500;
 
@@ -56,7 +69,12 @@ export function openNodes(
 ): { redis: Redis; nodes: Nodes } {
   // Further members would be options of the connection.
   const own = certificate && { cert: certificate.cert, key: certificate.key };
-  const greet = greetingOn(channel);
+  const known = {
+    greet: greetingOn(channel),
+    announced: new Map(),
+    turned: new WeakMap(),
+    lost: new WeakMap(),
+  };
   const options = {
     // Neither HELLO nor INFO nor CLIENT is needed then; whether a server answers is asked by `greet`.
     protocol: 2 as const,
@@ -70,8 +88,8 @@ export function openNodes(
     socketTimeout: commandTimeoutMs + deadAfterMs,
   };
   return address.kind === 'cluster'
-    ? openCluster(address, options, health, { greet, own })
-    : openSingle(address, options, health, { greet, own, channel });
+    ? openCluster(address, options, health, known, own)
+    : openSingle(address, options, health, known, channel, own);
 }
 
 /**
@@ -121,16 +139,16 @@ export function watchConnection(redis: Redis, greet: Nodes['greet'], told: (err?
 
 const retryStrategy = (times: number): number => Math.min(50 * times, 500);
 
-interface Way {
-  greet: Nodes['greet'];
-  own: OwnCertificate | undefined;
-}
+/** What a process learns of its servers, whichever they are. */
+type Known = Pick<Nodes, 'greet' | 'announced' | 'turned' | 'lost'>;
 
 function openSingle(
   address: RedisAddress & { kind: 'single' | 'sentinel' },
   common: RedisOptions,
   health: StoreHealth,
-  { greet, own, channel }: Way & { channel: string },
+  known: Known,
+  channel: string,
+  own?: OwnCertificate,
 ): { redis: Redis; nodes: Nodes } {
   const reconnectOnError = (err: Error) => leave(err);
   const options = { ...common, retryStrategy, reconnectOnError };
@@ -140,28 +158,15 @@ function openSingle(
       : openSentinels(address, options, own);
   const leave = leaveDemoted(redis, channel);
   redis.on('connect', () => coalesceWrites(redis.stream));
-  watchConnection(redis, greet, (err) => health.connected('', err));
-  const announced: Nodes['announced'] = new Map();
+  watchConnection(redis, known.greet, (err) => health.connected('', err));
   // After a reconnect another server may answer, or one that has lost its last second.
-  redis.on('close', () => announced.clear());
+  redis.on('close', () => known.announced.clear());
   if (address.kind === 'single') {
     nameHost(redis, own);
     redis.connect().catch(ignore);
   }
-  return {
-    redis,
-    nodes: {
-      isCluster: false,
-      nameOf: () => '',
-      primaries: () => [redis],
-      ownerOf: () => redis,
-      greet,
-      refresh() {},
-      announced,
-      turned: new WeakMap(),
-      lost: new WeakMap(),
-    },
-  };
+  const find = { nameOf: () => '', primaries: () => [redis], ownerOf: () => redis };
+  return { redis, nodes: { isCluster: false, ...find, refresh() {}, ...known } };
 }
 
 /**
@@ -182,7 +187,8 @@ function openCluster(
   { nodes, username, password, tls }: RedisAddress & { kind: 'cluster' },
   options: RedisOptions,
   health: StoreHealth,
-  { greet, own }: Way,
+  known: Known,
+  own?: OwnCertificate,
 ): { redis: Redis; nodes: Nodes } {
   const cluster = new Cluster(nodes, {
     redisOptions: { ...options, username, password, ...(tls && { tls: { ...own } }) },
@@ -198,12 +204,12 @@ function openCluster(
     dnsLookup: (host, callback) => callback(null, host),
   });
   const primaries = () => cluster.nodes('master');
-  const announced: Nodes['announced'] = new Map();
+  const { announced } = known;
   let namesBefore = '';
   cluster.on('+node', (node: Redis) => {
     nameHost(node);
     node.on('connect', () => coalesceWrites(node.stream));
-    watchConnection(node, greet, (err) => err === undefined && health.connected(nameOf(node)));
+    watchConnection(node, known.greet, (err) => err === undefined && health.connected(nameOf(node)));
     // No command waits in this process for a connection, so the connection is made before the first command.
     node.options.enableOfflineQueue = false;
     if (!node.options.readOnly) node.connect().catch(ignore);
@@ -226,11 +232,7 @@ function openCluster(
   });
   cluster.on('error', ignore);
   // The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0).
-  const timer = setInterval(() => {
-    if (cluster.status === 'ready') cluster.refreshSlotsCache();
-  }, refreshSlotsMs);
-  timer.unref();
-  cluster.once('end', () => clearInterval(timer));
+  whileOpen(cluster, refreshSlotsMs, () => cluster.status === 'ready' && cluster.refreshSlotsCache());
   return {
     redis: cluster as unknown as Redis,
     nodes: {
@@ -241,11 +243,8 @@ function openCluster(
         const name = cluster.slots[slotOf(key)]?.[0];
         return primaries().find((node) => nameOf(node) === name);
       },
-      greet,
       refresh: () => cluster.refreshSlotsCache(),
-      announced,
-      turned: new WeakMap(),
-      lost: new WeakMap(),
+      ...known,
     },
   };
 }

@@ -283,3 +283,15 @@ export const isRedirected = says(/^(MOVED|ASK|TRYAGAIN) /);
 
 /** Handles an error that also reaches the callers: this only prevents an unhandled rejection. */
 export function ignore(): void {}
+
+/**
+ * Waits for one client's part of a longer work, so that its broken keys do not stop the parts of other clients.
+ * @returns the result of the work; undefined if it threw, which `onBroken` is told
+ * @throws if Redis is unavailable
+ */
+export const unlessBroken = <T>(work: Promise<T>, onBroken: (err: unknown) => unknown) =>
+  work.catch(async (err: unknown) => {
+    if (isRedisUnavailable(err)) throw err;
+    await onBroken(err);
+    return undefined;
+  });

@@ -65,11 +65,7 @@ export const whyNotSent: Record<Exclude<Decision, 'queued'>, string> = {
  * Forgets an asset in one step: its known segments, its last decision, and the notification by which it is owed or that has failed, which
  * ends as `cancelled`. Its next event is new. Safe to repeat.
  */
-export async function forgetAsset(
-  db: Db,
-  clientToken: string,
-  platformId: string,
-): Promise<{ knownSegments: number; cancelled?: string }> {
+export async function forgetAsset(db: Db, clientToken: string, platformId: string) {
   const { bucket, field } = assetSlot(platformId);
   const args = [platformId, bucket, field, db.settings.keepSegmentsSeconds];
   const [knownSegments, cancelled] = await runScript<[number, string]>(db, 'forgetAsset', clientToken, args);

@@ -5,12 +5,7 @@ import { type Db, nowOf } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 import type { NotificationState } from '../owed/standing.js';
-import {
-  getNotification,
-  type ListedNotification,
-  type NotificationRecord,
-  readRecords,
-} from './notifications.js';
+import { getNotification, type ListedNotification, readRecords } from './notifications.js';
 
 /** A position in a sorted set, by value: a page begins after it, not at a rank, because members come and go meanwhile. */
 export interface Position {
@@ -120,12 +115,7 @@ async function recordsOf(db: Db, clientToken: string, entries: readonly Entry[])
 }
 
 /** Lists the notifications that match and have a record, in the order of the filter. */
-export async function* listedEntries(
-  db: Db,
-  clientToken: string,
-  filter: Match,
-  onPiece: OnPiece = ignore,
-): AsyncGenerator<Entries> {
+export async function* listedEntries(db: Db, clientToken: string, filter: Match, onPiece: OnPiece = ignore) {
   const { behind = beginning, until } = filter;
   const latest = until === undefined ? beginning : { score: until, member: '' };
   const isBounded = orderOf(filter) === 'accepted' && !isBehind(behind, latest);
@@ -170,20 +160,13 @@ async function readPage(db: Db, clientToken: string, after: Position, filter: Ma
  * Returns the newest of the 10,000 listed notifications that names the event. Its id cannot be computed here: it
  * is also derived from asset and segments.
  */
-export async function notificationOfEvent(
-  db: Db,
-  clientToken: string,
-  eventId: string,
-  onPiece?: OnPiece,
-): Promise<NotificationRecord | undefined> {
+export async function notificationOfEvent(db: Db, clientToken: string, eventId: string, onPiece?: OnPiece) {
   for await (const { entries } of listedEntries(db, clientToken, { eventId }, onPiece)) {
     const [newest] = entries;
     if (newest !== undefined) return await getNotification(db, clientToken, newest.notificationId);
   }
   return undefined;
 }
-
-const concurrency = 50;
 
 /**
  * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`); `next` if there are more. It
@@ -197,7 +180,7 @@ export async function newestNotifications(
   const { since = Number.NEGATIVE_INFINITY, limit } = filter;
   let newest: (Entry & { clientToken: string })[] = [];
   let cutOff = 0;
-  await mapInPages(clientTokens, concurrency, async (clientToken) => {
+  await mapInPages(clientTokens, 50, async (clientToken) => {
     const found: (Entry & { clientToken: string })[] = [];
     for await (const { entries } of listedEntries(db, clientToken, filter)) {
       for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
@@ -208,7 +191,7 @@ export async function newestNotifications(
     newest = last === undefined ? all : all.filter(({ position }) => byFallingScore(position, last) <= 0);
     cutOff += all.length - newest.length;
   });
-  const records = await mapInPages(newest, concurrency, ({ clientToken, ...entry }) =>
+  const records = await mapInPages(newest, 50, ({ clientToken, ...entry }) =>
     recordsOf(db, clientToken, [entry]),
   );
   return {

@@ -33,11 +33,7 @@ export interface NotificationRecord {
 /** A notification of a list: attempts are up to 8 KiB each, and are read of single notifications only. */
 export type ListedNotification = Omit<NotificationRecord, 'attempts'>;
 
-export async function getNotification(
-  db: Db,
-  clientToken: string,
-  notificationId: string,
-): Promise<NotificationRecord | undefined> {
+export async function getNotification(db: Db, clientToken: string, notificationId: string) {
   const [[found], lines] = await Promise.all([
     readRecords(db, clientToken, [notificationId]),
     db.redis.hget(db.client(clientToken).notification(notificationId), 'attempts'),
@@ -55,10 +51,7 @@ export const readAttemptsOf = (db: Db, clientToken: string, ids: readonly string
   );
 
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
-export async function findNotification(
-  db: Db,
-  notificationId: string,
-): Promise<NotificationRecord | undefined> {
+export async function findNotification(db: Db, notificationId: string) {
   for await (const page of clientTokens(db)) {
     const keys = page.map((token) => db.client(token).notification(notificationId));
     const found = await Promise.all(keys.map((key) => db.redis.exists(key)));
@@ -72,11 +65,7 @@ export async function findNotification(
  * Reads records without their attempts, in the order of the ids; undefined for an id without a record. Waiting ones say when they are
  * attempted next, and why then.
  */
-export async function readRecords(
-  db: Db,
-  clientToken: string,
-  ids: readonly string[],
-): Promise<(ListedNotification | undefined)[]> {
+export async function readRecords(db: Db, clientToken: string, ids: readonly string[]) {
   const records = await Promise.all(ids.map((id) => readRecord(db, clientToken, id)));
   const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');
   const standings = await readStandings(db, clientToken, waiting);
@@ -93,21 +82,13 @@ export async function readRecords(
 async function readRecord(db: Db, clientToken: string, id: string): Promise<ListedNotification | undefined> {
   const key = db.client(clientToken).notification(id);
   const names = 'asset event accepted_at state priority group by reason ended_at updated_at';
-  const {
-    asset,
-    event = '',
-    state = 'waiting',
-    group,
-    by,
-    reason,
-    ...read
-  } = await readFields(db, key, names);
+  const { asset, state = 'waiting', group, by, reason, ...read } = await readFields(db, key, names);
   if (!asset) return undefined;
   return {
     notificationId: id,
     clientToken,
     platformId: asset,
-    eventId: event,
+    eventId: read.event ?? '',
     state: state as NotificationState,
     priority: read.priority === 'backfill' ? 'backfill' : 'live',
     acceptedAt: Number(read.accepted_at),

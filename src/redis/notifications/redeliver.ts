@@ -2,6 +2,7 @@
 import { restsBetweenSteps } from '../../promises.js';
 import { type Db, timeAt } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
+import { ignore } from '../connection/unavailable.js';
 import { announceChange, announceClaims } from '../owed/owedClients.js';
 
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
@@ -41,45 +42,36 @@ const failedPerStep = 200;
  * @param atMost so many assets @param progress is told after each step how many assets are owed again
  * @returns `count`: assets that are owed again (or would be); `more`: those that are left
  */
-export async function recoverFailed(
-  db: Db,
-  clientToken: string,
-  range: Range,
-  ...bounds: Bounds
-): Promise<{ count: number; more: number }> {
-  if (!range.dryRun) await announceClaims(db, clientToken);
-  return eachFailed('recoverFailed', db, clientToken, range, ...bounds);
-}
+export const recoverFailed = eachFailed('recoverFailed');
 
 /** Lets failed assets of that time go: their notifications end as cancelled. Otherwise as `recoverFailed`. */
-export const dismissFailed = (db: Db, clientToken: string, range: Range, ...bounds: Bounds) =>
-  eachFailed('dismissFailed', db, clientToken, range, ...bounds);
+export const dismissFailed = eachFailed('dismissFailed');
 
-type Bounds = [atMost?: number, progress?: (count: number) => void];
-
-async function eachFailed(
-  script: 'recoverFailed' | 'dismissFailed',
-  db: Db,
-  clientToken: string,
-  { since, until, dryRun }: Range,
-  ...[atMost = Number.POSITIVE_INFINITY, progress = () => {}]: Bounds
-): Promise<{ count: number; more: number }> {
-  const { failedAt } = db.client(clientToken);
-  const now = await timeAt(db, failedAt);
-  const span = [Math.max(since, now - db.settings.keepFailedMs), until ?? Number.MAX_SAFE_INTEGER] as const;
-  if (dryRun) {
-    const failed = await db.redis.zcount(failedAt, ...span);
-    const count = Math.min(failed, atMost);
-    return { count, more: failed - count };
-  }
-  const rest = restsBetweenSteps();
-  for (let count = 0; ; ) {
-    const step = Math.min(failedPerStep, atMost - count);
-    const args = [...span, step];
-    const [done, more] = await runScript<[number, number]>(db, script, clientToken, args);
-    count += done;
-    if (more === 0 || count >= atMost) return { count, more };
-    progress(count);
-    await rest();
-  }
+function eachFailed(script: 'recoverFailed' | 'dismissFailed') {
+  return async (
+    db: Db,
+    clientToken: string,
+    { since, until, dryRun }: Range,
+    atMost = Number.POSITIVE_INFINITY,
+    progress: (count: number) => void = ignore,
+  ) => {
+    if (script === 'recoverFailed' && !dryRun) await announceClaims(db, clientToken);
+    const { failedAt } = db.client(clientToken);
+    const now = await timeAt(db, failedAt);
+    const span = [Math.max(since, now - db.settings.keepFailedMs), until ?? Number.MAX_SAFE_INTEGER] as const;
+    if (dryRun) {
+      const failed = await db.redis.zcount(failedAt, ...span);
+      const count = Math.min(failed, atMost);
+      return { count, more: failed - count };
+    }
+    const rest = restsBetweenSteps();
+    for (let count = 0; ; ) {
+      const args = [...span, Math.min(failedPerStep, atMost - count)];
+      const [done, more] = await runScript<[number, number]>(db, script, clientToken, args);
+      count += done;
+      if (more === 0 || count >= atMost) return { count, more };
+      progress(count);
+      await rest();
+    }
+  };
 }

@@ -28,28 +28,20 @@ const lateMs = 60_000;
  * Counts the assets of a span: those whose newest notification was delivered in that time; none if it was replayed in the last day (`isSame`).
  * @returns `leftOut`: those that were owed again lately; `isAtLeast`: there are more than these
  */
-export async function countSpan(
-  db: Db,
-  clientToken: string,
-  { since, until, leaves }: Span,
-  onPiece: OnPiece,
-) {
+export async function countSpan(db: Db, clientToken: string, span: Span, onPiece: OnPiece) {
+  const { since, until, leaves } = span;
   const now = await timeAt(db, db.client(clientToken).feed);
   // The same replay once more owes nothing.
   const replayed = await db.redis.get(db.client(clientToken).replayed(since, until ?? ''));
   if (replayed !== null)
     return { count: 0, leftOut: 0, isAtLeast: false, isSame: true, until: Number(replayed) };
   const till = until ?? now;
+  const end = till >= now ? '+inf' : till * 1000 + 999;
   const rest = restsBetweenSteps();
   let [count, leftOut] = [0, 0];
   let position = await beginning(db, clientToken, since, till);
   for (let step = 0; ; step++) {
-    const { assets, last, isEnd } = await nextAssets(
-      db,
-      clientToken,
-      position,
-      till >= now ? '+inf' : till * 1000 + 999,
-    );
+    const { assets, last, isEnd } = await nextAssets(db, clientToken, position, end);
     if (assets.length > 0) {
       const args = [since, till, leaves ?? '', '', '', '', ...assets];
       const [some, left] = await runScript<[number, number]>(db, 'replaySome', clientToken, args);
@@ -69,12 +61,9 @@ export async function beginReplay(db: Db, clientToken: string, { since, until, l
   const now = await timeAt(db, db.client(clientToken).feed);
   await announceClaims(db, clientToken);
   const from = await beginning(db, clientToken, since, until ?? now);
-  const [outcome, ...span] = await runScript<['begun' | 'same' | 'another', number, number]>(
-    db,
-    'beginReplay',
-    clientToken,
-    [since, until ?? '', from, leaves ?? ''],
-  );
+  type Begun = [outcome: 'begun' | 'same' | 'another', since: number, until: number];
+  const args = [since, until ?? '', from, leaves ?? ''];
+  const [outcome, ...span] = await runScript<Begun>(db, 'beginReplay', clientToken, args);
   if (outcome !== 'another') await moveReplay(db, clientToken);
   return { outcome, since: span[0], until: span[1] };
 }

@@ -161,12 +161,7 @@ export function createUpdateWaits(db: Db) {
      * Resolves as soon as there may be an update of the client after a place; else after `waitMs`, or when `signal` aborts.
      * @returns false if nothing may be new @throws errors of Redis
      */
-    async next(
-      clientToken: string,
-      { position }: Place,
-      waitMs: number,
-      signal: AbortSignal,
-    ): Promise<boolean> {
+    async next(clientToken: string, { position }: Place, waitMs: number, signal: AbortSignal) {
       await subscribe();
       const { updates: channel } = db.client(clientToken);
       let timer: NodeJS.Timeout | undefined;

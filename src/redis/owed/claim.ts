@@ -1,6 +1,6 @@
 /** Claims events: decides once for each whether it makes a notification, and makes its asset owed. */
 import { shared } from '../../constants.js';
-import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
+import { assetSlot, idToBytes, type PublishedEvent, segmentFingerprints } from '../../ids.js';
 import { inOrder } from '../connection/arguments.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
@@ -8,11 +8,7 @@ import { checkMarks, requireData } from '../connection/mark.js';
 import { announceClaims } from './owedClients.js';
 import { askTaking, type Priority, type Takes, type Taking } from './turn.js';
 
-export interface ArrivedEvent {
-  clientToken: string;
-  platformId: string;
-  eventId: string;
-  segments: readonly string[];
+export interface ArrivedEvent extends PublishedEvent {
   notificationId: string;
   priority: Priority;
   /** False: its segments are recorded as known, and nothing is sent. */

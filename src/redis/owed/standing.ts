@@ -130,6 +130,5 @@ export interface Plan {
  * Plans catch-up: ends what was owed for too long, and notes until when catch-up sleeps.
  * @param leastMs how long it sleeps at least
  */
-export function planCatchUp(db: Db, clientToken: string, leastMs: number) {
-  return askScript<Plan>(db, 'plan', clientToken, inOrder('plan', { ...db.settings, leastMs }));
-}
+export const planCatchUp = (db: Db, clientToken: string, leastMs: number) =>
+  askScript<Plan>(db, 'plan', clientToken, inOrder('plan', { ...db.settings, leastMs }));

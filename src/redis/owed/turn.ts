@@ -103,10 +103,12 @@ export async function runTurn(db: Db, clientToken: string, turn: Turn): Promise<
   return { settled: [], ...(await askTaking<Partial<Turned>>(db, 'turn', clientToken, args, turn)) };
 }
 
-type Own = 'platformId' | 'notificationId' | 'priority' | 'trace' | 'body' | 'updatedAt' | 'attempt';
+/** What all attempts of one answer share. */
+type Shared = 'epoch' | 'url' | 'secrets';
+type Own = Exclude<keyof Taken, Shared | 'nonce' | 'leaseEnds'>;
 
-/** The answer of `answer_taken` in take.lua: what all attempts share is in it once. Without `taken`, nothing was taken. */
-interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Omit<Taken, Own | 'nonce' | 'leaseEnds'>> {
+/** The answer of `answer_taken` in take.lua. Without `taken`, nothing was taken. */
+interface TakesAnswer extends Omit<Takes, 'taken'>, Partial<Pick<Taken, Shared>> {
   taken?: Pick<Taken, Own>[];
   /** With the secrets, unless the caller knows this version. */
   secretsVersion?: string;

@@ -8,7 +8,7 @@ import { mapInPages } from '../../promises.js';
 import type { ScriptArgument } from '../connection/arguments.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
-import { ChangeRefused, type Client, getClient, listClients } from './clients.js';
+import { ChangeRefused, getClient, listClients } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
 import { holdOf, setHeld } from './endpoint.js';
 import { readIndex } from './nameIndex.js';
@@ -105,12 +105,7 @@ export async function rotateSecret(db: Db, accountId: string, { now = false }: {
  * Disables or pauses an account, or ends that. Both hold its clients' deliveries; a disabled account's generation is raised, which ends
  * every token for good. @returns its clients @throws ChangeRefused
  */
-export async function setStopped(
-  db: Db,
-  accountId: string,
-  field: 'disabled' | 'paused',
-  value: boolean,
-): Promise<Client[]> {
+export async function setStopped(db: Db, accountId: string, field: 'disabled' | 'paused', value: boolean) {
   await changeAccount(db, 'changeAccount', accountId, [field, value ? 1 : 0]);
   const clients = await listClients(db, accountId);
   // Another operator may have changed it meanwhile.

@@ -39,8 +39,7 @@ export function countAttempts(db: Db, log: Logger) {
     const fields = counted.get(key) ?? new Map<string, number>();
     counted.set(key, fields.set(field, (fields.get(field) ?? 0) + by));
   }
-  const timer = setInterval(() => void flush(), flushEveryMs);
-  timer.unref();
+  const timer = setInterval(() => void flush(), flushEveryMs).unref();
 
   async function flush(): Promise<void> {
     for (const [key, fields] of [...counted]) {

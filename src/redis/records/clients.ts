@@ -30,9 +30,7 @@ export async function createClient(
   begins?: (clientToken: ClientToken) => Promise<void>,
 ): Promise<Client> {
   const clientToken = wanted.clientToken ?? newClientToken();
-  if (!isClientToken(clientToken)) {
-    throw new RangeError('a client token is 1 to 64 of A-Z a-z 0-9 _ -');
-  }
+  if (!isClientToken(clientToken)) throw new RangeError('a client token is 1 to 64 of A-Z a-z 0-9 _ -');
   const account = db.global.account(wanted.accountId);
   if ((await db.redis.exists(account)) === 0) throw new ChangeRefused('there is no such account');
   const key = db.client(clientToken).client;

@@ -1,7 +1,7 @@
 /** The counts of the last sweep, in one small hash, so that a reader of totals need not read every client. */
-import { unlessBroken } from '../connection/broken.js';
 import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
+import { unlessBroken } from '../connection/unavailable.js';
 import { trimFailed } from '../notifications/redeliver.js';
 import { trimUpdates } from '../notifications/updates.js';
 import { noteAmiss } from '../owed/owedClients.js';
@@ -126,14 +126,11 @@ export async function countEndpoints(
   for await (const page of clientTokens(db)) {
     const entries = page.length === 0 ? [] : await db.redis.hmget(clientIndex, ...page);
     const counting = page.map((clientToken, i) =>
-      unlessBroken(
-        () => count(clientToken, entries[i]),
-        async (err) => {
-          told.broken(clientToken, err);
-          amiss.add(clientToken);
-          await db.redis.hsetnx(clientIndex, clientToken, '\n');
-        },
-      ),
+      unlessBroken(count(clientToken, entries[i]), async (err) => {
+        told.broken(clientToken, err);
+        amiss.add(clientToken);
+        await db.redis.hsetnx(clientIndex, clientToken, '\n');
+      }),
     );
     await Promise.all(counting);
   }

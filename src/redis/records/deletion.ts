@@ -51,9 +51,8 @@ export async function clearDeletedClient(db: Db, clientToken: string): Promise<{
   await repeat(db, 'unlinkBeside', clientToken);
   const known = Array.from({ length: knownBuckets }, (_, bucket) => keys.known(bucket.toString(36)));
   while (known.length > 0) await db.redis.unlink(...known.splice(0, keysPerStep));
-  for (const key of [keys.notifications, keys.stateChanges, keys.endpoint]) {
+  for (const key of [keys.notifications, keys.stateChanges, keys.endpoint])
     await db.redis.expire(key, shared.recordKeptSeconds, 'NX');
-  }
   return { cancelled };
 }
 
@@ -65,8 +64,7 @@ export async function continueDeletion(db: Db, { clientToken, at }: { clientToke
 }
 
 /** Cancels what a client of notices is owed, and returns how many; the last step removes its URL and secrets. Safe to repeat. */
-export const removeNoticesUrl = (db: Db, clientToken: string): Promise<number> =>
-  repeat(db, 'cancelOwed', clientToken);
+export const removeNoticesUrl = (db: Db, clientToken: string) => repeat(db, 'cancelOwed', clientToken);
 
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
 async function repeat(db: Db, step: 'cancelOwed' | 'unlinkBeside', clientToken: string): Promise<number> {

@@ -1,10 +1,9 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import type { Logger } from '../../log.js';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
-import { unlessBroken } from '../connection/broken.js';
 import type { Db } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
-import { ignore } from '../connection/unavailable.js';
+import { ignore, unlessBroken } from '../connection/unavailable.js';
 import { announceChange, announceClaims } from '../owed/owedClients.js';
 import type { WaitReason } from '../owed/waitReasons.js';
 import { getRegistration, type Registration } from './registrations.js';
@@ -61,8 +60,7 @@ export interface Endpoint {
 
 export function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
   const { maxInFlight, drainPerSecond, keepFailedMs } = db.settings;
-  const args = [maxInFlight, drainPerSecond, keepFailedMs];
-  return askScript(db, 'endpoint', clientToken, args);
+  return askScript(db, 'endpoint', clientToken, [maxInFlight, drainPerSecond, keepFailedMs]);
 }
 
 /** The states that people see: an endpoint without a URL has no state of its own. */
@@ -81,14 +79,12 @@ export const isAmiss = ({ state, held, failed }: Pick<Endpoint, 'state' | 'held'
 /** Reads a client with its endpoint and URL for a list. The broken keys of one client hide no other. */
 export async function readSite<T extends { clientToken: string }>(db: Db, client: T) {
   const [health, registration] = await Promise.all([
-    unlessBroken(() => getEndpoint(db, client.clientToken), ignore),
-    unlessBroken(() => getRegistration(db, client.clientToken), ignore),
+    unlessBroken(getEndpoint(db, client.clientToken), ignore),
+    unlessBroken(getRegistration(db, client.clientToken), ignore),
   ]);
   const state = health ? siteStateOf(health, registration) : 'unreadable';
   return { ...client, state, health, registration };
 }
-
-const concurrency = 100;
 
 /** Pauses all deliveries of a client, or ends the pause; the caller wakes catch-up. @returns whether that changed anything */
 export async function setPaused(db: Db, clientToken: string, paused: boolean): Promise<boolean> {
@@ -144,11 +140,8 @@ export async function listStateChanges(
 ): Promise<StateChange[]> {
   const clientTokens = of ?? (await db.redis.smembers(db.global.clients));
   const read = (clientToken: string) =>
-    unlessBroken(
-      () => readStateChanges(db, clientToken),
-      (err) => onBroken(clientToken, err),
-    );
-  const found = await mapInPages(clientTokens, concurrency, read, restsBetweenSteps());
+    unlessBroken(readStateChanges(db, clientToken), (err) => onBroken(clientToken, err));
+  const found = await mapInPages(clientTokens, 100, read, restsBetweenSteps());
   return found
     .flatMap((changes) => changes ?? [])
     .filter((change) => change.at >= since)

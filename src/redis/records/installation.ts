@@ -81,9 +81,8 @@ export async function noteNewestKey(db: Db, keys: SecretKeys, lost?: string): Pr
 }
 
 export async function differingSettings(db: Db, config: Config) {
-  const noted: Record<string, unknown> = JSON.parse(
-    (await db.redis.hget(db.global.installation, 'settings')) ?? '{}',
-  );
+  const text = await db.redis.hget(db.global.installation, 'settings');
+  const noted: Record<string, unknown> = JSON.parse(text ?? '{}');
   return Object.entries(alikeSettings(config))
     .map(([setting, value]) => ({ setting, here: String(value), there: String(noted[setting] ?? value) }))
     .filter(({ here, there }) => here !== there);

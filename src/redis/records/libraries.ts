@@ -6,8 +6,10 @@
  */
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
+import { except } from '../../promises.js';
 import { type Db, timeAt } from '../connection/db.js';
 import { evaluate, libraryName } from '../connection/library.js';
+import { onOwnConnection, whileOpen } from '../connection/nodes.js';
 import { ignore, isDeleted } from '../connection/unavailable.js';
 
 const prefix = 'library:';
@@ -18,16 +20,10 @@ const unusedMs = 86_400_000;
 export async function joinLibraries(db: Db, log: Logger): Promise<void> {
   const say = async () => {
     const { installation } = db.global;
-    await evaluate(
-      db,
-      'noteInstallation',
-      [installation],
-      [prefix + libraryName, await timeAt(db, installation)],
-    );
+    const noted = [prefix + libraryName, await timeAt(db, installation)];
+    await evaluate(db, 'noteInstallation', [installation], noted);
   };
-  const timer = setInterval(() => void say().catch(ignore), sayEveryMs);
-  timer.unref();
-  db.redis.once('end', () => clearInterval(timer));
+  whileOpen(db.redis, sayEveryMs, () => say().catch(ignore));
   try {
     await say();
     const left = await deleteUnused(db);
@@ -45,27 +41,18 @@ async function deleteUnused(db: Db): Promise<string[]> {
   const unused = [...noted].flatMap(([name, atMs]) => (now - atMs > unusedMs ? [name] : []));
   if (unused.length === 0) return [];
   // On a connection of its own: a server that refuses this refuses nothing that the service needs.
-  await Promise.all(db.nodes.primaries().map((server) => onOwnConnection(server, unused)));
+  const servers = db.nodes.primaries();
+  await Promise.all(servers.map((server) => onOwnConnection(server, (own) => deleteFrom(own, unused))));
   await Promise.all(unused.map((name) => db.redis.hdel(installation, prefix + name)));
   return unused;
 }
 
-async function onOwnConnection(server: Redis, names: readonly string[]): Promise<void> {
-  const own = server.duplicate({ lazyConnect: false, enableOfflineQueue: true, retryStrategy: () => null });
-  own.on('error', ignore);
-  try {
-    const there = new Set(await namesIn(own));
-    for (const name of names)
-      if (there.has(name)) await own.call('FUNCTION', ['DELETE', name]).catch(unlessDeleted);
-  } finally {
-    own.disconnect();
-  }
+async function deleteFrom(server: Redis, names: readonly string[]): Promise<void> {
+  const there = new Set(await namesIn(server));
+  // Another process that starts was faster.
+  for (const name of names)
+    if (there.has(name)) await server.call('FUNCTION', ['DELETE', name]).catch(except(isDeleted));
 }
-
-/** Another process that starts was faster. */
-const unlessDeleted = (err: unknown) => {
-  if (!isDeleted(err)) throw err;
-};
 
 /** Returns how many libraries of this service a server has, and of these how many this installation has noted. @throws errors of Redis */
 export async function countLibraries(db: Db, server: Redis): Promise<{ all: number; noted: number }> {

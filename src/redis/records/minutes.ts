@@ -43,8 +43,7 @@ export function countMinutes(db: Db) {
     }
   }
 
-  const timer = setInterval(() => void flush(), flushEveryMs);
-  timer.unref();
+  const timer = setInterval(() => void flush(), flushEveryMs).unref();
   return {
     count: (field: string): unknown => add(`${Math.floor(nowOf(db) / minuteMs)} ${field}`, 1),
     close: () => clearInterval(timer),

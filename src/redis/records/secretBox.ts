@@ -7,6 +7,7 @@
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Config } from '../../config.js';
+import { except } from '../../promises.js';
 
 export type SecretBox = ReturnType<typeof createSecretBox>;
 
@@ -15,9 +16,7 @@ export class SecretUnreadable extends Error {
 }
 
 /** Catches that SECRETS_KEY is not that of the installation. */
-export const unlessUnreadable = (err: unknown): undefined => {
-  if (!(err instanceof SecretUnreadable)) throw err;
-};
+export const unlessUnreadable = except((err) => err instanceof SecretUnreadable);
 
 const nonceBytes = 12;
 const tagBytes = 16;

@@ -132,10 +132,7 @@ export async function requestHeaderNames(db: Db, clientToken: string) {
 }
 
 const headerNames = (names: readonly string[], prefix: string): string[] =>
-  names
-    .filter((name) => name.startsWith(prefix))
-    .map(nameOf)
-    .sort();
+  names.flatMap((name) => (name.startsWith(prefix) ? nameOf(name) : [])).sort();
 
 const nameOf = (field: string): string => field.replace(ofHeader, '');
 
@@ -174,8 +171,7 @@ export const dropFormer = (db: Db, clientToken: string) => runScript(db, 'dropFo
  */
 export async function reencryptSigningSecrets(db: Db, box: SecretBox) {
   const counts = { reencrypted: 0, unchanged: 0, unreadable: [] as string[] };
-  const clientTokens = (await db.redis.smembers(db.global.clients)).sort();
-  for (const clientToken of clientTokens) {
+  for (const clientToken of (await db.redis.smembers(db.global.clients)).sort()) {
     try {
       for (const [field, sealed] of Object.entries(await readFields(db, clientToken))) {
         if (!box.isOutdated(sealed)) {

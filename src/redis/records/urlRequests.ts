@@ -30,8 +30,6 @@ export interface UrlRequest extends Asked {
   until: number;
 }
 
-const concurrency = 50;
-
 /** Keeps a request, in the place of an earlier one. @returns its reference; undefined if the client has no URL */
 export async function askForUrl(db: Db, box: SecretBox, clientToken: string, asked: Omit<Asked, 'at'>) {
   const at = nowOf(db);
@@ -62,7 +60,7 @@ export async function readUrlRequest(db: Db, box: SecretBox, clientToken: string
 /** Lists the requests that wait, the oldest first. @param only of this client. @throws SecretUnreadable */
 export async function waitingUrlRequests(db: Db, box: SecretBox, only?: string): Promise<UrlRequest[]> {
   const clients = only === undefined ? await db.redis.zrange(db.global.urlRequests, '0', '-1') : [only];
-  const found = await mapInPages(clients, concurrency, (clientToken) => readUrlRequest(db, box, clientToken));
+  const found = await mapInPages(clients, 50, (clientToken) => readUrlRequest(db, box, clientToken));
   return found.flatMap((one) => (one?.state === 'waiting' ? [one] : [])).sort((a, b) => a.at - b.at);
 }
 
