@@ -32,7 +32,9 @@ function shapeOf(value: Buffer | string): string {
   if (text.includes('\n')) return [...new Set(text.split('\n').map(shapeOf))].sort().join(', ');
   if (/^[[{]["[{\]}\d]/.test(text)) return shapeOfJson(JSON.parse(text));
   if (/^\D*( \D+){3}$/.test(text)) return 'sentence';
-  const words = text.replaceAll(/[\w+/=-]{24,}/g, 'x-').replaceAll(/\d+\.\d+(?![.\w])/g, '1');
+  // A name made at random may have digits alone.
+  const named = text.replace(/:[\da-f]{8}$/, ':x');
+  const words = named.replaceAll(/[\w+/=-]{24,}/g, 'x-').replaceAll(/\d+\.\d+(?![.\w])/g, '1');
   return words.replaceAll(/[\w%+=-]+/g, (word) =>
     /^-?\d+$/.test(word) ? '1' : /^([a-z_-]+|[LB])$/.test(word) ? word : 'x',
   );
