@@ -2,7 +2,7 @@
 import type { Logger } from '../../log.js';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import { unlessBroken } from '../connection/broken.js';
-import type { Db } from '../connection/db.js';
+import { type Db, membersOf } from '../connection/db.js';
 import { askScript, runScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 import { announceChange, announceClaims } from '../owed/owedClients.js';
@@ -132,7 +132,7 @@ export interface StateChange {
 }
 
 /**
- * Returns the changes of every client, or of some, since a time (ms), the oldest first.
+ * Returns the changes of every client, or of some, since a time (ms), of each the oldest first.
  * @param onBroken is called for each client whose changes cannot be read
  * @throws if Redis is unavailable
  */
@@ -142,17 +142,19 @@ export async function listStateChanges(
   onBroken: (clientToken: string, err: unknown) => unknown,
   of?: readonly string[],
 ): Promise<StateChange[]> {
-  const clientTokens = of ?? (await db.redis.smembers(db.global.clients));
   const read = (clientToken: string) =>
     unlessBroken(
       () => readStateChanges(db, clientToken),
       (err) => onBroken(clientToken, err),
     );
-  const found = await mapInPages(clientTokens, concurrency, read, restsBetweenSteps());
-  return found
-    .flatMap((changes) => changes ?? [])
-    .filter((change) => change.at >= since)
-    .sort((a, b) => a.at - b.at);
+  const found: StateChange[] = [];
+  const rest = restsBetweenSteps();
+  for await (const some of of ? [of] : membersOf(db, db.global.clients)) {
+    const pages = await mapInPages(some, concurrency, read, rest);
+    for (const changes of pages) found.push(...(changes ?? []).filter(({ at }) => at >= since).reverse());
+    await rest();
+  }
+  return found;
 }
 
 /** Returns the last 20 of one client, the newest first. */
