@@ -67,10 +67,41 @@ describe('the notifications of a client', () => {
       [{ since, limit: 1 }, ['in-flight']],
     ] as const) {
       const wanted = { state: 'waiting' as const, ...options };
-      const { notifications: found } = await newestNotifications(client.db, [client.clientToken], wanted);
+      const newest = newestNotifications(client.db, wanted);
+      await newest.add([client.clientToken]);
+      const { notifications: found } = await newest.read();
       const assets = found.map((one) => one.platformId);
       assert.deepEqual(assets, expected);
     }
+  });
+
+  it('are collected of many clients, with one command of each that has nothing newer, and say from when they are complete', async () => {
+    await client.db.redis.zadd(client.db.client('OLD').notifications, client.now() - minute, 'msg_old');
+    const [newest = '', second = ''] = await owe('video', 3);
+    const list = newestNotifications(client.db, { limit: 2 });
+    await list.add([client.clientToken]);
+    const commands: string[] = [];
+    const { sendCommand } = client.db.redis;
+    client.db.redis.sendCommand = (command, ...rest) => {
+      commands.push(command.name);
+      return sendCommand.call(client.db.redis, command, ...rest);
+    };
+    await list.add(['OLD']).finally(() => {
+      client.db.redis.sendCommand = sendCommand;
+    });
+    assert.deepEqual(commands, ['zrevrange']);
+    const { notifications, next, since = 0 } = await list.read();
+    assert.deepEqual(
+      notifications.map((one) => one.notificationId),
+      [newest, second],
+    );
+    assert.equal(next?.member, second);
+    assert.ok(since < client.now() - 13 * 86_400_000);
+    const leftOut = client.now() - minute;
+    assert.equal((await list.read(leftOut)).since, since, 'what was left out is older than the list');
+    const short = newestNotifications(client.db, { limit: 20 });
+    await short.add([client.clientToken]);
+    assert.equal((await short.read(leftOut)).since, leftOut);
   });
 
   it('that have ended stay beside any number that wait', async () => {

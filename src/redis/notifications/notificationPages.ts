@@ -5,6 +5,7 @@ import { type Db, nowOf } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 import type { NotificationState } from '../owed/standing.js';
+import { getClient } from '../records/clients.js';
 import {
   getNotification,
   type ListedNotification,
@@ -77,12 +78,17 @@ const piecesAtMost = 50;
  * 10,000 of them; undefined: all that are owed are listed.
  */
 export async function completeSince(db: Db, clientToken: string, order: NotificationOrder) {
-  if (order === 'owed_since') return undefined;
-  if (order === 'failed_at') return nowOf(db) - db.settings.keepFailedMs;
+  const kept = keptSince(db, order);
+  if (order !== 'accepted' || kept === undefined) return kept;
   const { notifications } = db.client(clientToken);
   const isFull = (await db.redis.zcard(notifications)) >= shared.listedAtMost;
   const [, oldest] = isFull ? await db.redis.zrange(notifications, '0', '0', 'WITHSCORES') : [];
-  return Math.max(Number(oldest ?? 0), nowOf(db) - shared.recordKeptDays * 86_400_000);
+  return Math.max(Number(oldest ?? 0), kept);
+}
+
+function keptSince(db: Db, order: NotificationOrder): number | undefined {
+  if (order === 'owed_since') return undefined;
+  return nowOf(db) - (order === 'failed_at' ? db.settings.keepFailedMs : shared.recordKeptDays * 86_400_000);
 }
 
 /**
@@ -186,34 +192,59 @@ export async function notificationOfEvent(
 const concurrency = 50;
 
 /**
- * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`); `next` if there are more. It
- * reads only the records that are shown. A page is longer than `limit` where several clients have one position.
+ * Collects the newest notifications of many clients, ordered like the list of each (`NotificationOrder`). It reads only the records that
+ * are shown. A page is longer than `limit` where several clients have one position.
  */
-export async function newestNotifications(
-  db: Db,
-  clientTokens: readonly string[],
-  filter: Omit<NotificationFilter, 'platformId' | 'until'>,
-): Promise<{ notifications: ListedNotification[]; next?: Position }> {
+export function newestNotifications(db: Db, filter: Omit<NotificationFilter, 'platformId' | 'until'>) {
   const { since = Number.NEGATIVE_INFINITY, limit } = filter;
+  const order = orderOf(filter);
+  const rest = restsBetweenSteps();
   let newest: (Entry & { clientToken: string })[] = [];
-  let cutOff = 0;
-  await mapInPages(clientTokens, concurrency, async (clientToken) => {
-    const found: (Entry & { clientToken: string })[] = [];
+  let hasMore = false;
+  let reach = keptSince(db, order);
+  /** Returns whether all that is older than this time is left out. */
+  const isFullSince = (score: number) =>
+    (newest[limit - 1]?.position.score ?? Number.NEGATIVE_INFINITY) > score;
+
+  async function addClient(clientToken: string): Promise<void> {
+    if (order === 'accepted') {
+      const { notifications } = db.client(clientToken);
+      const [, latest] = await db.redis.zrevrange(notifications, 0, 0, 'WITHSCORES');
+      hasMore ||= latest !== undefined && isFullSince(Number(latest));
+      if (latest === undefined || isFullSince(Number(latest))) return;
+      const own = await completeSince(db, clientToken, order);
+      reach = Math.max(reach ?? 0, own ?? 0);
+    }
+    const found: typeof newest = [];
     for await (const { entries } of listedEntries(db, clientToken, filter)) {
       for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
       if (found.length > limit) break;
     }
+    // What a deleted client still has is being removed.
+    if (found.length === 0 || !(await getClient(db, clientToken))) return;
     const all = [...newest, ...found].sort((a, b) => byFallingScore(a.position, b.position));
     const last = all[limit - 1]?.position;
     newest = last === undefined ? all : all.filter(({ position }) => byFallingScore(position, last) <= 0);
-    cutOff += all.length - newest.length;
-  });
-  const records = await mapInPages(newest, concurrency, ({ clientToken, ...entry }) =>
-    recordsOf(db, clientToken, [entry]),
-  );
+    hasMore ||= newest.length < all.length;
+  }
+
   return {
-    notifications: records.flat().filter((record) => record !== undefined),
-    ...(cutOff > 0 && { next: newest.at(-1)?.position }),
+    add: (clientTokens: readonly string[]) => mapInPages(clientTokens, concurrency, addClient, rest),
+    isFullSince,
+    /**
+     * Returns what was found; `next` if there is more; `since`: from when it is complete.
+     * @param leftOut from when there is nothing of clients that were not added
+     */
+    async read(leftOut?: number) {
+      const records = await mapInPages(newest, concurrency, ({ clientToken, ...entry }) =>
+        recordsOf(db, clientToken, [entry]),
+      );
+      return {
+        notifications: records.flat().filter((record) => record !== undefined),
+        next: hasMore || leftOut !== undefined ? newest.at(-1)?.position : undefined,
+        since: leftOut === undefined || isFullSince(leftOut) ? reach : Math.max(reach ?? 0, leftOut),
+      };
+    },
   };
 }
 
