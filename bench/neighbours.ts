@@ -247,7 +247,7 @@ async function floodsOf(
       headers,
       body: '{}',
     }),
-    ...['/openapi.json', '/docs/swagger-ui-bundle.js', '/docs/errors', '/nowhere'].map((path) =>
+    ...['/openapi.json', '/docs/swagger-ui-bundle.js', '/docs/errors', '/nowhere', '/nowhere#'].map((path) =>
       stranger(`strangers on \`${path}\``, { method: 'GET', path }),
     ),
   ];

@@ -56,10 +56,9 @@ export function createApi(services: Services): Koa {
     metrics,
     config.TRUSTED_PROXIES,
     services.minutes.count,
-    lines.holdRefusal,
+    { pace: lines.pace(deps), holdRefusal: lines.holdRefusal },
     paths,
   );
-  app.use(lines.pace(deps));
   app.use(async (ctx, next) => {
     if (healthPaths.has(ctx.path)) return next();
     requireData(db);
@@ -96,14 +95,16 @@ export function createEdge(
   metrics: Metrics,
   trustedProxies: readonly string[] = [],
   count: (field: string) => void = () => {},
-  holdRefusal: (ctx: ApiContext) => unknown = () => {},
+  { pace, holdRefusal }: { pace?: Step; holdRefusal?: (ctx: ApiContext) => unknown } = {},
   paths: readonly string[] = [],
 ): Koa {
   const app = new Koa();
+  // First: hundreds of calls that wait keep all that was made for them, which collections copy while everybody waits.
+  if (pace) app.use(pace);
   app.use(nameRequest);
   app.use(async (ctx, next) => {
     await next();
-    if (ctx.status === 429) await holdRefusal(ctx as ApiContext);
+    if (ctx.status === 429) await holdRefusal?.(ctx as ApiContext);
     if (ctx.status === 413 || ctx.status === 408) readOn(ctx);
   });
   app.use(observe(log, metrics, trustedProxies, count));
@@ -133,6 +134,7 @@ export function createStartingApi(
 function answerErrors(log: Logger, paths: readonly string[]): Step {
   return async (ctx, next) => {
     try {
+      if (ctx.state.refusal) throw ctx.state.refusal;
       await next();
       if (ctx.status >= 400 && !ctx.body) throw unanswered(ctx, paths);
     } catch (err) {
@@ -236,7 +238,7 @@ export function observe(
   // No field below may hold a secret, because the redaction is skipped: it is half of the cost of the line.
   const requests = log.child({}, { redact: [] });
   return async (ctx, next) => {
-    const begun = performance.now();
+    const begun = performance.now() - (ctx.state.waitedMs ?? 0);
     await next();
     const ms = performance.now() - begun - (ctx.state.waitedMs ?? 0);
     const route = String(ctx._matchedRoute ?? 'none');

@@ -34,8 +34,10 @@ export function createDesk(services: Services, ...own: Step[]): Koa {
   mountFiles(router, { ...consoleFiles, '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle });
   const { log, metrics, config } = services;
   const lines = createLines(services);
-  const app = createEdge(log, metrics, config.TRUSTED_PROXIES, undefined, lines.holdRefusal);
-  for (const step of [lines.paceOperators(), ...own]) app.use(step);
+  const { holdRefusal } = lines;
+  const paced = { pace: lines.paceOperators(), holdRefusal };
+  const app = createEdge(log, metrics, config.TRUSTED_PROXIES, undefined, paced);
+  for (const step of own) app.use(step);
   app.use(answerRefusals);
   app.use(router.routes());
   app.use(router.allowedMethods());

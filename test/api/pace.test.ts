@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { forSuite, opened, openForSuite } from '../servers.js';
 import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
 import { calls } from './everyCall.js';
+import { callRaw, statusesIn } from './rawCaller.js';
 
 const lookedUp = { lookup: async () => [{ address: '127.0.0.1', family: 4 as const }] };
 
@@ -92,6 +93,13 @@ describe('the pace of calls in one process', () => {
       assert.deepEqual(refusedOf(elsewhere.answers), []);
     });
   }
+
+  it('paces strangers whose head is refused too', async () => {
+    const bytes = `GET /clients# HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 203.0.113.${++network}\r\nConnection: close\r\n\r\n`;
+    const heard = await Promise.all(Array.from({ length: 120 }, () => callRaw(h.url, bytes).closed));
+    const statuses = heard.flatMap(statusesIn);
+    assert.deepEqual([...new Set(statuses)].sort(), [400, 429]);
+  });
 
   it('counts no call that turns out to be of an account towards its network', async () => {
     const customer = await newCustomer(h);
