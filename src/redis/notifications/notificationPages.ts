@@ -2,7 +2,7 @@
 import { shared } from '../../constants.js';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
-import { askScript } from '../connection/library.js';
+import { askScript, readEachKey } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 import type { NotificationState } from '../owed/standing.js';
 import { getClient } from '../records/clients.js';
@@ -207,14 +207,8 @@ export function newestNotifications(db: Db, filter: Omit<NotificationFilter, 'pl
     (newest[limit - 1]?.position.score ?? Number.NEGATIVE_INFINITY) > score;
 
   async function addClient(clientToken: string): Promise<void> {
-    if (order === 'accepted') {
-      const { notifications } = db.client(clientToken);
-      const [, latest] = await db.redis.zrevrange(notifications, 0, 0, 'WITHSCORES');
-      hasMore ||= latest !== undefined && isFullSince(Number(latest));
-      if (latest === undefined || isFullSince(Number(latest))) return;
-      const own = await completeSince(db, clientToken, order);
-      reach = Math.max(reach ?? 0, own ?? 0);
-    }
+    if (order === 'accepted')
+      reach = Math.max((await completeSince(db, clientToken, order)) ?? 0, reach ?? 0);
     const found: typeof newest = [];
     for await (const { entries } of listedEntries(db, clientToken, filter)) {
       for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
@@ -228,8 +222,25 @@ export function newestNotifications(db: Db, filter: Omit<NotificationFilter, 'pl
     hasMore ||= newest.length < all.length;
   }
 
+  /** Leaves out clients that have nothing newer than what was found. */
+  async function newerOf(clientTokens: readonly string[]): Promise<readonly string[]> {
+    if (order !== 'accepted') return clientTokens;
+    const keys = clientTokens.map((clientToken) => db.client(clientToken).notifications);
+    const lasts = await readEachKey<string[]>(db, keys, 'ZREVRANGE', [0, 0, 'WITHSCORES'], rest);
+    return clientTokens.filter((_, i) => {
+      const last = lasts[i] ?? [];
+      if (last instanceof Error) throw last;
+      const isOlder = last.length > 0 && isFullSince(Number(last[1]));
+      hasMore ||= isOlder;
+      return last.length > 0 && !isOlder;
+    });
+  }
+
   return {
-    add: (clientTokens: readonly string[]) => mapInPages(clientTokens, concurrency, addClient, rest),
+    add: async (clientTokens: readonly string[]): Promise<void> => {
+      await mapInPages(await newerOf(clientTokens), concurrency, addClient, rest);
+      await rest();
+    },
     isFullSince,
     /**
      * Returns what was found; `next` if there is more; `since`: from when it is complete.

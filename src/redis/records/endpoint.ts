@@ -1,9 +1,9 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import type { Logger } from '../../log.js';
-import { mapInPages, restsBetweenSteps } from '../../promises.js';
+import { restsBetweenSteps } from '../../promises.js';
 import { unlessBroken } from '../connection/broken.js';
 import { type Db, membersOf } from '../connection/db.js';
-import { askScript, runScript } from '../connection/library.js';
+import { askScript, readEachKey, runScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 import { announceChange, announceClaims } from '../owed/owedClients.js';
 import type { WaitReason } from '../owed/waitReasons.js';
@@ -88,8 +88,6 @@ export async function readSite<T extends { clientToken: string }>(db: Db, client
   return { ...client, state, health, registration };
 }
 
-const concurrency = 100;
-
 /** Pauses all deliveries of a client, or ends the pause; the caller wakes catch-up. @returns whether that changed anything */
 export async function setPaused(db: Db, clientToken: string, paused: boolean): Promise<boolean> {
   const args = ['paused', paused ? 1 : 0, paused ? 'paused' : 'resumed'];
@@ -142,16 +140,21 @@ export async function listStateChanges(
   onBroken: (clientToken: string, err: unknown) => unknown,
   of?: readonly string[],
 ): Promise<StateChange[]> {
-  const read = (clientToken: string) =>
-    unlessBroken(
-      () => readStateChanges(db, clientToken),
-      (err) => onBroken(clientToken, err),
-    );
   const found: StateChange[] = [];
   const rest = restsBetweenSteps();
   for await (const some of of ? [of] : membersOf(db, db.global.clients)) {
-    const pages = await mapInPages(some, concurrency, read, rest);
-    for (const changes of pages) found.push(...(changes ?? []).filter(({ at }) => at >= since).reverse());
+    const keys = some.map((clientToken) => db.client(clientToken).stateChanges);
+    const lists = await readEachKey<string[]>(db, keys, 'LRANGE', [0, -1], rest);
+    for (const [i, clientToken] of some.entries()) {
+      const lines = lists[i] ?? [];
+      if (lines instanceof Error) onBroken(clientToken, lines);
+      else
+        found.push(
+          ...changesIn(clientToken, lines)
+            .filter(({ at }) => at >= since)
+            .reverse(),
+        );
+    }
     await rest();
   }
   return found;
@@ -159,9 +162,11 @@ export async function listStateChanges(
 
 /** Returns the last 20 of one client, the newest first. */
 export async function readStateChanges(db: Db, clientToken: string): Promise<StateChange[]> {
-  const lines = await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1);
-  return lines.map((line) => ({ clientToken, ...JSON.parse(line) }));
+  return changesIn(clientToken, await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1));
 }
+
+const changesIn = (clientToken: string, lines: string[]): StateChange[] =>
+  lines.map((line) => ({ clientToken, ...JSON.parse(line) }));
 
 /** Logs and counts a change of a registration's state. A suspension is logged as an error, because somebody must act. */
 export function reportStateChange(
