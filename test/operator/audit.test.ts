@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 import { idFromBytes } from '../../src/ids.js';
+import { audit } from '../../src/operator/audit.js';
+import type { Operator } from '../../src/operator/operation.js';
 import { mapInPages } from '../../src/promises.js';
 import {
   type DailyBound,
@@ -93,6 +95,23 @@ describe('audit: calls of the API', () => {
     }
     const read = (await ofAccount(customer.account_id)).map((entry) => entry.token_fingerprint);
     assert.deepEqual(read, tokens.map(fingerprint));
+  });
+
+  it('reads those of everybody for one operator after another, and those of one account meanwhile', async () => {
+    const customer = await newCustomer(h);
+    let [underWay, most] = [0, 0];
+    const sscanStream = (...args: Parameters<typeof h.db.redis.sscanStream>) => {
+      most = Math.max(most, ++underWay);
+      return h.db.redis.sscanStream(...args).once('close', () => underWay--);
+    };
+    const db = { ...h.db, redis: Object.assign(Object.create(h.db.redis), { sscanStream }) };
+    const operator = { db: async () => db } as unknown as Operator;
+    const list = (of?: string) => audit.run(operator, { of }, { limit: 1, isNewest: true });
+    const every = Array.from({ length: 3 }, () => list());
+    const { value } = await list(customer.account_id);
+    assert.equal((value as Json[]).length, 1);
+    await Promise.all(every);
+    assert.equal(most, 2, 'the accounts and the clients of one audit');
   });
 
   describe('of one account', () => {
