@@ -12,17 +12,17 @@ import {
   text,
 } from '../http/schemas.js';
 import { eventIdPattern, isNotificationId } from '../ids.js';
-import { type Db, nowOf } from '../redis/connection/db.js';
+import type { Db } from '../redis/connection/db.js';
 import {
   forgetAsset as forgetRecord,
   isKnown,
   explainAsset as readAsset,
 } from '../redis/notifications/decisions.js';
+import { newestNotifications } from '../redis/notifications/newestNotifications.js';
 import {
   completeSince,
   listNotifications as listRecords,
   type NotificationOrder,
-  newestNotifications,
   notificationOfEvent,
   type OnPiece,
   orderOf,
@@ -30,10 +30,7 @@ import {
 } from '../redis/notifications/notificationPages.js';
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { cancelNotification as cancelRecord } from '../redis/notifications/redeliver.js';
-import { clientsToLookAt, indexedMs } from '../redis/owed/owedClients.js';
 import { notificationStates } from '../redis/owed/standing.js';
-import { clientTokens } from '../redis/records/clients.js';
-import { isAmissKnown } from '../redis/records/counts.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { type Actor, act } from './act.js';
 import { presentAsset, presentNotification, presentTime, presentWithAttempts } from './present.js';
@@ -100,34 +97,9 @@ const everyClient = '*';
 async function readNewest(db: Db, client: Subject | undefined, asked: Asked) {
   const owner = client?.clientToken ?? everyClient;
   const { order, behind, ...filter } = filterOf(asked, owner);
-  const newest = newestNotifications(db, { ...filter, behind });
-  const leftOut = client ? void (await newest.add([owner])) : await addAll(db, newest, { order, ...filter });
-  const { notifications, next, since } = await newest.read(leftOut);
+  const found = await newestNotifications(db, client?.clientToken, { ...filter, behind });
+  const { notifications, next, since } = found;
   return { notifications, cursor: next && writeCursor(order, next, owner), since };
-}
-
-type Newest = ReturnType<typeof newestNotifications>;
-
-/** For so long are clients read that have claimed nothing lately. */
-const othersMs = 3000;
-
-/** Adds every client, those first that may have the newest. @returns from when no client that was not added has anything */
-async function addAll(db: Db, newest: Newest, asked: { order: NotificationOrder; since?: number }) {
-  const indexedSince = nowOf(db) - indexedMs;
-  const seen = new Set<string>();
-  for await (const page of clientsToLookAt(db)) {
-    for (const token of page) seen.add(token);
-    await newest.add(page);
-  }
-  const { order, since = 0 } = asked;
-  if (since >= indexedSince || order === 'owed_since' || (order === 'failed_at' && (await isAmissKnown(db))))
-    return undefined;
-  const endMs = performance.now() + othersMs;
-  for await (const page of clientTokens(db)) {
-    if (newest.isFullSince(indexedSince) || performance.now() > endMs) return indexedSince;
-    await newest.add(page.filter((token) => !seen.has(token)));
-  }
-  return undefined;
 }
 
 /** @throws ApiError 400 */

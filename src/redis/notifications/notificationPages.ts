@@ -1,11 +1,10 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
 import { shared } from '../../constants.js';
-import { mapInPages, restsBetweenSteps } from '../../promises.js';
+import { restsBetweenSteps } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
-import { askScript, readEachKey } from '../connection/library.js';
+import { askScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
 import type { NotificationState } from '../owed/standing.js';
-import { getClient } from '../records/clients.js';
 import {
   getNotification,
   type ListedNotification,
@@ -51,7 +50,7 @@ export function orderOf({ state, platformId }: Match): NotificationOrder {
 }
 
 /** `position`: in the order of acceptance, that time (ms) and the notification; in the other orders their time (ms) and the asset. */
-interface Entry {
+export interface Entry {
   position: Position;
   notificationId: string;
   acceptedAt: number;
@@ -86,7 +85,7 @@ export async function completeSince(db: Db, clientToken: string, order: Notifica
   return Math.max(Number(oldest ?? 0), kept);
 }
 
-function keptSince(db: Db, order: NotificationOrder): number | undefined {
+export function keptSince(db: Db, order: NotificationOrder): number | undefined {
   if (order === 'owed_since') return undefined;
   return nowOf(db) - (order === 'failed_at' ? db.settings.keepFailedMs : shared.recordKeptDays * 86_400_000);
 }
@@ -119,7 +118,7 @@ export async function listNotifications(
 }
 
 /** Reads records; those of failed notifications may be gone. */
-async function recordsOf(db: Db, clientToken: string, entries: readonly Entry[]) {
+export async function recordsOf(db: Db, clientToken: string, entries: readonly Entry[]) {
   const ids = entries.map(({ notificationId }) => notificationId);
   const records = await readRecords(db, clientToken, ids);
   return records.map((record, i) => record ?? entries[i]?.failed);
@@ -189,80 +188,10 @@ export async function notificationOfEvent(
   return undefined;
 }
 
-const concurrency = 50;
-
-/**
- * Collects the newest notifications of many clients, ordered like the list of each (`NotificationOrder`). It reads only the records that
- * are shown. A page is longer than `limit` where several clients have one position.
- */
-export function newestNotifications(db: Db, filter: Omit<NotificationFilter, 'platformId' | 'until'>) {
-  const { since = Number.NEGATIVE_INFINITY, limit } = filter;
-  const order = orderOf(filter);
-  const rest = restsBetweenSteps();
-  let newest: (Entry & { clientToken: string })[] = [];
-  let hasMore = false;
-  let reach = keptSince(db, order);
-  /** Returns whether all that is older than this time is left out. */
-  const isFullSince = (score: number) =>
-    (newest[limit - 1]?.position.score ?? Number.NEGATIVE_INFINITY) > score;
-
-  async function addClient(clientToken: string): Promise<void> {
-    if (order === 'accepted')
-      reach = Math.max((await completeSince(db, clientToken, order)) ?? 0, reach ?? 0);
-    const found: typeof newest = [];
-    for await (const { entries } of listedEntries(db, clientToken, filter)) {
-      for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
-      if (found.length > limit) break;
-    }
-    // What a deleted client still has is being removed.
-    if (found.length === 0 || !(await getClient(db, clientToken))) return;
-    const all = [...newest, ...found].sort((a, b) => byFallingScore(a.position, b.position));
-    const last = all[limit - 1]?.position;
-    newest = last === undefined ? all : all.filter(({ position }) => byFallingScore(position, last) <= 0);
-    hasMore ||= newest.length < all.length;
-  }
-
-  /** Leaves out clients that have nothing newer than what was found. */
-  async function newerOf(clientTokens: readonly string[]): Promise<readonly string[]> {
-    if (order !== 'accepted') return clientTokens;
-    const keys = clientTokens.map((clientToken) => db.client(clientToken).notifications);
-    const lasts = await readEachKey<string[]>(db, keys, 'ZREVRANGE', [0, 0, 'WITHSCORES'], rest);
-    return clientTokens.filter((_, i) => {
-      const last = lasts[i] ?? [];
-      if (last instanceof Error) throw last;
-      const isOlder = last.length > 0 && isFullSince(Number(last[1]));
-      hasMore ||= isOlder;
-      return last.length > 0 && !isOlder;
-    });
-  }
-
-  return {
-    add: async (clientTokens: readonly string[]): Promise<void> => {
-      await mapInPages(await newerOf(clientTokens), concurrency, addClient, rest);
-      await rest();
-    },
-    isFullSince,
-    /**
-     * Returns what was found; `next` if there is more; `since`: from when it is complete.
-     * @param leftOut from when there is nothing of clients that were not added
-     */
-    async read(leftOut?: number) {
-      const records = await mapInPages(newest, concurrency, ({ clientToken, ...entry }) =>
-        recordsOf(db, clientToken, [entry]),
-      );
-      return {
-        notifications: records.flat().filter((record) => record !== undefined),
-        next: hasMore || leftOut !== undefined ? newest.at(-1)?.position : undefined,
-        since: leftOut === undefined || isFullSince(leftOut) ? reach : Math.max(reach ?? 0, leftOut),
-      };
-    },
-  };
-}
-
 /** Returns whether a member comes after another by falling score, in the order of the sorted set. */
 const isBehind = (one: Position, after: Position): boolean =>
   (after.member === '' && one.score === after.score) || byFallingScore(one, after) > 0;
 
 /** Sorts by falling scores, and members of one score as the sorted set does. */
-const byFallingScore = (a: Position, b: Position): number =>
+export const byFallingScore = (a: Position, b: Position): number =>
   b.score - a.score || Buffer.compare(Buffer.from(b.member), Buffer.from(a.member));
