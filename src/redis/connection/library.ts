@@ -109,6 +109,12 @@ export async function readEachKey<Answer>(
   return (await mapInPages(pieces, atOnce, read, rest)).flat();
 }
 
+/** @throws what stands in place of an answer */
+export function answerOf<Answer>(answer: Answer | Error): Answer {
+  if (answer instanceof Error) throw answer;
+  return answer;
+}
+
 /** Loads the library into a server, unless it has the library. @throws errors of Redis */
 export async function loadLibrary(server: Redis): Promise<unknown> {
   return await server.call('FUNCTION', ['LOAD', library]).catch((err: unknown) => {

@@ -1,7 +1,7 @@
 /** The newest notifications of many clients, of which most have nothing new. */
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
-import { readEachKey } from '../connection/library.js';
+import { answerOf, readEachKey } from '../connection/library.js';
 import { clientsToLookAt, indexedMs } from '../owed/owedClients.js';
 import { clientTokens, getClient } from '../records/clients.js';
 import { isAmissKnown } from '../records/counts.js';
@@ -88,8 +88,7 @@ export function collectNewest(db: Db, filter: Filter) {
     const keys = clientTokens.map((clientToken) => db.client(clientToken).notifications);
     const lasts = await readEachKey<string[]>(db, keys, 'ZREVRANGE', [0, 0, 'WITHSCORES'], rest);
     return clientTokens.filter((_, i) => {
-      const last = lasts[i] ?? [];
-      if (last instanceof Error) throw last;
+      const last = answerOf(lasts[i] ?? []);
       const isOlder = last.length > 0 && isFullSince(Number(last[1]));
       hasMore ||= isOlder;
       return last.length > 0 && !isOlder;

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
 import { type Db, membersOf, toPairs } from '../connection/db.js';
-import { evaluate, readEachKey } from '../connection/library.js';
+import { answerOf, evaluate, readEachKey } from '../connection/library.js';
 
 export interface Change {
   who: string;
@@ -176,8 +176,8 @@ export async function listCalls(db: Db, from = '-', of?: string, owner = of): Pr
   for await (const some of isOne ? [[owner]] : membersOf(db, accounts)) {
     const streams = some.flatMap((id) => [accountCalls(id), accountSecurityCalls(id)]);
     const heads = await readEachKey<Page>(db, streams, 'XRANGE', [from, '+', 'COUNT', entriesOfHead], rest);
-    await mapInPages([...heads.entries()], 50, async ([i, head]) => {
-      if (head instanceof Error) throw head;
+    await mapInPages([...heads.entries()], 50, async ([i, answer]) => {
+      const head = answerOf(answer);
       const accountId = some[Math.floor(i / 2)] ?? '';
       const add = (page: Page) => {
         for (const [id, [, entry = '{}']] of page)
