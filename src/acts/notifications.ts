@@ -12,18 +12,17 @@ import {
   text,
 } from '../http/schemas.js';
 import { eventIdPattern, isNotificationId } from '../ids.js';
-import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import {
   forgetAsset as forgetRecord,
   isKnown,
   explainAsset as readAsset,
 } from '../redis/notifications/decisions.js';
+import { newestNotifications } from '../redis/notifications/newestNotifications.js';
 import {
   completeSince,
   listNotifications as listRecords,
   type NotificationOrder,
-  newestNotifications,
   notificationOfEvent,
   type OnPiece,
   orderOf,
@@ -32,7 +31,6 @@ import {
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { cancelNotification as cancelRecord } from '../redis/notifications/redeliver.js';
 import { notificationStates } from '../redis/owed/standing.js';
-import { listClients } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { type Actor, act, anyOrLook, support } from './act.js';
 import { presentAsset, presentNotification, presentTime, presentWithAttempts } from './present.js';
@@ -99,15 +97,9 @@ const everyClient = '*';
 async function readNewest(db: Db, client: Subject | undefined, asked: Listed) {
   const owner = client?.clientToken ?? everyClient;
   const { order, behind, ...filter } = filterOf(asked, owner);
-  const clients = client === undefined ? await listClients(db) : [client];
-  const tokens = clients.map(({ clientToken }) => clientToken);
-  const { notifications, next } = await newestNotifications(db, tokens, { ...filter, behind });
-  const reaches = await mapInPages(tokens, 50, (token) => completeSince(db, token, order));
-  return {
-    notifications,
-    cursor: next && writeCursor(order, next, owner),
-    since: order === 'owed_since' ? undefined : Math.max(0, ...reaches.map((since = 0) => since)),
-  };
+  const found = await newestNotifications(db, client?.clientToken, { ...filter, behind });
+  const { notifications, next, since } = found;
+  return { notifications, cursor: next && writeCursor(order, next, owner), since };
 }
 
 /** @throws ApiError 400 */

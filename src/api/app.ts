@@ -51,9 +51,9 @@ export function createApi(services: Services): Koa {
   mountConsole(router, deps);
 
   const paths = [...calls, openapiCall].map(({ path }) => path);
-  const around = { count: services.minutes.count, holdRefusal: lines.holdRefusal, paths };
+  const { pace, holdRefusal } = lines;
+  const around = { count: services.minutes.count, pace: pace(deps), holdRefusal, paths };
   const app = createEdge({ log, metrics, trustedProxies: config.TRUSTED_PROXIES, ...around });
-  app.use(lines.pace(deps));
   app.use(async (ctx, next) => {
     if (healthPaths.has(ctx.path)) return next();
     requireData(db);
@@ -87,6 +87,7 @@ interface Edge {
   metrics: Metrics;
   trustedProxies?: readonly string[];
   count?(field: string): unknown;
+  pace?: Step;
   holdRefusal?(ctx: ApiContext): unknown;
   /** Of the calls. */
   paths?: readonly string[];
@@ -94,8 +95,10 @@ interface Edge {
 
 /** Builds what stands around the answers of any port: it names, observes and checks each request, and answers every error. */
 export function createEdge(edge: Edge): Koa {
-  const { log, holdRefusal, paths = [] } = edge;
+  const { log, pace, holdRefusal, paths = [] } = edge;
   const app = new Koa();
+  // First: hundreds of calls that wait keep all that was made for them, which collections copy while everybody waits.
+  if (pace) app.use(pace);
   app.use(nameRequest);
   app.use(async (ctx, next) => {
     await next();
@@ -126,6 +129,7 @@ export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | '
 function answerErrors(log: Logger, paths: readonly string[]): Step {
   return async (ctx, next) => {
     try {
+      if (ctx.state.refusal) throw ctx.state.refusal;
       await next();
       if (ctx.status >= 400 && !ctx.body) throw unanswered(ctx, paths);
     } catch (err) {
@@ -222,7 +226,7 @@ function observe({ log, metrics, trustedProxies = [], count = ignore }: Edge): S
   // No field below may hold a secret, because the redaction is skipped: it is half of the cost of the line.
   const requests = log.child({}, { redact: [] });
   return async (ctx, next) => {
-    const begun = performance.now();
+    const begun = performance.now() - (ctx.state.waitedMs ?? 0);
     await next();
     const ms = performance.now() - begun - (ctx.state.waitedMs ?? 0);
     const route = String(ctx._matchedRoute ?? 'none');

@@ -34,9 +34,9 @@ export function createDesk(services: Services, ...own: Step[]): Koa {
   mountFiles(router, { ...consoleFiles, '/docs/errors': errorsPage, '/docs/errors.css': errorsStyle });
   const { log, metrics, config } = services;
   const lines = createLines(services);
-  const around = { trustedProxies: config.TRUSTED_PROXIES, holdRefusal: lines.holdRefusal };
-  const app = createEdge({ log, metrics, ...around });
-  for (const step of [lines.paceOperators(), ...own]) app.use(step);
+  const around = { pace: lines.paceOperators(), holdRefusal: lines.holdRefusal };
+  const app = createEdge({ log, metrics, trustedProxies: config.TRUSTED_PROXIES, ...around });
+  for (const step of own) app.use(step);
   app.use(answerRefusals);
   app.use(router.routes());
   app.use(router.allowedMethods());

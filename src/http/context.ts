@@ -5,6 +5,8 @@ interface ApiState {
   requestId: string;
   /** The account or network by which the call is paced. */
   line?: string;
+  /** Set for a call that its line refuses. */
+  refusal?: ApiError;
   /** True once its refusal was held. */
   isHeld?: true;
   /** For how long the call waited because its caller asked for that, or for too much. */

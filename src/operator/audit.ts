@@ -4,6 +4,7 @@ import { hasPart } from '../acts/clients.js';
 import { presentTime } from '../acts/present.js';
 import { text, time } from '../http/schemas.js';
 import { isClientToken } from '../ids.js';
+import { oneAfterAnother } from '../promises.js';
 import { inTimeOrder, listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
 import { getClient } from '../redis/records/clients.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
@@ -50,11 +51,13 @@ export const audit = operation({
     const sinceMs = Math.max(0, Math.floor(since), Number(after ?? 0));
     const from = String(sinceMs);
     const client = of !== undefined && isClientToken(of) ? await getClient(db, of) : undefined;
-    const [commands, states, calls] = await Promise.all([
-      listChanges(db, from, of),
-      listStateChanges(db, sinceMs, onBroken, of === undefined ? of : [of]),
-      listCalls(db, from, of, client?.accountId),
-    ]);
+    const read = () =>
+      Promise.all([
+        listChanges(db, from, of),
+        listStateChanges(db, sinceMs, onBroken, of === undefined ? of : [of]),
+        listCalls(db, from, of, client?.accountId),
+      ]);
+    const [commands, states, calls] = await (of === undefined ? inTurn(read) : read());
     const all = [
       // A call comes before its effects, even within one millisecond.
       ...calls.map((call) => ({ atMs: call.atMs, present: () => presentCall(call) })),
@@ -90,6 +93,8 @@ export const audit = operation({
   },
 });
 
+/** An audit of everybody reads every account and client. */
+const inTurn = oneAfterAnother();
 const weekMs = 7 * 86_400_000;
 
 function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { forSuite, opened, openForSuite } from '../servers.js';
 import { type Customer, newCustomer, newToken, startHarness } from '../service.js';
 import { calls } from './everyCall.js';
+import { callRaw, statusesIn } from './rawCaller.js';
 
 const lookedUp = { lookup: async () => [{ address: '127.0.0.1', family: 4 as const }] };
 
@@ -93,6 +94,13 @@ describe('the pace of calls in one process', () => {
     });
   }
 
+  it('paces strangers whose head is refused too', async () => {
+    const bytes = `GET /clients# HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 203.0.113.${++network}\r\nConnection: close\r\n\r\n`;
+    const heard = await Promise.all(Array.from({ length: 120 }, () => callRaw(h.url, bytes).closed));
+    const statuses = heard.flatMap(statusesIn);
+    assert.deepEqual([...new Set(statuses)].sort(), [400, 429]);
+  });
+
   it('counts no call that turns out to be of an account towards its network', async () => {
     const customer = await newCustomer(h);
     for (let i = 0; i < 10; i++) {
@@ -150,7 +158,7 @@ describe('the pace of calls in one process', () => {
     });
 
   it('answers a refused call late', async () => {
-    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.01' };
+    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 400, ACCOUNT_RATE_PER_SECOND: '0.1' };
     const slow = opened(await startHarness(settings, 'api'));
     const customer = await newCustomer(slow);
     await customer.call('GET', '/clients');
@@ -160,7 +168,7 @@ describe('the pace of calls in one process', () => {
   });
 
   it('answers refusals of one account slowly, over however many connections it asks, and those of others meanwhile', async () => {
-    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 500, ACCOUNT_RATE_PER_SECOND: '0.01' };
+    const settings = { KEY_PREFIX: h.prefix, heldRefusalMs: 500, ACCOUNT_RATE_PER_SECOND: '0.1' };
     const slow = opened(await startHarness(settings, 'api'));
     const [flooding, other] = [await newCustomer(slow), await newCustomer(slow)];
     for (const one of [flooding, other]) await one.call('GET', '/clients');
@@ -171,7 +179,9 @@ describe('the pace of calls in one process', () => {
       await (await fetch(`${slow.url}/clients`, init)).arrayBuffer();
       answered++;
     });
-    for (let i = 0; i < 3; i++) assert.equal((await other.call('GET', '/clients')).status, 429);
+    // One of them may come ten seconds later.
+    const others = await Promise.all([1, 2, 3].map(() => other.call('GET', '/clients')));
+    assert.ok(others.some(({ status }) => status === 429));
     assert.ok(answered < asked.length, 'all were answered');
     end.abort();
     await Promise.allSettled(asked);

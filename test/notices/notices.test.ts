@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
 import { createNotices } from '../../src/notices/notices.js';
 import type { Db } from '../../src/redis/connection/db.js';
-import { newestNotifications } from '../../src/redis/notifications/notificationPages.js';
+import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
 import { createAccount, setScopes, setStopped } from '../../src/redis/records/accounts.js';
 import { deleteClient, removeNoticesUrl } from '../../src/redis/records/deletion.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
@@ -61,7 +61,7 @@ describe('Notices', () => {
   }
 
   const notificationsOf = async (client: string) =>
-    (await newestNotifications(h.db, [client], { limit: 10 })).notifications;
+    (await listNotifications(h.db, client, { limit: 10 })).notifications;
   const statesOf = async (client: string) =>
     (await notificationsOf(client)).map(({ platformId, state }) => [platformId, state]);
   const rotate = async (client: string) => {

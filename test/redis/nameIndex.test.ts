@@ -34,11 +34,12 @@ describe('Lists and status of a whole installation', () => {
       read.push(key);
       return h.db.redis.hgetall(key);
     };
-    const lrange = (key: string, from: number, to: number) => {
-      read.push(key);
-      return h.db.redis.lrange(key, from, to);
+    const call = (command: string, args: (string | number)[]) => {
+      const [name, count, ...rest] = args;
+      if (String(name).startsWith('readEach')) read.push(...rest.slice(0, Number(count)).map(String));
+      return h.db.redis.call(command, args);
     };
-    return { ...h.db, redis: Object.assign(Object.create(h.db.redis), { hgetall, lrange }) };
+    return { ...h.db, redis: Object.assign(Object.create(h.db.redis), { hgetall, call }) };
   };
   const found = async (name: string) => {
     const { clients } = await pageOfSites(counting(), { name, limit: 100 });

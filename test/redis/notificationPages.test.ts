@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
-import {
-  listNotifications,
-  newestNotifications,
-  type Position,
-} from '../../src/redis/notifications/notificationPages.js';
+import { collectNewest, newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
+import { listNotifications, type Position } from '../../src/redis/notifications/notificationPages.js';
 import { redeliver } from '../../src/redis/notifications/redeliver.js';
 import { countSpan } from '../../src/redis/notifications/replay.js';
+import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { forTest } from '../servers.js';
 import { minute, newDeliveryClient } from './deliveryClient.js';
 
@@ -67,10 +65,56 @@ describe('the notifications of a client', () => {
       [{ since, limit: 1 }, ['in-flight']],
     ] as const) {
       const wanted = { state: 'waiting' as const, ...options };
-      const { notifications: found } = await newestNotifications(client.db, [client.clientToken], wanted);
+      const { notifications: found } = await newestNotifications(client.db, client.clientToken, wanted);
       const assets = found.map((one) => one.platformId);
       assert.deepEqual(assets, expected);
     }
+  });
+
+  it('are collected of many clients, with one call for those that have nothing newer, and say from when they are complete', async () => {
+    await client.db.redis.zadd(client.db.client('OLD').notifications, client.now() - minute, 'msg_old');
+    const [newest = '', second = ''] = await owe('video', 3);
+    const list = collectNewest(client.db, { limit: 2 });
+    await list.add([client.clientToken]);
+    const commands: string[] = [];
+    const { sendCommand } = client.db.redis;
+    client.db.redis.sendCommand = (command, ...rest) => {
+      commands.push(command.name);
+      return sendCommand.call(client.db.redis, command, ...rest);
+    };
+    await list.add(['OLD']).finally(() => {
+      client.db.redis.sendCommand = sendCommand;
+    });
+    assert.deepEqual(commands, ['FCALL']);
+    const { notifications, next, since = 0 } = await list.read();
+    assert.deepEqual(
+      notifications.map((one) => one.notificationId),
+      [newest, second],
+    );
+    assert.equal(next?.member, second);
+    assert.ok(since < client.now() - 13 * 86_400_000);
+    const leftOut = client.now() - minute;
+    assert.equal((await list.read(leftOut)).since, since, 'what was left out is older than the list');
+    const short = collectNewest(client.db, { limit: 20 });
+    await short.add([client.clientToken]);
+    assert.equal((await short.read(leftOut)).since, leftOut);
+  });
+
+  it('of all clients are found; where those that claimed lately fill the page, no other client is read', async () => {
+    const ids = await owe('video', 3);
+    const newest = async (limit: number) =>
+      (await newestNotifications(client.db, undefined, { limit })).notifications.map(
+        (one) => one.notificationId,
+      );
+    assert.deepEqual(await newest(5), ids);
+    await announceClaims(client.db, client.clientToken);
+    const { sscanStream } = client.db.redis;
+    client.db.redis.sscanStream = (key, ...rest) => {
+      assert.notEqual(key, client.db.global.clients);
+      return sscanStream.call(client.db.redis, key, ...rest);
+    };
+    assert.deepEqual(await newest(2), ids.slice(0, 2));
+    await assert.rejects(newest(5), assert.AssertionError);
   });
 
   it('that have ended stay beside any number that wait', async () => {

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Next } from 'koa';
 import type { Config } from '../../config.js';
-import { type Quota, tooMany } from '../../http/apiError.js';
+import { type ApiError, type Quota, tooMany } from '../../http/apiError.js';
 import { clientAddress, networkOf } from '../../http/clientAddress.js';
 import type { ApiContext, Step } from '../../http/context.js';
 import { OwnRate, Remembered } from '../../http/rates.js';
@@ -67,6 +67,12 @@ export function createLines({ config, log, closing }: Pick<Services, 'config' | 
     if (waitMs > 0) await hold(ctx, Math.min(waitMs, maxWaitMs));
   }
 
+  /** Joins a line before anything else is done for the call: the edge answers the refusal. */
+  const joinFirst = (ctx: ApiContext, ...line: [line: Line, key: string, weight?: number]) =>
+    join(ctx, ...line).catch((err: ApiError) => {
+      ctx.state.refusal = err;
+    });
+
   /** Paces calls of strangers by their network, but those that turn out not to come from one. */
   async function joinStrangers(ctx: ApiContext, next: Next, isKnown: () => boolean): Promise<void> {
     const address = clientAddress(ctx.req, trusted);
@@ -75,12 +81,12 @@ export function createLines({ config, log, closing }: Pick<Services, 'config' | 
       log.warn({ address }, 'TRUSTED_PROXIES lacks this proxy: all of its callers count as one');
     }
     const network = networkOf(address);
-    await join(ctx, strangers, network, weightOf(ctx));
+    await joinFirst(ctx, strangers, network, weightOf(ctx));
     try {
       await next();
     } finally {
       // Behind a proxy that is not trusted everybody has one address: those who turn out to be somebody do not count there.
-      if (isKnown()) strangers.rate.giveBack(network);
+      if (!ctx.state.refusal && isKnown()) strangers.rate.giveBack(network);
     }
   }
 
@@ -91,8 +97,8 @@ export function createLines({ config, log, closing }: Pick<Services, 'config' | 
     paceOperators(): Step {
       const operators = new Remembered<true>(10_000);
       return async (ctx, next) => {
-        if (healthPaths.has(ctx.path)) return join(ctx, health, '').then(next);
-        if (ctx.path === '/metrics') return join(ctx, scrapes, '').then(next);
+        if (healthPaths.has(ctx.path)) return joinFirst(ctx, health, '').then(next);
+        if (ctx.path === '/metrics') return joinFirst(ctx, scrapes, '').then(next);
         const { authorization, cookie } = ctx.req.headers;
         const given = secretHash(`${authorization} ${cookie}`);
         try {
@@ -113,8 +119,8 @@ export function createLines({ config, log, closing }: Pick<Services, 'config' | 
         const given = bearerToken(ctx) ?? queryToken(ctx.querystring);
         const token = known(given);
         if (ctx.path === '/enrichments' && token?.scopes.includes('enrichments')) return next();
-        if (healthPaths.has(ctx.path)) return join(ctx, health, '').then(next);
-        if (token !== undefined) return join(ctx, accounts, token.accountId, weightOf(ctx)).then(next);
+        if (healthPaths.has(ctx.path)) return joinFirst(ctx, health, '').then(next);
+        if (token !== undefined) return joinFirst(ctx, accounts, token.accountId, weightOf(ctx)).then(next);
         return joinStrangers(
           ctx,
           next,

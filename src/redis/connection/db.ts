@@ -138,6 +138,14 @@ export async function readFields({ redis }: Db, key: string, names: string) {
 export const toPairs = (flat: readonly string[]): [name: string, value: string][] =>
   flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] as string]] : []));
 
+/** Returns every member of a set, each once, in pages: other commands wait for one page, not for 200,000 members. */
+export async function* membersOf({ redis }: Db, key: string): AsyncGenerator<string[]> {
+  // A scan may return a member twice.
+  const seen = new Set<string>();
+  for await (const page of redis.sscanStream(key, { count: 500 }))
+    yield (page as string[]).filter((one) => !seen.has(one) && seen.add(one));
+}
+
 /** Closes the connection for good. Owners of a second connection close it on this one's `end`. */
 export function closeDb({ redis }: Db): void {
   // If it is closed between two tries, ioredis stops without an event.

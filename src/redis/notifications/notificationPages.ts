@@ -1,6 +1,6 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
 import { shared } from '../../constants.js';
-import { mapInPages, restsBetweenSteps } from '../../promises.js';
+import { restsBetweenSteps } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { askScript } from '../connection/library.js';
 import { ignore } from '../connection/unavailable.js';
@@ -45,7 +45,7 @@ export function orderOf({ state, platformId }: Match): NotificationOrder {
 }
 
 /** `position`: in the order of acceptance, that time (ms) and the notification; in the other orders their time (ms) and the asset. */
-interface Entry {
+export interface Entry {
   position: Position;
   notificationId: string;
   acceptedAt: number;
@@ -72,12 +72,17 @@ const piecesAtMost = 50;
  * 10,000 of them; undefined: all that are owed are listed.
  */
 export async function completeSince(db: Db, clientToken: string, order: NotificationOrder) {
-  if (order === 'owed_since') return undefined;
-  if (order === 'failed_at') return nowOf(db) - db.settings.keepFailedMs;
+  const kept = keptSince(db, order);
+  if (order !== 'accepted' || kept === undefined) return kept;
   const { notifications } = db.client(clientToken);
   const isFull = (await db.redis.zcard(notifications)) >= shared.listedAtMost;
   const [, oldest] = isFull ? await db.redis.zrange(notifications, '0', '0', 'WITHSCORES') : [];
-  return Math.max(Number(oldest ?? 0), nowOf(db) - shared.recordKeptDays * 86_400_000);
+  return Math.max(Number(oldest ?? 0), kept);
+}
+
+export function keptSince(db: Db, order: NotificationOrder): number | undefined {
+  if (order === 'owed_since') return undefined;
+  return nowOf(db) - (order === 'failed_at' ? db.settings.keepFailedMs : shared.recordKeptDays * 86_400_000);
 }
 
 /**
@@ -108,7 +113,7 @@ export async function listNotifications(
 }
 
 /** Reads records; those of failed notifications may be gone. */
-async function recordsOf(db: Db, clientToken: string, entries: readonly Entry[]) {
+export async function recordsOf(db: Db, clientToken: string, entries: readonly Entry[]) {
   const ids = entries.map(({ notificationId }) => notificationId);
   const records = await readRecords(db, clientToken, ids);
   return records.map((record, i) => record ?? entries[i]?.failed);
@@ -168,42 +173,10 @@ export async function notificationOfEvent(db: Db, clientToken: string, eventId: 
   return undefined;
 }
 
-/**
- * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`); `next` if there are more. It
- * reads only the records that are shown. A page is longer than `limit` where several clients have one position.
- */
-export async function newestNotifications(
-  db: Db,
-  clientTokens: readonly string[],
-  filter: Omit<NotificationFilter, 'platformId' | 'until'>,
-): Promise<{ notifications: ListedNotification[]; next?: Position }> {
-  const { since = Number.NEGATIVE_INFINITY, limit } = filter;
-  let newest: (Entry & { clientToken: string })[] = [];
-  let cutOff = 0;
-  await mapInPages(clientTokens, 50, async (clientToken) => {
-    const found: (Entry & { clientToken: string })[] = [];
-    for await (const { entries } of listedEntries(db, clientToken, filter)) {
-      for (const entry of entries) if (entry.acceptedAt >= since) found.push({ ...entry, clientToken });
-      if (found.length > limit) break;
-    }
-    const all = [...newest, ...found].sort((a, b) => byFallingScore(a.position, b.position));
-    const last = all[limit - 1]?.position;
-    newest = last === undefined ? all : all.filter(({ position }) => byFallingScore(position, last) <= 0);
-    cutOff += all.length - newest.length;
-  });
-  const records = await mapInPages(newest, 50, ({ clientToken, ...entry }) =>
-    recordsOf(db, clientToken, [entry]),
-  );
-  return {
-    notifications: records.flat().filter((record) => record !== undefined),
-    ...(cutOff > 0 && { next: newest.at(-1)?.position }),
-  };
-}
-
 /** Returns whether a member comes after another by falling score, in the order of the sorted set. */
 const isBehind = (one: Position, after: Position): boolean =>
   (after.member === '' && one.score === after.score) || byFallingScore(one, after) > 0;
 
 /** Sorts by falling scores, and members of one score as the sorted set does. */
-const byFallingScore = (a: Position, b: Position): number =>
+export const byFallingScore = (a: Position, b: Position): number =>
   b.score - a.score || Buffer.compare(Buffer.from(b.member), Buffer.from(a.member));

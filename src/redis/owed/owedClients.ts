@@ -14,6 +14,9 @@ const unclaimedMs = 600_000;
 /** For this long an announced client is known to be in the index: none is removed before `unclaimedMs`. */
 const announcedMs = unclaimedMs / 2;
 
+/** Who has claimed something within this time is in the index, or stopped; it leaves a minute for a slow claim. */
+export const indexedMs = unclaimedMs - announcedMs - 60_000;
+
 /**
  * Announces claims of a client. It is written before the claim itself, so that no owed client is ever missing from the index.
  * A recently announced client is not written again.

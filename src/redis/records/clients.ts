@@ -7,7 +7,7 @@ import {
   newClientToken,
 } from '../../ids.js';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
-import type { Db } from '../connection/db.js';
+import { type Db, membersOf } from '../connection/db.js';
 import { holdOf, setHeld } from './endpoint.js';
 import { readIndex } from './nameIndex.js';
 
@@ -71,14 +71,12 @@ export async function getClient(db: Db, clientToken: string) {
 export const listClients = async (db: Db, accountId?: string): Promise<Client[]> =>
   readEach(await sortedTokens(db, accountId), (token) => getClient(db, token));
 
-/** Reads them in pieces, so that other commands wait only for one piece. */
 async function sortedTokens(db: Db, accountId?: string, after = ''): Promise<string[]> {
   const key = accountId === undefined ? db.global.clients : db.global.accountClients(accountId);
-  // A scan may return a client twice.
-  const found = new Set<string>();
-  for await (const tokens of db.redis.sscanStream(key, { count: 1000 }))
-    for (const token of tokens as string[]) if (token > after) found.add(token);
-  return [...found].sort();
+  const found: string[] = [];
+  for await (const tokens of membersOf(db, key))
+    for (const token of tokens) if (token > after) found.push(token);
+  return found.sort();
 }
 
 /**
@@ -129,8 +127,7 @@ export async function readEach<T>(ids: readonly string[], read: (id: string) => 
 }
 
 /** Lists every client token ever given out, in pages; deleted clients may still be owed something. */
-export const clientTokens = (db: Db): AsyncIterable<string[]> =>
-  db.redis.sscanStream(db.global.clients, { count: 500 });
+export const clientTokens = (db: Db) => membersOf(db, db.global.clients);
 
 type Bounds = Partial<Record<'max_in_flight' | 'max_per_second' | 'quiet_seconds', number | null>>;
 

@@ -1,6 +1,6 @@
 /** The counts of the last sweep, in one small hash, so that a reader of totals need not read every client. */
 import { type Db, nowOf, toPairs } from '../connection/db.js';
-import { evaluate } from '../connection/library.js';
+import { answerOf, evaluate, readEachKey } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
 import { trimFailed } from '../notifications/redeliver.js';
 import { trimUpdates } from '../notifications/updates.js';
@@ -71,7 +71,7 @@ const dayMs = 86_400_000;
 
 /**
  * Counts the registrations of all clients by the state that people see, and the assets that have failed in the last day and were
- * neither recovered nor replaced: three commands for each client, in pages of 500. Removes those that were kept for long enough. Notes
+ * neither recovered nor replaced: three keys of each client, in pages of 500. Removes those that were kept for long enough. Notes
  * the clients that are amiss, and corrects by what lists find clients.
  * @param told `broken` is called for each client whose keys cannot be read, which is not counted;
  * `notice` for each client that has a notice to claim (records/notices.ts), which the same commands find
@@ -95,14 +95,41 @@ export async function countEndpoints(
   const read = ['paused', 'held', 'state', 'last_success_at', 'last_failure_at', 'former_end'] as const;
   const fields = [...read, ...noticeFields];
 
-  async function count(clientToken: string, entry: string | null | undefined): Promise<void> {
+  async function readPage(page: readonly string[]) {
+    const keys = page.map((clientToken) => db.client(clientToken));
+    const [urls, endpoints, failed, entries] = await Promise.all([
+      readEachKey<string | null>(
+        db,
+        keys.map(({ registration }) => registration),
+        'HGET',
+        ['url'],
+      ),
+      readEachKey<(string | null)[]>(
+        db,
+        keys.map(({ endpoint }) => endpoint),
+        'HMGET',
+        fields,
+      ),
+      readEachKey<string[]>(
+        db,
+        keys.map(({ failedAt }) => failedAt),
+        'ZRANGE',
+        [0, 0, 'WITHSCORES'],
+      ),
+      db.redis.hmget(db.global.clientIndex, ...page),
+    ]);
+    return (i: number) => ({
+      url: answerOf(urls[i] ?? null),
+      endpoint: answerOf(endpoints[i] ?? []),
+      oldest: answerOf(failed[i] ?? [])[1],
+      entry: entries[i],
+    });
+  }
+
+  async function count(clientToken: string, found: Awaited<ReturnType<typeof readPage>>, i: number) {
     const keys = db.client(clientToken);
-    const [url, [paused, held, state, succeeded, hasFailed, formerEnd, ...notices], [, oldest]] =
-      await Promise.all([
-        db.redis.hget(keys.registration, 'url'),
-        db.redis.hmget(keys.endpoint, ...fields),
-        db.redis.zrange(keys.failedAt, '0', '0', 'WITHSCORES'),
-      ]);
+    const { url, endpoint, oldest, entry } = found(i);
+    const [paused, held, state, succeeded, hasFailed, formerEnd, ...notices] = endpoint;
     if (!isIndexed(entry, url ?? '')) await indexClient(db, clientToken, url ?? '');
     if (formerEnd && Number(formerEnd) <= nowOf(db)) await dropFormer(db, clientToken);
     const { keepFailedMs, keepSegmentsSeconds } = db.settings;
@@ -122,14 +149,14 @@ export async function countEndpoints(
     if (notices.some(Boolean)) told.notice(clientToken);
   }
 
-  const { clientIndex } = db.global;
   for await (const page of clientTokens(db)) {
-    const entries = page.length === 0 ? [] : await db.redis.hmget(clientIndex, ...page);
+    if (page.length === 0) continue;
+    const found = await readPage(page);
     const counting = page.map((clientToken, i) =>
-      unlessBroken(count(clientToken, entries[i]), async (err) => {
+      unlessBroken(count(clientToken, found, i), async (err) => {
         told.broken(clientToken, err);
         amiss.add(clientToken);
-        await db.redis.hsetnx(clientIndex, clientToken, '\n');
+        await db.redis.hsetnx(db.global.clientIndex, clientToken, '\n');
       }),
     );
     await Promise.all(counting);

@@ -1,8 +1,8 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import type { Logger } from '../../log.js';
-import { mapInPages, restsBetweenSteps } from '../../promises.js';
-import type { Db } from '../connection/db.js';
-import { askScript, runScript } from '../connection/library.js';
+import { restsBetweenSteps } from '../../promises.js';
+import { type Db, membersOf } from '../connection/db.js';
+import { askScript, readEachKey, runScript } from '../connection/library.js';
 import { ignore, unlessBroken } from '../connection/unavailable.js';
 import { announceChange, announceClaims } from '../owed/owedClients.js';
 import type { WaitReason } from '../owed/waitReasons.js';
@@ -128,7 +128,7 @@ export interface StateChange {
 }
 
 /**
- * Returns the changes of every client, or of some, since a time (ms), the oldest first.
+ * Returns the changes of every client, or of some, since a time (ms), of each the oldest first.
  * @param onBroken is called for each client whose changes cannot be read
  * @throws if Redis is unavailable
  */
@@ -138,21 +138,33 @@ export async function listStateChanges(
   onBroken: (clientToken: string, err: unknown) => unknown,
   of?: readonly string[],
 ): Promise<StateChange[]> {
-  const clientTokens = of ?? (await db.redis.smembers(db.global.clients));
-  const read = (clientToken: string) =>
-    unlessBroken(readStateChanges(db, clientToken), (err) => onBroken(clientToken, err));
-  const found = await mapInPages(clientTokens, 100, read, restsBetweenSteps());
-  return found
-    .flatMap((changes) => changes ?? [])
-    .filter((change) => change.at >= since)
-    .sort((a, b) => a.at - b.at);
+  const found: StateChange[] = [];
+  const rest = restsBetweenSteps();
+  for await (const some of of ? [of] : membersOf(db, db.global.clients)) {
+    const keys = some.map((clientToken) => db.client(clientToken).stateChanges);
+    const lists = await readEachKey<string[]>(db, keys, 'LRANGE', [0, -1], rest);
+    for (const [i, clientToken] of some.entries()) {
+      const lines = lists[i] ?? [];
+      if (lines instanceof Error) onBroken(clientToken, lines);
+      else
+        found.push(
+          ...changesIn(clientToken, lines)
+            .filter(({ at }) => at >= since)
+            .reverse(),
+        );
+    }
+    await rest();
+  }
+  return found;
 }
 
 /** Returns the last 20 of one client, the newest first. */
 export async function readStateChanges(db: Db, clientToken: string): Promise<StateChange[]> {
-  const lines = await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1);
-  return lines.map((line) => ({ clientToken, ...JSON.parse(line) }));
+  return changesIn(clientToken, await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1));
 }
+
+const changesIn = (clientToken: string, lines: string[]): StateChange[] =>
+  lines.map((line) => ({ clientToken, ...JSON.parse(line) }));
 
 /** Logs and counts a change of a registration's state. A suspension is logged as an error, because somebody must act. */
 export function reportStateChange(

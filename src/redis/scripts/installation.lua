@@ -87,3 +87,12 @@ end)
 -- KEYS: the counts
 -- Answer: {now, part and JSON in turn}
 entry('readCounts', function(KEYS) return {now, redis.call('HGETALL', KEYS[1])} end, {'no-writes'})
+-- Runs a reading command on each of many keys, of any clients and accounts: in a cluster on one at a time.
+-- KEYS: the keys
+-- Arguments: the command, its arguments after the key
+-- Answer: the command's answers in turn; an error in place of one
+entry('readEach', function(KEYS, ARGV)
+  local answers = {}
+  for i = 1, #KEYS do answers[i] = redis.pcall(ARGV[2], KEYS[i], unpack(ARGV, 3)) end
+  return answers
+end, {'no-writes'})
