@@ -28,20 +28,13 @@ const fuzz = 'test/fuzz/**/*.test.ts';
 /** Needs a Docker engine. */
 const compose = 'test/stack/compose.test.ts';
 /**
- * Slow files that need a browser, other languages, a cluster, programs of operators, or process after process, the longest first:
- * mocha begins them in this order. It expands braces only beside a star.
+ * Slow files that need a browser, other languages, a cluster or programs of operators, the longest first: mocha begins them in this
+ * order. It expands braces only beside a star.
  */
 const slow = [
   'test/temporal/verdicts.test.ts',
   'test/temporal/starts.test.ts',
   'test/starts.test.ts',
-  'test/local/start.test.ts',
-  'test/operator/status.test.ts',
-  'test/deploy/alerts.test.ts',
-  'test/temporal/notReady.test.ts',
-  'test/operator/tls.test.ts',
-  'test/operator/installation.test.ts',
-  'test/e2e/tracing.test.ts',
   'test/{clients,examples}/*.test.ts',
   'test/{console,desk}/browser*.test.ts',
   'test/deploy/haproxy.test.ts',
