@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import type { ActivityDeps } from '../../activities/index.js';
 import { Hands } from '../../src/delivery/hands.js';
+import { rangeTags } from '../../src/redis/connection/keys.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
@@ -31,12 +32,14 @@ describe('the sweep', () => {
   });
 
   it('reads every page of a long index', async () => {
-    const { redis, global } = h.db;
+    const { redis, global, nodes } = h.db;
+    const [tag = ''] = rangeTags;
+    const index = nodes.isCluster ? global.owedClientsBeside(tag) : global.owedClients;
     const names = Array.from({ length: 2_000 }, (_, i) => `gone-${i}`);
-    await redis.zadd(global.owedClients, ...names.flatMap((name) => [0, name]));
+    await redis.zadd(index, ...names.flatMap((name) => [0, name]));
     const found = new Set<string>();
     for await (const page of indexedClients(h.db, assert.ifError)) for (const name of page) found.add(name);
-    await redis.zrem(global.owedClients, ...names);
+    await redis.zrem(index, ...names);
     const missed = names.filter((name) => !found.has(name));
     assert.deepEqual(missed, []);
   });

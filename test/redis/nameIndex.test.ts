@@ -76,7 +76,7 @@ describe('Lists and status of a whole installation', () => {
   it('find everything where the index is of a former version, or was not written before an end; the sweep completes it', async () => {
     const { accountIndex, clientIndex } = h.db.global;
     const last = tokens.at(-2) ?? '';
-    await h.db.redis.del(accountIndex, clientIndex);
+    for (const index of [accountIndex, clientIndex]) await h.db.redis.del(index);
     assert.equal((await accounts('customer')).length, 20);
     assert.deepEqual(await found(last), [last]);
     await sweep();
