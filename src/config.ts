@@ -36,7 +36,10 @@ const port = number({ from: 1, to: 65_535, isWhole: true });
 const flag = oneOf('true', 'false', '1', '0', '').transform((v) => v === 'true' || v === '1');
 const positive = number({});
 const seconds = number({ to: 366 * 86_400 });
-const list = z.string().transform((v) => v.split(',').flatMap((s) => s.trim() || []));
+const list = z.string().transform((v) => {
+  const items = v.split(',').map((s) => s.trim());
+  return items.filter(Boolean);
+});
 const listOf = (isValid: (item: string) => boolean, items: string) =>
   list.refine((l) => l.every(isValid), { message: `must be a comma-separated list of ${items}` });
 const scheduleSeconds = listOf((s) => Number(s) > 0 && Number.isFinite(Number(s)), 'positive seconds')

@@ -199,17 +199,14 @@ export function watchEach(
   label: Labels,
   read: Read<Record<string, number>>,
 ): void {
-  const labelNames = Object.keys(label);
   new Gauge({
     name,
     help,
-    labelNames,
+    labelNames: Object.keys(label),
     registers: [registry],
     async collect() {
       const numbers = await read();
       this.reset();
-      // Without a label it would show 0.
-      if (numbers === undefined && labelNames.length === 0) this.remove();
       if (numbers === undefined) return;
       for (const labels of combinations(label))
         this.set(labels, numbers[Object.values(labels)[0] ?? ''] ?? 0);
@@ -231,8 +228,15 @@ function combinations(labels: Labels): Record<string, string>[] {
 }
 
 /** Shows one number; undefined leaves it out. */
-export const watchNumber = (registry: Registry, name: string, help: string, read: Read<number>): void =>
-  watchEach(registry, name, help, {}, async () => {
-    const value = await read();
-    return value === undefined ? undefined : { '': value };
+export function watchNumber(registry: Registry, name: string, help: string, read: Read<number>): void {
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    async collect() {
+      const value = await read();
+      if (value === undefined) this.remove();
+      else this.set(value);
+    },
   });
+}

@@ -218,6 +218,6 @@ function checkReplicas({ replicas = 0 }: ServerFacts, { REDIS_ACK_REPLICAS: want
 async function readSettings(redis: Redis): Promise<Values> {
   const names = ['append*', 'no-appendfsync-on-rewrite', 'auto-aof-rewrite-percentage'];
   const isRefusal = (err: unknown) => isRedisUnavailable(err) && refusalOf(err).reason !== 'away';
-  const answer = await redis.call('CONFIG', 'GET', ...names).catch(except(isRefusal));
-  return Object.fromEntries(toPairs((answer ?? []) as string[]));
+  const answer = await redis.call('CONFIG', 'GET', ...names).catch(except(isRefusal, () => []));
+  return Object.fromEntries(toPairs(answer as string[]));
 }

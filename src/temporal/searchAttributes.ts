@@ -73,8 +73,8 @@ async function findMissingByQuery(connection: Servers, namespace: string): Promi
   const isValid = async (...asked: Name[]): Promise<boolean> => {
     const unlikely = (name: Name) => (typeNames[searchAttributeTypes[name]] === 'Int' ? '0' : "'-'");
     const query = asked.map((name) => `${name} = ${unlikely(name)}`).join(' AND ');
-    const answer = connection.workflowService.countWorkflowExecutions({ namespace, query });
-    return (await answer.catch(except(isInvalid))) !== undefined;
+    const asking = connection.workflowService.countWorkflowExecutions({ namespace, query });
+    return asking.then(() => true).catch(except(isInvalid, () => false));
   };
   const missing: Name[] = [];
   if (await isValid(...names)) return missing;

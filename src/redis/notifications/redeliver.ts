@@ -42,12 +42,16 @@ const failedPerStep = 200;
  * @param atMost so many assets @param progress is told after each step how many assets are owed again
  * @returns `count`: assets that are owed again (or would be); `more`: those that are left
  */
-export const recoverFailed = eachFailed('recoverFailed');
+export const recoverFailed = eachFailed('recoverFailed', announceClaims);
 
 /** Lets failed assets of that time go: their notifications end as cancelled. Otherwise as `recoverFailed`. */
 export const dismissFailed = eachFailed('dismissFailed');
 
-function eachFailed(script: 'recoverFailed' | 'dismissFailed') {
+/** @param begins goes before the first change */
+function eachFailed(
+  script: 'recoverFailed' | 'dismissFailed',
+  begins: (db: Db, clientToken: string) => unknown = ignore,
+) {
   return async (
     db: Db,
     clientToken: string,
@@ -55,7 +59,7 @@ function eachFailed(script: 'recoverFailed' | 'dismissFailed') {
     atMost = Number.POSITIVE_INFINITY,
     progress: (count: number) => void = ignore,
   ) => {
-    if (script === 'recoverFailed' && !dryRun) await announceClaims(db, clientToken);
+    if (!dryRun) await begins(db, clientToken);
     const { failedAt } = db.client(clientToken);
     const now = await timeAt(db, failedAt);
     const span = [Math.max(since, now - db.settings.keepFailedMs), until ?? Number.MAX_SAFE_INTEGER] as const;

@@ -96,26 +96,12 @@ export async function countEndpoints(
   const fields = [...read, ...noticeFields];
 
   async function readPage(page: readonly string[]) {
-    const keys = page.map((clientToken) => db.client(clientToken));
+    const keysOf = (name: 'registration' | 'endpoint' | 'failedAt') =>
+      page.map((clientToken) => db.client(clientToken)[name]);
     const [urls, endpoints, failed, entries] = await Promise.all([
-      readEachKey<string | null>(
-        db,
-        keys.map(({ registration }) => registration),
-        'HGET',
-        ['url'],
-      ),
-      readEachKey<(string | null)[]>(
-        db,
-        keys.map(({ endpoint }) => endpoint),
-        'HMGET',
-        fields,
-      ),
-      readEachKey<string[]>(
-        db,
-        keys.map(({ failedAt }) => failedAt),
-        'ZRANGE',
-        [0, 0, 'WITHSCORES'],
-      ),
+      readEachKey<string | null>(db, keysOf('registration'), 'HGET', ['url']),
+      readEachKey<(string | null)[]>(db, keysOf('endpoint'), 'HMGET', fields),
+      readEachKey<string[]>(db, keysOf('failedAt'), 'ZRANGE', [0, 0, 'WITHSCORES']),
       db.redis.hmget(db.global.clientIndex, ...page),
     ]);
     return (i: number) => ({

@@ -132,7 +132,10 @@ export async function requestHeaderNames(db: Db, clientToken: string) {
 }
 
 const headerNames = (names: readonly string[], prefix: string): string[] =>
-  names.flatMap((name) => (name.startsWith(prefix) ? nameOf(name) : [])).sort();
+  names
+    .filter((name) => name.startsWith(prefix))
+    .map(nameOf)
+    .sort();
 
 const nameOf = (field: string): string => field.replace(ofHeader, '');
 
