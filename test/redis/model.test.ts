@@ -1025,6 +1025,8 @@ describe('known and owed, in every interleaving', () => {
     const steps = fc.commands(anyStep, { maxCommands: 100, size: 'max' });
     await fc.assert(fc.asyncProperty(steps, fc.constantFrom(1, 2, 5), anyLimits, keepsPromises), {
       numRuns: Number(process.env.MODEL_RUNS ?? 80),
+      // What a failure prints: {"seed": …, "path": "…"}.
+      ...JSON.parse(process.env.MODEL_REPLAY ?? '{}'),
       endOnFailure: process.env.MODEL_SHRINK === undefined,
       interruptAfterTimeLimit: process.env.MODEL_RUNS ? 500_000 : 40_000,
     });
@@ -1087,6 +1089,18 @@ describe('known and owed, in every interleaving', () => {
     [
       'nothing has arrived by the clock of the callers, which step back within a second',
       [turned(), setAhead(hour), pass(-hour), claimOf(0, event('a', '1'))],
+    ],
+    [
+      'what is put first while the clock is ahead is owed since the right time after it',
+      [
+        ...[claimOf(0, event('a', '1')), setAhead(hour), claimOf(0, event('b', '1')), sendAgain(1)],
+        ...[
+          cancel(0),
+          setAhead(0),
+          turn({ verdicts: [], givenBack: [], most: 0, isLost: false }),
+          pass(2 * hour),
+        ],
+      ],
     ],
     [
       'an alarm that is set after a plan of another clock is kept',

@@ -562,8 +562,20 @@ export class Model {
       }
       return later.length === pulledAtOnce ? (later.at(-1)?.due ?? 0) : 0;
     });
-    const below = Math.max(...reached);
-    facts.pullBelow = below === facts.pullBelow && !hasMoved ? below - 0.5 : below;
+    let below = Math.max(...reached);
+    if (below === facts.pullBelow && !hasMoved) below -= 0.5;
+    if (below === 0) {
+      const ahead = this.waiting()
+        .filter(({ since }) => since > now)
+        .sort((a, b) => b.since - a.since || (a.asset < b.asset ? 1 : -1))
+        .slice(0, pulledAtOnce);
+      for (const { asset } of ahead) {
+        const owed = facts.owed.get(asset) ?? assert.fail(asset);
+        owed.since = this.sinceSetRight(owed.since);
+      }
+      if (ahead.length === pulledAtOnce) below = now + 1;
+    }
+    facts.pullBelow = below;
   }
 
   /** Redis' clock has stepped back since the last call that set right what was noted before. */

@@ -123,6 +123,12 @@ local function pull_forward()
   end
   -- Only those in their quiet period stay, at half a millisecond: what is due before them comes next.
   if reached == below and not has_moved then reached = below - 0.5 end
+  if reached == 0 then
+    -- What was put before the others, by a redelivery, is due since before it was owed.
+    local ahead = redis.call('ZREVRANGEBYSCORE', base .. 'owed-since', '+inf', '(' .. now, 'WITHSCORES', 'LIMIT', 0, PULLED_AT_ONCE)
+    for i = 1, #ahead, 2 do redis.call('ZADD', base .. 'owed-since', since_set_right(tonumber(ahead[i + 1])), ahead[i]) end
+    if #ahead == 2 * PULLED_AT_ONCE then reached = now + 1 end
+  end
   if reached > 0 then note('pull_below', reached) else change('HDEL', E, 'pull_below') end
 end
 -- Starts again with another URL, or with none: verdicts of an older URL no longer count, and what waits is due.
