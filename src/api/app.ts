@@ -97,7 +97,8 @@ interface Edge {
 export function createEdge(edge: Edge): Koa {
   const { log, pace, holdRefusal, paths = [] } = edge;
   const app = new Koa();
-  // First: hundreds of calls that wait keep all that was made for them, which collections copy while everybody waits.
+  app.use(readTarget);
+  // Before all else: hundreds of calls that wait keep all that was made for them, which collections copy while everybody waits.
   if (pace) app.use(pace);
   app.use(nameRequest);
   app.use(async (ctx, next) => {
@@ -112,6 +113,16 @@ export function createEdge(edge: Edge): Koa {
   app.on('error', (err: NodeJS.ErrnoException) => log.debug({ reason: err.code }, 'connection error'));
   return app;
 }
+
+/** A target that is no URL has no path, for which every step would fail: it is refused as one that may be read. */
+const readTarget: Step = (ctx, next) => {
+  try {
+    if (ctx.path) return next();
+  } catch {}
+  ctx.req.url = '/';
+  ctx.state.refusal = new ApiError('malformed_request', 'The target of the request is no path and no URL');
+  return next();
+};
 
 /** Answers while a process starts: health checks, and 503 to every other call. */
 export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | 'readiness'>, ...own: Step[]) {

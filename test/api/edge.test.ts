@@ -100,7 +100,7 @@ describe('the HTTP edge', () => {
 
   it('answers 500 to an unexpected error, without details', async () => {
     const whole = createApi(h.apiDeps);
-    whole.middleware.splice(5, 0, () => {
+    whole.middleware.splice(6, 0, () => {
       throw new Error('inner detail');
     });
     const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, whole);
