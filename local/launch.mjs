@@ -43,8 +43,10 @@ const slow = [
   'test/redis/cluster.test.ts',
   'test/redis/needs.test.ts',
 ];
+/** Of these `npm test` tries a sample. */
+const families = ['test/desk/{rights,operations}*.test.ts', 'test/redis/verdicts.test.ts'];
 /** Most tests wait more than they compute: more files than cores at a time. */
-const sideBySide = ['--parallel', '--jobs', '3'];
+const sideBySide = ['--parallel', '--jobs', '4'];
 /** The files of the fault suite that also run on Temporal's production server. */
 const stackFaults = ['kill', 'outage', 'deploy'].map((name) => `test/faults/${name}.test.ts`);
 
@@ -140,7 +142,7 @@ async function nightly(isShort) {
     const without = ['--ignore', 'test/clients/generated.test.ts'];
     await tests(
       'slow',
-      { FUZZ_EXAMPLES: '3', SCREENS: 'wide,phone-dark' },
+      { FUZZ_EXAMPLES: '3', SCREENS: 'phone-dark' },
       ...sideBySide,
       ...without,
       fuzz,
@@ -149,11 +151,13 @@ async function nightly(isShort) {
     const shortFaults = ['checker/checker', 'kill', 'deploy', 'stopped'].map(
       (name) => `test/faults/${name}.test.ts`,
     );
-    await tests('faults', { FAULT_KILLS: '5' }, '--parallel', '--jobs', '2', ...shortFaults);
+    await tests('faults', { FAULT_KILLS: '3' }, '--parallel', '--jobs', '2', ...shortFaults);
     return;
   }
-  const all = { BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1', VERDICT_CODES: '14,7,8' };
+  const all = { FAMILIES: 'whole', BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1', VERDICT_CODES: '14,7,8' };
   await tests('slow', all, ...sideBySide, ...slow);
+  // What `npm test` tries a sample of (test/families.ts).
+  await tests('families', all, ...sideBySide, ...families);
   await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/model.test.ts');
   await tests('certainty', { CERTAINTY_ASSETS: '400000' }, 'test/api/certainty.test.ts');
   const commands = 'test/operator/{accounts,audit,client,console,notifications,secrets}*.test.ts';

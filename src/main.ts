@@ -1,6 +1,5 @@
 /** Roles: `api`, `worker`, or `all`, which is both in one process (as `npm start` runs it). */
 import { ConfigError, readConfig } from './config.js';
-import { serve } from './service.js';
 
 const role = process.argv[2];
 if (role !== 'api' && role !== 'worker' && role !== 'all') {
@@ -14,6 +13,9 @@ process.on('uncaughtException', (err) => {
   process.stderr.write(`${text}\n`);
   process.exit(1);
 });
-await serve(role, readConfig());
+const config = readConfig();
+// Its modules take a second to load: a wrong setting is said before.
+const { serve } = await import('./service.js');
+await serve(role, config);
 // A connection that is still being made would keep the process.
 process.exit(0);

@@ -21,6 +21,7 @@ module.exports = class extends reporters.Spec {
     runner.on('test end', add);
     runner.on('hook end', add);
     runner.once('end', () => {
+      if (process.env.FAMILIES !== 'whole') console.log('  a sample of large families (test/families.ts): FAMILIES=whole tries all');
       for (const { tests, reason } of reasons)
         if (skipped.some((title) => title.startsWith(tests))) console.log(`  skipped: ${reason}`);
       const slowest = [...msByFile].sort(([, a], [, b]) => b - a).slice(0, 10);

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from '../local/ports.js';
 import { projectDir } from '../src/operator/npmStart.js';
+import { tried } from './families.js';
 import { openCli } from './operator/cli.js';
 import { startOwnCluster, startOwnRedis } from './ownRedis.js';
 import { beginService, startProgram, startService } from './program.js';
@@ -68,7 +69,7 @@ describe('A process whose store cannot serve', () => {
       /names no Sentinels, or the Sentinels have no primary/,
     ],
   };
-  for (const [what, [url, named, says = named]] of Object.entries(rows)) {
+  for (const [what, [url, named, says = named]] of tried(Object.entries(rows), 2)) {
     it(`ends in one message if it ${what}, and status and doctor say it`, async () => {
       const REDIS_URL = url();
       const cli = await openCli({ REDIS_URL });
@@ -107,7 +108,7 @@ describe('A process that cannot listen', () => {
     HOST: () => ({ HOST: 'nosuch.invalid' }),
     ADMIN_HOST: () => ({ ADMIN_HOST: '192.0.2.1' }),
   };
-  for (const [name, env] of Object.entries(rows)) {
+  for (const [name, env] of tried(Object.entries(rows), 2)) {
     it(`says so in one sentence, with ${name}`, async () => {
       await assert.rejects(
         startService(env()),

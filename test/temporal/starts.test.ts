@@ -6,6 +6,7 @@ import { Connection } from '@temporalio/client';
 import { freePort } from '../../local/ports.js';
 import { startTemporal } from '../../local/temporal.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
+import { tried } from '../families.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { openCli } from '../operator/cli.js';
 import { type Service, startService, whileStopped } from '../program.js';
@@ -45,11 +46,12 @@ describe('A process whose Temporal', () => {
     assert.equal(await service.stop(), 0);
   });
 
-  for (const [code, reason] of [
+  const refusals: [code: number, reason: RegExp][] = [
     [16, /waiting alone does not cure: .*UNAUTHENTICATED/],
     [7, /waiting alone does not cure: .*PERMISSION_DENIED/],
     [8, /waiting for Temporal: .*RESOURCE_EXHAUSTED/],
-  ] as const) {
+  ];
+  for (const [code, reason] of tried(refusals, 2)) {
     it(`answers ${code}: the process serves, says so, and whether waiting cures it, and ends at SIGTERM`, async () => {
       const proxy = opened(await startGrpcProxy(servers().temporalAddress));
       proxy.answer = () => code;
