@@ -44,7 +44,11 @@ const slow = [
   'test/redis/needs.test.ts',
 ];
 /** Of these `npm test` tries a sample. */
-const families = ['test/desk/{rights,operations}*.test.ts', 'test/redis/verdicts.test.ts'];
+const families = [
+  'test/desk/{rights,operations}*.test.ts',
+  'test/operator/usage.test.ts',
+  'test/redis/verdicts.test.ts',
+];
 /** Most tests wait more than they compute: more files than cores at a time. */
 const sideBySide = ['--parallel', '--jobs', '4'];
 /** The files of the fault suite that also run on Temporal's production server. */

@@ -23,7 +23,9 @@ const ada: Person = { sub: 'ada', name: 'Ada Lovelace', groups: ['staff', 'video
 /** Answers a request in the place of the provider, unless it returns false. */
 type Fault = (req: IncomingMessage, res: ServerResponse) => unknown;
 
-/** A real identity provider with a new key, whose people sign in as soon as they come. @param more in the place of its settings */
+const providersKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
+
+/** A real identity provider, whose people sign in as soon as they come. @param more in the place of its settings */
 async function startProvider(
   redirectUri: string,
   { port, method = 'client_secret_post', ...more }: { port?: number; method?: string } & object = {},
@@ -32,7 +34,6 @@ async function startProvider(
   const issuer = `http://127.0.0.1:${await portOf(server, port)}`;
   const { default: Provider } = await import(providerPackage);
   const state = { person: ada, error: '', fault: (() => false) as Fault };
-  const key = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' });
   const provider = new Provider(issuer, {
     clients: [
       {
@@ -43,7 +44,7 @@ async function startProvider(
       },
     ],
     clientAuthMethods: [method],
-    jwks: { keys: [{ ...key, alg: 'RS256', use: 'sig' }] },
+    jwks: { keys: [{ ...providersKey, alg: 'RS256', use: 'sig' }] },
     cookies: { keys: ['a-cookie-key'] },
     pkce: { required: () => true },
     conformIdTokenClaims: false,
