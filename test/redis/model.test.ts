@@ -1039,6 +1039,7 @@ describe('known and owed, in every interleaving', () => {
     claim(({ client }) => given.map((one) => client.event(one)), '', { most, isLost: most === 1 });
   const turned = (...verdicts: Drawn['verdicts']) =>
     turn({ verdicts, givenBack: [], most: 1, isLost: false });
+  const takesNone = turn({ verdicts: [], givenBack: [], most: 0, isLost: false });
   const takesOne = [arrives(0, newEvent, 'an event'), acts(0, 16, 'answered')];
   const sent = claimOf(2, event('a', '1'));
   const timesOut = acts(0, 16, 'unanswered');
@@ -1094,12 +1095,16 @@ describe('known and owed, in every interleaving', () => {
       'what is put first while the clock is ahead is owed since the right time after it',
       [
         ...[claimOf(0, event('a', '1')), setAhead(hour), claimOf(0, event('b', '1')), sendAgain(1)],
-        ...[
-          cancel(0),
-          setAhead(0),
-          turn({ verdicts: [], givenBack: [], most: 0, isLost: false }),
-          pass(2 * hour),
-        ],
+        ...[cancel(0), setAhead(0), takesNone, pass(2 * hour)],
+      ],
+    ],
+    [
+      'and so is what was taken before all was set right',
+      [
+        ...[claimOf(0, event('a', '1')), setAhead(hour)],
+        ...[claimOf(0, ...['b', 'c', 'd', 'e'].map((asset) => event(asset, '1'))), sendAgain(1), cancel(0)],
+        ...[setAhead(0), turned(), takesNone, takesNone, turned([0, 'fail'])],
+        ...[cancel(2), cancel(3), cancel(4), pass(2 * hour)],
       ],
     ],
     [

@@ -785,6 +785,7 @@ export class Model {
       if (limits.perSecond > 0) facts.rateAt = this.rateTime() + 1000 / limits.perSecond;
       if (owed.due < this.recoveredAt) facts.drainAt = this.drainTime() + 1000 / limits.drainPerSecond;
     }
+    owed.since = this.sinceSetRight(owed.since);
     facts.holders.set(asset, { nonce, id, lease: now + leaseMs, isPast: false });
   }
 

@@ -119,7 +119,7 @@ local function begin_flight(asset, id, since, lane, trace, body, updated_at, fai
   }
 end
 local function take_waiting(asset, lane)
-  local id, since = redis.call('HGET', base .. 'owed', asset), since_of(asset)
+  local id, since = redis.call('HGET', base .. 'owed', asset), since_set_right(since_of(asset))
   if id then begin_flight(asset, id, since, lane, unpack(redis.call('HMGET', record(id), 'trace', 'body', 'updated_at', 'failures'))) end
   stop_waiting(asset)
 end
