@@ -30,6 +30,8 @@ interface Notification {
     | ('window' | 'expired' | 'asset_forgotten' | 'url_removed' | 'dismissed' | 'client_deleted')
     | undefined;
   body?: string | undefined;
+  /** It was never claimed: no list has it, and nothing displaces its record. */
+  isApart?: boolean;
 }
 
 /** An update of an asset while its client had a URL. */
@@ -301,7 +303,12 @@ export class Model {
     if (this.facts.notifications.has(id) || by === id) return this.found(id);
     const never = { asset, acceptedAt, claim: 0, live: false, timed: false, failures: 0 };
     if (this.facts.deleted) {
-      this.facts.notifications.set(id, { ...never, state: 'cancelled', reason: 'client_deleted' });
+      this.facts.notifications.set(id, {
+        ...never,
+        state: 'cancelled',
+        reason: 'client_deleted',
+        isApart: true,
+      });
       return { kind: 'ended', state: 'cancelled' };
     }
     if (claimed < claim || segments.some((one) => !known.has(one))) {
@@ -488,8 +495,8 @@ export class Model {
 
   private dropUnlisted(id: string): void {
     const { listed, notifications } = this.facts;
-    const isKept = listed.has(id) || ['waiting', 'failed'].includes(notifications.get(id)?.state ?? '');
-    if (!isKept) notifications.delete(id);
+    const { state = '', isApart } = notifications.get(id) ?? {};
+    if (!listed.has(id) && !isApart && !['waiting', 'failed'].includes(state)) notifications.delete(id);
   }
 
   /** Ends the hold of an asset: if it is owed it waits until then. */

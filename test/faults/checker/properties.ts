@@ -111,7 +111,9 @@ export function isKept(facts: Facts, asset: Asset, event: EventAct): boolean {
       isOfEvent(last) &&
       last !== event &&
       last.to >= event.from &&
-      !site.posts.some(({ id }) => id === last.id)
+      !site.posts.some(({ id }) => id === last.id) &&
+      // A reset cancels what waits.
+      site.statesIn({ from: last.from, to: Date.now() }).every(({ url }) => url !== undefined)
     )
       mayHaveEnded--;
   }
