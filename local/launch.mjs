@@ -50,7 +50,7 @@ const families = [
   'test/redis/verdicts.test.ts',
 ];
 /** Most tests wait more than they compute: more files than cores at a time. */
-const sideBySide = ['--parallel', '--jobs', '4'];
+const sideBySide = ['--parallel', '--jobs', '3'];
 /** The files of the fault suite that also run on Temporal's production server. */
 const stackFaults = ['kill', 'outage', 'deploy'].map((name) => `test/faults/${name}.test.ts`);
 
