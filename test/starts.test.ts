@@ -209,7 +209,7 @@ describe('A process whose log', () => {
     'finds no room on its disk': '> /dev/full',
     'is a pipe that nobody reads': '1<> "$1"; rm "$1"',
   };
-  for (const [what, output] of Object.entries(outputs)) {
+  for (const [what, output] of tried(Object.entries(outputs), 2)) {
     it(`${what} serves, ends at SIGTERM`, async function () {
       if (!existsSync('/dev/full')) this.skip();
       const env = await newEnvironment();
@@ -257,7 +257,7 @@ it('A process that meets an error that nobody handles ends with its text, withou
 });
 
 describe('A process that npm started', () => {
-  for (const role of ['api', 'worker', 'all']) {
+  for (const role of tried(['api', 'worker', 'all'], 2)) {
     it(`ends in order when npm is told to end, once or twice: ${role}`, async () => {
       const env = { ...(await newEnvironment()), SHUTDOWN_DELAY_SECONDS: '1' };
       const npm = startProgram('npm', ['run', '-s', role], { env, cwd: projectDir });
