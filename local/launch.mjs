@@ -152,9 +152,10 @@ async function nightly(isShort) {
       fuzz,
       ...slow,
     );
-    // The checker kills, too.
-    const shortFaults = ['checker/checker', 'deploy', 'stopped'].map((name) => `test/faults/${name}.test.ts`);
-    await tests('faults', {}, '--parallel', '--jobs', '2', ...shortFaults);
+    const shortFaults = ['checker/checker', 'kill', 'deploy', 'stopped'].map(
+      (name) => `test/faults/${name}.test.ts`,
+    );
+    await tests('faults', { FAULT_KILLS: '3' }, '--parallel', '--jobs', '2', ...shortFaults);
     return;
   }
   const all = { FAMILIES: 'whole', BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1', VERDICT_CODES: '14,7,8' };
