@@ -43,7 +43,7 @@ const slow = [
   'test/redis/cluster.test.ts',
   'test/redis/needs.test.ts',
 ];
-/** Of these `npm test` tries a sample. */
+/** Of these `npm test` tries a sample (test/families.ts). */
 const families = [
   'test/desk/{rights,operations}*.test.ts',
   'test/operator/usage.test.ts',
@@ -160,7 +160,6 @@ async function nightly(isShort) {
   }
   const all = { FAMILIES: 'whole', BUILD_HELM: '1', INSTALL_FRAMEWORKS: '1', VERDICT_CODES: '14,7,8' };
   await tests('slow', all, ...sideBySide, ...slow);
-  // What `npm test` tries a sample of (test/families.ts).
   await tests('families', all, ...sideBySide, ...families);
   await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/model.test.ts');
   await tests('certainty', { CERTAINTY_ASSETS: '400000' }, 'test/api/certainty.test.ts');

@@ -114,15 +114,22 @@ export function createEdge(edge: Edge): Koa {
   return app;
 }
 
-/** A target that is no URL has no path, for which every step would fail: it is refused as one that may be read. */
+/** Refuses a target that is no URL. It has no path, for which every step asks: they go on with another. */
 const readTarget: Step = (ctx, next) => {
-  try {
-    if (ctx.path) return next();
-  } catch {}
-  ctx.req.url = '/';
-  ctx.state.refusal = new ApiError('malformed_request', 'The target of the request is no path and no URL');
+  if (!hasPath(ctx)) {
+    ctx.req.url = '/';
+    ctx.state.refusal = new ApiError('malformed_request', 'The target of the request is no path and no URL');
+  }
   return next();
 };
+
+function hasPath(ctx: ApiContext): boolean {
+  try {
+    return Boolean(ctx.path);
+  } catch {
+    return false;
+  }
+}
 
 /** Answers while a process starts: health checks, and 503 to every other call. */
 export function createStartingApi(services: Pick<Services, 'log' | 'metrics' | 'readiness'>, ...own: Step[]) {

@@ -19,7 +19,7 @@ import { sealFormer } from '../../src/redis/records/secrets.js';
 import { askForUrl } from '../../src/redis/records/urlRequests.js';
 import { assertGeneratable } from '../api/reference/madeClients.js';
 import { Visitor } from '../console/visitor.js';
-import { tried } from '../families.js';
+import { itOfFamily } from '../families.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { startProxy } from '../proxy.js';
 import { portOf, startReceiver, until } from '../receiver.js';
@@ -99,44 +99,37 @@ describe('operations of operators', () => {
     );
   }
 
-  const family: [title: string, run: () => Promise<void>][] = [];
+  const itOne = itOfFamily(4);
   for (const operation of operations) {
     const name = nameOf(operation);
 
-    family.push([
-      `${name}: the command, the command over HTTP and the call answer the same`,
-      async () => {
-        const sites = await Promise.all([pausedSite(), pausedSite(), pausedSite()]);
-        const [here, there, asked] = sites.map((site) => inputOf(operation, site)) as [
-          object,
-          object,
-          object,
-        ];
-        const ran = await scene.cli.run([...wordsOf(operation, { ...here }), '--json']);
-        const ranThere = await scene.there('admin', [...wordsOf(operation, { ...there }), '--json']);
-        const call = await called(operation, 'admin', { ...asked });
-        if (refusals[name] !== undefined) {
-          assert.deepEqual(ran, { status: 1, stdout: '', stderr: `${refusals[name]}\n` });
-          assert.deepEqual([ranThere, call.status, call.body.code], [ran, 409, 'refused']);
-          return;
-        }
-        assert.deepEqual([ran.status, ranThere.status], [ran.status, ran.status], ranThere.stderr);
-        const answer = operation.list === undefined ? call.body : call.body[operation.list];
-        const [first, second, third] = [JSON.parse(ran.stdout), JSON.parse(ranThere.stdout), answer].map(
-          (value, i) => comparable(value, sites[i] as Site),
-        );
-        // Lists of everything also have what the tests before this one made.
-        if (['account list', 'token list'].includes(name))
-          return assert.ok((second as []).length >= (first as []).length);
-        if (name === 'status') return assert.equal((second as { verdict: string }).verdict, 'us');
-        assert.deepEqual(second, first);
-        assert.deepEqual(third, first);
-        const schema = operation.list === undefined ? operation.answers : operation.answers.array();
-        assert.equal(schema.safeParse(answer).error, undefined);
-      },
-    ]);
+    itOne(`${name}: the command, the command over HTTP and the call answer the same`, async () => {
+      const sites = await Promise.all([pausedSite(), pausedSite(), pausedSite()]);
+      const [here, there, asked] = sites.map((site) => inputOf(operation, site)) as [object, object, object];
+      const ran = await scene.cli.run([...wordsOf(operation, { ...here }), '--json']);
+      const ranThere = await scene.there('admin', [...wordsOf(operation, { ...there }), '--json']);
+      const call = await called(operation, 'admin', { ...asked });
+      if (refusals[name] !== undefined) {
+        assert.deepEqual(ran, { status: 1, stdout: '', stderr: `${refusals[name]}\n` });
+        assert.deepEqual([ranThere, call.status, call.body.code], [ran, 409, 'refused']);
+        return;
+      }
+      assert.deepEqual([ran.status, ranThere.status], [ran.status, ran.status], ranThere.stderr);
+      const answer = operation.list === undefined ? call.body : call.body[operation.list];
+      const [first, second, third] = [JSON.parse(ran.stdout), JSON.parse(ranThere.stdout), answer].map(
+        (value, i) => comparable(value, sites[i] as Site),
+      );
+      // Lists of everything also have what the tests before this one made.
+      if (['account list', 'token list'].includes(name))
+        return assert.ok((second as []).length >= (first as []).length);
+      if (name === 'status') return assert.equal((second as { verdict: string }).verdict, 'us');
+      assert.deepEqual(second, first);
+      assert.deepEqual(third, first);
+      const schema = operation.list === undefined ? operation.answers : operation.answers.array();
+      assert.equal(schema.safeParse(answer).error, undefined);
+    });
 
-    family.push([
+    itOne(
       `${name}: is refused by every door to a role that may not do it, and shows the others no secret that is not due to them`,
       async () => {
         const site = await pausedSite();
@@ -155,34 +148,30 @@ describe('operations of operators', () => {
           assert.deepEqual(ran, { status: 1, stdout: '', stderr: `${says}.\n` });
         }
       },
-    ]);
+    );
 
-    family.push([
-      `${name}: has a page, with a form for who may, which carries it out`,
-      async () => {
-        const site = await pausedSite();
-        const input = inputOf(operation, site);
-        const path = `/desk/do/${name.replaceAll(' ', '/')}`;
-        const fields = Object.fromEntries(
-          Object.entries(input).map(([member, value]) => [member, [value].flat().join(' ')]),
+    itOne(`${name}: has a page, with a form for who may, which carries it out`, async () => {
+      const site = await pausedSite();
+      const input = inputOf(operation, site);
+      const path = `/desk/do/${name.replaceAll(' ', '/')}`;
+      const fields = Object.fromEntries(
+        Object.entries(input).map(([member, value]) => [member, [value].flat().join(' ')]),
+      );
+      for (const role of roles) {
+        const page = await visitors[role].get(
+          `${path}?${operation.changes ? '' : new URLSearchParams(fields)}`,
         );
-        for (const role of roles) {
-          const page = await visitors[role].get(
-            `${path}?${operation.changes ? '' : new URLSearchParams(fields)}`,
-          );
-          assert.equal(page.status, isAllowed(role, operation.role) ? 200 : 403);
-          if (role === 'look') assert.doesNotMatch(page.html, /url-secret|whsec_/);
-        }
-        if (!operation.changes) return;
-        const form = await visitors.admin.get(path);
-        const done = await visitors.admin.submit(form, path, { ...fields, reason: 'a test' });
-        const shown = await visitors.look.post(path, { ...fields, reason: 'a test' });
-        const due = refusals[name] === undefined ? 200 : 409;
-        assert.deepEqual([done.status, shown.status], [due, 403], done.html);
-      },
-    ]);
+        assert.equal(page.status, isAllowed(role, operation.role) ? 200 : 403);
+        if (role === 'look') assert.doesNotMatch(page.html, /url-secret|whsec_/);
+      }
+      if (!operation.changes) return;
+      const form = await visitors.admin.get(path);
+      const done = await visitors.admin.submit(form, path, { ...fields, reason: 'a test' });
+      const shown = await visitors.look.post(path, { ...fields, reason: 'a test' });
+      const due = refusals[name] === undefined ? 200 : 409;
+      assert.deepEqual([done.status, shown.status], [due, 403], done.html);
+    });
   }
-  for (const [title, run] of tried(family, 4)) it(title, run);
 
   for (const verb of ['test', 'check']) {
     it(`registration ${verb}: its answer has a tone, and command, command over HTTP and desk use it`, async () => {

@@ -17,7 +17,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret, readSecrets } from '../../src/redis/records/secrets.js';
 import { calls, requestOf } from '../api/everyCall.js';
 import { formTokenIn, signedIn, Visitor } from '../console/visitor.js';
-import { tried } from '../families.js';
+import { itOfFamily } from '../families.js';
 import { registeredClient } from '../operator/cli.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { openForSuite } from '../servers.js';
@@ -243,49 +243,48 @@ describe('What is secret', () => {
     );
   });
 
-  const walks = Object.entries(states).flatMap(([state, prepare]) =>
-    Object.entries(walkers).map(([who, [due, walk]]) => ({ state, prepare, who, due, walk })),
-  );
-  // Three walkers of each state, and each walker.
-  for (const { state, prepare, who, due, walk } of tried(walks, 5))
-    it(`shows to ${who} only where it is due, when ${state}`, async () => {
-      const mine = await startReceiver();
-      const owner = await newCustomer(scene.h, ['push_notifications', 'signing_secrets']);
-      const { account_id, client_id, client_secret, client_token: client } = owner;
-      const general = await newToken(scene.h, { ...owner, scopes: ['push_notifications'] });
-      const { id } = await scene.h.publish({ client, asset: 'vid-1', eventId: 'an-1' });
-      const shown: [door: string, text: string][] = [];
-      const box = createSecretBox(scene.h.apiDeps.config.SECRETS_KEY);
-      const first = await createSigningSecret(scene.h.db, box, client);
-      const place: Place = {
-        scene,
-        site: { account_id, client_id, client_secret, client, id } as Site,
-        owner,
-        tokens: { general, full: owner.token },
-        mine,
-        look: (door, text) => void shown.push([door, text]),
-      };
-      await prepare(place);
-      await walk(place);
-      if (!who.startsWith('an ')) {
-        const sent = await scene.h.publish({ client, asset: `vid-${state}`, eventId: 'an-2' });
-        if (sent.kind === 'queued')
-          await until(
-            'it was attempted',
-            async () => (await scene.h.notification(client, sent.id))?.attempts.length,
-          );
-      }
-      for (const { headers } of mine.received) place.look('the walker’s receiver', JSON.stringify(headers));
-      const { signing } = await readSecrets(scene.h.db, box, client);
-      const signs = new RegExp([first, ...signing].map((one) => one.replaceAll('+', '\\+')).join('|'));
-      const doorOf = (secret: RegExp) => shown.find(([, text]) => secret.test(text))?.[0];
-      const looked = Object.entries({ ...secrets, 'the signing secret': signs }) as [Secret, RegExp][];
-      const seen = new Map(looked.map(([name, secret]) => [name, doorOf(secret)]));
-      for (const [secret, door] of seen) assert.ok(!door || due.includes(secret), `${secret}, by ${door}`);
-      // The walk finds what is there.
-      const must = due.filter((one) => state === 'a URL is registered' && one !== 'another account');
-      for (const secret of must) assert.ok(seen.get(secret), `${secret} was not found`);
-    });
+  // Each walker, in one state or two.
+  const itOne = itOfFamily(3);
+  for (const [who, [due, walk]] of Object.entries(walkers))
+    for (const [state, prepare] of Object.entries(states))
+      itOne(`shows to ${who} only where it is due, when ${state}`, async () => {
+        const mine = await startReceiver();
+        const owner = await newCustomer(scene.h, ['push_notifications', 'signing_secrets']);
+        const { account_id, client_id, client_secret, client_token: client } = owner;
+        const general = await newToken(scene.h, { ...owner, scopes: ['push_notifications'] });
+        const { id } = await scene.h.publish({ client, asset: 'vid-1', eventId: 'an-1' });
+        const shown: [door: string, text: string][] = [];
+        const box = createSecretBox(scene.h.apiDeps.config.SECRETS_KEY);
+        const first = await createSigningSecret(scene.h.db, box, client);
+        const place: Place = {
+          scene,
+          site: { account_id, client_id, client_secret, client, id } as Site,
+          owner,
+          tokens: { general, full: owner.token },
+          mine,
+          look: (door, text) => void shown.push([door, text]),
+        };
+        await prepare(place);
+        await walk(place);
+        if (!who.startsWith('an ')) {
+          const sent = await scene.h.publish({ client, asset: `vid-${state}`, eventId: 'an-2' });
+          if (sent.kind === 'queued')
+            await until(
+              'it was attempted',
+              async () => (await scene.h.notification(client, sent.id))?.attempts.length,
+            );
+        }
+        for (const { headers } of mine.received) place.look('the walker’s receiver', JSON.stringify(headers));
+        const { signing } = await readSecrets(scene.h.db, box, client);
+        const signs = new RegExp([first, ...signing].map((one) => one.replaceAll('+', '\\+')).join('|'));
+        const doorOf = (secret: RegExp) => shown.find(([, text]) => secret.test(text))?.[0];
+        const looked = Object.entries({ ...secrets, 'the signing secret': signs }) as [Secret, RegExp][];
+        const seen = new Map(looked.map(([name, secret]) => [name, doorOf(secret)]));
+        for (const [secret, door] of seen) assert.ok(!door || due.includes(secret), `${secret}, by ${door}`);
+        // The walk finds what is there.
+        const must = due.filter((one) => state === 'a URL is registered' && one !== 'another account');
+        for (const secret of must) assert.ok(seen.get(secret), `${secret} was not found`);
+      });
 
   it('keeps the notices of the platform from support: each operation that changes or sends something of a client', async () => {
     const { h } = scene;
