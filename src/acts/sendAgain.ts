@@ -17,7 +17,7 @@ import { type Listed, readPage } from './notifications.js';
 import { presentTime } from './present.js';
 import { type About, requireNotification, requireRegistration } from './subjects.js';
 
-/** Sends a notification again: a waiting one is due now, an ended one is owed again, or the newer one that its asset is owed by. */
+/** Sends a notification again: a waiting one is due now, an ended one is owed again, or another of its asset that is owed or has failed. */
 export const redeliver = act(
   'notification redeliver',
   anyOrSupport,

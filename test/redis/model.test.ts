@@ -479,7 +479,9 @@ const sendAgain = (n: number) =>
     const dueId = await redeliver(db, clientToken, id);
     if (!facts.owed.has(asset)) {
       model.setRight(longestLeaseMs);
-      model.reopen(id, true);
+      const failed = facts.failed.get(asset);
+      model.reopen(failed?.id ?? id, true);
+      if (failed !== undefined) model.trimList();
     }
     const owed = facts.owed.get(asset);
     assert.equal(dueId, owed?.id);
@@ -1071,6 +1073,13 @@ describe('known and owed, in every interleaving', () => {
     [
       'what is cancelled in flight and redelivered is sent again',
       [sent, takeBack(0, 'cancel', 'redeliver'), turned([0, 'ok']), turned([1, 'ok'])],
+    ],
+    [
+      'what has failed is sent when a former one of its asset is sent again, which its receiver may have had',
+      [
+        ...[sent, turned([0, 'ok']), claimOf(64, event('a', '2')), turned([0, 'fail'])],
+        ...[pass(2 * day), plan(0), sendAgain(0), turned([0, 'ok'])],
+      ],
     ],
     [
       'what is forgotten in flight waits for the quiet period of its next event',

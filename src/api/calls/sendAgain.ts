@@ -19,7 +19,7 @@ export const redeliverNotificationCall = clientCall({
   route: 'POST /notifications/{id}/redeliver',
   summary: 'Send a notification again',
   description:
-    'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 8.',
+    'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If another of its asset is owed or has failed, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 8.',
   after503: 'it may be due or under way; a repeat may send it once more, under the same id.',
   inPath: z.object({ id: givenNotificationId.describe('The notification.') }),
   status: 202,

@@ -127,8 +127,9 @@ entry('setAlarm', function(_, ARGV)
   return 'replaced'
 end, {'allow-oom'})
 
--- Sends a notification again: a waiting one is due now, before all others, and an ended one is owed again. If its asset is owed by a
--- newer one, that one is due instead. A failing endpoint is probed with it.
+-- Sends a notification again: a waiting one is due now, before all others, and an ended one is owed again. If another of its asset is
+-- owed or has failed, that one is due instead: a receiver may have had this one, and nothing would tell it of the other. A failing
+-- endpoint is probed with it.
 -- Arguments: id
 -- Answer: id of the notification that is due now, '' if there is no record
 entry('redeliver', function(_, ARGV)
@@ -137,9 +138,15 @@ entry('redeliver', function(_, ARGV)
   if not asset then return '' end
   local current, f, w = owed_by(asset)
   if not current then
-    set_right()
-    owe(asset, id, 'L')
-    reopen(id)
+    local failed = failed_of(asset)
+    if failed then
+      recover(asset, failed)
+      trim_list()
+    else
+      set_right()
+      owe(asset, id, 'L')
+      reopen(id)
+    end
     current, f, w = owed_by(asset)
   end
   if w then

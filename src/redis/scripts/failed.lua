@@ -37,24 +37,25 @@ entry('dismissFailed', function(_, ARGV)
   return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
 end, {'allow-oom'})
 
--- Makes failed assets owed again, the oldest first, and writes their records anew where these are gone.
+-- Makes a failed asset owed again, by its entry, and writes its record anew where that is gone; `trim_list` must follow in the same call.
+local function recover(asset, f)
+  if redis.call('EXISTS', record(f.id)) == 1 then reopen(f.id)
+  else
+    local fields = {'asset', asset, 'event', f.event, 'accepted_at', f.accepted_at, 'updated_at', f.updated_at, 'group', const.without_workflow, 'again', now}
+    if f.lane == 'B' then add(fields, 'priority', 'backfill') end
+    redis.call('HSET', record(f.id), unpack(fields))
+    list(f.id, f.accepted_at)
+  end
+  set_right()
+  owe(asset, f.id, f.lane)
+end
+-- Makes failed assets owed again, the oldest first.
 -- Arguments: since, until (ms, of the failure), count (at most so many)
 -- Answer: {how many are owed again, how many failed in that time are left}
 -- Repeat: safe: a repeat continues with those that are left
 entry('recoverFailed', function(_, ARGV)
   local assets = redis.call('ZRANGEBYSCORE', base .. 'failed-at', ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
-  for _, asset in ipairs(assets) do
-    local f = failed_of(asset)
-    if redis.call('EXISTS', record(f.id)) == 1 then reopen(f.id)
-    else
-      local fields = {'asset', asset, 'event', f.event, 'accepted_at', f.accepted_at, 'updated_at', f.updated_at, 'group', const.without_workflow, 'again', now}
-      if f.lane == 'B' then add(fields, 'priority', 'backfill') end
-      redis.call('HSET', record(f.id), unpack(fields))
-      list(f.id, f.accepted_at)
-    end
-    set_right()
-    owe(asset, f.id, f.lane)
-  end
+  for _, asset in ipairs(assets) do recover(asset, failed_of(asset)) end
   if #assets > 0 then drain() end
   trim_list()
   return {#assets, redis.call('ZCOUNT', base .. 'failed-at', ARGV[2], ARGV[3])}
