@@ -59,7 +59,8 @@ function useRolling({ together = false, folder }: { together?: boolean; folder?:
       parts: [...servers, ...parts],
       chooseApi: (system) => balancer?.choose() ?? system.apiUrl,
       assetsPerClient: 1000,
-      env: { SHUTDOWN_DELAY_SECONDS: '1' },
+      // A receiver that the machine has no time for is sent nothing again.
+      env: { SHUTDOWN_DELAY_SECONDS: '1', ATTEMPT_TIMEOUT_SECONDS: '30' },
       together,
       ...(folder && { folder }),
     });
