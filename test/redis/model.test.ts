@@ -76,6 +76,7 @@ function step(name: string, run: (model: Model, client: DeliveryClient) => Promi
     check: () => true,
     async run(model) {
       model.client.pass(1);
+      model.steps++;
       await run(model, model.client);
       await agrees(model);
     },

@@ -39,6 +39,8 @@ interface Update {
   asset: string;
   id: string;
   at: number;
+  /** Of the model, in which it was claimed. */
+  step: number;
   /** `open`: it is owed, or its asset by a newer one; otherwise how it ended, for now. */
   fate: 'open' | 'arrived' | 'failed' | 'cancelled' | 'past';
   /** The cancelled notification with which it ended. */
@@ -189,6 +191,11 @@ export class Model {
   /** As the last step left it. */
   catchUpUntil: string | undefined;
   plannedAt = 0;
+  steps = 0;
+  /** In which step each attempt began. */
+  beganIn = new WeakMap<Taken, number>();
+  /** The notifications that the receiver has accepted, with that step: it does nothing for an id that it has had. */
+  heard = new Map<string, { asset: string; step: number }>();
   /** What processes know of Redis' clock. */
   witness = { seen: 0, turned: 0 };
   saved: { facts: Facts; limits: Limits; restore(): Promise<void> } | undefined;
@@ -356,7 +363,8 @@ export class Model {
     this.facts.notifications.set(id, { ...owed, state: 'waiting' });
     this.facts.listed.set(id, acceptedAt);
     this.updates(asset);
-    this.facts.updates.push({ asset, id, at: Math.min(this.now, this.client.callersNow()), fate: 'open' });
+    const at = Math.min(this.now, this.client.callersNow());
+    this.facts.updates.push({ asset, id, at, step: this.steps, fate: 'open' });
     return { kind: 'claimed', claim, again: false, supersedes, ...this.stopped() };
   }
 
@@ -455,6 +463,16 @@ export class Model {
     this.owe(notification.asset, id, isLive);
   }
 
+  /** The receiver has heard of each update that counts as arrived: under its own id, or by an attempt that began later. */
+  private arrive(asset: string, upTo: string): void {
+    const open = this.facts.updates.filter((one) => one.asset === asset && one.fate === 'open');
+    this.setFates(asset, 'open', 'arrived', upTo);
+    const heard = [...this.heard.values()].filter((one) => one.asset === asset);
+    for (const { id, step, fate } of open)
+      if (fate === 'arrived')
+        assert.ok(this.heard.has(id) || heard.some((one) => one.step >= step), `nobody has heard of ${id}`);
+  }
+
   /** Changes the fate of an asset's updates: of all, or of those up to that of a notification. */
   setFates(asset: string, from: Update['fate'], to: Update['fate'], upTo?: string): void {
     const { updates } = this.facts;
@@ -468,7 +486,7 @@ export class Model {
   end(id: string, as: Partial<Notification>): void {
     const notification = Object.assign(this.notification(id), as);
     const { asset, state } = notification;
-    if (state === 'delivered') this.setFates(asset, 'open', 'arrived', id);
+    if (state === 'delivered') this.arrive(asset, id);
     if (state === 'failed') this.setFates(asset, 'open', 'failed');
     if (state === 'cancelled')
       for (const one of this.facts.updates)
@@ -527,6 +545,7 @@ export class Model {
   newUrl(): void {
     this.enter('active');
     Object.assign(this.facts, { notBefore: 0, lastSuccessAt: 0, urlEpoch: this.facts.epoch });
+    this.heard.clear();
     this.dueAll();
     this.pull();
   }
@@ -668,6 +687,7 @@ export class Model {
     const isHolder = this.holds(taken);
     const isThisUrl = taken.epoch >= facts.urlEpoch;
     const isOk = answer.ok && isThisUrl;
+    if (isOk && !this.heard.has(id)) this.heard.set(id, { asset, step: this.beganIn.get(taken) ?? 0 });
     if (isOk || (isHolder && isThisUrl)) this.judge(taken, answer);
     assert.equal(settled.change?.to ?? before, facts.state);
     const notification = facts.notifications.get(id);
@@ -793,6 +813,7 @@ export class Model {
       if (owed.due < this.recoveredAt) facts.drainAt = this.drainTime() + 1000 / limits.drainPerSecond;
     }
     owed.since = this.sinceSetRight(owed.since);
+    this.beganIn.set(taken, this.steps);
     facts.holders.set(asset, { nonce, id, lease: now + leaseMs, isPast: false });
   }
 
