@@ -28,15 +28,23 @@ const fuzz = 'test/fuzz/**/*.test.ts';
 /** Needs a Docker engine. */
 const compose = 'test/stack/compose.test.ts';
 /**
- * Slow files that need a browser, other languages, a cluster or programs of operators, the longest first: mocha begins them in this
- * order. It expands braces only beside a star.
+ * Slow files that need a browser, other languages, a cluster or programs of operators, or start processes of the service again and again,
+ * the longest first: mocha begins them in this order. It expands braces only beside a star.
  */
 const slow = [
   'test/temporal/verdicts.test.ts',
   'test/temporal/starts.test.ts',
   'test/starts.test.ts',
+  'test/local/start.test.ts',
+  'test/operator/status.test.ts',
+  'test/deploy/alerts.test.ts',
   'test/{clients,examples}/*.test.ts',
   'test/{console,desk}/browser*.test.ts',
+  'test/temporal/notReady.test.ts',
+  'test/operator/installation.test.ts',
+  'test/operator/tls.test.ts',
+  'test/operator/doctor.test.ts',
+  'test/e2e/tracing.test.ts',
   'test/deploy/haproxy.test.ts',
   'test/deploy/prometheus.test.ts',
   'test/deploy/helm/chart.test.ts',
@@ -50,7 +58,7 @@ const families = [
   'test/redis/verdicts.test.ts',
 ];
 /** Most tests wait more than they compute: more files than cores at a time. */
-const sideBySide = ['--parallel', '--jobs', '3'];
+const sideBySide = ['--parallel', '--jobs', '4'];
 /** The files of the fault suite that also run on Temporal's production server. */
 const stackFaults = ['kill', 'outage', 'deploy'].map((name) => `test/faults/${name}.test.ts`);
 
