@@ -640,7 +640,7 @@ describe('operations of operators', () => {
     const odd = ['caf\u00e9 "1"', "it's", ' blank ', '%2e', '..', 'a/', 'caf\u00e9', '“vid-q”'];
     for (const id of odd) await scene.h.publish({ client, asset: id });
     const last = await scene.h.publish({ client, asset: 'vid-z', eventId: 'an-z' });
-    await until('Temporal lists them', async () => (await find('vid-z')).status === 303);
+    await until('Temporal lists the event', async () => (await find('an-z')).status === 303);
     for (const id of odd) assert.equal((await find(id)).headers.get('location'), pageOfAsset(id), id);
     const called = `https://hooks.example.com/push_notifications?client_token=${client}`;
     for (const [asked, path] of [
