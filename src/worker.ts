@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { hostname } from 'node:os';
+import { asyncLocalStorage } from '@temporalio/activity';
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { type ActivityDeps, createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
@@ -8,6 +9,7 @@ import type { Logger } from './log.js';
 import { joinProcesses } from './redis/records/processes.js';
 import { workflowBundlePath } from './temporal/bundle.js';
 import { untilAvailable, type Waiting } from './temporal/connection.js';
+import { disableWhenUnused } from './temporal/contexts.js';
 import { upkeepQueueOf } from './temporal/workflowIds.js';
 
 /**
@@ -100,6 +102,8 @@ export async function startWorkers(
   deps: ActivityDeps,
   slots = { retries: 2000, upkeep: 2000 },
 ) {
+  disableWhenUnused(asyncLocalStorage);
+  disableWhenUnused(connection.callContextStorage);
   const identity = `${process.pid}@${hostname()}`;
   const shared = {
     connection,

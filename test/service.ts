@@ -353,8 +353,6 @@ export async function startHarness(settings: Settings = {}, role: Role = 'all', 
       await apart?.close();
       await real.close();
       await connection.close();
-      // Else each promise of the process would go on copying it (Node before 24).
-      Reflect.get(connection, 'callContextStorage').disable();
       db.redis.disconnect();
     },
   };

@@ -5,6 +5,7 @@ import type { NativeConnection } from '@temporalio/worker';
 import { type Config, ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
 import { except } from '../promises.js';
+import { disableWhenUnused } from './contexts.js';
 import { explainTemporal, grpcCodeOf, reasonOf, type TemporalReason, withoutRetries } from './refusal.js';
 
 /**
@@ -33,6 +34,7 @@ export function createTemporalClient(
   observe: CallObserver = () => {},
   withinMs = answerWithinMs,
 ): Client {
+  disableWhenUnused(connection.callContextStorage);
   const interceptors = { workflow: [observeCalls(connection, observe, withinMs)] };
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
 }
