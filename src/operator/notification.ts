@@ -78,7 +78,8 @@ export const notificationRedeliver = actOperation({
     waiting_reason: z.enum(waitReasons).describe('Why it is not sent now; absent if it is.').optional(),
   }),
   shown({ notification_id: dueId, previous_state: was, waiting_reason: why }, { notification_id: id }) {
-    const which = dueId === id ? `${id} (it was ${was})` : `Its asset is owed by the newer ${dueId}, which`;
+    const which =
+      dueId === id ? `${id} (it was ${was})` : `Another of its asset that was owed or had failed, ${dueId},`;
     return [`${which} is ${why === undefined ? 'due now' : `owed: ${waits[why].says}`}.`];
   },
 });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { Client, Connection } from '@temporalio/client';
+import { idFromBytes } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { forSuite, opened, servers } from '../servers.js';
@@ -66,6 +67,10 @@ describe('operator: notification, explain', () => {
     const { previous_state, waiting_reason } = await cli.json('notification', 'redeliver', id);
     assert.deepEqual([previous_state, waiting_reason], ['waiting', 'paused']);
     assert.equal((await cli.json('audit', '--of', 'REDELIVERED')).at(-1).what, 'notification redeliver');
+    const newer = arrivedEvent('REDELIVERED', 'vid-1', { notificationId: idFromBytes(Buffer.alloc(16, 1)) });
+    await claimAgain(cli.db, newer.clientToken, [{ ...newer, claim: 2 }]);
+    const other = `Another of its asset that was owed or had failed, ${newer.notificationId}, is owed`;
+    assert.equal(await said(), `${other}: deliveries are paused.\n`);
     assert.equal((await cli.json('registration', 'reset', 'REDELIVERED')).owed, 1);
     assert.equal(await cli.refused('notification', 'redeliver', id), 'REDELIVERED has no URL.\n');
   });
