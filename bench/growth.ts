@@ -43,9 +43,10 @@ async function run(named: string[], { accounts, sites }: Options): Promise<void>
   }
 }
 
+const hourMs = 3_600_000;
 const nameOf = (i: number) => `Customer ${i.toString().padStart(6, '0')}`;
 
-/** Writes accounts `from` to `to`, each with sites that have a URL, and one call in the audit. Nothing listens there, and nothing is sent. */
+/** Writes accounts `from` to `to`, each with sites that have a URL, and one call in the audit, all over the last hour. Nothing listens there, and nothing is sent. */
 async function grow(
   { db: { redis, global, client } }: Stack,
   from: number,
@@ -72,7 +73,10 @@ async function grow(
         tokenFingerprint: '',
         about: {},
       };
-      commands.xadd(global.accountCalls(account), '*', 'call', JSON.stringify(call));
+      const calledAt = at - Math.floor((hourMs * i) / to);
+      const minute = Math.floor(calledAt / 60_000);
+      commands.xadd(global.accountCalls(account), calledAt, 'call', JSON.stringify(call));
+      commands.zadd(global.auditMinutes, minute, `account ${account} ${minute}`);
       for (let n = 0; n < sites; n++) {
         const [token, site] = [newClientToken(), `Site ${i}-${n}`];
         commands.hset(client(token).client, { account_id: account, name: site });

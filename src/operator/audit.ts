@@ -5,12 +5,15 @@ import { presentTime } from '../acts/present.js';
 import { text, time } from '../http/schemas.js';
 import { isClientToken } from '../ids.js';
 import { oneAfterAnother } from '../promises.js';
+import type { Db } from '../redis/connection/db.js';
+import { getAccount } from '../redis/records/accounts.js';
 import { inTimeOrder, listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
+import { type Span, spansOf } from '../redis/records/auditMinutes.js';
 import { getClient } from '../redis/records/clients.js';
 import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
 import { count } from '../web/words.js';
 import { filledText, inOrder, when } from './input.js';
-import { listed, notACursor, operation } from './operation.js';
+import { listed, notACursor, type Operator, operation, type Page, unlimited } from './operation.js';
 
 export const audit = operation({
   command: 'audit',
@@ -40,62 +43,123 @@ export const audit = operation({
     request_id: text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11').optional(),
   }),
   list: 'entries',
-  async run(operator, asked, { limit, after, isNewest = false }) {
-    const { until = Number.POSITIVE_INFINITY, who = '', what = '', of } = asked;
-    const isOfWeek = isNewest && [asked.since, asked.until, of].every((given) => given === undefined);
+  async run(operator, asked, page) {
+    const { until = latestMs, of } = asked;
+    const isOfWeek =
+      page.isNewest === true && [asked.since, asked.until, of].every((given) => given === undefined);
     const since = asked.since ?? (isOfWeek ? Date.now() - weekMs : 0);
-    const db = await operator.db();
-    const onBroken = (clientToken: string) =>
-      operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`);
+    const { limit, isNewest = false, after } = page;
     if (!/^\d{0,15}$/.test(after ?? '')) throw notACursor();
-    const sinceMs = Math.max(0, Math.floor(since), Number(after ?? 0));
-    const from = String(sinceMs);
-    const client = of !== undefined && isClientToken(of) ? await getClient(db, of) : undefined;
-    const read = () =>
-      Promise.all([
-        listChanges(db, from, of),
-        listStateChanges(db, sinceMs, onBroken, of === undefined ? of : [of]),
-        listCalls(db, from, of, client?.accountId),
-      ]);
-    const [commands, states, calls] = await (of === undefined ? inTurn(read) : read());
-    const all = [
-      // A call comes before its effects, even within one millisecond.
-      ...calls.map((call) => ({ atMs: call.atMs, present: () => presentCall(call) })),
-      ...commands.map(({ atMs, id: _, cancels: __, ...command }) => ({
-        atMs,
-        present: () => ({ at: atMs, ...command }),
-      })),
-      // An operator's change of a state has its own entry.
-      ...states
-        .filter(({ by }) => by !== 'operator')
-        .map((change) => ({ atMs: change.at, present: () => presentStateChange(change) })),
-    ];
-    const found: ReturnType<(typeof all)[number]['present']>[] = [];
-    for await (const page of inTimeOrder(all))
-      for (const entry of page.map(({ present }) => present())) {
-        if (entry.at > until || !hasPart(entry.who, who) || !hasPart(entry.what, what)) continue;
-        if (of === undefined || JSON.stringify(entry).includes(JSON.stringify(of))) found.push(entry);
-      }
+    const time = {
+      fromMs: Math.max(0, Math.floor(since), Number(after ?? 0)),
+      toMs: Math.max(0, Math.floor(until)),
+    };
+    const db = await operator.db();
+    const one = of === undefined ? undefined : await spanOf(db, time, of);
+    const read = () => readSpans(operator, one ? [one] : spansOf(db, time, isNewest), asked, page);
+    const { found, readMs } = await (one ? read() : inTurn(read));
+    const isAll = isNewest ? readMs <= time.fromMs : readMs >= time.toMs;
     const columns = 'at who what target before after why';
     const none = 'No entry matches.';
-    const shownOf = (entry: (typeof found)[number]) => ({ ...entry, at: presentTime(entry.at) });
+    const shownOf = (entry: Entry) => ({ ...entry, at: presentTime(entry.at) });
+    const isCut = found.length > limit;
     if (isNewest) {
       const entries = found.slice(-limit).reverse().map(shownOf);
-      const cut = found.length > limit ? `; the newest ${limit} are shown` : '';
-      const says = `${count(found.length, 'entry', 'entries')}${isOfWeek ? ' of the last 7 days' : ''}${cut}.`;
-      return listed(entries, { columns, none }, says);
+      const shown = `${isCut ? 'The newest ' : ''}${count(entries.length, 'entry', 'entries')}`;
+      const span = isOfWeek ? ' of the last 7 days' : '';
+      const rest = isAll || isCut ? '' : ` What is older than ${presentTime(readMs)} was not looked at.`;
+      return listed(entries, { columns, none }, `${shown}${span}.${rest}`);
     }
     // A page ends with a millisecond, so that the next begins with another.
     const lastAt = found[limit - 1]?.at ?? Number.POSITIVE_INFINITY;
     const entries = found.filter(({ at }) => at <= lastAt).map(shownOf);
-    const next = entries.length < found.length ? String(lastAt + 1) : undefined;
-    return listed(entries, { columns, none, next });
+    const nextMs = (entries.length < found.length ? lastAt : readMs) + 1;
+    return listed(entries, {
+      columns,
+      none,
+      next: isAll && entries.length === found.length ? undefined : String(nextMs),
+    });
   },
 });
 
-/** An audit of everybody reads every account and client. */
+/** One audit of everybody at a time reads; an account's own waits for none. */
 const inTurn = oneAfterAnother();
 const weekMs = 7 * 86_400_000;
+/** Of JavaScript's dates. */
+const latestMs = 8.64e15;
+/** A page looks at so many minutes of accounts and clients at most. */
+const marksPerPage = 20_000;
+
+/** Returns whose entries may name an account or a client; undefined for any other text. */
+async function spanOf(db: Db, time: Pick<Span, 'fromMs' | 'toMs'>, of: string): Promise<Span | undefined> {
+  const client = isClientToken(of) ? await getClient(db, of) : undefined;
+  const accountId = client?.accountId ?? of;
+  if (client === undefined && (await getAccount(db, accountId)) === undefined) return;
+  const others = client ? await db.redis.smembers(db.client(of).callers) : [];
+  return { ...time, accounts: [accountId, ...others], clients: [of] };
+}
+
+type Entry = ReturnType<typeof presentCall | typeof presentStateChange | typeof presentChange>;
+
+type Asked = { until?: number; who?: string; what?: string; of?: string };
+
+/**
+ * Reads the entries that match, in order of time, until there are more than a page's.
+ * @returns readMs up to when they were read, or from when on if the newest are asked for
+ */
+async function readSpans(
+  operator: Operator,
+  spans: AsyncIterable<Span> | Span[],
+  { who = '', what = '', of }: Asked,
+  { limit, isNewest = false }: Page,
+): Promise<{ found: Entry[]; readMs: number }> {
+  const parts: Entry[][] = [];
+  let [looked, matching] = [0, 0];
+  let readMs = isNewest ? 0 : Number.POSITIVE_INFINITY;
+  for await (const span of spans) {
+    const entries: Entry[] = [];
+    for await (const some of inTimeOrder(await readSpan(operator, span, of)))
+      for (const entry of some.map(({ present }) => present())) {
+        if (!hasPart(entry.who, who) || !hasPart(entry.what, what)) continue;
+        if (of === undefined || JSON.stringify(entry).includes(JSON.stringify(of))) entries.push(entry);
+      }
+    parts.push(entries);
+    matching += entries.length;
+    looked += span.accounts.length + span.clients.length;
+    readMs = isNewest ? span.fromMs : span.toMs;
+    if (matching > limit || (looked > marksPerPage && limit < unlimited.limit)) break;
+  }
+  return { found: (isNewest ? parts.reverse() : parts).flat(), readMs };
+}
+
+async function readSpan(
+  operator: Operator,
+  { fromMs, toMs, accounts, clients }: Span,
+  of?: string,
+): Promise<{ atMs: number; present: () => Entry }[]> {
+  const db = await operator.db();
+  const onBroken = (clientToken: string) =>
+    operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`);
+  const ids: [string, string] = [`${fromMs}`, `${toMs}`];
+  const [commands, states, calls] = await Promise.all([
+    listChanges(db, ...ids, of),
+    listStateChanges(db, clients, fromMs, onBroken),
+    listCalls(db, accounts, ids, of === accounts[0] ? undefined : of),
+  ]);
+  return [
+    // A call comes before its effects, even within one millisecond.
+    ...calls.map((call) => ({ atMs: call.atMs, present: () => presentCall(call) })),
+    ...commands.map((change) => ({ atMs: change.atMs, present: () => presentChange(change) })),
+    // An operator's change of a state has its own entry.
+    ...states
+      .filter(({ by, at }) => by !== 'operator' && at <= toMs)
+      .map((change) => ({ atMs: change.at, present: () => presentStateChange(change) })),
+  ];
+}
+
+type ListedChange = Awaited<ReturnType<typeof listChanges>>[number];
+
+const presentChange = ({ atMs, id: _, cancels: __, ...change }: ListedChange) => ({ at: atMs, ...change });
 
 function presentCall({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall) {
   const { address, by, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;

@@ -32,9 +32,9 @@ export async function reportOperatorsChanges(round: SweepRound): Promise<void> {
   );
   const states = await listStateChanges(
     db,
+    [...new Set([...targets, ...sites.flat()])],
     Number(toldMs),
     (clientToken, err) => round.noteBroken(clientToken, { err }),
-    [...new Set([...targets, ...sites.flat()])],
   );
   // A full Redis refuses this write: the changes are then logged later, instead of by every sweep.
   await db.redis.set(db.global.auditTold, `${last} ${till}`);
@@ -46,6 +46,6 @@ export async function reportOperatorsChanges(round: SweepRound): Promise<void> {
     await sleep(stepRestMs);
   }
   for (const change of states) {
-    if (change.by === 'operator' && change.at < till) reportStateChange({ log, metrics }, change);
+    if (change.by === 'operator' && change.at < till) reportStateChange(round.deps, change);
   }
 }

@@ -1,5 +1,6 @@
 /** Finds work that was left behind. Each job leaves out the part of Redis that does not answer. */
 import { witnessClocks } from '../redis/connection/clocks.js';
+import { dropOldMinutes } from '../redis/records/auditMinutes.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
 import { continueDeletion, deletionsUnderWay } from '../redis/records/deletion.js';
 import { type Swept, wakeLateCatchUps } from './lateCatchUps.js';
@@ -10,6 +11,10 @@ import { type SweepDeps, SweepRound } from './sweepRound.js';
 const steadyWithinMs = 120_000;
 /** Endpoints, holds and notices of all clients are looked at this seldom. */
 const allEveryMs = 60_000;
+/** Endpoints of all clients are counted within this time. */
+const longestCountMs = 600_000;
+/** For so long no jump of Redis' clock was seen before entries of the audit are forgotten by it. */
+const steadyForMs = 600_000;
 /** Clients whose notices one sweep claims; the next sweep claims the rest. */
 const maxWithNotices = 2000;
 /** Deleted clients that one sweep clears; the next sweep clears the rest. */
@@ -25,7 +30,10 @@ export async function runSweep(deps: SweepDeps, counts: Swept = { looked: 0, wok
   const steadyMs = ageMs < steadyWithinMs ? steadyBeforeMs + ageMs : 0;
   const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
   await wakeLateCatchUps(round, counts, { repairsHolds: looksAtAll, steadyMs });
-  if (looksAtAll) await claimLeftNotices(round).catch(round.noteAway);
+  // What changed while the last one counted is looked at again.
+  const since = (before?.endpoints?.atMs ?? 0) - longestCountMs;
+  if (looksAtAll) await claimLeftNotices(round, since).catch(round.noteAway);
+  if (looksAtAll && steadyMs > steadyForMs) await dropOldMinutes(db).catch(round.noteAway);
   await reportOperatorsChanges(round)
     .catch(round.noteAway)
     .catch((err: unknown) => log.error({ err }, 'operator changes could not be logged'));
@@ -35,13 +43,17 @@ export async function runSweep(deps: SweepDeps, counts: Swept = { looked: 0, wok
 }
 
 /** Counts the endpoints of all clients, and claims the notices that processes which ended early, or commands, have left. */
-async function claimLeftNotices(round: SweepRound): Promise<void> {
+async function claimLeftNotices(round: SweepRound, since: number): Promise<void> {
   const { db, notices } = round.deps;
   const withNotices: string[] = [];
-  const endpoints = await countEndpoints(db, {
-    broken: async (clientToken, err) => round.noteBroken(clientToken, { err }),
-    notice: (clientToken) => withNotices.push(clientToken),
-  });
+  const endpoints = await countEndpoints(
+    db,
+    {
+      broken: async (clientToken, err) => round.noteBroken(clientToken, { err }),
+      notice: (clientToken) => withNotices.push(clientToken),
+    },
+    since,
+  );
   await round.workOn(withNotices.slice(0, maxWithNotices), (clientToken) => notices.claim(clientToken));
   await noteCounts(db, 'endpoints', endpoints);
 }

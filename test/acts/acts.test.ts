@@ -207,13 +207,13 @@ describe('an act', () => {
       const account = await getAccount(db, customer.account_id);
       assert.ok(site && client && account);
       await rotate(admin, { client: site });
-      const changes = await listChanges(db, '0', customer.account_id);
+      const changes = await listChanges(db, '0', '+', customer.account_id);
       await end(client, account);
       const said = await until('it was told', () =>
         receiver.received.find(({ body }) => reason.test(body) && body.includes(customer.account_id)),
       );
       assert.equal(reason.exec(said.body)?.[1], how);
-      const [entry] = (await listChanges(db, '0', customer.account_id)).slice(changes.length);
+      const [entry] = (await listChanges(db, '0', '+', customer.account_id)).slice(changes.length);
       assert.equal(entry?.cancels, entry?.what === 'account set' ? 1 : 0);
     }
   });

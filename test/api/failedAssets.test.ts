@@ -125,7 +125,7 @@ describe('failed assets', () => {
     const listed = (await read('/notifications?state=cancelled')).notifications as Json[];
     assert.deepEqual(new Set(listed.map(({ reason }) => reason)), new Set(['dismissed']));
     assert.equal(listed.length, 3);
-    const [entry] = (await listCalls(h.db, '0', customer.client_token)).filter(
+    const [entry] = (await listCalls(h.db, [customer.account_id])).filter(
       ({ what }) => what === 'notification dismiss',
     );
     assert.equal(entry?.about?.reason, 'sent by hand');

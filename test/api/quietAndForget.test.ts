@@ -20,8 +20,10 @@ describe('a video and its notification', () => {
   });
 
   const read = async (path: string) => (await customer.call('GET', path)).body;
-  const audited = async (what: string) =>
-    (await listCalls(h.db)).filter((one) => one.clientToken === customer.client_token && one.what === what);
+  const audited = async (what: string, by = customer) =>
+    (await listCalls(h.db, [by.account_id])).filter(
+      (one) => one.clientToken === customer.client_token && one.what === what,
+    );
   const publish = async (
     asset: string,
     event: Partial<{ eventId: string; segments: string[] }> & Json = {},
@@ -88,7 +90,7 @@ describe('a video and its notification', () => {
       assert.deepEqual(receiver.idsOf('vid-1'), [first.id, again.id]);
       assert.notEqual(again.id, first.id);
       assert.deepEqual([again.kind, await publish('vid-1', event)], ['queued', { ...again, kind: 'ended' }]);
-      const [call] = await audited('asset forget');
+      const [call] = await audited('asset forget', platform);
       assert.deepEqual([call?.accountId, call?.about], [platform.account_id, { platform_id: 'vid-1' }]);
     });
 

@@ -135,7 +135,7 @@ describe('PUT /push_notifications/headers', () => {
     const before = await look();
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     assert.deepEqual(await look(), before);
-    const calls = await listCalls(h.db);
+    const calls = await listCalls(h.db, [customer.account_id]);
     const [done, ...more] = calls.filter(({ clientToken }) => clientToken === customer.client_token);
     assert.deepEqual([done?.what, done?.about], ['request headers set', { header_names: ['authorization'] }]);
     assert.deepEqual(more, []);

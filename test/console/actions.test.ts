@@ -20,7 +20,7 @@ describe('console: actions', () => {
   const submit = async (action: string, fields?: Record<string, string>) =>
     scene.visitor.submit(await actions(), `${scene.site}/${action}`, fields);
   const audited = async () =>
-    (await listCalls(scene.h.db)).filter(
+    (await listCalls(scene.h.db, [scene.customer.account_id])).filter(
       ({ clientToken, tokenFingerprint }) =>
         clientToken === scene.customer.client_token && tokenFingerprint.startsWith('console:'),
     );

@@ -276,7 +276,9 @@ describe('console: notices', () => {
     assert.equal(test?.headers['webhook-client-token'], client);
     const { signing } = await readSecrets(h.db, h.apiDeps.secretBox, client);
     new Webhook(signing[0] ?? '').verify(test?.body ?? '', test?.headers as Record<string, string>);
-    const audited = (await listCalls(h.db)).findLast(({ what }) => what === 'registration test');
+    const audited = (await listCalls(h.db, [customer.account_id])).findLast(
+      ({ what }) => what === 'registration test',
+    );
     assert.deepEqual([audited?.clientToken, audited?.accountId], [client, customer.account_id]);
 
     ops.answer = () => ({ status: 503, headers: { date: new Date(0).toUTCString() } });

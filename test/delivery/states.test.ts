@@ -74,7 +74,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     await cli.json('account', 'enable', customer.account_id);
     await cli.json('registration', 'change', client(), '--url', `${receiver.url}/next`);
     await cli.json('registration', 'reset', client());
-    const byOperator = (await listStateChanges(h.db, 0, (client) => assert.fail(client))).filter(
+    const byOperator = (await listStateChanges(h.db, [client()], 0, (one) => assert.fail(one))).filter(
       (change) => change.by === 'operator',
     );
     const operators = byOperator.map(({ from, to, why }) => [from, to, why]);

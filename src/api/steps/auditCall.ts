@@ -11,7 +11,7 @@ import type { ApiDeps } from '../deps.js';
 interface Caller {
   ctx: Pick<ApiContext, 'req' | 'state'>;
   token: { accountId: string; fingerprint: string; by?: string };
-  client?: { clientToken: string };
+  client?: Subject;
 }
 
 /**
@@ -39,6 +39,9 @@ export async function auditCall(
     requestId: ctx.state.requestId,
     about,
   };
+  // The platform's: an audit of the client reads its own account's, and those of the accounts that this names.
+  if (client !== undefined && client.accountId !== token.accountId)
+    await db.redis.sadd(db.client(client.clientToken).callers, token.accountId);
   const recorded = await recordCall(db, call, recording);
   if (recorded === false) return;
   if (recorded !== true) {

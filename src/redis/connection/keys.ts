@@ -45,6 +45,7 @@ import { Command } from 'ioredis';
  *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
  *   leases_end                    when the first lease ended or ends, as of the last look at all of them
  *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate
+ *   changed_at                    when the list of changes of its state last got one
  *   secrets_at                    the version of the client's secrets: when the last of them changed, s and us
  *   updates_awaited_until         until when a caller of GET /updates waits (updates.ts)
  *   former_end                    when the first of the former URLs that are kept, or the request for another URL, ends (secrets.ts)
@@ -125,6 +126,10 @@ export function globalKeys(prefix: string) {
     audit: `${prefix}audit`,
     auditOf: (who: string) => `${prefix}audit-of:{${prefix}audit}:${who}`,
     auditDayOf: (who: string) => `${prefix}audit-day:{${prefix}audit}:${who}`,
+    // Sorted set, in a cluster in parts: `<minute>:<c or a>:<client token or account id>` by the minute in which the audit has an entry
+    // of that client's state or that account's calls (auditMinutes.ts).
+    auditMinutes: `${prefix}audit-minutes`,
+    auditMinutesBeside: (tag: string) => `${prefix}audit-minutes:{${tag}}`,
     sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at
     auditTold: `${prefix}audit-told`, // what is in the service's log: id of the last entry, states until when
     counts: `${prefix}counts`, // hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
@@ -149,6 +154,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     registration: `${base}registration`, // hash, above
     endpoint: `${base}endpoint`, // hash, above
     stateChanges: `${base}state-changes`, // list: JSON of the last 20 changes of state, newest first (endpoint.ts)
+    callers: `${base}callers`, // set: accounts other than its own with calls about it in the audit
     owed: `${base}owed`, // hash: waiting asset -> notification id; written with the next three (notification.lua)
     owedSince: `${base}owed-since`, // sorted set: asset by the time since which it is owed
     dueLive: `${base}due:live`, // sorted sets: asset by the time it is due

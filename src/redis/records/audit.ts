@@ -1,8 +1,9 @@
 /** The audit: operators' changes, in one stream, and API calls, in streams of their accounts. The service's log has the same entries. */
 import { hash } from 'node:crypto';
 import { mapInPages, restsBetweenSteps } from '../../promises.js';
-import { type Db, membersOf, toPairs } from '../connection/db.js';
+import { type Db, nowOf, toPairs } from '../connection/db.js';
 import { answerOf, evaluate, readEachKey } from '../connection/library.js';
+import { isNoted, noteMinute } from './auditMinutes.js';
 
 export interface Change {
   who: string;
@@ -48,11 +49,11 @@ const withoutSecrets = (value: unknown): string =>
  * `atMs`: by Redis' own clock.
  * @param part only entries in which this text stands
  */
-export async function listChanges(db: Db, from: string, part = '') {
+export async function listChanges(db: Db, from: string, to = '+', part = '') {
   const changes: (Change & { id: string; atMs: number })[] = [];
   // Of the values JSON is stored.
   const parts = [part, JSON.stringify(part).slice(1, -1)];
-  for await (const page of pagesOf(db, db.global.audit, from, restsBetweenSteps()))
+  for await (const page of pagesOf(db, db.global.audit, [from, to], restsBetweenSteps()))
     for (const [id, flat] of page) {
       if (!flat.some((text) => parts.some((one) => text.includes(one)))) continue;
       const {
@@ -72,9 +73,9 @@ type Page = [id: string, fields: string[]][];
 const entriesOfHead = 20;
 
 /** Reads a stream page by page: a customer's has up to 72 MB. */
-async function* pagesOf(db: Db, key: string, from: string, rest: () => Promise<void>) {
+async function* pagesOf(db: Db, key: string, [from, to]: [string, string], rest: () => Promise<void>) {
   for (let next = from; next !== ''; ) {
-    const page = await db.redis.xrange(key, next, '+', 'COUNT', entriesPerPage);
+    const page = await db.redis.xrange(key, next, to, 'COUNT', entriesPerPage);
     yield page;
     await rest();
     next = page.length < entriesPerPage ? '' : `(${page.at(-1)?.[0]}`;
@@ -159,37 +160,41 @@ export async function recordCall(
   ];
   const entry = JSON.stringify({ ...said, requestId });
   const args = [entry, keptCalls, keptMs, onceForMs, all, most, isRefused ? '1' : '0', dayMs];
-  const [isRecorded, waitMs] = await evaluate<[number, number]>(db, 'recordCall', keys, args);
-  return waitMs > 0 ? { calls: most, waitMs } : isRecorded === 1;
+  const notedMs = nowOf(db);
+  await noteMinute(db, 'account', accountId, notedMs);
+  const [id, waitMs] = await evaluate<[string, number]>(db, 'recordCall', keys, args);
+  if (id !== '' && !isNoted(writtenAtMs(id), notedMs))
+    await noteMinute(db, 'account', accountId, writtenAtMs(id));
+  return waitMs > 0 ? { calls: most, waitMs } : id !== '';
 }
 
 /**
- * Lists the calls of every account from an id of the streams on, of each stream the oldest first: `inTimeOrder` sorts them.
- * @param of only calls of this account, or with this text as a value @param owner the account of the client that the text names
+ * Lists the calls of accounts from an id of the streams to another, of each stream the oldest first: `inTimeOrder` sorts them.
+ * @param part only entries in which this text stands as a value
  */
-export async function listCalls(db: Db, from = '-', of?: string, owner = of): Promise<RecordedCall[]> {
-  const { account, accounts, accountCalls, accountSecurityCalls } = db.global;
-  const isOne = owner !== undefined && (await db.redis.exists(account(owner))) === 1;
-  const text = of === undefined ? '' : JSON.stringify(of);
+export async function listCalls(
+  db: Db,
+  accounts: readonly string[],
+  [from, to]: [string, string] = ['-', '+'],
+  part?: string,
+): Promise<RecordedCall[]> {
+  const { accountCalls, accountSecurityCalls } = db.global;
+  const text = part === undefined ? '' : JSON.stringify(part);
   const calls: RecordedCall[] = [];
   const rest = restsBetweenSteps();
-  for await (const some of isOne ? [[owner]] : membersOf(db, accounts)) {
-    const streams = some.flatMap((id) => [accountCalls(id), accountSecurityCalls(id)]);
-    const heads = await readEachKey<Page>(db, streams, 'XRANGE', [from, '+', 'COUNT', entriesOfHead], rest);
-    await mapInPages([...heads.entries()], 50, async ([i, answer]) => {
-      const head = answerOf(answer);
-      const accountId = some[Math.floor(i / 2)] ?? '';
-      const add = (page: Page) => {
-        for (const [id, [, entry = '{}']] of page)
-          if (accountId === of || entry.includes(text))
-            calls.push({ ...JSON.parse(entry), accountId, atMs: writtenAtMs(id) });
-      };
-      add(head);
-      if (head.length === entriesOfHead)
-        for await (const page of pagesOf(db, streams[i] ?? '', `(${head.at(-1)?.[0]}`, rest)) add(page);
-    });
-    await rest();
-  }
+  const streams = accounts.flatMap((id) => [accountCalls(id), accountSecurityCalls(id)]);
+  const heads = await readEachKey<Page>(db, streams, 'XRANGE', [from, to, 'COUNT', entriesOfHead], rest);
+  await mapInPages([...heads.entries()], 50, async ([i, answer]) => {
+    const head = answerOf(answer);
+    const accountId = accounts[Math.floor(i / 2)] ?? '';
+    const add = (page: Page) => {
+      for (const [id, [, entry = '{}']] of page)
+        if (entry.includes(text)) calls.push({ ...JSON.parse(entry), accountId, atMs: writtenAtMs(id) });
+    };
+    add(head);
+    if (head.length === entriesOfHead)
+      for await (const page of pagesOf(db, streams[i] ?? '', [`(${head.at(-1)?.[0]}`, to], rest)) add(page);
+  });
   return calls;
 }
 

@@ -6,7 +6,7 @@ import { trimFailed } from '../notifications/redeliver.js';
 import { trimUpdates } from '../notifications/updates.js';
 import { noteAmiss } from '../owed/owedClients.js';
 import { clientTokens } from './clients.js';
-import { type EndpointState, isAmiss } from './endpoint.js';
+import { type EndpointState, isAmiss, noteStateChanges } from './endpoint.js';
 import { indexClient, isIndexed } from './nameIndex.js';
 import { noticeFields } from './notices.js';
 import { dropFormer } from './secrets.js';
@@ -72,14 +72,16 @@ const dayMs = 86_400_000;
 /**
  * Counts the registrations of all clients by the state that people see, and the assets that have failed in the last day and were
  * neither recovered nor replaced: three keys of each client, in pages of 500. Removes those that were kept for long enough. Notes
- * the clients that are amiss, and corrects by what lists find clients.
+ * the clients that are amiss, and corrects by what lists and the audit find clients.
  * @param told `broken` is called for each client whose keys cannot be read, which is not counted;
  * `notice` for each client that has a notice to claim (records/notices.ts), which the same commands find
+ * @param since when this was last done, ms
  * @throws if Redis is unavailable
  */
 export async function countEndpoints(
   db: Db,
   told: { broken(clientToken: string, err: unknown): void; notice(clientToken: string): void },
+  since = 0,
 ): Promise<Omit<NonNullable<Counts['endpoints']>, keyof Noted>> {
   const counts = {
     active: 0,
@@ -92,7 +94,7 @@ export async function countEndpoints(
   };
   const accounts = new Set<string | null>();
   const amiss = new Set<string>();
-  const read = ['paused', 'held', 'state', 'last_success_at', 'last_failure_at', 'former_end'] as const;
+  const read = 'paused held state last_success_at last_failure_at former_end changed_at'.split(' ');
   const fields = [...read, ...noticeFields];
 
   async function readPage(page: readonly string[]) {
@@ -115,9 +117,10 @@ export async function countEndpoints(
   async function count(clientToken: string, found: Awaited<ReturnType<typeof readPage>>, i: number) {
     const keys = db.client(clientToken);
     const { url, endpoint, oldest, entry } = found(i);
-    const [paused, held, state, succeeded, hasFailed, formerEnd, ...notices] = endpoint;
+    const [paused, held, state, succeeded, hasFailed, formerEnd, changedAt, ...notices] = endpoint;
     if (!isIndexed(entry, url ?? '')) await indexClient(db, clientToken, url ?? '');
     if (formerEnd && Number(formerEnd) <= nowOf(db)) await dropFormer(db, clientToken);
+    if (Number(changedAt) >= since) await noteStateChanges(db, clientToken, since);
     const { keepFailedMs, keepSegmentsSeconds } = db.settings;
     if (Number(oldest) <= nowOf(db) - keepFailedMs) await trimFailed(db, clientToken);
     if (keepSegmentsSeconds > 0) await trimUpdates(db, clientToken);

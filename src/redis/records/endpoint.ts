@@ -1,11 +1,12 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import type { Logger } from '../../log.js';
 import { restsBetweenSteps } from '../../promises.js';
-import { type Db, membersOf } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { askScript, readEachKey, runScript } from '../connection/library.js';
 import { ignore, unlessBroken } from '../connection/unavailable.js';
 import { announceChange, announceClaims } from '../owed/owedClients.js';
 import type { WaitReason } from '../owed/waitReasons.js';
+import { noteMinute } from './auditMinutes.js';
 import { getRegistration, type Registration } from './registrations.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
@@ -128,32 +129,28 @@ export interface StateChange {
 }
 
 /**
- * Returns the changes of every client, or of some, since a time (ms), of each the oldest first.
+ * Returns the changes of some clients since a time (ms), of each the oldest first.
  * @param onBroken is called for each client whose changes cannot be read
  * @throws if Redis is unavailable
  */
 export async function listStateChanges(
   db: Db,
+  clientTokens: readonly string[],
   since: number,
   onBroken: (clientToken: string, err: unknown) => unknown,
-  of?: readonly string[],
 ): Promise<StateChange[]> {
   const found: StateChange[] = [];
-  const rest = restsBetweenSteps();
-  for await (const some of of ? [of] : membersOf(db, db.global.clients)) {
-    const keys = some.map((clientToken) => db.client(clientToken).stateChanges);
-    const lists = await readEachKey<string[]>(db, keys, 'LRANGE', [0, -1], rest);
-    for (const [i, clientToken] of some.entries()) {
-      const lines = lists[i] ?? [];
-      if (lines instanceof Error) onBroken(clientToken, lines);
-      else
-        found.push(
-          ...changesIn(clientToken, lines)
-            .filter(({ at }) => at >= since)
-            .reverse(),
-        );
-    }
-    await rest();
+  const keys = clientTokens.map((clientToken) => db.client(clientToken).stateChanges);
+  const lists = await readEachKey<string[]>(db, keys, 'LRANGE', [0, -1], restsBetweenSteps());
+  for (const [i, clientToken] of clientTokens.entries()) {
+    const lines = lists[i] ?? [];
+    if (lines instanceof Error) onBroken(clientToken, lines);
+    else
+      found.push(
+        ...changesIn(clientToken, lines)
+          .filter(({ at }) => at >= since)
+          .reverse(),
+      );
   }
   return found;
 }
@@ -166,11 +163,18 @@ export async function readStateChanges(db: Db, clientToken: string): Promise<Sta
 const changesIn = (clientToken: string, lines: string[]): StateChange[] =>
   lines.map((line) => ({ clientToken, ...JSON.parse(line) }));
 
-/** Logs and counts a change of a registration's state. A suspension is logged as an error, because somebody must act. */
+/** Notes a client's changes since a time (ms) for audits of everybody: the process that reports one may end before it has noted it. */
+export async function noteStateChanges(db: Db, clientToken: string, since: number): Promise<void> {
+  for (const { at } of await readStateChanges(db, clientToken))
+    if (at >= since) await noteMinute(db, 'client', clientToken, at);
+}
+
+/** Logs, counts and notes a change of a registration's state. A suspension is logged as an error, because somebody must act. */
 export function reportStateChange(
-  { log, metrics }: { log: Logger; metrics: { entered(state: string): void } },
+  { db, log, metrics }: { db: Db; log: Logger; metrics: { entered(state: string): void } },
   { clientToken, from, to, why }: Pick<StateChange, 'clientToken' | 'from' | 'to' | 'why'>,
 ): void {
+  noteMinute(db, 'client', clientToken, nowOf(db)).catch(ignore);
   if (from === to) return;
   metrics.entered(to);
   const level = to === 'suspended' ? 'error' : to === 'failing' ? 'warn' : 'info';

@@ -75,15 +75,15 @@ end, {'allow-oom'})
 -- Arguments: entry, kept (how many), kept_ms, once_ms (how long the first mark stands; '0': none), most_all (how many entries of a
 --   day go to the stream of security, whatever they are), most (how many with those that are the first of their token or network
 --   since; '0': the call does not bear on security), '1' if a call over the bound is refused, day_ms
--- Answer: {1, or 0 if it was left out or refused, ms until the bound allows a refused call, else 0}
+-- Answer: {the entry's id, or '' if it was left out or refused, ms until the bound allows a refused call, else 0}
 -- Repeat: records the call once more, unless its mark stands
 entry('recordCall', function(KEYS, ARGV)
   local call, kept, kept_ms, once_ms = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
   local most_all, most, is_refused, day_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1', ARGV[9]
-  if once_ms > 0 and redis.call('EXISTS', KEYS[4]) == 1 then return {0, 0} end
+  if once_ms > 0 and redis.call('EXISTS', KEYS[4]) == 1 then return {'', 0} end
   local count = most > 0 and tonumber(redis.call('GET', KEYS[3]) or '0')
   local is_first = most > 0 and (most_all == most or redis.call('EXISTS', KEYS[5], KEYS[6]) < 2)
-  if most > 0 and is_first and count >= most and is_refused then return {0, redis.call('PTTL', KEYS[3])} end
+  if most > 0 and is_first and count >= most and is_refused then return {'', redis.call('PTTL', KEYS[3])} end
   local stream, trim = KEYS[1], {'MAXLEN', '~', kept}
   if most > 0 and (count < most_all or (is_first and count < most)) then
     stream, trim = KEYS[2], {'MINID', '~', is_sure() and now - tonumber(kept_ms) or 0}
@@ -93,7 +93,7 @@ entry('recordCall', function(KEYS, ARGV)
       for i = 5, 6 do redis.call('SET', KEYS[i], '1', 'PX', day_ms) end
     end
   end
-  redis.call('XADD', stream, trim[1], trim[2], trim[3], '*', 'call', call)
+  local id = redis.call('XADD', stream, trim[1], trim[2], trim[3], '*', 'call', call)
   redis.call('PEXPIRE', stream, kept_ms)
-  return {1, 0}
+  return {id, 0}
 end)

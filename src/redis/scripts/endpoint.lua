@@ -79,6 +79,7 @@ local function note_change(from, why, by, is_url)
   local changes = base .. 'state-changes'
   redis.call('LPUSH', changes, cjson.encode({at = now, from = from, to = to, why = why, by = by}))
   redis.call('LTRIM', changes, 0, 19)
+  change('HSET', E, 'changed_at', now)
 end
 -- Catch-up plans again after this time (ms), which bounds the cost of a lost wake-up.
 local LONGEST_SLEEP = 3600000
