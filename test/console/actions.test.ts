@@ -130,6 +130,27 @@ describe('console: actions', () => {
     assert.doesNotMatch((await visitor.get(site)).html, /no further attempt is made/);
   });
 
+  it('sends a notification again, or says that another of its video is owed', async () => {
+    const { visitor, site, h } = scene;
+    const { client_token } = scene.customer;
+    await scene.register();
+    const first = await h.publish({ client: client_token, asset: 'a', segments: ['x'] });
+    await h.delivered(client_token, first.id);
+    const page = await visitor.get(`${site}/notifications/${first.id}`);
+    const again = `${site}/notifications/${first.id}/redeliver`;
+    const sent = await visitor.submit(page, again);
+    assert.match(
+      sent.html,
+      new RegExp(`<p>It is due now, with the <code>webhook-id</code> <code>${first.id}<`),
+    );
+    await until('it was sent', () => scene.receiver.idsOf('a').length === 2);
+    await setPaused(h.db, client_token, true);
+    const { id } = await h.publish({ client: client_token, asset: 'a', segments: ['y'] });
+    const other = await visitor.submit(page, again);
+    assert.match(other.html, /<p>Another of its video that was owed or had failed is owed: /);
+    assert.ok(other.html.includes(`<code>${id}</code>`));
+  });
+
   it('shows and rotates the signing secret, shows the overlap, and records both in the audit', async () => {
     const shown = await submit('signing_secret');
     assert.equal(secretIn(shown.html), await signingSecret());

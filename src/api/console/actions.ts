@@ -91,7 +91,7 @@ export interface Action {
   title: string;
   call: ReturnType<typeof clientCall>;
   readForm?: (form: Parameters) => Input;
-  present: (answer: Answer, site: Pick<Site, 'here' | 'formToken' | 'reader'>, input: Input) => Piece;
+  present: (answer: Answer, site: Pick<Site, 'ctx' | 'here' | 'formToken' | 'reader'>, input: Input) => Piece;
 }
 
 /** Answers the form of an action with the answer of the API's call. */
@@ -258,7 +258,7 @@ export const siteActions: Record<string, Action> = {
   'notifications/:id/redeliver': {
     title: 'Send it again',
     call: redeliverNotificationCall,
-    present: ({ notification_id, waiting_reason: why }) =>
-      html`<p>It is ${why === undefined ? 'due now' : `owed: ${waits[why as WaitReason].says}`}, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
+    present: ({ notification_id, waiting_reason: why }, { ctx }) =>
+      html`<p>${notification_id === ctx.params.id ? 'It is' : 'Another of its video that was owed or had failed is'} ${why === undefined ? 'due now' : `owed: ${waits[why as WaitReason].says}`}, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
   },
 };
