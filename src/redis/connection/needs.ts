@@ -32,7 +32,7 @@ SADD $t a b c d|EXPIRE $t 60|SCARD $t|SMEMBERS $t|SMISMEMBER $t a|SRANDMEMBER $t
 ZADD $z 1 a 2 b 3 c|EXPIRE $z 60|ZCARD $z|ZCOUNT $z 0 9|ZRANGE $z 0 9|ZRANGEBYSCORE $z 0 9|ZREVRANGE $z 0 9|ZREVRANGEBYSCORE $z 9 0|ZSCORE $z b|ZRANDMEMBER $z|ZSCAN $z 0
 ZPOPMIN $z|ZREM $z b|ZREMRANGEBYSCORE $z 0 9
 LPUSH $l a|EXPIRE $l 60|RPUSH $l b c|LLEN $l|LPOP $l|LINDEX $l 0|LRANGE $l 0 9|LTRIM $l 0 9
-XADD $x 1-1 a 1|EXPIRE $x 60|XADD $x * a 1|XDEL $x 1-1|XRANGE $x - +
+XADD $x 1-1 a 1|EXPIRE $x 60|XADD $x * a 1|XDEL $x 1-1|XRANGE $x - +|XREVRANGE $x + -
 UNLINK $n $h $t|DEL $s $l $x`;
 
 export const needed = examples.trim().split(/[\n|]/);

@@ -23,7 +23,8 @@ export async function noteMinute(db: Db, kind: Kind, id: string, atMs: number): 
   const base = kind === 'client' ? clientBase(prefix, id) : global.accountCalls(id);
   const key = nodes.isCluster ? global.auditMinutesBeside(tagBeside(base)) : global.auditMinutes;
   const minutes = new Set([atMs - apartMs, atMs + apartMs].map(minuteOf));
-  await db.redis.zadd(key, ...[...minutes].flatMap((minute) => [minute, `${kind} ${id} ${minute}`]));
+  const members = [...minutes].flatMap((minute) => [minute, `${kind} ${id} ${minute}`]);
+  await Promise.all([db.redis.zadd(key, ...members), db.redis.pexpire(key, keptMs)]);
 }
 
 /** Returns whether what was noted at one time finds an entry of another. */
