@@ -87,8 +87,8 @@ const inTurn = oneAfterAnother();
 const weekMs = 7 * 86_400_000;
 /** Of JavaScript's dates. */
 const latestMs = 8.64e15;
-/** A page looks at so many minutes of accounts and clients at most. */
-const marksPerPage = 20_000;
+/** A page takes so many commands of Redis at most, and those of its last span. */
+const costOfPage = 20_000;
 
 /** Returns whose entries may name an account or a client; undefined for any other text. */
 async function spanOf(db: Db, time: Pick<Span, 'fromMs' | 'toMs'>, of: string): Promise<Span | undefined> {
@@ -96,7 +96,7 @@ async function spanOf(db: Db, time: Pick<Span, 'fromMs' | 'toMs'>, of: string): 
   const accountId = client?.accountId ?? of;
   if (client === undefined && (await getAccount(db, accountId)) === undefined) return;
   const others = client ? await db.redis.smembers(db.client(of).callers) : [];
-  return { ...time, accounts: [accountId, ...others], clients: [of] };
+  return { ...time, accounts: [accountId, ...others], clients: [of], cost: 0 };
 }
 
 type Entry = ReturnType<typeof presentCall | typeof presentStateChange | typeof presentChange>;
@@ -114,7 +114,7 @@ async function readSpans(
   { limit, isNewest = false }: Page,
 ): Promise<{ found: Entry[]; readMs: number }> {
   const parts: Entry[][] = [];
-  let [looked, matching] = [0, 0];
+  let [cost, matching] = [0, 0];
   let readMs = isNewest ? 0 : Number.POSITIVE_INFINITY;
   for await (const span of spans) {
     const entries: Entry[] = [];
@@ -125,9 +125,9 @@ async function readSpans(
       }
     parts.push(entries);
     matching += entries.length;
-    looked += span.accounts.length + span.clients.length;
+    cost += span.cost;
     readMs = isNewest ? span.fromMs : span.toMs;
-    if (matching > limit || (looked > marksPerPage && limit < unlimited.limit)) break;
+    if (matching > limit || (cost > costOfPage && limit < unlimited.limit)) break;
   }
   return { found: (isNewest ? parts.reverse() : parts).flat(), readMs };
 }

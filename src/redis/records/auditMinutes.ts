@@ -47,6 +47,8 @@ export interface Span {
   /** Those that have entries in this time, and maybe some that have none. */
   accounts: string[];
   clients: string[];
+  /** About how many commands of Redis it takes to find and to read it. */
+  cost: number;
 }
 
 /** Cuts a time into spans that take about as long to read each, from its end on if `isNewest`. @throws errors of Redis */
@@ -68,6 +70,7 @@ export async function* spansOf(
       toMs: Math.min(toMs, msOf(last + 1) - 1),
       accounts: of('account'),
       clients: of('client'),
+      cost: found.length + 2 * marks.length,
     };
     [from, to] = isNewest ? [from, border - 1] : [border + 1, to];
   }
