@@ -126,8 +126,8 @@ export function globalKeys(prefix: string) {
     audit: `${prefix}audit`,
     auditOf: (who: string) => `${prefix}audit-of:{${prefix}audit}:${who}`,
     auditDayOf: (who: string) => `${prefix}audit-day:{${prefix}audit}:${who}`,
-    // Sorted set, in a cluster in parts: `<minute>:<c or a>:<client token or account id>` by the minute in which the audit has an entry
-    // of that client's state or that account's calls (auditMinutes.ts).
+    // Sorted set, in a cluster in parts: `account <id> <minute>` and `client <token> <minute>` by the minute, of each in which the audit
+    // has calls of that account or changes of that client's state (auditMinutes.ts).
     auditMinutes: `${prefix}audit-minutes`,
     auditMinutesBeside: (tag: string) => `${prefix}audit-minutes:{${tag}}`,
     sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at
