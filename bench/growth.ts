@@ -5,6 +5,7 @@
 import { Command } from 'commander';
 import { Pool } from 'undici';
 import { newAccountId, newClientToken } from '../src/ids.js';
+import { noteMinute } from '../src/redis/records/auditMinutes.js';
 import { createOperatorToken, personSessions } from '../src/redis/records/operatorAccess.js';
 import { monotonicMs, readUsages } from './processUsage.js';
 import { table } from './report.js';
@@ -46,16 +47,16 @@ async function run(named: string[], { accounts, sites }: Options): Promise<void>
 const hourMs = 3_600_000;
 const nameOf = (i: number) => `Customer ${i.toString().padStart(6, '0')}`;
 
-/** Writes accounts `from` to `to`, each with sites that have a URL, and one call in the audit, all over the last hour. Nothing listens there, and nothing is sent. */
-async function grow(
-  { db: { redis, global, client } }: Stack,
-  from: number,
-  to: number,
-  sites: number,
-): Promise<void> {
+/**
+ * Writes accounts `from` to `to`, each with sites that have a URL, and one call in the audit, all over the last hour. Nothing listens
+ * there, and nothing is sent.
+ */
+async function grow({ db }: Stack, from: number, to: number, sites: number): Promise<void> {
+  const { redis, global, client } = db;
   const at = Date.now();
   for (let step = from; step < to; step += 500) {
     const commands = redis.pipeline();
+    const notes: Promise<void>[] = [];
     for (let i = step; i < Math.min(to, step + 500); i++) {
       const [account, name] = [newAccountId(), nameOf(i)];
       commands.hset(global.account(account), {
@@ -74,9 +75,8 @@ async function grow(
         about: {},
       };
       const calledAt = at - Math.floor((hourMs * i) / to);
-      const minute = Math.floor(calledAt / 60_000);
       commands.xadd(global.accountCalls(account), calledAt, 'call', JSON.stringify(call));
-      commands.zadd(global.auditMinutes, minute, `account ${account} ${minute}`);
+      notes.push(noteMinute(db, 'account', account, calledAt));
       for (let n = 0; n < sites; n++) {
         const [token, site] = [newClientToken(), `Site ${i}-${n}`];
         commands.hset(client(token).client, { account_id: account, name: site });
@@ -89,6 +89,7 @@ async function grow(
         commands.hset(global.clientIndex, token, `${site}\n127.0.0.1:9`);
       }
     }
+    await Promise.all(notes);
     const [failed] = ((await commands.exec()) ?? []).filter(([err]) => err !== null);
     if (failed) throw failed[0];
   }

@@ -42,27 +42,23 @@ describe('audit of everybody', () => {
   const [minuteMs, hourMs] = [60_000, 3_600_000];
   const start = Math.floor(Date.UTC(2026, 0, 15) / hourMs) * hourMs;
 
-  /** Writes entries of all three kinds at these times, as they stand in Redis, and returns their times. */
+  /** Writes entries of all three kinds at these times, as they stand in Redis. */
   async function write(times: readonly number[]): Promise<void> {
     const { accountCalls, audit: changes } = db.global;
     for (const [i, at] of times.entries()) {
       const [accountId, clientToken] = [ids[i % ids.length] ?? '', tokens[i % tokens.length] ?? ''];
-      if (i % 3 === 0) await noteMinute(db, 'account', accountId, at);
-      if (i % 3 === 0)
-        await db.redis.xadd(
-          accountCalls(accountId),
-          `${at}-${i}`,
-          'call',
-          JSON.stringify({ ...call, what: `${i}` }),
-        );
-      if (i % 3 === 1) await noteMinute(db, 'client', clientToken, at);
-      if (i % 3 === 1)
-        await db.redis.lpush(
-          db.client(clientToken).stateChanges,
-          JSON.stringify({ at, from: 'active', to: 'failing', why: `${i}`, by: 'service' }),
-        );
-      const change = ['who', 'Ada', 'what', `${i}`, 'target', 'x', 'before', 'null', 'after', 'null'];
-      if (i % 3 === 2) await db.redis.xadd(changes, `${at}-${i}`, ...change);
+      if (i % 3 === 0) {
+        await noteMinute(db, 'account', accountId, at);
+        const entry = JSON.stringify({ ...call, what: `${i}` });
+        await db.redis.xadd(accountCalls(accountId), `${at}-${i}`, 'call', entry);
+      } else if (i % 3 === 1) {
+        await noteMinute(db, 'client', clientToken, at);
+        const change = { at, from: 'active', to: 'failing', why: `${i}`, by: 'service' };
+        await db.redis.lpush(db.client(clientToken).stateChanges, JSON.stringify(change));
+      } else {
+        const change = ['who', 'Ada', 'what', `${i}`, 'target', 'x', 'before', 'null', 'after', 'null'];
+        await db.redis.xadd(changes, `${at}-${i}`, ...change);
+      }
     }
   }
 

@@ -163,10 +163,13 @@ export async function readStateChanges(db: Db, clientToken: string): Promise<Sta
 const changesIn = (clientToken: string, lines: string[]): StateChange[] =>
   lines.map((line) => ({ clientToken, ...JSON.parse(line) }));
 
-/** Notes a client's changes since a time (ms) for audits of everybody: the process that reports one may end before it has noted it. */
+/**
+ * Notes a client's changes since a time (ms) for audits of everybody, which show no operator's: the process that reports one may end
+ * before it has noted it.
+ */
 export async function noteStateChanges(db: Db, clientToken: string, since: number): Promise<void> {
-  for (const { at } of await readStateChanges(db, clientToken))
-    if (at >= since) await noteMinute(db, 'client', clientToken, at);
+  for (const { at, by } of await readStateChanges(db, clientToken))
+    if (at >= since && by !== 'operator') await noteMinute(db, 'client', clientToken, at);
 }
 
 /** Logs, counts and notes a change of a registration's state. A suspension is logged as an error, because somebody must act. */
