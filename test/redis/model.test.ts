@@ -821,6 +821,11 @@ async function standingsAgree(model: Model): Promise<void> {
   // What is due has been due since some time in the past.
   const reason = owed > 0 ? next.reason : undefined;
   if (reason === 'due' && catchUpUntil === undefined) assert.ok(catchUpLateMs >= 0, 'the sweep sees it');
+  if (nextAttemptAt !== undefined)
+    assert.ok(
+      -catchUpLateMs <= Math.max(nextAttemptAt - now, 0) + minute,
+      `${reason}: the sweep sees in ${catchUpLateMs} ms what is due in ${nextAttemptAt - now} ms`,
+    );
   assert.deepEqual([waitingReason, nextAttemptAt], [reason, next.at && Math.max(next.at, now)]);
   await lossIsFound(model, pick(model.accepted, now));
 }
@@ -1035,6 +1040,7 @@ describe('known and owed, in every interleaving', () => {
     });
   }).timeout(600_000);
 
+  const sameEvent: Events = ({ client }) => [client.event(event('a', '1'))];
   const newEvent: Events = ({ client, accepted }) => [client.event({ platformId: `vid-${accepted.length}` })];
   const event = (platformId: string, segment: string) =>
     ({ platformId, segments: [segment], priority: 'live', notify: true }) as const;
@@ -1046,7 +1052,7 @@ describe('known and owed, in every interleaving', () => {
   const takesOne = [arrives(0, newEvent, 'an event'), acts(0, 16, 'answered')];
   const sent = claimOf(2, event('a', '1'));
   const timesOut = acts(0, 16, 'unanswered');
-  const reset = operator.filter((one) => String(one) === 'reset');
+  const acted = (name: string) => operator.filter((one) => String(one) === name);
   for (const [what, steps] of [
     [
       'a hand sends nothing twice after a pause of its process',
@@ -1118,6 +1124,13 @@ describe('known and owed, in every interleaving', () => {
       ],
     ],
     [
+      'what is set right later than the time that it was owed since says when it was owed, too',
+      [
+        ...[setAhead(hour), claimOf(0, ...['a', 'b', 'c', 'd', 'e'].map((asset) => event(asset, '1')))],
+        ...[setAhead(700), takesNone, cancel(4), cancel(3), pass(2 * hour), takesNone],
+      ],
+    ],
+    [
       'an alarm that is set after a plan of another clock is kept',
       [
         ...[loseClaim(newEvent, 'an event without a workflow'), claimAgain(0), turned()],
@@ -1126,8 +1139,37 @@ describe('known and owed, in every interleaving', () => {
       ],
     ],
     [
+      'a hold that ends is seen by the sweep, also where the endpoint fails',
+      [
+        claimOf(64, ...['a', 'b', 'c', 'd', 'e'].map((asset) => event(asset, '1'))),
+        turned([0, 'fail'], [1, 'fail'], [2, 'fail'], [3, 'fail'], [4, 'fail']),
+        ...[...acted('hold'), pass(hour), plan(0), pass(minute), ...acted('end the hold')],
+      ],
+    ],
+    [
+      'a client of notices is sent one again that was not needed when it was claimed again',
+      [
+        ...[
+          loseClaim(sameEvent, 'an event without a workflow'),
+          claim(sameEvent, 'another', { most: 1, isLost: false }),
+        ],
+        ...[claimAgain(0), turned([0, 'ok']), sendAgain(1), turned([0, 'ok'])],
+      ],
+    ],
+    [
+      'a client of notices has not heard of one that failed and is sent again',
+      [sent, turned([0, 'fail']), pass(2 * day), plan(0), sendAgain(0)],
+    ],
+    [
       'a client of notices has nothing to replay, whatever it was to get without a URL',
-      [sent, turned([0, 'ok']), ...reset, claimOf(2, event('a', '2')), register('register', true), replay],
+      [
+        sent,
+        turned([0, 'ok']),
+        ...acted('reset'),
+        claimOf(2, event('a', '2')),
+        register('register', true),
+        replay,
+      ],
     ],
   ] as const) {
     const limits = { maxInFlight: 5, perSecond: 0, drainPerSecond: 200 };

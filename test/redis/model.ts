@@ -308,7 +308,7 @@ export class Model {
     const { platformId: asset, notificationId: id, segments, acceptedAt } = event;
     const { claim: claimed, last: by, segments: known } = this.knownOf(asset);
     if (this.facts.notifications.has(id) || by === id) return this.found(id);
-    const never = { asset, acceptedAt, claim: 0, live: false, timed: false, failures: 0 };
+    const never = { asset, acceptedAt, claim: 0, live: false, timed: false, failures: 0, body: event.body };
     if (this.facts.deleted) {
       this.facts.notifications.set(id, {
         ...never,
@@ -459,6 +459,8 @@ export class Model {
     const notification = this.notification(id);
     const reset = { by: undefined, reason: undefined, timed: false, failures: 0, failingSince: undefined };
     if (notification.state !== 'delivered') this.setFates(notification.asset, 'cancelled', 'open', id);
+    if (this.limits.isOfNotices && notification.state === 'failed')
+      this.setFates(notification.asset, 'failed', 'open', id);
     Object.assign(notification, reset, { state: 'waiting', again: true });
     this.owe(notification.asset, id, isLive);
   }

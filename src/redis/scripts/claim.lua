@@ -52,7 +52,9 @@ local function claim_again(e, claimed, last, segments, new)
   local state = state_of(e.id)
   if state or last == e.id_bytes then return claimed_before(e, claimed, state) end
   local function end_unclaimed(as, by, reason)
-    close(e.id, {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}, as, by, reason)
+    local fields = {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}
+    if e.body then add(fields, 'body', e.body) end
+    close(e.id, fields, as, by, reason)
   end
   if limits().is_deleted then
     -- The deletion cancels owed notifications; an unclaimed event ends here.

@@ -130,7 +130,10 @@ local function pull_forward()
     for i = 1, #ahead, 2 do redis.call('ZADD', base .. 'owed-since', since_set_right(tonumber(ahead[i + 1])), ahead[i]) end
     if #ahead == 2 * PULLED_AT_ONCE then reached = now + 1 end
   end
-  if reached > 0 then note('pull_below', reached) else change('HDEL', E, 'pull_below') end
+  if reached > 0 then return note('pull_below', reached) end
+  change('HDEL', E, 'pull_below')
+  -- Nothing is noted ahead of the present any more.
+  if number('ahead_until') > now then change('HSET', E, 'ahead_until', now) end
 end
 -- Starts again with another URL, or with none: verdicts of an older URL no longer count, and what waits is due.
 local function new_url(from, why, by)

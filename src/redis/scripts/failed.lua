@@ -9,14 +9,14 @@ entry('trimFailed', function(_, ARGV)
   for _, asset in ipairs(old) do drop_failed(asset) end
   return #old
 end)
--- Notes that the notification of an asset has failed, and owes the notice of that: at most one waits. The notifications of clients of
--- notices, which have a body, are not kept.
+-- Notes that the notification of an asset has failed, and owes the notice of that: at most one waits. Of the notifications of clients of
+-- notices, which have a body, the record alone says since when they have not arrived.
 local function note_failed(asset, id, entry_before, reason)
   local accepted_at, event, body, updated_at = unpack(redis.call('HMGET', record(id), 'accepted_at', 'event', 'body', 'updated_at'))
-  if body then return end
+  local first = first_time(entry_before.since)
+  if body then return redis.call('HSET', record(id), 'since', first) end
   accepted_at = accepted_at or now
-  local packed = string.format('%s %s %s %d %d %s %s', id, reason, entry_before.lane, accepted_at, first_time(entry_before.since),
-    updated_at or accepted_at, event or '')
+  local packed = string.format('%s %s %s %d %d %s %s', id, reason, entry_before.lane, accepted_at, first, updated_at or accepted_at, event or '')
   count('failed', redis.call('HSET', base .. 'failed', asset, packed))
   redis.call('ZADD', base .. 'failed-at', now, asset)
   local waiting_notice = field('failed_notice')

@@ -17,7 +17,7 @@ local function set_right()
     local not_before = math.min(h.not_before, now + number('retry_after'))
     change('HSET', E, 'set_right_by', math.max(newest - now, 0), 'not_before', not_before, 'leases_end', 0,
       'probe_at', math.min(h.probe_at, now), 'recovered_at', h.recovered_at, 'clock_at', math.min(number('clock_at'), now),
-      'again_at', math.min(number('again_at'), now), 'ahead_until', math.min(number('ahead_until'), now))
+      'again_at', math.min(number('again_at'), now), 'ahead_until', math.min(number('ahead_until'), math.max(now, newest)))
     change('HDEL', E, 'catch_up_until', 'planned_at', 'woken_at')
     for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
       local f = flight_of(asset)
@@ -29,7 +29,7 @@ local function set_right()
   elseif now < h.clock_seen + CLOCK_SEEN_MS and ahead <= CLOCK_SEEN_MS then return end
   note('clock_seen', now, 'turned', math.max(h.turned, turned))
   if ahead > CLOCK_SEEN_MS then
-    change('HSET', E, 'ahead_until', now + CLOCK_SEEN_MS, 'ahead_by', math.max(number('ahead_by'), ahead))
+    change('HSET', E, 'ahead_until', math.max(number('ahead_until'), now + CLOCK_SEEN_MS), 'ahead_by', math.max(number('ahead_by'), ahead))
   end
   health().is_turned = false
 end
