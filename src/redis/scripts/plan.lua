@@ -86,8 +86,8 @@ entry('endpoint', function(_, ARGV)
     local due = earliest_due('-inf')
     -- Before these times a rate allowed nothing.
     local drain_at = due < h.recovered_at and h.drain_at or 0
-    since = math.max(due, math.min(h.recovered_at, now), h.not_before, noted(math.max(h.rate_at, drain_at), 0))
-    if h.state == 'failing' then since = math.max(h.probe_at, h.not_before) end
+    local may_at = h.state == 'failing' and h.probe_at or math.max(due, noted(math.max(h.rate_at, drain_at), 0))
+    since = math.max(may_at, math.min(h.recovered_at, now), h.not_before)
   end
   -- An asset in flight is due when its lease ends: the process that holds it may have died.
   local first_end = leases()
