@@ -3,6 +3,7 @@
  * Its doors (a call, a command, a form) parse the input, say who acts, show what their own schema names, and choose the words.
  */
 import type { Config } from '../config.js';
+import { unavailable } from '../http/apiError.js';
 import type { Logger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
 import { originOf } from '../outgoing/target.js';
@@ -11,6 +12,7 @@ import type { Recording } from '../redis/records/audit.js';
 import type { StateChange } from '../redis/records/endpoint.js';
 import type { Role } from '../redis/records/operatorAccess.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
+import { isPast, momentIn } from '../times.js';
 import type { Subject } from './subjects.js';
 
 /** Who may carry out an act; absent: nobody of that kind. */
@@ -99,6 +101,9 @@ export interface Act<Input, Answer> {
 /** Counts the act, and records it: `Actor.admit`. */
 export type Admit = (entry: Partial<Entry>, counting?: Counting) => Promise<void>;
 
+/** A process that stands still for longer within an act changes nothing more: its caller may have made another change by then. */
+const longestPauseMs = 120_000;
+
 /** Declares an act: nobody carries it out who may not, whichever door is used. */
 export function act<Input extends object, Answer>(
   title: string,
@@ -107,8 +112,14 @@ export function act<Input extends object, Answer>(
 ): Act<Input, Answer> {
   const permitted = async (actor: Actor, input: Input): Promise<Answer> => {
     const { client } = input as { client?: Subject };
+    let ends = momentIn(longestPauseMs);
     await actor.permit(may, client);
-    return carryOut(actor, input, admitted(actor, title, client));
+    const change: Actor['change'] = async (write) => {
+      if (isPast(ends)) throw unavailable('the process stood still');
+      ends = momentIn(longestPauseMs);
+      return actor.change(write);
+    };
+    return carryOut({ ...actor, change }, input, admitted(actor, title, client));
   };
   return Object.assign(permitted, { title, may });
 }

@@ -111,7 +111,8 @@ export function createOperator(own: Own, why?: string): Operator {
     },
     async wake(clientToken) {
       try {
-        if ((await getEndpoint(await db(), clientToken)).owed === 0) return true;
+        const { owed, replay } = await getEndpoint(await db(), clientToken);
+        if (owed === 0 && !replay?.runs) return true;
         const { createCatchUps } = await import('../temporal/catchUps.js');
         const deps = { temporal: await temporal(), db: await db(), taskQueue: config().TASK_QUEUE, log };
         if ((await createCatchUps(deps).alarm(clientToken)) === 'failed')

@@ -1,4 +1,3 @@
-import type { Db } from '../redis/connection/db.js';
 import {
   adoptIndex,
   announceChange,
@@ -7,11 +6,10 @@ import {
   stoppedClients,
 } from '../redis/owed/owedClients.js';
 import { waits } from '../redis/owed/waitReasons.js';
-import { getAccount } from '../redis/records/accounts.js';
 import { noteOwed } from '../redis/records/attemptHistory.js';
 import { getClient } from '../redis/records/clients.js';
 import { noteCounts } from '../redis/records/counts.js';
-import { type Endpoint, getEndpoint, holdOf, isAmiss, setHeld } from '../redis/records/endpoint.js';
+import { type Endpoint, getEndpoint, isAmiss } from '../redis/records/endpoint.js';
 import type { SweepRound } from './sweepRound.js';
 
 /** The process that sends, or catch-up, may be this late. */
@@ -32,14 +30,9 @@ export interface Swept {
  * the client is owed. A client that is owed nothing leaves the index. A stopped client is set aside until its catch-up should have looked:
  * nothing can be sent to it before it is announced.
  * @param counts gets the progress
- * @param how.repairsHolds also holds or lets go clients whose account was only partly disabled or enabled
- * @param how.steadyMs for how long Redis' clock has shown no jump
+ * @param steadyMs for how long Redis' clock has shown no jump
  */
-export async function wakeLateCatchUps(
-  round: SweepRound,
-  counts: Swept,
-  { repairsHolds, steadyMs }: { repairsHolds: boolean; steadyMs: number },
-): Promise<void> {
+export async function wakeLateCatchUps(round: SweepRound, counts: Swept, steadyMs: number): Promise<void> {
   const { db, catchUps } = round.deps;
   const none = {
     owed: 0,
@@ -54,7 +47,6 @@ export async function wakeLateCatchUps(
   const failingAccounts = new Set<string | undefined>();
   const look = async (clientToken: string, wasAside: boolean) => {
     const endpoint = await getEndpoint(db, clientToken);
-    if (repairsHolds) await repairHold(db, clientToken, endpoint);
     if (!endpoint.isConsistent)
       round.noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
     if (endpoint.owed === 0 && !endpoint.replay?.runs) {
@@ -87,17 +79,10 @@ export async function wakeLateCatchUps(
   await Promise.all([noteCounts(db, 'counted', counted), noteOwed(db, sum.owed)]).catch(round.noteAway);
 }
 
-/** Nothing can be sent before a change that announces the client, and its catch-up is known to run. A hold may have to be repaired. */
-function isStopped({ waitingReason, inFlight, held, catchUpLateMs }: Endpoint): boolean {
+/** Nothing can be sent before a change that announces the client, and its catch-up is known to run. */
+function isStopped({ waitingReason, inFlight, catchUpLateMs }: Endpoint): boolean {
   const endsBy = waitingReason && waits[waitingReason].endsBy;
-  return endsBy === 'change' && inFlight === 0 && !held && catchUpLateMs < 0;
-}
-
-async function repairHold(db: Db, clientToken: string, { held, accountPaused }: Endpoint): Promise<void> {
-  const client = await getClient(db, clientToken);
-  const account = client && (await getAccount(db, client.accountId));
-  const hold = account && holdOf(account);
-  if (hold !== undefined && hold !== (accountPaused ? 'paused' : held)) await setHeld(db, clientToken, hold);
+  return endsBy === 'change' && inFlight === 0 && catchUpLateMs < 0;
 }
 
 type Sum = Omit<NonNullable<Parameters<typeof noteCounts<'counted'>>[2]>, 'failingAccounts'>;

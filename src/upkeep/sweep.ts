@@ -1,5 +1,6 @@
 /** Finds work that was left behind. Each job leaves out the part of Redis that does not answer. */
 import { witnessClocks } from '../redis/connection/clocks.js';
+import { settleAccounts } from '../redis/records/accounts.js';
 import { dropOldMinutes } from '../redis/records/auditMinutes.js';
 import { countEndpoints, noteCounts, readCounts } from '../redis/records/counts.js';
 import { continueDeletion, deletionsUnderWay } from '../redis/records/deletion.js';
@@ -9,7 +10,7 @@ import { type SweepDeps, SweepRound } from './sweepRound.js';
 
 /** Sweeps follow each other within this time, unless Redis' clock was set or no worker ran. */
 const steadyWithinMs = 120_000;
-/** Endpoints, holds and notices of all clients are looked at this seldom. */
+/** Endpoints and notices of all clients are looked at this seldom. */
 const allEveryMs = 60_000;
 /** Endpoints of all clients are counted within this time. */
 const longestCountMs = 600_000;
@@ -29,7 +30,8 @@ export async function runSweep(deps: SweepDeps, counts: Swept = { looked: 0, wok
   const { ageMs = Infinity, steadyMs: steadyBeforeMs = 0 } = before?.ended ?? {};
   const steadyMs = ageMs < steadyWithinMs ? steadyBeforeMs + ageMs : 0;
   const looksAtAll = before?.endpoints === undefined || before.endpoints.ageMs >= allEveryMs;
-  await wakeLateCatchUps(round, counts, { repairsHolds: looksAtAll, steadyMs });
+  await settleAccounts(db).catch(round.noteAway);
+  await wakeLateCatchUps(round, counts, steadyMs);
   // What changed while the last one counted is looked at again.
   const since = (before?.endpoints?.atMs ?? 0) - longestCountMs;
   if (looksAtAll) await claimLeftNotices(round, since).catch(round.noteAway);

@@ -5,6 +5,7 @@ import { join, relative } from 'node:path';
 import { z } from 'zod';
 import { setScopes } from '../../src/acts/accounts.js';
 import type { Act, Actor } from '../../src/acts/act.js';
+import { setBounds } from '../../src/acts/clients.js';
 import { change, reset } from '../../src/acts/registrations.js';
 import { rotate } from '../../src/acts/secrets.js';
 import { replay } from '../../src/acts/sendAgain.js';
@@ -176,6 +177,27 @@ describe('an act', () => {
       counts.push((await replay(actor, { client, since })).count);
     }
     assert.deepEqual(counts, [1, 0, 0, 0]);
+  });
+
+  it('changes nothing where its process stood still: another call may have made another change by then', async () => {
+    const customer = await newCustomer(h);
+    const client = await getClient(h.db, customer.client_token);
+    assert.ok(client);
+    const set = (quiet_seconds: number, stoodMs = 0) => {
+      const real = Date.now;
+      const actor: Actor = {
+        ...operator('admin'),
+        admit: async () => {
+          Date.now = () => real() + stoodMs;
+        },
+      };
+      return setBounds(actor, { client, quiet_seconds }).finally(() => {
+        Date.now = real;
+      });
+    };
+    await set(5);
+    await assert.rejects(set(7, 121_000), { code: 'temporarily_unavailable' });
+    assert.equal((await getClient(h.db, customer.client_token))?.quietSeconds, 5);
   });
 
   it('rotates a secret and claims the notice of it at once, also by an operator', async () => {

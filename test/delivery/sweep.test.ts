@@ -5,6 +5,7 @@ import { Hands } from '../../src/delivery/hands.js';
 import { rangeTags } from '../../src/redis/connection/keys.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
+import { beginReplay } from '../../src/redis/notifications/replay.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
 import { announceClaims, indexedClients } from '../../src/redis/owed/owedClients.js';
 import { recordChange } from '../../src/redis/records/audit.js';
@@ -186,6 +187,27 @@ describe('What nothing works on', () => {
     assert.equal((await sweep()).woken, 1);
     await h.startWorker();
     await h.noneOwed(client);
+  });
+
+  it('is to be replayed, by a process that ended before its first step', async () => {
+    const { h, receiver, client } = scene;
+    await h.publish({ client, asset: 'a' });
+    await h.noneOwed(client);
+    await until('no catch-up runs', async () => (await h.endpoint(client)).catchUpUntil === undefined);
+    const before = receiver.received.length;
+    await announceClaims(h.db, client);
+    const call = (...[name, args]: [string, string[]]) =>
+      args[0]?.startsWith('replaySome')
+        ? Promise.reject(new Error('the process has ended'))
+        : h.db.redis.call(name, args);
+    const redis = Object.assign(Object.create(h.db.redis), { call });
+    await assert.rejects(
+      beginReplay({ ...h.db, redis }, client, { since: Date.now() - 60_000 }),
+      /has ended/,
+    );
+    h.skip(10_000);
+    assert.equal((await sweep()).woken, 1);
+    await until('it is sent again', () => receiver.received.length > before);
   });
 
   it('was taken by a process that was killed: it is sent again once its lease has ended', async () => {

@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { findAccessToken } from '../../src/redis/records/accessTokens.js';
-import { createAccount, setStopped } from '../../src/redis/records/accounts.js';
+import { createAccount, setScopes, setStopped, settleAccounts } from '../../src/redis/records/accounts.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import { getRegistration } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { mintToken } from '../api/credentials.js';
 import { keysMatching } from '../keysMatching.js';
 import { forSuite } from '../servers.js';
@@ -112,6 +115,34 @@ describe('operator: account', () => {
       await setStopped({ ...cli.db, redis }, account_id, 'disabled', !disabled);
       assert.equal((await getEndpoint(cli.db, site)).held, disabled);
     });
+
+  it('is ended by the sweep, a minute later, where a change of it was cut off before its clients followed', async () => {
+    const { account_id } = await cli.json('account', 'create', '--name', 'C', '--scope', 'enrichments');
+    const site = await registeredClient(cli, account_id, 'CUT-OFF', 'http://127.0.0.1:4999/hook');
+    await setNoticesUrl(cli.db, createSecretBox(undefined), account_id, 'http://127.0.0.1:4999/notices');
+    const call = () => Promise.reject(new Error('cut off'));
+    const cut = async (change: typeof setStopped | typeof setScopes, ...args: unknown[]) => {
+      const redis = Object.create(cli.db.redis);
+      redis.call = (...given: [string, string[]]) =>
+        /stopEndpoint|cancelOwed/.test(given[1]?.[0] ?? '') ? call() : cli.db.redis.call(...given);
+      await assert.rejects(
+        (change as CallableFunction)({ ...cli.db, redis }, account_id, ...args),
+        /cut off/,
+      );
+    };
+    const settle = (afterMs: number) => settleAccounts({ ...cli.db, clockOffsetMs: () => afterMs });
+    const stands = async () => [
+      (await getEndpoint(cli.db, site)).held,
+      (await getRegistration(cli.db, 'notices:platform')) !== undefined,
+    ];
+    await cut(setStopped, 'disabled', true);
+    await cut(setScopes, ['push_notifications']);
+    await settle(30_000);
+    assert.deepEqual(await stands(), [false, true], 'it may be under way');
+    await settle(61_000);
+    assert.deepEqual(await stands(), [true, false]);
+    assert.equal(await cli.db.redis.zcard(cli.db.global.changedAccounts), 0);
+  });
 
   it('enable ID says once that no catch-up could be woken, however many clients are owed something', async () => {
     const { account_id } = await cli.json('account', 'create', '--name', 'E');

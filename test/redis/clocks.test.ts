@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readSteps, witnessClocks } from '../../src/redis/connection/clocks.js';
 import { cancelNotification, redeliver } from '../../src/redis/notifications/redeliver.js';
+import { recordChange } from '../../src/redis/records/audit.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { forTest } from '../servers.js';
 import { keptLog } from '../service.js';
@@ -98,6 +99,14 @@ describe("Redis' clock", () => {
     client.setAhead(minutesAhead);
     await client.owe('second');
     await backBehind();
+  });
+
+  it('that is years ahead for a moment forgets no change of an operator', async () => {
+    const change = { who: 'Ada', what: 'client set', target: 'N', before: null, after: null };
+    for (let i = 0; i < 250; i++) await recordChange(client.db, change);
+    client.setAhead(1000 * day);
+    await recordChange(client.db, change);
+    assert.equal(await client.db.redis.xlen(client.db.global.audit), 251);
   });
 
   for (const aheadMs of [700, hour])

@@ -1052,6 +1052,7 @@ describe('known and owed, in every interleaving', () => {
   const takesOne = [arrives(0, newEvent, 'an event'), acts(0, 16, 'answered')];
   const sent = claimOf(2, event('a', '1'));
   const timesOut = acts(0, 16, 'unanswered');
+  const waiting = [bound({ quietMs: hour }), claimOf(0, event('a', '1')), pass(minute), plan(0)];
   const acted = (name: string) => operator.filter((one) => String(one) === name);
   for (const [what, steps] of [
     [
@@ -1145,6 +1146,18 @@ describe('known and owed, in every interleaving', () => {
         turned([0, 'fail'], [1, 'fail'], [2, 'fail'], [3, 'fail'], [4, 'fail']),
         ...[...acted('hold'), pass(hour), plan(0), pass(minute), ...acted('end the hold')],
       ],
+    ],
+    [
+      'what is superseded while it waits is seen by the sweep',
+      [...waiting, bound({ quietMs: 0 }), claimOf(0, event('a', '2'))],
+    ],
+    [
+      'what is redelivered while it waits is seen by the sweep',
+      [...waiting, sendAgain(0), sendAgain(0), sendAgain(0)],
+    ],
+    [
+      'what waits no longer for Retry-After is seen by the sweep',
+      [sent, turned([0, 'later']), claimOf(0, event('b', '1')), plan(0), pass(second), ...acted('resume')],
     ],
     [
       'a client of notices is sent one again that was not needed when it was claimed again',

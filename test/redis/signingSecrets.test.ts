@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { setStopped } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { noteNewestKey, secretsKeyFault } from '../../src/redis/records/installation.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import {
   createSigningSecret,
@@ -16,9 +17,33 @@ import { forTest } from '../servers.js';
 import { newDeliveryClient, ok } from './deliveryClient.js';
 
 describe('secrets at rest', () => {
+  const client = forTest(() => newDeliveryClient());
   const older = { id: 'k1', key: randomBytes(32) };
   const newer = { id: 'k2', key: randomBytes(32) };
   const of = 'SITE0042 signing';
+
+  it('are of a key that is known, wherever the change to it is cut off', async () => {
+    const { db } = client;
+    const rotated = [newer, older];
+    for (let left = 0; ; left++) {
+      await noteNewestKey(db, [older]);
+      await db.redis.hset(db.global.installation, 'settings', '{}');
+      let n = left;
+      const counted = (_: object, name: string) => {
+        const command = (db.redis as unknown as Record<string, unknown>)[name];
+        if (typeof command !== 'function') return command;
+        return (...args: unknown[]) =>
+          n-- > 0 ? command.apply(db.redis, args) : Promise.reject(new Error('cut off'));
+      };
+      const redis = new Proxy(db.redis, { get: counted }) as typeof db.redis;
+      const done = await noteNewestKey({ ...db, redis }, rotated).then(
+        () => true,
+        () => false,
+      );
+      assert.equal(await secretsKeyFault(db, rotated), undefined, `after ${left} commands`);
+      if (done) return assert.ok(left > 1);
+    }
+  });
 
   it('cannot be moved to another client, nor from a signing secret to a header', () => {
     const box = createSecretBox([older]);

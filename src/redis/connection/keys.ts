@@ -36,6 +36,7 @@ import { Command } from 'ioredis';
  *   clock_ms, clock_at            the client's clock: ms run so far; since when it runs (0: it is stopped)
  *   catch_up_until                until when catch-up sleeps (absent: none is known to run)
  *   planned_at, woken_at          when catch-up last noted that; when it was first woken since
+ *   hurried_at                    when something was first made due since that plan
  *   retry_after                   for how long (ms) not_before was set
  *   clock_seen, turned            Redis' clock as last noted, once a second; the last step back that is set right (clocks.ts)
  *   set_right_by                  by how much the newest of what waited was ahead then
@@ -83,6 +84,7 @@ export function globalKeys(prefix: string) {
     // Hashes by which lists find (nameIndex.ts): account id -> when it was created, name; client token -> name, host of its URL; by lines.
     accountIndex: `${prefix}account-index`,
     clientIndex: `${prefix}client-index`,
+    changedAccounts: `${prefix}changed-accounts`, // sorted set: by the time of a change that their clients follow, until the sweep has seen to it
     account, // hash, above
     // string: generation and scopes, with a TTL
     accessToken: (accountId: string, sha256: string) => `${beside('access-token', accountId)}:${sha256}`,

@@ -8,7 +8,7 @@ import { mapInPages } from '../../promises.js';
 import type { ScriptArgument } from '../connection/arguments.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
-import { ChangeRefused, getClient, listClients } from './clients.js';
+import { ChangeRefused, type Client, getClient, listClients } from './clients.js';
 import { removeNoticesUrl } from './deletion.js';
 import { holdOf, setHeld } from './endpoint.js';
 import { readIndex } from './nameIndex.js';
@@ -106,7 +106,11 @@ export async function rotateSecret(db: Db, accountId: string, { now = false }: {
  * every token for good. @returns its clients @throws ChangeRefused
  */
 export async function setStopped(db: Db, accountId: string, field: 'disabled' | 'paused', value: boolean) {
-  await changeAccount(db, 'changeAccount', accountId, [field, value ? 1 : 0]);
+  await changeStanding(db, accountId, field, value ? '1' : '0');
+  return await holdClients(db, accountId);
+}
+
+async function holdClients(db: Db, accountId: string): Promise<Client[]> {
   const clients = await listClients(db, accountId);
   // Another operator may have changed it meanwhile.
   for (let held: ReturnType<typeof holdOf> | undefined; ; ) {
@@ -125,11 +129,33 @@ export async function setStopped(db: Db, accountId: string, field: 'disabled' | 
  * @throws ChangeRefused
  */
 export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
-  await changeAccount(db, 'changeAccount', accountId, ['scopes', scopes.join(' ')]);
-  // The account's calls no longer find this client of notices.
+  await changeStanding(db, accountId, 'scopes', scopes.join(' '));
+  await dropFormerNotices(db, accountId, scopes);
+}
+
+/** Removes the URL for notices that the account's calls no longer find. */
+async function dropFormerNotices(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
   const former = noticesClient(scopes.includes(platformScope) ? accountId : 'platform');
   const owner = (await getClient(db, former))?.accountId;
   if (owner === accountId) await removeNoticesUrl(db, former);
+}
+
+/** Changes what other records follow: noted first, because the sweep ends what is cut off. */
+async function changeStanding(db: Db, accountId: string, field: string, value: string): Promise<void> {
+  await db.redis.zadd(db.global.changedAccounts, nowOf(db), accountId);
+  await changeAccount(db, 'changeAccount', accountId, [field, value]);
+}
+
+/** Ends what changes of accounts, made more than a minute ago, may have left undone: a process or a command has ended before. */
+export async function settleAccounts(db: Db): Promise<void> {
+  const { changedAccounts } = db.global;
+  const until = nowOf(db) - 60_000;
+  for (const accountId of await db.redis.zrangebyscore(changedAccounts, '-inf', until)) {
+    await holdClients(db, accountId);
+    const { scopes } = (await getAccount(db, accountId)) ?? {};
+    if (scopes) await dropFormerNotices(db, accountId, scopes);
+  }
+  await db.redis.zremrangebyscore(changedAccounts, '-inf', until);
 }
 
 async function changeAccount(db: Db, script: string, accountId: string, args: ScriptArgument[]) {

@@ -44,12 +44,12 @@ export async function createClient(
     db.redis.sadd(db.global.accountClients(wanted.accountId), clientToken),
     db.redis.hsetnx(db.global.clientIndex, clientToken, `${wanted.name}\n`),
   ]);
-  // Written last: a repeat completes a client without a name, whose creation was cut off.
-  const isNew = await db.redis.hsetnx(key, 'name', wanted.name);
-  if (isNew === 0 && !wanted.ifAbsent) throw taken();
   const [disabled, paused] = await db.redis.hmget(account, 'disabled', 'paused');
   const hold = holdOf({ disabled: disabled === '1', paused: paused === '1' });
   if (hold) await setHeld(db, clientToken, hold);
+  // Written last: a repeat completes a client without a name, whose creation was cut off.
+  const isNew = await db.redis.hsetnx(key, 'name', wanted.name);
+  if (isNew === 0 && !wanted.ifAbsent) throw taken();
   return { clientToken, accountId: wanted.accountId as AccountId, name: wanted.name };
 }
 

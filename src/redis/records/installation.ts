@@ -70,14 +70,14 @@ export async function secretsKeyFault(db: Db, keys: SecretKeys) {
   return { says, isLasting: false };
 }
 
-/** Notes that the first key encrypts from now on: instead of every other, or of one that is lost. */
+/** Notes that the first key encrypts from now on: instead of every other, or of one that is lost. Cut off, it leaves the others beside it. */
 export async function noteNewestKey(db: Db, keys: SecretKeys, lost?: string): Promise<void> {
-  const box = createSecretBox(keys);
+  const newest = sealedKey(createSecretBox(keys), keys);
+  await write(db, newest);
   const names = await db.redis.hkeys(db.global.installation);
   const isFormer = (name: string) =>
-    lost === undefined ? name.startsWith(keyPrefix) : name === keyPrefix + lost;
+    !(name in newest) && (lost === undefined ? name.startsWith(keyPrefix) : name === keyPrefix + lost);
   for (const name of names.filter(isFormer)) await db.redis.hdel(db.global.installation, name);
-  await write(db, sealedKey(box, keys));
 }
 
 export async function differingSettings(db: Db, config: Config) {

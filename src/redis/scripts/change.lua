@@ -88,6 +88,7 @@ end, {'allow-oom'})
 entry('resumeEndpoint', function(_, ARGV)
   local was, from = health().state, seen()
   change('HDEL', E, 'not_before')
+  hurry()
   if was == 'active' then return 0 end
   if was == 'suspended' then
     -- The past failures no longer count: a failing probe does not suspend it again immediately.
@@ -150,6 +151,7 @@ entry('redeliver', function(_, ARGV)
     current, f, w = owed_by(asset)
   end
   if w then
+    hurry()
     wait(asset, current, w.since, 'L', math.min(first_due('L', '-inf') or now, now) - 1)
     if w.lane == 'B' then redis.call('ZREM', base .. LANES.B, asset) end
     if health().state == 'failing' then change('HSET', E, 'probe_at', now) end

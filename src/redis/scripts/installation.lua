@@ -12,7 +12,7 @@ entry('mark', function(KEYS) return redis.call('SET', KEYS[1], '', 'EX', 60) end
 -- Repeat: records the change once more
 entry('recordChange', function(KEYS, ARGV)
   local kept, kept_ms, most, day_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-  local id = redis.call('XADD', KEYS[1], 'MINID', '~', now - kept_ms, '*', unpack(ARGV, 6))
+  local id = redis.call('XADD', KEYS[1], 'MINID', '~', is_sure() and now - kept_ms or 0, '*', unpack(ARGV, 6))
   local count = most > 0 and redis.call('INCR', KEYS[3])
   if count == 1 then redis.call('PEXPIRE', KEYS[3], day_ms) end
   if count and count <= most then return end

@@ -123,6 +123,13 @@ local function owed_by(asset)
   if f.newer == NOTHING then return nil, f end
   return f.newer or f.id, f
 end
+-- Notes when something was first made due since catch-up's plan, which takes it for due later: a process may end before it sends it, or
+-- wakes catch-up (`endpoint` in plan.lua).
+local function hurry()
+  local at, planned_at = unpack(redis.call('HMGET', E, 'hurried_at', 'planned_at'))
+  at = tonumber(at or '0')
+  if at < tonumber(planned_at or '0') or at > now then note('hurried_at', now) end
+end
 -- Ends an attempt's entry: if its asset is still owed, the asset waits until `due`, or is due in its former order, but no earlier than
 -- its quiet period ends.
 local function wait_again(asset, f, due)
@@ -251,6 +258,7 @@ local function owe(asset, id, lane, quiet_ms)
     if before ~= id then f.newer = id end
     if f.lease > now then write_flight(asset, f) else wait_again(asset, f) end
   else
+    if w and w.due > now and not quiet then hurry() end
     wait(asset, id, since, lane, quiet or math.min(now, since))
     if w and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
   end

@@ -92,11 +92,13 @@ entry('endpoint', function(_, ARGV)
   -- An asset in flight is due when its lease ends: the process that holds it may have died.
   local first_end = leases()
   since = math.min(since, first_end or FAR)
-  -- What was due before catch-up planned, it knows; it looks at the time that it noted. Within one millisecond the change may have come last.
-  local until_at = h.catch_up_until
-  local needed = until_at + AWAKE_MS
-  if until_at == 0 then needed = since == FAR and oldest or since
-  elseif since >= h.planned_at then needed = math.min(needed, since) end
+  -- What was due before catch-up planned, and was not made due since (`hurry`), it knows; it looks at the time that it noted. Within one
+  -- millisecond the change may have come last.
+  local until_at, hurried_at, replays = h.catch_up_until, number('hurried_at'), h.replay_end > 0
+  local needed, unplanned = until_at + AWAKE_MS, since
+  if hurried_at > 0 and (why == 'due' or replays) then unplanned = math.max(why == 'due' and since or 0, hurried_at) end
+  if until_at == 0 then needed = since == FAR and (replays and hurried_at or oldest) or since
+  elseif unplanned >= h.planned_at then needed = math.min(needed, unplanned) end
   -- Whatever was noted before the clock stepped back counts as late.
   if h.is_turned then needed = 0 end
   if since == FAR then since = math.max(until_at, oldest) end

@@ -32,6 +32,7 @@ entry('beginReplay', function(_, ARGV)
   change('HSET', E, 'replay_since', ARGV[2], 'replay_until', till, 'replay_at', ARGV[4], 'replay_end', string.format('%.0f', last),
     'replay_count', 0, 'replay_same', same, 'replay_leaves', ARGV[5])
   change('HDEL', E, 'replay_ended_at')
+  hurry()
   return {'begun', tonumber(ARGV[2]), till}
 end)
 local function end_replay(is_stopped)
