@@ -974,7 +974,8 @@ const anyStep: fc.Arbitrary<Step>[] = [
     },
     { weight: 1, arbitrary: fc.constantFrom(deletion, clear, clear, clear) },
   ),
-  fc.constantFrom(plan(0), plan(15 * second), recover, dismiss, replay, lists, save, lose, outlast),
+  fc.constantFrom(plan(0), plan(15 * second)),
+  fc.constantFrom(recover, dismiss, replay, lists, save, lose, outlast),
   fc.oneof(
     fc.constantFrom(0, leaseMs, minute).map(alarm),
     fc.constantFrom(1, 2, 5).map((maxInFlight) => bound({ maxInFlight })),
@@ -996,6 +997,7 @@ const anyLimits = fc.record<Limits>({
   // Longer than any run: `age` ends the time of an asset's segments.
   keptDays: fc.constantFrom(0, 0, 3650),
   isOfNotices: fc.constantFrom(false, false, false, true),
+  isPatient: fc.boolean(),
 });
 
 describe('known and owed, in every interleaving', () => {
@@ -1016,7 +1018,13 @@ describe('known and owed, in every interleaving', () => {
       drainPerSecond,
       probeScheduleMs: [second, minute],
     };
-    const ends = { retryWindowMs: 10 * second, suspendAfterMs: 2 * minute, suspendMinimumAttempts: 3 };
+    const retries = limits.isPatient && { retryScheduleMs: [10 * minute, hour], retryWindowMs: day };
+    const ends = {
+      retryWindowMs: 10 * second,
+      suspendAfterMs: 2 * minute,
+      suspendMinimumAttempts: 3,
+      ...retries,
+    };
     const client = await newDeliveryClient({ ...own, ...ends, retentionMs: day }, redis.url, startedAt);
     const given = { max_per_second: perSecond, quiet_seconds: quietMs / second };
     await setClient(client.db, client.clientToken, given);

@@ -133,6 +133,8 @@ export interface Limits {
   /** For how long segments are known without an event; 0: for good. */
   keptDays?: number;
   isOfNotices?: boolean;
+  /** Whether its retries come hours later. */
+  isPatient?: boolean;
 }
 
 /** What an event's notification is called after its asset was forgotten. */
