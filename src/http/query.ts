@@ -110,7 +110,7 @@ function mistakeIn(given: Parameters, known: readonly string[]): string {
     return ': they are percent-encoded as a whole: encode each name and each value, but neither = nor &';
   if (names.some((name) => /%[\da-f]{2}/i.test(name))) return ': their names are percent-encoded twice';
   const ours = known.filter((name) => /^\w+$/.test(name)).join('|');
-  const separated = new RegExp(`([;,|?\\s])\\s*(?:${ours})=`);
+  const separated = new RegExp(`([;,|?\\s])\\s{0,8}(?:${ours})=`);
   const [, separator] = values.map((value) => separated.exec(value)).find((found) => found !== null) ?? [];
   if (separator === undefined) return '';
   return `: separate parameters by &, not by ${/\s/.test(separator) ? 'a blank or a line end' : separator}`;

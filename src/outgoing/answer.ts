@@ -54,7 +54,7 @@ function textOf(answer: AnswerReader): string | undefined {
   const codings = answer.valuesOf('content-encoding').join(',').toLowerCase().split(/[ ,]+/).filter(Boolean);
   const bytes = codings.reduceRight<Buffer | undefined>(unpack, answer.excerpt);
   if (bytes === undefined || (bytes.length === 0 && answer.bodyBytes > 0)) return undefined;
-  const [named] = /(?<=charset *= *["']?)[\w-]+/i.exec(String(answer.valuesOf('content-type'))) ?? [];
+  const [, named] = /charset {0,8}= {0,8}["']?([\w-]+)/i.exec(String(answer.valuesOf('content-type'))) ?? [];
   // Its text is written in ASCII, but not as itself.
   if (/utf-?7$/i.test(named ?? '')) return undefined;
   const isPlain = named === undefined && codings.length === 0;

@@ -15,8 +15,9 @@ import { ApiError } from '../../src/http/apiError.js';
 import { formAtMostBytes, requireKnownCharset } from '../../src/http/body.js';
 import { clientAddress } from '../../src/http/clientAddress.js';
 import { parseMultipart } from '../../src/http/multipart.js';
-import { parametersAtMost, parseParameters } from '../../src/http/query.js';
+import { parametersAtMost, parseParameters, readQuery, required } from '../../src/http/query.js';
 import { givenTime } from '../../src/http/schemas.js';
+import { resultOf } from '../../src/outgoing/answer.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';
 import { sessionCookies } from '../../src/web/door.js';
 
@@ -59,6 +60,39 @@ const parserCases: ParserCase[] = [
     '`&&&...`': (bytes) => filled('&', bytes),
     '`url=url=...`': (bytes) => filled('url=', bytes),
   }),
+  ...casesOf(
+    'query with an unknown name',
+    head,
+    (query: string) => readQuery(query, ['of_ours'], new Map()),
+    {
+      blanks: (bytes) => `x=${filled('+', bytes)}`,
+      'line ends': (bytes) => `x=${filled('%0A', bytes)}`,
+      '`?of_ours?of_ours...`': (bytes) => `x=${filled('?of_ours', bytes)}`,
+      '`url=url=...`': (bytes) => `x=${filled('url=', bytes)}`,
+    },
+  ),
+  ...casesOf('form without a field', head, (value: string) => required(new Map([['x', value]]), 'of_ours'), {
+    blanks: (bytes) => filled(' ', bytes),
+    'a long name': (bytes) => filled('of_ours', bytes),
+  }),
+  ...['content-type', 'content-encoding', 'retry-after', 'date'].flatMap((header) =>
+    casesOf(
+      `${header} of a receiver`,
+      2 * head,
+      (value: string) => {
+        const valuesOf = (name: string) => (name === header ? [value] : []);
+        const excerpt = Buffer.from('no');
+        return resultOf({ status: 503, isReused: false, excerpt, bodyBytes: 2, valuesOf } as never);
+      },
+      {
+        blanks: (bytes) => `a${filled(' ', bytes)}b`,
+        '`charset charset ...`': (bytes) => filled('charset ', bytes),
+        'blanks before =': (bytes) => `charset${filled(' ', bytes)}`,
+        codings: (bytes) => filled('x,', bytes),
+        digits: (bytes) => filled('1', bytes),
+      },
+    ),
+  ),
   ...casesOf('time in a query', head, (text) => givenTime('').safeParse(text), {
     parentheses: (bytes) => `2026-01-31${filled('(', bytes)}`,
   }),
