@@ -80,8 +80,7 @@ export async function startDelivering(parts: Parts) {
     /** Ends deliveries; call this after the API and the worker have ended. */
     async close() {
       await hands.close();
-      await history.close();
-      minutes.close();
+      await Promise.all([history.close(), minutes.close()]);
     },
   };
 }

@@ -206,13 +206,20 @@ export function watchEach(
     registers: [registry],
     async collect() {
       const numbers = await read();
-      this.reset();
-      if (numbers === undefined) return;
-      for (const labels of combinations(label))
-        this.set(labels, numbers[Object.values(labels)[0] ?? ''] ?? 0);
+      for (const labels of combinations(label)) {
+        if (numbers === undefined) this.remove(labels);
+        else this.set(labels, numbers[Object.values(labels)[0] ?? ''] ?? 0);
+      }
     },
   });
 }
+
+/** Shows one number, without a label; undefined leaves it out. */
+export const watchNumber = (registry: Registry, name: string, help: string, read: Read<number>): void =>
+  watchEach(registry, name, help, {}, async () => {
+    const value = await read();
+    return value === undefined ? undefined : { '': value };
+  });
 
 function countBy(values: Iterable<string>): Record<string, number> {
   const counts: Record<string, number> = {};
@@ -225,18 +232,4 @@ function combinations(labels: Labels): Record<string, string>[] {
   for (const [name, values] of Object.entries(labels))
     all = all.flatMap((some) => values.map((value) => ({ ...some, [name]: value })));
   return all;
-}
-
-/** Shows one number; undefined leaves it out. */
-export function watchNumber(registry: Registry, name: string, help: string, read: Read<number>): void {
-  new Gauge({
-    name,
-    help,
-    registers: [registry],
-    async collect() {
-      const value = await read();
-      if (value === undefined) this.remove();
-      else this.set(value);
-    },
-  });
 }

@@ -10,7 +10,7 @@ import type { ErrorCode } from '../http/errors.js';
 import type { AccountRate } from '../http/limits.js';
 import { pickerOf } from '../http/picker.js';
 import { formDecoded, type Parameters, type Places, readQuery, required } from '../http/query.js';
-import { clientTokenText } from '../http/schemas.js';
+import { clientTokenText, platformIdText } from '../http/schemas.js';
 import type { Db } from '../redis/connection/db.js';
 import type { AccessToken } from '../redis/records/accessTokens.js';
 import { getAccount, platformScope } from '../redis/records/accounts.js';
@@ -110,10 +110,6 @@ function fieldsOf(schema: unknown): string[] {
 }
 
 export const clientParameter = clientTokenText.describe('The client, a child of the account.');
-
-/** Describes the form of a call that names an asset in its path. @param call that names the asset in its query */
-export const inPathToo = (call: string) =>
-  `As \`${call}\`, which is to be preferred: some gateways decode or refuse an id with \`/\` or \`..\` in a path.`;
 
 /** Says in a call's description which tokens may make the call. */
 const tokens: Record<NonNullable<May['publisher']>, string> = {
@@ -240,6 +236,24 @@ export const clientCall = tokenCall<{ client: Subject }>(
   },
   { query: { client_token: clientParameter }, codes: ['unknown_client'] },
 );
+
+const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
+
+/** Declares a call about an asset twice: the id is in its query, or in its path. */
+export function assetCalls(
+  method: Method,
+  description: string,
+  of: Omit<Description, 'route' | 'description' | 'act'> & {
+    act: Act<{ client: Subject } & z.output<typeof asset>, unknown>;
+  },
+) {
+  const route = `${method} /assets` as const;
+  const inPathToo = `As \`${route}\`, which is to be preferred: some gateways decode or refuse an id with \`/\` or \`..\` in a path.`;
+  return [
+    clientCall({ ...of, route, description, query: asset }),
+    clientCall({ ...of, route: `${route}/{platform_id}`, description: inPathToo, inPath: asset }),
+  ] as const;
+}
 
 export const noticesCall = tokenCall<{ client: Subject }>(
   async (db, { token }) => ({ client: await findNoticesClient(db, token) }),

@@ -21,7 +21,7 @@ import { html, type Piece } from '../web/html.js';
 import { explainedAsset, filtersOf, listedNotifications, pageOfNotification } from '../web/notifications.js';
 import { overview } from '../web/overview.js';
 import { type PageAnswer, table } from '../web/page.js';
-import { bare, given, home, type PageDeps, type Site, type SitePages, tabPage } from '../web/site.js';
+import { bare, both, given, home, type PageDeps, type Site, type SitePages, tabPage } from '../web/site.js';
 import { sitesPart } from '../web/sites.js';
 import { badge, count, operatorReader } from '../web/words.js';
 import { cardsOf } from './forms.js';
@@ -119,21 +119,10 @@ const pages: SitePages<DeskSite> = {
     {
       path: '',
       name: 'Overview',
-      present: async (site, deps) => [
-        await requestsPart(site, deps.db, site.client),
-        await overview(site, deps),
-      ],
+      present: both((site: DeskSite, { db }) => requestsPart(site, db, site.client), overview),
     },
-    {
-      path: '/notifications',
-      name: 'Notifications',
-      present: async (site, deps) => [await listedNotifications(site, deps), resending(site)],
-    },
-    {
-      path: '/asset',
-      name: 'Why was it not sent?',
-      present: async (site, deps) => [await explainedAsset(site, deps), forgetting(site)],
-    },
+    { path: '/notifications', name: 'Notifications', present: both(listedNotifications, resending) },
+    { path: '/asset', name: 'Why was it not sent?', present: both(explainedAsset, forgetting) },
     { path: '/actions', name: 'Change', present: actions },
     {
       path: '/audit',

@@ -32,6 +32,11 @@ export interface Site extends Pick<Visit<unknown>, 'ctx' | 'formToken'> {
 
 export type SitePart<Of extends Site = Site> = (site: Of, deps: PageDeps) => Piece | Promise<Piece>;
 
+/** Shows one part, and another below it. */
+export const both =
+  <Of extends Site>(one: SitePart<Of>, other: SitePart<Of>): SitePart<Of> =>
+  async (site, deps) => [await one(site, deps), await other(site, deps)];
+
 interface Tab<Of extends Site> {
   path: string;
   name: string;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import type { ActivityDeps } from '../../activities/index.js';
 import { Hands } from '../../src/delivery/hands.js';
-import { rangeTags } from '../../src/redis/connection/keys.js';
+import { partsOf } from '../../src/redis/connection/keys.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { beginReplay } from '../../src/redis/notifications/replay.js';
@@ -34,8 +34,7 @@ describe('the sweep', () => {
 
   it('reads every page of a long index', async () => {
     const { redis, global, nodes } = h.db;
-    const [tag = ''] = rangeTags;
-    const index = nodes.isCluster ? global.owedClientsBeside(tag) : global.owedClients;
+    const [index = ''] = partsOf(nodes.isCluster, global.owedClients);
     const names = Array.from({ length: 2_000 }, (_, i) => `gone-${i}`);
     await redis.zadd(index, ...names.flatMap((name) => [0, name]));
     const found = new Set<string>();

@@ -3,6 +3,7 @@ import { newAccountId, newClientToken } from '../../src/ids.js';
 import { audit } from '../../src/operator/audit.js';
 import type { Operator, Page } from '../../src/operator/operation.js';
 import { nowOf } from '../../src/redis/connection/db.js';
+import { partsOf } from '../../src/redis/connection/keys.js';
 import { ignore } from '../../src/redis/connection/unavailable.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { recordCall } from '../../src/redis/records/audit.js';
@@ -110,7 +111,7 @@ describe('audit of everybody', () => {
       const minute = Math.floor(start / minuteMs) + 10 + i;
       many.push(minute, `client ${newClientToken()} ${minute}`);
     }
-    const key = db.nodes.isCluster ? db.global.auditMinutesBeside('0') : db.global.auditMinutes;
+    const [key = ''] = partsOf(db.nodes.isCluster, db.global.auditMinutes);
     await db.redis.zadd(key, ...many);
     const first = await run({ limit: 10 }, { what: 'nothing has this name' });
     assert.deepEqual(first.entries, []);

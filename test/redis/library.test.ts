@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { RedisServer } from '../../local/redis.js';
+import { countCall } from '../../src/http/rates.js';
 import { closeDb, type Db } from '../../src/redis/connection/db.js';
 import { library, runScript } from '../../src/redis/connection/library.js';
 import { markStore } from '../../src/redis/connection/mark.js';
@@ -9,7 +10,6 @@ import { explainRefusals, refusalOf } from '../../src/redis/connection/unavailab
 import { recordChange } from '../../src/redis/records/audit.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { countLibraries, joinLibraries } from '../../src/redis/records/libraries.js';
-import { countCall } from '../../src/redis/records/rates.js';
 import { startOwnRedis } from '../ownRedis.js';
 import { connectDb, forSuite, forTest, opened, openForSuite, useOpened } from '../servers.js';
 import { keptLog } from '../service.js';

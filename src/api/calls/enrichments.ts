@@ -11,7 +11,7 @@ import { withTimeout } from '../../promises.js';
 import { type ArrivedEvent, type Claim, idOfClaimed } from '../../redis/owed/claim.js';
 import { platformScope } from '../../redis/records/accounts.js';
 import type { Traceparent } from '../../tracing.js';
-import { clientCall, declareCall, inPathToo } from '../call.js';
+import { assetCalls, declareCall } from '../call.js';
 import type { ApiDeps } from '../deps.js';
 import {
   batchOf,
@@ -217,33 +217,20 @@ function presentClaim(
   }
 }
 
-const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
-
-const assetForgotten = {
-  summary: 'Forget an asset',
-  after503: 'repeat it: a repeat does no harm.',
-  act: forgetAsset,
-  result: {
-    what: 'What was forgotten; 0 segments if the asset was not known.',
-    schema: z.object({
-      platform_id: platformIdText,
-      known_segments: integer(2),
-      cancelled: notificationIdText.describe('The notification that was cancelled.').optional(),
-    }),
+export const [forgetAssetCall, forgetAssetInPathCall] = assetCalls(
+  'DELETE',
+  'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
+  {
+    summary: 'Forget an asset',
+    after503: 'repeat it: a repeat does no harm.',
+    act: forgetAsset,
+    result: {
+      what: 'What was forgotten; 0 segments if the asset was not known.',
+      schema: z.object({
+        platform_id: platformIdText,
+        known_segments: integer(2),
+        cancelled: notificationIdText.describe('The notification that was cancelled.').optional(),
+      }),
+    },
   },
-} as const;
-
-export const forgetAssetCall = clientCall({
-  ...assetForgotten,
-  route: 'DELETE /assets',
-  description:
-    'For a video that was removed: forgets its known segments and the last decision, and cancels its notification that waits or has failed, in one step. Its next event is new, also one that was sent before. Records of notifications and entries of the feed end in their own time.',
-  query: asset,
-});
-
-export const forgetAssetInPathCall = clientCall({
-  ...assetForgotten,
-  route: 'DELETE /assets/{platform_id}',
-  description: inPathToo('DELETE /assets'),
-  inPath: asset,
-});
+);

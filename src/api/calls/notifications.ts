@@ -21,7 +21,7 @@ import {
   time,
 } from '../../http/schemas.js';
 import { decisions } from '../../redis/notifications/decisions.js';
-import { clientCall, inPathToo } from '../call.js';
+import { assetCalls, clientCall } from '../call.js';
 
 export const listNotificationsCall = clientCall({
   route: 'GET /notifications',
@@ -64,35 +64,23 @@ export const explainEventCall = clientCall({
   act: explainEvent,
 });
 
-const asset = z.object({ platform_id: platformIdText.describe('The asset.') });
-const assetShown = {
-  summary: 'Explain what was sent about an asset',
-  act: explainAsset,
-  result: {
-    what: 'The record of the asset.',
-    schema: z.object({
-      platform_id: platformIdText,
-      known_segments: integer(2),
-      last_event: z
-        .object({ event_id: text('an-7731'), at: time(), decision: oneOfMany(decisions) })
-        .optional(),
-      last_notification: notification.optional(),
-    }),
+export const [explainAssetCall, explainAssetInPathCall] = assetCalls(
+  'GET',
+  'Says why something was or was not sent: the last event, the decision about it, the last notification.',
+  {
+    summary: 'Explain what was sent about an asset',
+    act: explainAsset,
+    result: {
+      what: 'The record of the asset.',
+      schema: z.object({
+        platform_id: platformIdText,
+        known_segments: integer(2),
+        last_event: z
+          .object({ event_id: text('an-7731'), at: time(), decision: oneOfMany(decisions) })
+          .optional(),
+        last_notification: notification.optional(),
+      }),
+    },
+    codes: ['unknown_asset'],
   },
-  codes: ['unknown_asset'],
-} as const;
-
-export const explainAssetCall = clientCall({
-  ...assetShown,
-  route: 'GET /assets',
-  description:
-    'Says why something was or was not sent: the last event, the decision about it, the last notification.',
-  query: asset,
-});
-
-export const explainAssetInPathCall = clientCall({
-  ...assetShown,
-  route: 'GET /assets/{platform_id}',
-  description: inPathToo('GET /assets'),
-  inPath: asset,
-});
+);

@@ -4,9 +4,13 @@ import { badParameter } from '../../http/apiError.js';
 import type { Parameters } from '../../http/query.js';
 import type { answeredRequest } from '../../http/schemas.js';
 import { explainFailure, explainRemarks } from '../../outgoing/details.js';
+import { originOf } from '../../outgoing/target.js';
 import { type WaitReason, waits } from '../../redis/owed/waitReasons.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
+import { secretBoxOf } from '../../redis/records/installation.js';
+import { unlessUnreadable } from '../../redis/records/secretBox.js';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
+import { readUrlRequest, type UrlRequest } from '../../redis/records/urlRequests.js';
 import type { Sent as SentForm } from '../../web/door.js';
 import { type Html, html, type Piece } from '../../web/html.js';
 import { actionForm, card, hidden, noResult, type Page } from '../../web/page.js';
@@ -29,7 +33,6 @@ import {
   type sentRequest,
 } from '../calls/testNotification.js';
 import type { ApiDeps } from '../deps.js';
-import { lastRequest } from './urlRequest.js';
 
 /** How far back a recovery or a replay may reach: records are kept for 14 days. */
 const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
@@ -60,6 +63,21 @@ ${card('Signing secret', overlap(signAlongUntil), [
 ])}
 </div>`,
   ];
+};
+
+/** Says what became of the last request; nothing if there is none. */
+export const lastRequest: SitePart = async ({ client, access, reader }, { db, config }) => {
+  const read = async () => readUrlRequest(db, await secretBoxOf(db, config.SECRETS_KEY), client.clientToken);
+  const asked = await read().catch(unlessUnreadable);
+  if (asked === undefined) return '';
+  const url = access === 'full' ? asked.url : originOf(asked.url);
+  const became: Record<UrlRequest['state'], Piece> = {
+    waiting: html`waits for ${reader.contact} until ${exactly(asked.until)}; another request takes its place`,
+    accepted: `was accepted by ${reader.contact}`,
+    declined: `was declined by ${reader.contact}`,
+    void: 'is void: nobody answered it in time, or the URL changed otherwise',
+  };
+  return html`Your request for <code>${url}</code> of ${exactly(asked.at)} ${became[asked.state]}.`;
 };
 
 /** @param id unique on the page */

@@ -16,8 +16,7 @@ import { readEndpoint } from '../calls/clients.js';
 import type { ApiDeps } from '../deps.js';
 import { auditCall } from '../steps/auditCall.js';
 import { noticesPage, sitesPage } from './account.js';
-import { type Action, actions, answerAction, noticesTest, siteActions } from './actions.js';
-import { lastRequest } from './urlRequest.js';
+import { type Action, actions, answerAction, lastRequest, noticesTest, siteActions } from './actions.js';
 import { verify } from './verify.js';
 
 const frame: Frame = { product: 'Notifications console', back: { name: 'Sites', href: '/console' } };

@@ -3,8 +3,8 @@ import type { Subject } from '../../acts/subjects.js';
 import { tooMany } from '../../http/apiError.js';
 import { clientAddress, networkOf } from '../../http/clientAddress.js';
 import type { ApiContext } from '../../http/context.js';
+import { countCall } from '../../http/rates.js';
 import { type Recording, recordCall } from '../../redis/records/audit.js';
-import { countCall } from '../../redis/records/rates.js';
 import type { ApiDeps } from '../deps.js';
 
 /** The caller of an audited call; without a client the call is about the account. */

@@ -3,26 +3,19 @@
  * says which step its caller knows of, so that a client's next call sets right what was noted before (`set_right` in take.lua). A witness
  * that knows less than a process has read there before is that of an older store.
  */
-import type { Redis } from 'ioredis';
 import { shared } from '../../constants.js';
 import type { Logger } from '../../log.js';
 import { type Db, nowOf } from './db.js';
-import { rangeTags } from './keys.js';
 import { evaluate } from './library.js';
-import { whileOpen } from './nodes.js';
+import { partOn, whileOpen } from './nodes.js';
 
 const everyMs = 1000;
-
-const witnessOf = ({ nodes, global }: Db, server: Redis): string | undefined =>
-  (nodes.isCluster ? rangeTags.map(global.clockBeside) : [global.clock]).find(
-    (key) => nodes.ownerOf(key) === server,
-  );
 
 /** Notes the clock of each server, and which steps back are known. @throws errors of Redis */
 export async function witnessClocks(db: Db, log: Logger): Promise<void> {
   await Promise.all(
     db.nodes.primaries().map(async (server) => {
-      const key = witnessOf(db, server);
+      const key = partOn(db.nodes, db.global.clock, server);
       if (key === undefined) return;
       const args = db.health.witnessed.get(key) ?? [0, 0];
       const seen = await evaluate<number[]>(db, 'witnessClock', [key], args);
@@ -77,7 +70,7 @@ export interface Step {
 export async function readSteps(db: Db): Promise<Step[]> {
   const steps = await Promise.all(
     db.nodes.primaries().map(async (server) => {
-      const known = await db.redis.hgetall(witnessOf(db, server) ?? '');
+      const known = await db.redis.hgetall(partOn(db.nodes, db.global.clock, server) ?? '');
       const of = { server: db.nodes.nameOf(server), backMs: 0, olderFrom: 0 };
       return [
         { ...of, at: Number(known.turned_at), backMs: Number(known.back_ms ?? 0) },

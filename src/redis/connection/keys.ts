@@ -77,7 +77,6 @@ export function globalKeys(prefix: string) {
   return {
     // The mark of the installation, in a cluster one in each range of slots (mark.ts): version of this layout, id.
     layout: `${prefix}layout`,
-    layoutBeside: (tag: string) => `${prefix}layout:{${tag}}`,
     installation: `${prefix}installation`, // hash: what all processes must have alike (installation.ts)
     accounts: `${prefix}accounts`, // set of account ids
     accountNames: `${prefix}account-names`, // hash: the first account of each name
@@ -111,15 +110,12 @@ export function globalKeys(prefix: string) {
     operatorEnds: `${prefix}operator-ends`,
     clients: `${prefix}clients`, // set of every client token, deleted ones too (never given out twice)
     deletedClients: `${prefix}deleted-clients`, // sorted set: by the time of the deletion, until the keys are cleared
-    owedClients: `${prefix}owed-clients`, // sorted set: client token by the time its last claim began
-    owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`, // in a cluster: a part of it
-    // hash, in a cluster in parts likewise: owed clients to which nothing can be sent, with the time of the sweep's next look, and how much
+    owedClients: `${prefix}owed-clients`, // sorted set, in a cluster in parts: client token by the time its last claim began
+    // hash, in a cluster in parts: owed clients to which nothing can be sent, with the time of the sweep's next look, and how much
     stoppedClients: `${prefix}stopped-clients`,
-    stoppedClientsBeside: (tag: string) => `${prefix}stopped-clients:{${tag}}`,
     amissClients: `${prefix}amiss-clients`, // set: clients that `status` may have to name although they are owed nothing (owedClients.ts)
     // hash, in a cluster one in each range of slots: a server's clock as last seen; its last step back (clocks.ts)
     clock: `${prefix}clock`,
-    clockBeside: (tag: string) => `${prefix}clock:{${tag}}`,
     urlRequests: `${prefix}url-requests`, // sorted set: clients that have asked for another URL, by when that ends (urlRequests.ts)
     processes: `${prefix}processes`, // sorted set: processes that start workflows, by the time each last said that it runs
     workers: `${prefix}workers`, // sorted set: the identities of workers in Temporal, likewise
@@ -131,7 +127,6 @@ export function globalKeys(prefix: string) {
     // Sorted set, in a cluster in parts: `account <id> <minute>` and `client <token> <minute>` by the minute, of each in which the audit
     // has calls of that account or changes of that client's state (auditMinutes.ts).
     auditMinutes: `${prefix}audit-minutes`,
-    auditMinutesBeside: (tag: string) => `${prefix}audit-minutes:{${tag}}`,
     sourceAddresses: `${prefix}source-addresses`, // hash: list, changed_at
     auditTold: `${prefix}audit-told`, // what is in the service's log: id of the last entry, states until when
     counts: `${prefix}counts`, // hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
@@ -201,5 +196,12 @@ for (let n = 0, missing = ranges; missing > 0; n++) {
   missing--;
 }
 
-/** Returns a hash tag in the range of a key. */
-export const tagBeside = (key: string): string => rangeTags[rangeOf(key)] as string;
+const partOf = (whole: string, tag: string): string => `${whole}:{${tag}}`;
+
+/** Returns what a global key that is in parts in a cluster consists of: one part in each range. */
+export const partsOf = (isCluster: boolean, whole: string): string[] =>
+  isCluster ? rangeTags.map((tag) => partOf(whole, tag)) : [whole];
+
+/** Returns the part in the range of another key. */
+export const partBeside = (isCluster: boolean, whole: string, key: string): string =>
+  isCluster ? partOf(whole, rangeTags[rangeOf(key)] as string) : whole;

@@ -6,7 +6,8 @@
 import { randomUUID } from 'node:crypto';
 import { ConfigError } from '../../config.js';
 import type { Db } from './db.js';
-import { rangeTags } from './keys.js';
+import { partsOf } from './keys.js';
+import { partOn } from './nodes.js';
 import { RedisUnavailable } from './unavailable.js';
 
 /** The layout of the keys that this release reads and writes: test/redis/layout.test.ts compares it with what is written. */
@@ -15,11 +16,10 @@ const layoutVersion = 2;
 const lost = 'lost ';
 const idIn = (mark: string): string => mark.split(' ')[1] ?? '';
 
-const marksOf = ({ nodes, global }: Db): string[] =>
-  nodes.isCluster ? rangeTags.map(global.layoutBeside) : [global.layout];
+const marksOf = ({ nodes, global }: Db): string[] => partsOf(nodes.isCluster, global.layout);
 
-const samplesOf = (db: Db): string[] =>
-  db.nodes.primaries().flatMap((node) => marksOf(db).find((key) => db.nodes.ownerOf(key) === node) ?? []);
+const samplesOf = ({ nodes, global }: Db): string[] =>
+  nodes.primaries().flatMap((node) => partOn(nodes, global.layout, node) ?? []);
 
 /** Says that a store has another layout than this release; undefined: it has not. */
 export async function layoutFault(db: Db): Promise<string | undefined> {

@@ -9,7 +9,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { RedisAddress } from '../../addresses.js';
 import { leaveDemoted } from './demoted.js';
 import type { StoreHealth } from './health.js';
-import { slotOf } from './keys.js';
+import { partsOf, slotOf } from './keys.js';
 import { naming, openSentinels } from './sentinels.js';
 import { ignore, isLasting, isOfCommand, RedisUnavailable, refusalOf } from './unavailable.js';
 
@@ -36,6 +36,10 @@ export interface Nodes {
    */
   announced: Map<string, { atMs: number; written: Promise<boolean> }>;
 }
+
+/** Returns one of the parts of a key (`partsOf`) that a server keeps. */
+export const partOn = ({ isCluster, ownerOf }: Nodes, whole: string, server: Redis): string | undefined =>
+  partsOf(isCluster, whole).find((key) => ownerOf(key) === server);
 
 /** Resolves once a server answers. @throws the error of the first server if none answers */
 export async function firstAnswer({ primaries }: Nodes, ask: (server: Redis) => Promise<unknown>) {

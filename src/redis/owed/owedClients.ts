@@ -5,7 +5,7 @@
  */
 import { mapInPages } from '../../promises.js';
 import { type Db, nowOf, toPairs } from '../connection/db.js';
-import { clientBase, rangeTags, tagBeside } from '../connection/keys.js';
+import { clientBase, partBeside, partsOf } from '../connection/keys.js';
 import { evaluate, runScript } from '../connection/library.js';
 
 /** After this time an announced claim has happened or never will. */
@@ -82,9 +82,8 @@ export async function adoptIndex(db: Db): Promise<void> {
 
 /** Reads every client of the index, in pages. @param onError called for each part of the index that cannot be read */
 export async function* indexedClients(db: Db, onError: (err: unknown) => void) {
-  const { owedClients, owedClientsBeside } = db.global;
   const scan = (key: string) => db.redis.zscanStream(key, { count: 500 });
-  for await (const page of scanned(db, [owedClients, owedClientsBeside], scan, onError))
+  for await (const page of scanned(db, db.global.owedClients, scan, onError))
     yield page.map(([clientToken]) => clientToken);
 }
 
@@ -93,9 +92,8 @@ const longestLookMs = 2 * 3_600_000;
 
 /** Reads every stopped client, in pages. @param onError as above */
 export async function* stoppedClients(db: Db, onError: (err: unknown) => void) {
-  const { stoppedClients: whole, stoppedClientsBeside } = db.global;
   const scan = (key: string) => db.redis.hscanStream(key, { count: 500 });
-  for await (const page of scanned(db, [whole, stoppedClientsBeside], scan, onError)) {
+  for await (const page of scanned(db, db.global.stoppedClients, scan, onError)) {
     const now = nowOf(db);
     yield page.map(([clientToken, text]) => {
       const [lookAt = 0, owed = 0] = text.split(' ').map(Number);
@@ -132,11 +130,11 @@ export async function noteAmiss({ redis, global }: Db, amiss: ReadonlySet<string
 
 async function* scanned(
   { nodes }: Db,
-  [whole, beside]: [string, (tag: string) => string],
+  whole: string,
   scan: (key: string) => AsyncIterable<unknown>,
   onError: (err: unknown) => void,
 ) {
-  for (const key of nodes.isCluster ? rangeTags.map(beside) : [whole]) {
+  for (const key of partsOf(nodes.isCluster, whole)) {
     try {
       for await (const flat of scan(key)) yield toPairs(flat as string[]);
     } catch (err) {
@@ -145,11 +143,10 @@ async function* scanned(
   }
 }
 
-function indexKeys({ nodes, global, prefix }: Db, clientToken: string): [string, string] {
-  if (!nodes.isCluster) return [global.owedClients, global.stoppedClients];
-  const tag = tagBeside(clientBase(prefix, clientToken));
-  return [global.owedClientsBeside(tag), global.stoppedClientsBeside(tag)];
-}
+const indexKeys = ({ nodes, global, prefix }: Db, clientToken: string): string[] =>
+  [global.owedClients, global.stoppedClients].map((whole) =>
+    partBeside(nodes.isCluster, whole, clientBase(prefix, clientToken)),
+  );
 
 /** A catch-up that was woken and has not planned for so long is stuck. */
 const stuckMs = 120_000;

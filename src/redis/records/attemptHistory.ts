@@ -5,8 +5,8 @@
  * `l<i>` attempts that took up to `latencyBoundsMs[i]`.
  */
 import type { Logger } from '../../log.js';
-import { mapInPages } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
+import { countLater } from './minutes.js';
 
 export const stepMs = 5 * 60_000;
 const hourMs = 3_600_000;
@@ -29,51 +29,22 @@ export interface AttemptStep {
 
 export type AttemptHistory = ReturnType<typeof countAttempts>;
 
-const flushEveryMs = 5_000;
-const keysPerStep = 500;
-
 export function countAttempts(db: Db, log: Logger) {
-  /** By key: the number to add to each field. */
-  let counted = new Map<string, Map<string, number>>();
-  function add(key: string, field: string, by: number): void {
-    const fields = counted.get(key) ?? new Map<string, number>();
-    counted.set(key, fields.set(field, (fields.get(field) ?? 0) + by));
-  }
-  const timer = setInterval(() => void flush(), flushEveryMs).unref();
-
-  async function flush(): Promise<void> {
-    for (const [key, fields] of [...counted]) {
-      const all = db.global.attemptsBy(Number(key.slice(key.lastIndexOf(':') + 1)));
-      for (const [field, by] of fields) add(all, field, by);
-    }
-    const keys = [...counted];
-    counted = new Map();
-    try {
-      await mapInPages(keys, keysPerStep, ([key, fields]) =>
-        Promise.all([
-          ...[...fields].map(([field, by]) => db.redis.hincrby(key, field, by)),
-          db.redis.expire(key, keptSeconds),
-        ]),
-      );
-    } catch (err) {
-      // It is unknown which were added: missing a few attempts in a plot is better than showing some twice.
-      log.debug({ err }, 'counts of attempts were not written');
-    }
-  }
-
+  const { add, close } = countLater(db, { everyMs: 5000, keptSeconds }, (err) =>
+    // Missing a few attempts in a plot is better than showing some twice.
+    log.debug({ err }, 'counts of attempts were not written'),
+  );
   return {
     count(clientToken: string, { ok, error }: { ok: boolean; error?: string }, milliseconds: number): void {
       const atMs = nowOf(db);
-      const key = db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
       const step = Math.floor((atMs % hourMs) / stepMs);
-      add(key, `${step}:${ok ? 'd' : `f.${error}`}`, 1);
-      add(key, `${step}:l${latencyBoundsMs.filter((bound) => bound < milliseconds).length}`, 1);
+      for (const { attemptsBy } of [db.client(clientToken), db.global]) {
+        const key = attemptsBy(Math.floor(atMs / hourMs));
+        add(key, `${step}:${ok ? 'd' : `f.${error}`}`);
+        add(key, `${step}:l${latencyBoundsMs.filter((bound) => bound < milliseconds).length}`);
+      }
     },
-    /** Stops counting, and writes the counts that are not yet written. */
-    async close(): Promise<void> {
-      clearInterval(timer);
-      await flush();
-    },
+    close,
   };
 }
 

@@ -3,7 +3,7 @@
  * audit of everybody reads those of its time only. In a cluster it is in parts, like the index of owed clients.
  */
 import { type Db, nowOf } from '../connection/db.js';
-import { clientBase, rangeTags, tagBeside } from '../connection/keys.js';
+import { clientBase, partBeside, partsOf } from '../connection/keys.js';
 
 type Kind = 'account' | 'client';
 
@@ -21,7 +21,7 @@ const msOf = (minute: number) => minute * 60_000;
 export async function noteMinute(db: Db, kind: Kind, id: string, atMs: number): Promise<void> {
   const { nodes, global, prefix } = db;
   const base = kind === 'client' ? clientBase(prefix, id) : global.accountCalls(id);
-  const key = nodes.isCluster ? global.auditMinutesBeside(tagBeside(base)) : global.auditMinutes;
+  const key = partBeside(nodes.isCluster, global.auditMinutes, base);
   const minutes = new Set([atMs - apartMs, atMs + apartMs].map(minuteOf));
   const members = [...minutes].flatMap((minute) => [minute, `${kind} ${id} ${minute}`]);
   await Promise.all([db.redis.zadd(key, ...members), db.redis.pexpire(key, keptMs)]);
@@ -31,13 +31,14 @@ export async function noteMinute(db: Db, kind: Kind, id: string, atMs: number): 
 export const isNoted = (atMs: number, notedMs: number): boolean => Math.abs(atMs - notedMs) <= apartMs;
 
 /** A cluster may have the keys of a former single Redis. */
-const partsOf = ({ nodes, global: { auditMinutes, auditMinutesBeside } }: Db): string[] =>
-  nodes.isCluster ? [auditMinutes, ...rangeTags.map(auditMinutesBeside)] : [auditMinutes];
+const keysOf = ({ nodes, global: { auditMinutes } }: Db): string[] => [
+  ...new Set([auditMinutes, ...partsOf(nodes.isCluster, auditMinutes)]),
+];
 
 /** Forgets the minutes that are too old. Call it while Redis' clock is steady. */
 export async function dropOldMinutes(db: Db): Promise<void> {
   const tooOld = minuteOf(nowOf(db) - keptMs);
-  await Promise.all(partsOf(db).map((key) => db.redis.zremrangebyscore(key, 0, tooOld)));
+  await Promise.all(keysOf(db).map((key) => db.redis.zremrangebyscore(key, 0, tooOld)));
 }
 
 export interface Span {
@@ -61,7 +62,7 @@ export async function* spansOf(
     const border = await borderOf(db, from, to, isNewest);
     const [first, last] = isNewest ? [border, to] : [from, border];
     const marks = await Promise.all(
-      partsOf(db).map((key) => db.redis.zrange(key, `${first}`, `${last}`, 'BYSCORE')),
+      keysOf(db).map((key) => db.redis.zrange(key, `${first}`, `${last}`, 'BYSCORE')),
     );
     const found = marks.flat().map((mark) => mark.split(' '));
     const of = (kind: Kind) => [...new Set(found.flatMap(([of, id = '']) => (of === kind ? [id] : [])))];
@@ -79,7 +80,7 @@ export async function* spansOf(
 /** Returns the last minute of the next span, or the first if it is read from the end on. */
 async function borderOf(db: Db, from: number, to: number, isNewest: boolean): Promise<number> {
   const { redis, global } = db;
-  const parts = partsOf(db);
+  const parts = keysOf(db);
   const count = Math.ceil(marksPerSpan / Math.sqrt(parts.length));
   const marks = parts.map((key) =>
     isNewest

@@ -4,6 +4,7 @@
  * (`refused_calls:poll:right`), failed tasks by workflow
  * (`failed_tasks:<id>`), own failures by cause.
  */
+import { mapInPages } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
 
 export const refusedStarts = 'refused_starts:';
@@ -12,7 +13,6 @@ export const refusedCalls = 'refused_calls:';
 export const failedTasks = 'failed_tasks:';
 
 const minuteMs = 60_000;
-const flushEveryMs = 2_000;
 const keptSeconds = 900;
 /** `readMinutes` looks at so many minutes, the present one included. */
 export const minutesRead = 3;
@@ -23,30 +23,52 @@ export async function readFailedTasks(db: Db): Promise<string[]> {
   return counts.flatMap((field) => (field.startsWith(failedTasks) ? field.slice(failedTasks.length) : []));
 }
 
-/** Counts in memory, and adds the counts to Redis every few seconds. */
-export function countMinutes(db: Db) {
-  let counted = new Map<string, number>();
-  const add = (name: string, by: number) => counted.set(name, (counted.get(name) ?? 0) + by);
+const hashesAtOnce = 500;
 
+/**
+ * Counts in memory, and adds the counts to hashes in Redis every few seconds, so that what is counted costs Redis nothing.
+ * @param onError gets the counts of a hash of which it is unknown which were added
+ */
+export function countLater(
+  db: Db,
+  { everyMs, keptSeconds }: { everyMs: number; keptSeconds: number },
+  onError: (err: unknown, key: string, counts: ReadonlyMap<string, number>) => void,
+) {
+  let counted = new Map<string, Map<string, number>>();
   async function flush(): Promise<void> {
-    const writing = counted;
+    const hashes = [...counted];
     counted = new Map();
-    for (const [name, by] of writing) {
-      const [minute, field = ''] = name.split(/ (.*)/);
-      const key = db.global.calls(Number(minute));
-      try {
-        await Promise.all([db.redis.hincrby(key, field, by), db.redis.expire(key, keptSeconds)]);
-      } catch {
-        // While Redis refuses, the calls that fail are the news: a few may be counted twice.
-        if (nowOf(db) - Number(minute) * minuteMs < keptSeconds * 1000) add(name, by);
-      }
-    }
+    await mapInPages(hashes, hashesAtOnce, ([key, counts]) =>
+      Promise.all([
+        ...[...counts].map(([field, by]) => db.redis.hincrby(key, field, by)),
+        db.redis.expire(key, keptSeconds),
+      ]).catch((err: unknown) => onError(err, key, counts)),
+    );
   }
-
-  const timer = setInterval(() => void flush(), flushEveryMs).unref();
+  const timer = setInterval(() => void flush(), everyMs).unref();
   return {
-    count: (field: string): unknown => add(`${Math.floor(nowOf(db) / minuteMs)} ${field}`, 1),
-    close: () => clearInterval(timer),
+    add(key: string, field: string, by = 1): void {
+      const counts = counted.get(key) ?? new Map<string, number>();
+      counted.set(key, counts.set(field, (counts.get(field) ?? 0) + by));
+    },
+    /** Stops counting, and writes the counts that are not yet written. */
+    async close(): Promise<void> {
+      clearInterval(timer);
+      await flush();
+    },
+  };
+}
+
+export function countMinutes(db: Db) {
+  const { add, close } = countLater(db, { everyMs: 2000, keptSeconds }, (_, key, counts) => {
+    const minute = Number(key.slice(key.lastIndexOf(':') + 1));
+    if (nowOf(db) - minute * minuteMs >= keptSeconds * 1000) return;
+    // While Redis refuses, the calls that fail are the news: a few may be counted twice.
+    for (const [field, by] of counts) add(key, field, by);
+  });
+  return {
+    count: (field: string): unknown => add(db.global.calls(Math.floor(nowOf(db) / minuteMs)), field),
+    close,
   };
 }
 
